@@ -1,0 +1,248 @@
+"""Every error that Headgate raises, as one tree.
+
+HeadgateError
+├── ConfigurationError              the app, its command line or its environment is wrong
+│   ├── AppImportError              "module:app" doesn't lead to an App
+│   ├── DuplicateJobType            two types of one name
+│   ├── HandlerMissing              a worker would receive a type that it can't run
+│   └── SettingsInvalid             a setting is unknown or out of range
+├── SubmissionError                 a job was refused before it was sent
+│   ├── PayloadInvalid
+│   ├── PayloadTooLarge
+│   ├── DelayInvalid
+│   ├── OptionInvalid
+│   ├── UnknownJobType
+│   └── UnknownQueue                no such queue, or not with that priority
+├── SubmissionFailed                SQS did not take some of a batch
+├── MessageError                    a received message can't become a job
+│   ├── MessageUnreadable
+│   ├── MessageTypeUnknown
+│   └── MessageSchemaNewer
+├── TransportError                  AWS could not be asked, or said no
+│   ├── CredentialsMissing
+│   ├── RegionMissing
+│   ├── AccessDenied
+│   ├── QueueMissing
+│   ├── Throttled
+│   └── ServiceUnavailable
+└── JobTimeout                      an attempt ran past its timeout
+
+JobSignal                           raised by a handler to steer its own job
+├── RetryLater
+├── DoNotRetry
+└── Discard
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """End an error about an unknown name: the nearest known one, or all of them."""
+    names = sorted(known)
+    if near := difflib.get_close_matches(name, names, n=1):
+        return f"did you mean {near[0]!r}?"
+    return f"known are: {', '.join(names)}" if names else "none is declared"
+
+
+class HeadgateError(Exception):
+    """The root of every error that Headgate raises; a handler's own errors are not under it."""
+
+
+# --- the configuration is wrong ------------------------------------------------------------------
+
+
+class ConfigurationError(HeadgateError):
+    """The app, the command line or the environment is wrong; nothing was sent or received."""
+
+
+class AppImportError(ConfigurationError):
+    """An app path such as ``shop.app:app`` doesn't lead to an App; the message says which part."""
+
+
+class DuplicateJobType(ConfigurationError):
+    """Two job types share one name, so a message could not say which of them it is for."""
+
+
+class HandlerMissing(ConfigurationError):
+    """A job type has no handler where one has to run."""
+
+
+class SettingsInvalid(ConfigurationError):
+    """A setting is unknown, out of range, or contradicts another."""
+
+
+# --- a job was refused before it was sent --------------------------------------------------------
+
+
+class SubmissionError(HeadgateError):
+    """A job was refused at the edge; nothing was sent."""
+
+
+class PayloadInvalid(SubmissionError):
+    """The payload doesn't fit the job type's model; the message names the type and each field."""
+
+
+class PayloadTooLarge(SubmissionError):
+    """The message would exceed the limit on its size."""
+
+
+class DelayInvalid(SubmissionError):
+    """A delay is negative, too long, or its time has no time zone."""
+
+
+class OptionInvalid(SubmissionError):
+    """An option of a submission is out of range."""
+
+
+class UnknownJobType(SubmissionError):
+    """The job type is not one of this app's."""
+
+
+class UnknownQueue(SubmissionError):
+    """The app has no such queue, or that queue has no such priority."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """One entry of a batch that SQS did not take."""
+
+    index: int
+    """Position in what was submitted, from 0."""
+    id: str
+    """The id the job would have had."""
+    code: str
+    """SQS's error code, such as ``InternalError``."""
+    message: str
+    sender_fault: bool
+    """True when SQS blames the request, so that sending it again can't help."""
+
+
+class SubmissionFailed(HeadgateError):
+    """SQS took none or only some of the submitted jobs, after retries.
+
+    ``refusals`` lists those it did not take; every other job of the call was accepted.
+    """
+
+    def __init__(self, refusals: Sequence[Refusal], submitted: int) -> None:
+        self.refusals = tuple(refusals)
+        self.submitted = submitted
+        first = self.refusals[0]
+        super().__init__(
+            f"SQS did not take {len(self.refusals)} of {submitted} jobs; "
+            f"first: job {first.id}: {first.code}: {first.message}. "
+            "The others were accepted: submit again only what .refusals lists"
+        )
+
+
+# --- a received message can't become a job -------------------------------------------------------
+
+
+class MessageError(HeadgateError):
+    """A received message can't be run here; it is backed off and then parked, never deleted."""
+
+
+class MessageUnreadable(MessageError):
+    """The body is not a Headgate message, or its payload no longer fits the type's model."""
+
+
+class MessageTypeUnknown(MessageError):
+    """No type of that name in this app: another version of it may know the type."""
+
+
+class MessageSchemaNewer(MessageError):
+    """The message was written by a newer version than this one understands."""
+
+
+# --- AWS could not be asked, or said no ----------------------------------------------------------
+
+
+class TransportError(HeadgateError):
+    """A call to AWS failed; ``transient`` says whether the same call may succeed later."""
+
+    transient = False
+
+
+class CredentialsMissing(TransportError):
+    """No AWS credentials were found, or they are incomplete or expired."""
+
+
+class RegionMissing(TransportError):
+    """No AWS region is configured."""
+
+
+class AccessDenied(TransportError):
+    """The credentials may not do this to that queue."""
+
+
+class QueueMissing(TransportError):
+    """A queue of the topology does not exist on AWS."""
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        super().__init__(
+            f"the queue {queue!r} does not exist in this account and region: provision it with "
+            "`cdk deploy` (on this machine: `headgate demo`), or check AWS_REGION, AWS_PROFILE, "
+            "AWS_ENDPOINT_URL and HEADGATE_STAGE"
+        )
+
+
+class Throttled(TransportError):
+    """AWS asked for fewer requests."""
+
+    transient = True
+
+
+class ServiceUnavailable(TransportError):
+    """AWS could not be reached, or failed on its side."""
+
+    transient = True
+
+
+# --- an attempt ran too long ---------------------------------------------------------------------
+
+
+class JobTimeout(HeadgateError):
+    """An attempt ran past its type's timeout and was cancelled. It counts as transient."""
+
+    def __init__(self, job_type: str, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        super().__init__(f"{job_type!r} ran past its timeout of {timeout_s:g} s")
+
+
+# --- raised by a handler to steer its own job ----------------------------------------------------
+
+
+class JobSignal(Exception):
+    """What a handler raises to decide its job's fate; not an error of Headgate's."""
+
+
+class RetryLater(JobSignal):
+    """Give the job back and run it again after ``after``; it does not count as a failure."""
+
+    def __init__(self, after: timedelta, reason: str = "") -> None:
+        if after < timedelta(0):
+            raise ValueError(f"RetryLater(after=...) must not be negative, got {after}")
+        self.after = after
+        self.reason = reason
+        super().__init__(reason or f"retry in {after}")
+
+
+class DoNotRetry(JobSignal):
+    """Fail for good: the job goes to the dead-letter queue with ``reason``, whatever is left."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class Discard(JobSignal):
+    """End the job without success or failure: it is deleted, and ``reason`` is recorded."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)

@@ -1,0 +1,104 @@
+"""What Headgate needs from a queue service, and nothing else. The seam that tests and AWS plug into.
+
+`jobs.aws.sqs` implements it on SQS, `jobs.testing` in memory; one conformance suite holds both to
+SQS's documented behaviour. Queues go by their physical names; the implementation finds addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutgoingMessage:
+    """One message to send."""
+
+    body: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """At most ten, none empty (SQS's rules)."""
+    delay_s: int = 0
+    """0 to 900."""
+    group: str | None = None
+    """MessageGroupId: the order on a FIFO queue, the tenant of a fair standard queue."""
+    deduplication_id: str | None = None
+    """FIFO only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedMessage:
+    """One delivery of a message: it is hidden from others until its visibility timeout ends."""
+
+    message_id: str
+    """SQS's own id, which is not the job's."""
+    receipt: str
+    """The handle of this delivery; a later delivery has another."""
+    body: str
+    receive_count: int
+    """Deliveries so far, this one counted, so at least 1."""
+    sent_at: datetime
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisibilityChange:
+    """Hide a delivery for ``timeout_s`` from now on; 0 shows it at once."""
+
+    receipt: str
+    timeout_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryFailure:
+    """One entry of a batch that the service did not carry out, though the call succeeded."""
+
+    index: int
+    """Position in the sequence that was passed in."""
+    code: str
+    message: str
+    sender_fault: bool
+    """True when the request is at fault, so that repeating it can't help."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDepth:
+    """About how many messages a queue holds; SQS's counts are approximate."""
+
+    visible: int
+    in_flight: int
+    delayed: int
+
+
+class Transport(Protocol):
+    """The queue service, for an event loop. Any method may raise a `TransportError`.
+
+    Batches hold at most ten entries. A batch method returns the failed entries, so an empty
+    list means that all were carried out: whoever calls has to read it.
+    """
+
+    async def send(
+        self, queue: str, messages: Sequence[OutgoingMessage]
+    ) -> list[EntryFailure]: ...
+
+    async def receive(
+        self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
+    ) -> list[ReceivedMessage]:
+        """Take up to ``limit`` messages (1 to 10), waiting up to ``wait_s`` (0 to 20) for the first."""
+        ...
+
+    async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]: ...
+
+    async def change_visibility(
+        self, queue: str, changes: Sequence[VisibilityChange]
+    ) -> list[EntryFailure]: ...
+
+    async def depth(self, queue: str) -> QueueDepth: ...
+
+
+class BlockingTransport(Protocol):
+    """The one call that a synchronous submitter needs."""
+
+    def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]: ...

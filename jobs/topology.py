@@ -1,0 +1,198 @@
+"""What exists on AWS for an app: queues, their numbers and their names. No AWS in here.
+
+Everything that needs one of these numbers reads it from here: CDK, the heartbeat, the Lambda guard,
+the drain limit, the alarms. Change a visibility timeout in one place and all of them follow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from jobs.errors import ConfigurationError, UnknownQueue, did_you_mean
+
+MAX_VISIBILITY = timedelta(hours=12)
+"""SQS's longest visibility timeout, counted from the receive.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html"""
+
+MAX_DELAY = timedelta(minutes=15)
+"""SQS's longest DelaySeconds (same page)."""
+
+MAX_MESSAGE_BYTES = 1_048_576
+"""SQS's limit for one message, attributes counted, and for a whole batch (same page)."""
+
+MAX_BATCH = 10
+"""Entries in one SQS batch request (same page)."""
+
+QUARANTINE_RETENTION = timedelta(days=14)
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_MAX_QUEUE_NAME = 80  # quotas-queues.html: 80 characters, ".fifo" included
+
+
+class Priority(StrEnum):
+    """How soon a job has to start. Iterates from the most to the least urgent."""
+
+    CRITICAL = "critical"
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+    @property
+    def rank(self) -> int:
+        """0 for CRITICAL up to 3 for LOW."""
+        return _RANK[self]
+
+
+_RANK = {priority: rank for rank, priority in enumerate(Priority)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """The numbers of one priority within a queue group."""
+
+    visibility: timedelta
+    """How long a received message stays hidden without a heartbeat."""
+    start_within: timedelta
+    """How soon a job should start; alarms and autoscaling are derived from it."""
+    share: float
+    """The part of all starts, 0 to 1, that this priority gets even under endless higher work."""
+
+    def __post_init__(self) -> None:
+        if not timedelta(seconds=1) <= self.visibility <= MAX_VISIBILITY:
+            raise ConfigurationError(
+                f"visibility must lie between 1 s and 12 h (SQS's limit), got {self.visibility}"
+            )
+        if self.start_within < timedelta(0):
+            raise ConfigurationError(f"start_within must not be negative, got {self.start_within}")
+        if not 0 <= self.share < 1:
+            raise ConfigurationError(f"share must lie in [0, 1), got {self.share}")
+
+
+DEFAULT_LANES = {
+    Priority.CRITICAL: Lane(
+        visibility=timedelta(seconds=30), start_within=timedelta(0), share=0.0
+    ),
+    Priority.HIGH: Lane(
+        visibility=timedelta(seconds=60), start_within=timedelta(minutes=1), share=0.20
+    ),
+    Priority.NORMAL: Lane(
+        visibility=timedelta(seconds=300), start_within=timedelta(minutes=5), share=0.10
+    ),
+    Priority.LOW: Lane(
+        visibility=timedelta(seconds=600), start_within=timedelta(minutes=15), share=0.05
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSpec:
+    """One SQS queue with its dead-letter queue, by name and number."""
+
+    group: str
+    priority: Priority
+    name: str
+    """The physical name of the queue on AWS."""
+    dlq_name: str
+    """The physical name of its own dead-letter queue."""
+    lane: Lane
+    max_receive_count: int
+    """Receives after which SQS itself moves a message to the dead-letter queue. Only the last
+    backstop: the worker dead-letters by itself, and says why."""
+    fifo: bool = False
+    retention: timedelta = timedelta(days=4)
+    dlq_retention: timedelta = timedelta(days=14)
+    """Above ``retention``, since native redrive keeps the original enqueue time."""
+    receive_wait: timedelta = timedelta(seconds=20)
+
+    @property
+    def visibility_s(self) -> int:
+        """The visibility timeout in whole seconds, as SQS takes it."""
+        return int(self.lane.visibility.total_seconds())
+
+    @property
+    def heartbeat_s(self) -> float:
+        """Seconds between two extensions: a third of the timeout, so that two may be lost."""
+        return self.visibility_s / 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """Everything that one app has on AWS, in one stage."""
+
+    app: str
+    stage: str | None
+    queues: tuple[QueueSpec, ...]
+    quarantine_name: str
+
+    def queue(self, group: str, priority: Priority) -> QueueSpec:
+        """The queue of that group and priority.
+
+        Raises:
+            UnknownQueue: there is no such group, or the group has no such priority.
+        """
+        of_group = {spec.priority: spec for spec in self.queues if spec.group == group}
+        if not of_group:
+            raise UnknownQueue(
+                f"the app {self.app!r} has no queue {group!r}: {did_you_mean(group, self.groups)}"
+            )
+        if priority not in of_group:
+            raise UnknownQueue(
+                f"the queue {group!r} has no priority {str(priority)!r}: "
+                f"it was declared with {', '.join(of_group)}"
+            )
+        return of_group[priority]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The queue groups' names, in the order of their declaration."""
+        return tuple(dict.fromkeys(spec.group for spec in self.queues))
+
+    def select(self, groups: Iterable[str] | None) -> tuple[QueueSpec, ...]:
+        """The queues of these groups, or all of them for None.
+
+        Raises:
+            UnknownQueue: a group is not one of this app's.
+        """
+        if groups is None:
+            return self.queues
+        wanted = tuple(groups)
+        for group in wanted:
+            if group not in self.groups:
+                raise UnknownQueue(
+                    f"the app {self.app!r} has no queue {group!r}: "
+                    f"{did_you_mean(group, self.groups)}"
+                )
+        return tuple(spec for spec in self.queues if spec.group in wanted)
+
+
+def check_name(kind: str, name: str) -> str:
+    """Return a logical name that is safe inside AWS names, or say what is wrong with it.
+
+    Raises:
+        ConfigurationError: anything but lower-case words of letters and digits joined by hyphens.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{kind} {name!r} must be lower-case letters and digits, joined by single hyphens, "
+            "and start with a letter"
+        )
+    return name
+
+
+def physical_name(app: str, stage: str | None, *parts: str, fifo: bool = False) -> str:
+    """The name on AWS: app, stage and parts joined by hyphens, ``.fifo`` last.
+
+    Raises:
+        ConfigurationError: it would be longer than SQS's 80 characters.
+    """
+    name = "-".join(part for part in (app, stage, *parts) if part) + (".fifo" if fifo else "")
+    if len(name) > _MAX_QUEUE_NAME:
+        raise ConfigurationError(
+            f"the queue name {name!r} has {len(name)} characters; SQS allows {_MAX_QUEUE_NAME}: "
+            "shorten the app, stage or queue name"
+        )
+    return name
