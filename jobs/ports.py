@@ -79,9 +79,7 @@ class Transport(Protocol):
     list means that all were carried out: whoever calls has to read it.
     """
 
-    async def send(
-        self, queue: str, messages: Sequence[OutgoingMessage]
-    ) -> list[EntryFailure]: ...
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]: ...
 
     async def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None

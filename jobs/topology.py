@@ -73,9 +73,7 @@ class Lane:
 
 
 DEFAULT_LANES = {
-    Priority.CRITICAL: Lane(
-        visibility=timedelta(seconds=30), start_within=timedelta(0), share=0.0
-    ),
+    Priority.CRITICAL: Lane(visibility=timedelta(seconds=30), start_within=timedelta(0), share=0.0),
     Priority.HIGH: Lane(
         visibility=timedelta(seconds=60), start_within=timedelta(minutes=1), share=0.20
     ),

@@ -1,0 +1,1 @@
+"""CDK constructs that provision an app's system on AWS."""

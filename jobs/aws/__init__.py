@@ -1,0 +1,1 @@
+"""AWS behind the ports; the only package that touches an AWS SDK."""

@@ -1,0 +1,1 @@
+"""The worker: it receives, chooses, runs and settles jobs in one event loop."""
