@@ -1,4 +1,4 @@
-"""What Headgate needs from a queue service, and nothing else. The seam that tests and AWS plug into.
+"""What Headgate needs from a queue service, and nothing else: the seam for AWS and for tests.
 
 `jobs.aws.sqs` implements it on SQS, `jobs.testing` in memory; one conformance suite holds both to
 SQS's documented behaviour. Queues go by their physical names; the implementation finds addresses.
@@ -84,7 +84,10 @@ class Transport(Protocol):
     async def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
     ) -> list[ReceivedMessage]:
-        """Take up to ``limit`` messages (1 to 10), waiting up to ``wait_s`` (0 to 20) for the first."""
+        """Take up to ``limit`` (1 to 10), waiting up to ``wait_s`` (0 to 20) for the first.
+
+        ``visibility_s`` overrides the queue's own timeout for this delivery.
+        """
         ...
 
     async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]: ...
