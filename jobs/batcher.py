@@ -1,0 +1,170 @@
+"""Many single requests become few batch requests, on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from jobs.batching import EntryRejected, in_batches, pause_s
+from jobs.errors import TransportError
+from jobs.ports import EntryFailure
+from jobs.topology import MAX_BATCH
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class _Entry(Generic[T]):
+    item: T
+    done: asyncio.Future[None]
+    tries: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pacing:
+    """When a `Batcher` sends what it has, and how often it tries."""
+
+    linger_s: float = 0.005
+    """How long an entry waits for company. Ten entries never wait."""
+    parallel: int = 16
+    """Requests in flight at most; entries beyond them wait, and so share fewer requests."""
+    tries: int = 4
+    """How often an entry is sent before it is given up."""
+
+
+class Batcher(Generic[T]):
+    """Collects single requests for one queue and sends them in batches.
+
+    Args:
+        call: carries out a batch and returns the entries that failed.
+        pacing: when to send.
+        eager: asked at each entry; true sends at the end of this turn of the event loop.
+        size_of: an item's bytes; only sends have any to count.
+        name: of the tasks.
+        rng: spreads the pauses between tries.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[Sequence[T]], Awaitable[list[EntryFailure]]],
+        *,
+        pacing: Pacing,
+        eager: Callable[[], bool],
+        name: str,
+        rng: random.Random,
+        size_of: Callable[[T], int] = lambda _item: 0,
+    ) -> None:
+        self._call = call
+        self._pacing = pacing
+        self._eager = eager
+        self._size_of = size_of
+        self._name = name
+        self._rng = rng
+        self._waiting: deque[_Entry[T]] = deque()
+        self._flights: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.Handle | None = None
+
+    def put(self, item: T) -> asyncio.Future[None]:
+        """Add an item; the future is done when the service has carried it out.
+
+        The future raises `EntryRejected` when the service kept refusing this entry, or the
+        `TransportError` of the call. Cancelling it doesn't take the item back.
+        """
+        entry = _Entry(item, asyncio.get_running_loop().create_future())
+        self._enqueue(entry)
+        return entry.done
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is in flight."""
+        return bool(self._flights)
+
+    @property
+    def unfinished(self) -> int:
+        """Requests in flight plus entries that wait for one."""
+        return len(self._flights) + len(self._waiting)
+
+    async def drain(self) -> None:
+        """Send what waits and return when everything is carried out or given up."""
+        while self._waiting or self._flights:
+            self._flush()
+            if self._flights:
+                await asyncio.wait(self._flights)
+
+    def _enqueue(self, entry: _Entry[T]) -> None:
+        self._waiting.append(entry)
+        if len(self._waiting) >= MAX_BATCH:
+            self._flush()
+        elif self._timer is None:
+            loop = asyncio.get_running_loop()
+            if self._eager():
+                self._timer = loop.call_soon(self._flush)
+            else:
+                self._timer = loop.call_later(self._pacing.linger_s, self._flush)
+
+    def _flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._waiting and len(self._flights) < self._pacing.parallel:
+            flight = asyncio.create_task(self._send(self._next_batch()), name=self._name)
+            self._flights.add(flight)
+            flight.add_done_callback(self._landed)
+
+    def _next_batch(self) -> list[_Entry[T]]:
+        batch = next(in_batches(self._waiting, lambda entry: self._size_of(entry.item)))
+        for _ in batch:
+            self._waiting.popleft()
+        return batch
+
+    def _landed(self, flight: asyncio.Task[None]) -> None:
+        self._flights.discard(flight)
+        if self._waiting and self._timer is None:
+            self._flush()
+
+    async def _send(self, batch: list[_Entry[T]]) -> None:
+        while batch:
+            batch = await self._attempt(batch)
+            if batch:
+                await asyncio.sleep(pause_s(batch[0].tries, self._rng))
+
+    async def _attempt(self, batch: list[_Entry[T]]) -> list[_Entry[T]]:
+        """Send once; returns the entries that are worth sending again."""
+        for entry in batch:
+            entry.tries += 1
+        try:
+            failures = await self._call([entry.item for entry in batch])
+        except Exception as error:  # noqa: BLE001 - handed to whoever awaits the entries
+            return self._after_error(batch, error)
+        failed = {failure.index: failure for failure in failures}
+        again = []
+        for index, entry in enumerate(batch):
+            failure = failed.get(index)
+            if failure is None:
+                _resolve(entry.done, None)
+            elif failure.sender_fault or entry.tries >= self._pacing.tries:
+                _resolve(entry.done, EntryRejected(failure))
+            else:
+                again.append(entry)
+        return again
+
+    def _after_error(self, batch: list[_Entry[T]], error: Exception) -> list[_Entry[T]]:
+        transient = isinstance(error, TransportError) and error.transient
+        if transient and batch[0].tries < self._pacing.tries:
+            return batch
+        for entry in batch:
+            _resolve(entry.done, error)
+        return []
+
+
+def _resolve(future: asyncio.Future[None], error: Exception | None) -> None:
+    if future.done():
+        return  # whoever asked has gone
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)

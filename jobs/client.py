@@ -1,0 +1,142 @@
+"""Submitting from plain code."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from jobs.app import App
+from jobs.batching import EntryRejected, in_batches, pause_s
+from jobs.clock import Clock, SystemClock
+from jobs.errors import TransportError
+from jobs.events import Events
+from jobs.job import JobType
+from jobs.ports import BlockingTransport, EntryFailure
+from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused, size_of
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+_TRIES = 4
+
+
+class Client:
+    """Submits jobs of one app through SQS. Safe to share by threads; close it, or use ``with``.
+
+    Args:
+        app: whose job types are submitted.
+        transport: where to; None makes one of boto3, with the standard AWS settings.
+        clock: tells the time.
+        events: hears of each submitted job.
+        sleep: pauses between tries of an entry that SQS did not take.
+
+    Example:
+        >>> with Client(app) as client:  # doctest: +SKIP
+        ...     job = client.submit(send_email, Email(to="a@b.example"))
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        transport: BlockingTransport | None = None,
+        clock: Clock | None = None,
+        events: Events | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._app = app
+        self._topology = app.topology
+        self._clock = clock or SystemClock()
+        self._events = events or Events()
+        self._sleep = sleep
+        self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
+        self._close: Callable[[], None] = lambda: None
+        if transport is None:
+            from jobs.aws.sqs import SyncSqs
+
+            transport = sqs = SyncSqs()
+            self._close = sqs.close
+        self._transport = transport
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that this client opened. Idempotent."""
+        self._close()
+
+    def submit(
+        self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
+    ) -> JobHandle[R]:
+        """Submit one job; when this returns, SQS has it.
+
+        Args:
+            job: the type, as declared on the app.
+            payload: what its handler takes.
+            overrides: see `Overrides`.
+
+        Raises:
+            SubmissionError: the payload or an option is not valid; nothing was sent.
+            TransportError: SQS could not be asked, or refused.
+        """
+        return self.submit_many(job, [payload], **overrides)[0]
+
+    def submit_many(
+        self, job: JobType[P, R], payloads: Iterable[P], **overrides: Unpack[Overrides]
+    ) -> list[JobHandle[R]]:
+        """Submit many jobs of one type, ten to a request. All are checked before any is sent.
+
+        Raises:
+            SubmissionError: a payload or an option is not valid; nothing was sent.
+            SubmissionFailed: SQS took some, and not the others, which it lists.
+            TransportError: SQS could not be asked, or refused; it took none.
+        """
+        submissions = prepare_many(
+            self._app, self._topology, job, payloads, overrides, self._clock.now()
+        )
+        self._send_all(submissions)
+        return [submission.handle() for submission in submissions]
+
+    def _send_all(self, submissions: Sequence[Submission]) -> None:
+        results: list[TransportError | None] = []
+        for batch in in_batches(submissions, lambda each: size_of(each.message)):
+            try:
+                results += self._send_batch(batch)
+            except TransportError as error:
+                # It would fail the rest as well: say which were not taken rather than insist.
+                results += [error] * (len(submissions) - len(results))
+                break
+        at = self._clock.now()
+        for submission, result in zip(submissions, results, strict=True):
+            if result is None:
+                self._events.emit(submission.event(at))
+        raise_refused(submissions, results)
+
+    def _send_batch(self, batch: Sequence[Submission]) -> list[TransportError | None]:
+        results: list[TransportError | None] = [None] * len(batch)
+        remaining = list(range(len(batch)))
+        for tries in range(1, _TRIES + 1):
+            failed = {remaining[f.index]: f for f in self._send([batch[i] for i in remaining])}
+            for index in remaining:
+                results[index] = EntryRejected(failed[index]) if index in failed else None
+            remaining = [index for index in failed if not failed[index].sender_fault]
+            if not remaining:
+                break
+            if tries < _TRIES:
+                self._sleep(pause_s(tries, self._rng))
+        return results
+
+    def _send(self, submissions: Sequence[Submission]) -> list[EntryFailure]:
+        messages = [submission.message for submission in submissions]
+        return self._transport.send(submissions[0].queue.name, messages)

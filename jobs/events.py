@@ -1,0 +1,198 @@
+"""Everything that happens, as typed events; logs, metrics, records and hooks subscribe to them.
+
+    name                  emitted when
+    job.submitted         SQS took a job from this client
+    job.started           a handler is about to be called
+    job.completed         the handler returned
+    job.failed            the handler raised or timed out; what follows has an event of its own
+    job.retry_scheduled   it will be delivered again after a delay
+    job.dead_lettered     it is in the dead-letter queue; this is durable
+    job.quarantined       it is in the quarantine queue; this is durable
+    job.deferred          it was given back by a limit or by its handler; no attempt was counted
+    job.discarded         its handler ended it
+    job.interrupted       the worker gave it back: shutdown, or its receipt was lost
+    job.stalled           a plain function runs past its timeout and can't be stopped
+    message.unrunnable    a message can't become a job here; it is backed off, or parked
+    settlement.failed     SQS did not carry out a verdict; the message will be delivered again
+    receipt.lost          SQS no longer honours a delivery that is still being worked on
+    poll.failed           a receive failed; the poller backs off
+
+Payloads and credentials are never part of an event.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from jobs.context import Tenant
+from jobs.topology import Priority
+
+_log = logging.getLogger("headgate.events")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """The root of all events."""
+
+    name: ClassVar[str]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEvent(Event):
+    """Something happened to one job."""
+
+    job_id: str
+    job_type: str
+    queue: str
+    priority: Priority
+    tenant: Tenant | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSubmitted(JobEvent):
+    name = "job.submitted"
+    delay_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempted(JobEvent):
+    attempt: int
+    max_attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStarted(_Attempted):
+    name = "job.started"
+    waited_s: float
+    """From when it was due (submitted, or the end of its delay) on a first attempt, else 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCompleted(_Attempted):
+    name = "job.completed"
+    ran_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFailed(_Attempted):
+    name = "job.failed"
+    ran_s: float
+    error_type: str
+    error_message: str
+    traceback: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRetryScheduled(_Attempted):
+    name = "job.retry_scheduled"
+    delay_s: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDeadLettered(_Attempted):
+    name = "job.dead_lettered"
+    reason: str
+    error_type: str
+    error_message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobQuarantined(_Attempted):
+    name = "job.quarantined"
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDeferred(_Attempted):
+    name = "job.deferred"
+    delay_s: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDiscarded(_Attempted):
+    name = "job.discarded"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInterrupted(_Attempted):
+    name = "job.interrupted"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStalled(_Attempted):
+    name = "job.stalled"
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueEvent(Event):
+    """Something happened at a queue that may not concern one known job."""
+
+    queue: str
+    """The physical name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageUnrunnable(QueueEvent):
+    name = "message.unrunnable"
+    message_id: str
+    reason: str
+    detail: str
+    receives: int
+    retry_in_s: int | None
+    """None: it has been parked in the dead-letter queue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettlementFailed(QueueEvent):
+    name = "settlement.failed"
+    message_id: str
+    job_id: str
+    action: str
+    """``delete``, ``change_visibility`` or ``send``."""
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptLost(QueueEvent):
+    name = "receipt.lost"
+    message_id: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollFailed(QueueEvent):
+    name = "poll.failed"
+    error: str
+    retry_in_s: float
+
+
+Subscriber = Callable[[Event], None]
+
+
+class Events:
+    """Hands each event to every subscriber, in the order of their subscription."""
+
+    def __init__(self, *subscribers: Subscriber) -> None:
+        self._subscribers = list(subscribers)
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Add a subscriber. It runs where the event happens, so it must be quick and not block."""
+        self._subscribers.append(subscriber)
+
+    def emit(self, event: Event) -> None:
+        """Hand ``event`` to all. One that raises is reported, and changes nothing for others."""
+        for subscriber in self._subscribers:
+            try:
+                subscriber(event)
+            except Exception:  # noqa: BLE001 - the users' code; logged with its traceback
+                _log.exception("a subscriber failed on %s", event.name)

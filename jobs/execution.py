@@ -1,0 +1,405 @@
+"""One delivery from message to verdict: read, run, decide. Shared by worker, Lambda and tests.
+
+    load      body → Job, or why not
+    call      Job → Outcome (the handler, its timeout, its signals)
+    settle    Outcome → Action (pure, in `jobs.settlement`)
+
+The host carries the action out, and then emits `Verdict.aftermath`, since only the host knows when
+SQS has confirmed it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from jobs.app import App
+from jobs.clock import Clock
+from jobs.context import JobContext
+from jobs.envelope import Envelope, parse
+from jobs.errors import (
+    Discard,
+    JobTimeout,
+    MessageSchemaNewer,
+    MessageTypeUnknown,
+    MessageUnreadable,
+    PayloadInvalid,
+    RetryLater,
+)
+from jobs.events import (
+    Event,
+    Events,
+    JobCompleted,
+    JobDeadLettered,
+    JobDeferred,
+    JobDiscarded,
+    JobFailed,
+    JobInterrupted,
+    JobQuarantined,
+    JobRetryScheduled,
+    JobStalled,
+    JobStarted,
+    MessageUnrunnable,
+)
+from jobs.job import LONGEST_TIMEOUT, Handler, JobType
+from jobs.outcome import (
+    Attempt,
+    Deferred,
+    Discarded,
+    Done,
+    Failed,
+    Interrupted,
+    Outcome,
+    Reason,
+    Unrunnable,
+)
+from jobs.ports import ReceivedMessage
+from jobs.settlement import Ack, Action, DeadLetter, Quarantine, Release, RetryAfter, settle
+from jobs.topology import QueueSpec
+
+CallBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a plain function off the event loop, and returns what it returned or raises."""
+
+Backlog = Callable[[str], Awaitable[int]]
+"""How many messages are visible in a queue, by its physical name."""
+
+_TRACEBACK_FRAMES = 20
+_TRACEBACK_CHARS = 8_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A message as this process received it."""
+
+    message: ReceivedMessage
+    queue: QueueSpec
+    received_at: float
+    """On the clock's monotonic time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A delivery that turned out to be a job this process can run."""
+
+    envelope: Envelope
+    type: JobType[Any, Any]
+    payload: Any
+    handler: Handler
+    attempt: Attempt
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What has to happen to a message now, and what to say once it has."""
+
+    action: Action
+    attempt: Attempt
+    job_type: str
+    aftermath: Callable[[datetime], Event | None]
+    """The event to emit when SQS has confirmed the action; takes the time of that."""
+
+
+def load(app: App, delivery: Delivery) -> Job:
+    """Read a delivery.
+
+    Raises:
+        MessageUnreadable, MessageSchemaNewer: the body can't be read here.
+        MessageTypeUnknown: this process has no handler for its type.
+        PayloadInvalid: the payload doesn't fit the type's model.
+    """
+    envelope = parse(delivery.message.body)
+    declared = app.types.get(envelope.type)
+    if declared is None or not declared.has_handler:
+        raise MessageTypeUnknown(f"no handler for the job type {envelope.type!r} in this worker")
+    if envelope.schema_ > declared.schema:
+        raise MessageSchemaNewer(
+            f"the payload of {envelope.type!r} is of schema {envelope.schema_}; this worker reads "
+            f"up to {declared.schema}"
+        )
+    options = envelope.options
+    overridden = options.timeout_s if options else None
+    return Job(
+        envelope=envelope,
+        type=declared,
+        payload=declared.load(envelope.payload),
+        handler=declared.require_handler(),
+        timeout_s=min(overridden or declared.timeout_s, LONGEST_TIMEOUT.total_seconds()),
+        attempt=Attempt(
+            job_id=str(envelope.id),
+            number=envelope.attempts_used + delivery.message.receive_count,
+            max_attempts=(options.attempts if options else None) or declared.retry.attempts,
+            receives=delivery.message.receive_count,
+        ),
+    )
+
+
+async def _no_backlog(_queue: str) -> int:
+    return 0
+
+
+class Executor:
+    """Makes runs for an app.
+
+    Args:
+        app: whose job types are run.
+        clock: tells the time.
+        events: hears of every step.
+        call_blocking: runs plain functions; threads by default.
+        backlog: answers adaptive backoffs; without it they see an empty queue.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        clock: Clock,
+        events: Events,
+        call_blocking: CallBlocking = asyncio.to_thread,
+        backlog: Backlog = _no_backlog,
+    ) -> None:
+        self.app = app
+        self.clock = clock
+        self.events = events
+        self.call_blocking = call_blocking
+        self.backlog = backlog
+
+    def begin(self, delivery: Delivery) -> Run:
+        """A run of this delivery; nothing happens until its `Run.verdict` is awaited."""
+        return Run(self, delivery)
+
+
+class Run:
+    """One delivery on its way to a verdict."""
+
+    def __init__(self, executor: Executor, delivery: Delivery) -> None:
+        self._executor = executor
+        self.delivery = delivery
+        self.job: Job | None = None
+        """Known once the message has been read."""
+        self._ctx: JobContext | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._interruption: str | None = None
+
+    async def verdict(self) -> Verdict:
+        """Run the job to its end. A handler's failure is an outcome, never raised."""
+        try:
+            self.job = job = load(self._executor.app, self.delivery)
+        except (MessageUnreadable, MessageTypeUnknown, MessageSchemaNewer, PayloadInvalid) as error:
+            return self._unrunnable(error)
+        outcome = await self._call(job)
+        attempt = await self._with_backlog(job, outcome)
+        action = settle(outcome, attempt, job.type.retry)
+        return Verdict(
+            action=action,
+            attempt=attempt,
+            job_type=job.type.name,
+            aftermath=partial(_aftermath, self._names(job), outcome, action),
+        )
+
+    def interrupt(self, reason: str, *, abandon: bool = False) -> None:
+        """Ask the attempt to end early.
+
+        An async handler is cancelled. A plain function only sees ``ctx.cancelled``; with
+        ``abandon`` the run ends without it, while its thread goes on.
+        """
+        self._interruption = self._interruption or reason
+        if self._ctx is not None:
+            self._ctx.request_stop()
+        if self._task is not None and (abandon or (self.job and self.job.handler.is_async)):
+            self._task.cancel(reason)
+
+    async def _call(self, job: Job) -> Outcome:
+        if self._interruption is not None:
+            return Interrupted(reason=self._interruption)
+        self._ctx = ctx = self._context(job)
+        self._emit_started(job)
+        started = self._executor.clock.monotonic()
+        outcome = await self._outcome(job, ctx)
+        self._emit_ended(job, outcome, self._executor.clock.monotonic() - started)
+        return outcome
+
+    async def _outcome(self, job: Job, ctx: JobContext) -> Outcome:
+        self._task = task = asyncio.current_task()
+        try:
+            return Done(result=await self._handle(job, ctx))
+        except asyncio.CancelledError as error:
+            if self._interruption is not None:
+                return Interrupted(reason=self._interruption)
+            if task is not None and task.cancelling():
+                raise  # somebody ended this task: the message will be delivered again
+            return self._failed(error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the job's boundary
+            return self._outcome_of(error)
+        finally:
+            self._task = None
+            if self._interruption is not None and task is not None:
+                task.uncancel()  # it has been dealt with; settling goes on
+
+    async def _handle(self, job: Job, ctx: JobContext) -> Any:
+        if not job.handler.is_async:
+            return await self._handle_in_thread(job, ctx)
+        scope = asyncio.timeout(job.timeout_s)
+        try:
+            async with scope:
+                return await job.handler.call(job.payload, ctx)
+        except TimeoutError as error:
+            if scope.expired():
+                raise JobTimeout(job.type.name, job.timeout_s) from error
+            raise
+
+    async def _handle_in_thread(self, job: Job, ctx: JobContext) -> Any:
+        # A thread can't be stopped. Settling the job while its thread still runs would run it
+        # twice, so an overrun is reported and its late result counts.
+        overrun = asyncio.get_running_loop().call_later(job.timeout_s, self._overrun, job, ctx)
+        try:
+            return await self._executor.call_blocking(partial(job.handler.call, job.payload, ctx))
+        finally:
+            overrun.cancel()
+
+    def _overrun(self, job: Job, ctx: JobContext) -> None:
+        ctx.request_stop()
+        self._emit(JobStalled, job, timeout_s=job.timeout_s)
+
+    def _outcome_of(self, error: BaseException) -> Outcome:
+        match error:
+            case RetryLater(after=after, reason=reason):
+                return Deferred(after_s=after.total_seconds(), reason=reason)
+            case Discard(reason=reason):
+                return Discarded(reason=reason)
+            case _:
+                return self._failed(error)
+
+    def _failed(self, error: BaseException) -> Failed:
+        return Failed(error=error, at=self._executor.clock.now(), traceback=_trimmed(error))
+
+    async def _with_backlog(self, job: Job, outcome: Outcome) -> Attempt:
+        if isinstance(outcome, Failed) and job.type.retry.backoff.needs_backlog:
+            backlog = await self._executor.backlog(self.delivery.queue.name)
+            return replace(job.attempt, backlog=backlog)
+        return job.attempt
+
+    def _context(self, job: Job) -> JobContext:
+        return JobContext(
+            id=job.attempt.job_id,
+            type=job.type.name,
+            queue=job.type.queue,
+            attempt=job.attempt.number,
+            max_attempts=job.attempt.max_attempts,
+            tenant=job.envelope.tenant,
+            deadline=self._executor.clock.now() + timedelta(seconds=job.timeout_s),
+        )
+
+    # --- messages that are no job here -----------------------------------------------------------
+
+    def _unrunnable(self, error: Exception) -> Verdict:
+        message = self.delivery.message
+        outcome = Unrunnable(reason=_REASONS[type(error)], detail=str(error))
+        attempt = Attempt(
+            job_id=message.message_id,
+            number=message.receive_count,
+            max_attempts=self._executor.app.parking.attempts,
+            receives=message.receive_count,
+        )
+        action = settle(outcome, attempt, self._executor.app.parking)
+        return Verdict(
+            action=action,
+            attempt=attempt,
+            job_type=message.attributes.get("JobType", "unknown"),
+            aftermath=partial(_parked, self.delivery, outcome, action),
+        )
+
+    # --- saying what happens ---------------------------------------------------------------------
+
+    def _names(self, job: Job) -> dict[str, Any]:
+        envelope = job.envelope
+        return {
+            "job_id": job.attempt.job_id,
+            "job_type": job.type.name,
+            "queue": job.type.queue,
+            "priority": self.delivery.queue.priority,
+            "tenant": envelope.tenant,
+            "attempt": job.attempt.number,
+            "max_attempts": job.attempt.max_attempts,
+        }
+
+    def _emit(self, event: Callable[..., Event], job: Job, **fields: Any) -> None:
+        at = self._executor.clock.now()
+        self._executor.events.emit(event(at=at, **self._names(job), **fields))
+
+    def _emit_started(self, job: Job) -> None:
+        due = job.envelope.not_before or job.envelope.submitted_at
+        waited = (self._executor.clock.now() - due).total_seconds()
+        first = job.attempt.receives == 1
+        self._emit(JobStarted, job, waited_s=max(0.0, waited) if first else 0.0)
+
+    def _emit_ended(self, job: Job, outcome: Outcome, ran_s: float) -> None:
+        match outcome:
+            case Done():
+                self._emit(JobCompleted, job, ran_s=ran_s)
+            case Discarded(reason=reason):
+                self._emit(JobDiscarded, job, reason=reason)
+            case Failed(error=error, traceback=text):
+                self._emit(
+                    JobFailed,
+                    job,
+                    ran_s=ran_s,
+                    error_type=type(error).__name__,
+                    error_message=str(error),
+                    traceback=text,
+                )
+
+
+def _aftermath(
+    names: dict[str, Any], outcome: Outcome, action: Action, at: datetime
+) -> Event | None:
+    match action:
+        case Ack():
+            return None  # said when the handler ended
+        case RetryAfter(delay_s=delay_s, note=note):
+            return JobRetryScheduled(at=at, delay_s=delay_s, note=note, **names)
+        case DeadLetter(reason=why, error_type=error_type, error_message=message):
+            return JobDeadLettered(
+                at=at, reason=why, error_type=error_type, error_message=message, **names
+            )
+        case Quarantine(detail=detail):
+            return JobQuarantined(at=at, detail=detail, **names)
+        case Release(delay_s=delay_s):
+            if isinstance(outcome, Deferred):
+                return JobDeferred(at=at, delay_s=delay_s, reason=outcome.reason, **names)
+            reason = outcome.reason if isinstance(outcome, Interrupted) else ""
+            return JobInterrupted(at=at, reason=reason, **names)
+
+
+def _parked(
+    delivery: Delivery, outcome: Unrunnable, action: Action, at: datetime
+) -> MessageUnrunnable:
+    message = delivery.message
+    return MessageUnrunnable(
+        at=at,
+        queue=delivery.queue.name,
+        message_id=message.message_id,
+        reason=outcome.reason,
+        detail=outcome.detail,
+        receives=message.receive_count,
+        retry_in_s=action.delay_s if isinstance(action, RetryAfter) else None,
+    )
+
+
+def _trimmed(error: BaseException) -> str:
+    """The traceback's last frames, where the fault is, within a bound."""
+    lines = traceback.format_exception(error, limit=-_TRACEBACK_FRAMES)
+    return "".join(lines)[-_TRACEBACK_CHARS:]
+
+
+_REASONS: dict[type[Exception], Reason] = {
+    MessageUnreadable: Reason.UNREADABLE,
+    MessageTypeUnknown: Reason.UNKNOWN_TYPE,
+    MessageSchemaNewer: Reason.NEWER_SCHEMA,
+    PayloadInvalid: Reason.PAYLOAD_INVALID,
+}

@@ -1,0 +1,211 @@
+"""A job type: the contract that submitter and worker share, and the handler that a worker adds."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, Generic, TypeVar, overload
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
+
+from jobs.context import JobContext
+from jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
+from jobs.retry import Retry
+from jobs.schedules import Schedule
+from jobs.topology import MAX_VISIBILITY, Priority
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+LONGEST_TIMEOUT = MAX_VISIBILITY - timedelta(minutes=10)
+"""The longest an attempt may take. SQS shows a message again 12 h after its receive whatever is
+done about it; the ten minutes are for the time it waited in the worker and for its settlement."""
+
+
+class JobType(Generic[P, R]):
+    """The contract of one kind of job: its name, payload, queue and policy.
+
+    Made by `Queue.job`, `Queue.define` and the same methods of `App`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        payload: type[P],
+        *,
+        queue: str,
+        priority: Priority,
+        retry: Retry,
+        timeout: timedelta | None,
+        schema: int,
+        schedule: Schedule | None,
+    ) -> None:
+        self.name = name
+        self.payload = payload
+        self.queue = queue
+        self.priority = priority
+        self.retry = retry
+        self.timeout_s = check_timeout(name, timeout)
+        self.schema = schema
+        self.schedule = schedule
+        self._handler: Handler | None = None
+        if schema < 1:
+            raise ConfigurationError(f"the type {name!r}: schema counts from 1, got {schema}")
+
+    def __repr__(self) -> str:
+        return f"<JobType {self.name} on {self.queue}/{self.priority}>"
+
+    @overload
+    def handler(
+        self, function: Callable[[P, JobContext], Awaitable[R]], /
+    ) -> Callable[[P, JobContext], Awaitable[R]]: ...
+    @overload
+    def handler(self, function: Callable[[P], Awaitable[R]], /) -> Callable[[P], Awaitable[R]]: ...
+    @overload
+    def handler(
+        self, function: Callable[[P, JobContext], R], /
+    ) -> Callable[[P, JobContext], R]: ...
+    @overload
+    def handler(self, function: Callable[[P], R], /) -> Callable[[P], R]: ...
+    def handler(self, function: Callable[..., Any], /) -> Callable[..., Any]:
+        """Attach what runs the job; used as a decorator.
+
+        Raises:
+            ConfigurationError: the type has a handler already, or the function doesn't take the
+                payload and optionally a `JobContext`.
+        """
+        if self._handler is not None:
+            raise ConfigurationError(
+                f"the type {self.name!r} has two handlers: {self._handler.name} "
+                f"and {function.__qualname__}"
+            )
+        self._handler = Handler(self.name, function)
+        return function
+
+    @property
+    def has_handler(self) -> bool:
+        """Whether this process could run the type."""
+        return self._handler is not None
+
+    def require_handler(self) -> Handler:
+        """The handler.
+
+        Raises:
+            HandlerMissing: none is attached in this process.
+        """
+        if self._handler is None:
+            raise HandlerMissing(
+                f"the type {self.name!r} has no handler in this process: decorate one with "
+                f"its .handler, in a module that App(handlers=[...]) names"
+            )
+        return self._handler
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[P]:
+        return TypeAdapter(self.payload)
+
+    def dump(self, payload: P) -> Any:
+        """The payload as JSON values, checked.
+
+        Raises:
+            PayloadInvalid: it doesn't fit the type's model; names each field at fault.
+        """
+        try:
+            checked = self._adapter.validate_python(payload)
+            return self._adapter.dump_python(checked, mode="json", warnings="error")
+        except ValidationError as error:
+            raise PayloadInvalid(self._complaint(error)) from error
+        except PydanticSerializationError as error:
+            raise PayloadInvalid(f"the payload of {self.name!r} is not valid: {error}") from error
+
+    def load(self, value: Any) -> P:
+        """The payload out of a message's JSON values.
+
+        Raises:
+            PayloadInvalid: it doesn't fit the type's model; names each field at fault.
+        """
+        try:
+            # Through JSON text, since pydantic reads some types (dates, bytes, sets, strict
+            # models) from JSON by other rules than from Python values.
+            return self._adapter.validate_json(to_json(value))
+        except ValidationError as error:
+            raise PayloadInvalid(self._complaint(error)) from error
+
+    def _complaint(self, error: ValidationError) -> str:
+        # include_input=False: a payload must not leak into a log through its error.
+        faults = "; ".join(
+            f"{'.'.join(str(part) for part in fault['loc']) or 'payload'}: {fault['msg']}"
+            for fault in error.errors(include_input=False, include_url=False)
+        )
+        return f"the payload of {self.name!r} is not valid: {faults}"
+
+
+class Handler:
+    """A function that runs a job, with what its signature says."""
+
+    def __init__(self, job_type: str, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self.is_async = inspect.iscoroutinefunction(function)
+        self._wants_context = _wants_context(job_type, function)
+
+    def call(self, payload: Any, ctx: JobContext) -> Any:
+        """Call it: the result of a plain function, the coroutine of an async one."""
+        return self.function(payload, ctx) if self._wants_context else self.function(payload)
+
+
+def payload_type(job_type: str, function: Callable[..., Any]) -> type[Any]:
+    """The annotation of a handler's first parameter.
+
+    Raises:
+        ConfigurationError: there is none, or it names something that can't be found.
+    """
+    first = next(iter(inspect.signature(function).parameters), None)
+    try:
+        hints = typing.get_type_hints(function)
+    except NameError as error:
+        raise ConfigurationError(
+            f"the handler {function.__qualname__} of {job_type!r} has an annotation that can't be "
+            f"resolved: {error}. Define the payload's model at module level"
+        ) from error
+    if first is None or first not in hints:
+        raise ConfigurationError(
+            f"the handler {function.__qualname__} of {job_type!r} must annotate its first "
+            "parameter with the payload's type"
+        )
+    found: type[Any] = hints[first]
+    return found
+
+
+def check_timeout(job_type: str, timeout: timedelta | None) -> float:
+    """A timeout in seconds; none given means the longest that SQS allows.
+
+    Raises:
+        ConfigurationError: it is not positive, or longer than SQS lets a message be held.
+    """
+    if timeout is None:
+        return LONGEST_TIMEOUT.total_seconds()
+    if not timedelta(0) < timeout <= LONGEST_TIMEOUT:
+        raise ConfigurationError(
+            f"the type {job_type!r}: timeout must lie between 0 and {LONGEST_TIMEOUT} (SQS holds "
+            f"a message for 12 h at most), got {timeout}"
+        )
+    return timeout.total_seconds()
+
+
+def _wants_context(job_type: str, function: Callable[..., Any]) -> bool:
+    signature = inspect.signature(function)
+    for arguments in (2, 1):
+        try:
+            signature.bind(*range(arguments))
+        except TypeError:
+            continue
+        return arguments == 2
+    raise ConfigurationError(
+        f"the handler {function.__qualname__} of {job_type!r} must take the payload, and may take "
+        f"a JobContext after it; its signature is {signature}"
+    )

@@ -1,0 +1,22 @@
+"""Limits on how fast work may run, as values; the worker enforces them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from jobs.errors import SettingsInvalid
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """At most ``limit`` starts in any ``per``: ``RateLimit(20, per=timedelta(seconds=1))``."""
+
+    limit: int
+    per: timedelta = field(default=timedelta(seconds=1), kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise SettingsInvalid(f"RateLimit(limit=...) must be at least 1, got {self.limit}")
+        if self.per <= timedelta(0):
+            raise SettingsInvalid(f"RateLimit(per=...) must be positive, got {self.per}")

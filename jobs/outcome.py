@@ -1,0 +1,93 @@
+"""How one delivery of a message ended. Every run ends in exactly one of these values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class Reason(StrEnum):
+    """Why a message is in the dead-letter queue."""
+
+    ATTEMPTS_EXHAUSTED = "attempts-exhausted"
+    PERMANENT_ERROR = "permanent-error"
+    DO_NOT_RETRY = "do-not-retry"
+    PAYLOAD_INVALID = "payload-invalid"
+    UNREADABLE = "unreadable"
+    UNKNOWN_TYPE = "unknown-type"
+    NEWER_SCHEMA = "newer-schema"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """The handler returned."""
+
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The handler raised, or ran past its timeout."""
+
+    error: BaseException
+    at: datetime
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deferred:
+    """The job could not or would not run now; that is no failure."""
+
+    after_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discarded:
+    """The handler ended the job without success or failure."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interrupted:
+    """The worker cut the attempt short, for reasons of its own."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crashed:
+    """The process that ran the attempt died."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unrunnable:
+    """The message can't become a job here; a newer worker might know how."""
+
+    reason: Reason
+    detail: str
+
+
+Outcome = Done | Failed | Deferred | Discarded | Interrupted | Crashed | Unrunnable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What a verdict needs to know of the delivery besides its outcome."""
+
+    job_id: str
+    """Seeds the jitter, so that a job's delays can be told from its id."""
+    number: int
+    """The attempt that was made, from 1."""
+    max_attempts: int
+    receives: int
+    """Deliveries of the message so far; never fewer than the attempts it carries."""
+    crashes: int = 0
+    """Attempts that ended with their process, this one counted."""
+    backlog: int = 0
+    """Messages visible in the queue, where an adaptive backoff asks for it."""

@@ -1,0 +1,284 @@
+"""From a payload to a message: everything about submitting that is not the call itself.
+
+Pure, and shared by `Client` and `AsyncClient`. All checks happen here, before anything is sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Generic, TypedDict, TypeVar
+from uuid import UUID
+
+from jobs.app import App
+from jobs.batching import EntryRejected
+from jobs.context import Tenant
+from jobs.envelope import VERSION, Envelope, Options, new_job_id
+from jobs.errors import (
+    DelayInvalid,
+    OptionInvalid,
+    PayloadTooLarge,
+    Refusal,
+    SubmissionFailed,
+    TransportError,
+    UnknownJobType,
+    did_you_mean,
+)
+from jobs.events import JobSubmitted
+from jobs.job import LONGEST_TIMEOUT, JobType
+from jobs.ports import OutgoingMessage
+from jobs.topology import MAX_DELAY, MAX_MESSAGE_BYTES, Priority, QueueSpec, Topology
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobHandle(Generic[R]):
+    """A submitted job. ``R`` is what its handler returns."""
+
+    id: str
+    type: str
+
+
+class Overrides(TypedDict, total=False):
+    """What one submission may decide instead of its job type."""
+
+    delay: timedelta
+    """Not before this long from now; 0 to 15 minutes."""
+    at: datetime
+    """Not before this time; aware, at most 15 minutes ahead. A past one means now."""
+    priority: Priority
+    attempts: int
+    """Runs in all, the first included."""
+    timeout: timedelta
+    """The longest that one attempt may take."""
+    tenant: str | Tenant
+    """Whose job it is; SQS's fair queues keep one tenant's flood from delaying the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A checked message and where it goes."""
+
+    queue: QueueSpec
+    message: OutgoingMessage
+    envelope: Envelope
+
+    @property
+    def id(self) -> str:
+        return str(self.envelope.id)
+
+    def handle(self) -> JobHandle[Any]:
+        """What the submitter keeps."""
+        return JobHandle(id=self.id, type=self.envelope.type)
+
+    def event(self, at: datetime) -> JobSubmitted:
+        """Says that SQS has taken it."""
+        return JobSubmitted(
+            at=at,
+            job_id=self.id,
+            job_type=self.envelope.type,
+            queue=self.envelope.queue,
+            priority=self.envelope.priority,
+            tenant=self.envelope.tenant,
+            delay_s=self.message.delay_s,
+        )
+
+
+def prepare(
+    app: App,
+    topology: Topology,
+    job: JobType[P, Any],
+    payload: P,
+    overrides: Overrides,
+    *,
+    now: datetime,
+    job_id: UUID,
+    source: str = "sdk",
+) -> Submission:
+    """Check a submission and build its message.
+
+    Raises:
+        UnknownJobType: ``job`` is not one of ``app``'s types.
+        UnknownQueue: the type's queue has no such priority.
+        PayloadInvalid, PayloadTooLarge, DelayInvalid, OptionInvalid: as their names say.
+    """
+    if app.types.get(job.name) is not job:
+        raise UnknownJobType(
+            f"{job!r} was not declared on the app {app.name!r}: submit it with its own app's "
+            "client, or hand its queue over with app.include(...)"
+        )
+    _check_names(job, overrides)
+    queue = topology.queue(job.queue, _priority(job, overrides.get("priority")))
+    delay_s = _delay_s(job, overrides, now)
+    envelope = Envelope(
+        v=VERSION,
+        id=job_id,
+        type=job.name,
+        schema=job.schema,
+        payload=job.dump(payload),
+        queue=job.queue,
+        priority=queue.priority,
+        submitted_at=now,
+        not_before=now + timedelta(seconds=delay_s) if delay_s else None,
+        tenant=_tenant(job, overrides.get("tenant")),
+        source=source,
+        options=_options(job, overrides, queue),
+    )
+    message = OutgoingMessage(
+        body=_sendable(envelope.to_body()),
+        attributes={"JobType": job.name, "Priority": str(queue.priority), "Source": source},
+        delay_s=delay_s,
+        group=envelope.tenant.org if envelope.tenant else None,
+    )
+    if (size := size_of(message)) > MAX_MESSAGE_BYTES:
+        raise PayloadTooLarge(
+            f"the message for {job.name!r} would have {size:,} bytes; SQS takes "
+            f"{MAX_MESSAGE_BYTES:,} (1 MiB): store the data and submit its address"
+        )
+    return Submission(queue=queue, message=message, envelope=envelope)
+
+
+def prepare_many(
+    app: App,
+    topology: Topology,
+    job: JobType[P, Any],
+    payloads: Iterable[P],
+    overrides: Overrides,
+    now: datetime,
+) -> list[Submission]:
+    """`prepare` for each payload, with a fresh id each."""
+    return [
+        prepare(app, topology, job, payload, overrides, now=now, job_id=new_job_id(now))
+        for payload in payloads
+    ]
+
+
+def raise_refused(
+    submissions: Sequence[Submission], results: Sequence[TransportError | None]
+) -> None:
+    """Read what became of each submission; None stands for taken.
+
+    Raises:
+        TransportError: one and the same error kept all of them from being sent.
+        SubmissionFailed: SQS refused some by name, or failed after it had taken others.
+    """
+    refused = [index for index, error in enumerate(results) if error is not None]
+    if not refused:
+        return
+    first = results[refused[0]]
+    if first is not None and not isinstance(first, EntryRejected) and len(refused) == len(results):
+        raise first
+    raise SubmissionFailed(
+        [_refusal(index, submissions[index].id, results[index]) for index in refused],
+        submitted=len(submissions),
+    ) from first
+
+
+def _refusal(index: int, job_id: str, error: TransportError | None) -> Refusal:
+    if isinstance(error, EntryRejected):
+        code, sender_fault = error.failure.code, error.failure.sender_fault
+        return Refusal(
+            index=index,
+            id=job_id,
+            code=code,
+            message=error.failure.message,
+            sender_fault=sender_fault,
+        )
+    return Refusal(
+        index=index,
+        id=job_id,
+        code=type(error).__name__,
+        message=str(error),
+        sender_fault=not (error is not None and error.transient),
+    )
+
+
+def size_of(message: OutgoingMessage) -> int:
+    """A message's bytes as SQS counts them: body, and each attribute's name, type and value."""
+    return len(message.body.encode()) + sum(
+        len(name) + len("String") + len(value.encode())
+        for name, value in message.attributes.items()
+    )
+
+
+def _sendable(body: str) -> str:
+    # JSON escapes control characters itself; of what XML 1.0 excludes these two remain, and SQS
+    # refuses a body that holds them. They can only stand inside strings, where an escape is equal.
+    return body.replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
+
+
+def _check_names(job: JobType[Any, Any], overrides: Overrides) -> None:
+    known = Overrides.__annotations__
+    for name in overrides:
+        if name not in known:
+            raise OptionInvalid(
+                f"{job.name!r}: a submission has no option {name!r}: {did_you_mean(name, known)}"
+            )
+
+
+def _priority(job: JobType[Any, Any], wanted: Priority | None) -> Priority:
+    if wanted is None:
+        return job.priority
+    try:
+        return Priority(wanted)
+    except ValueError as error:
+        raise OptionInvalid(
+            f"{job.name!r}: {wanted!r} is no priority; there are {', '.join(Priority)}"
+        ) from error
+
+
+def _delay_s(job: JobType[Any, Any], overrides: Overrides, now: datetime) -> int:
+    delay = overrides.get("delay", timedelta(0))
+    if (at := overrides.get("at")) is not None:
+        if "delay" in overrides:
+            raise DelayInvalid(f"{job.name!r}: give delay or at, not both")
+        if at.tzinfo is None:
+            raise DelayInvalid(
+                f"{job.name!r}: at={at.isoformat()} has no time zone, so it could mean "
+                f"any of 24 hours: write datetime(..., tzinfo=UTC)"
+            )
+        delay = max(timedelta(0), at.astimezone(UTC) - now)
+    if delay < timedelta(0):
+        raise DelayInvalid(f"{job.name!r}: delay must not be negative, got {delay}")
+    if delay > MAX_DELAY:
+        raise DelayInvalid(
+            f"{job.name!r}: a delay of {delay} is over SQS's limit of {MAX_DELAY}; longer delays "
+            "are not supported yet"
+        )
+    return math.ceil(delay.total_seconds())  # up: never before its time
+
+
+def _tenant(job: JobType[Any, Any], tenant: str | Tenant | None) -> Tenant | None:
+    if tenant is None:
+        return None
+    named = tenant if isinstance(tenant, Tenant) else Tenant(org=tenant)
+    # It becomes the MessageGroupId: 1 to 128 ASCII letters, digits and punctuation.
+    if not (0 < len(named.org) <= 128 and named.org.isascii() and named.org.isprintable()) or (
+        " " in named.org
+    ):
+        raise OptionInvalid(
+            f"{job.name!r}: a tenant's name must be 1 to 128 ASCII characters without spaces "
+            "(it becomes SQS's MessageGroupId)"
+        )
+    return named
+
+
+def _options(job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec) -> Options | None:
+    attempts, timeout = overrides.get("attempts"), overrides.get("timeout")
+    if attempts is not None and not 1 <= attempts < queue.max_receive_count:
+        raise OptionInvalid(
+            f"{job.name!r}: attempts must lie between 1 and {queue.max_receive_count - 1}, got "
+            f"{attempts}: after {queue.max_receive_count} receives SQS itself dead-letters a "
+            f"message of {queue.name!r}. Declare more on the type: retry=Retry(attempts=...)"
+        )
+    if timeout is not None and not timedelta(0) < timeout <= LONGEST_TIMEOUT:
+        raise OptionInvalid(
+            f"{job.name!r}: timeout must lie between 0 and {LONGEST_TIMEOUT}, got {timeout}"
+        )
+    if attempts is None and timeout is None:
+        return None
+    return Options(attempts=attempts, timeout_s=timeout.total_seconds() if timeout else None)

@@ -1,0 +1,30 @@
+"""How deep a queue is, for adaptive backoffs: asked rarely, and never in a failing job's way."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from jobs.clock import Clock
+from jobs.errors import TransportError
+from jobs.ports import Transport
+
+_FRESH_S = 15.0
+
+
+class Backlog:
+    """Remembers each queue's depth for a while."""
+
+    def __init__(self, transport: Transport, clock: Clock) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._known: dict[str, tuple[float, int]] = {}
+
+    async def __call__(self, queue: str) -> int:
+        """Visible messages, up to 15 s old; the last known number (0 at first) if SQS fails."""
+        now = self._clock.monotonic()
+        asked_at, depth = self._known.get(queue, (now - _FRESH_S, 0))
+        if now - asked_at >= _FRESH_S:
+            with suppress(TransportError):  # a retry must not depend on this call
+                depth = (await self._transport.depth(queue)).visible
+            self._known[queue] = (now, depth)
+        return depth

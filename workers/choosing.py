@@ -1,0 +1,71 @@
+"""What starts next: strict priority among the messages that have been received.
+
+Pure: it knows no clock and no event loop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from jobs.topology import QueueSpec
+from workers.holding import Hold
+
+
+class Waiting:
+    """Received messages that no slot was free for, a line per queue.
+
+    Within a queue they keep the order in which SQS gave them. Between queues of one priority the
+    message that has waited longest here comes first.
+    """
+
+    def __init__(self, queues: Iterable[QueueSpec]) -> None:
+        ordered = sorted(queues, key=lambda spec: spec.priority.rank)
+        self._lines: dict[str, deque[Hold]] = {spec.name: deque() for spec in ordered}
+        self._ranks = {spec.name: spec.priority.rank for spec in ordered}
+
+    def __len__(self) -> int:
+        return sum(len(line) for line in self._lines.values())
+
+    def put(self, hold: Hold) -> None:
+        """Add a message at the end of its queue's line."""
+        self._lines[hold.delivery.queue.name].append(hold)
+
+    def next(self) -> Hold | None:
+        """Take out what has to start first, or None if nothing waits."""
+        best: deque[Hold] | None = None
+        best_rank = 0
+        for name, line in self._lines.items():
+            if not line:
+                continue
+            if best is None:
+                best, best_rank = line, self._ranks[name]
+            elif self._ranks[name] > best_rank:
+                break  # lines are in the order of their rank
+            elif line[0].delivery.received_at < best[0].delivery.received_at:
+                best = line
+        return best.popleft() if best else None
+
+    def of(self, queue: QueueSpec) -> int:
+        """How many wait in this queue's line."""
+        return len(self._lines[queue.name])
+
+    def up_to(self, rank: int) -> int:
+        """How many wait that would start before, or with, a new one of that rank."""
+        return sum(len(line) for name, line in self._lines.items() if self._ranks[name] <= rank)
+
+    def take_if_received_before(self, moment: float) -> list[Hold]:
+        """Take out what was received before that (monotonic) moment."""
+        return [hold for line in self._lines.values() for hold in _heads_before(line, moment)]
+
+    def take_all(self) -> list[Hold]:
+        """Take out everything."""
+        taken = [hold for line in self._lines.values() for hold in line]
+        for line in self._lines.values():
+            line.clear()
+        return taken
+
+
+def _heads_before(line: deque[Hold], moment: float) -> Iterator[Hold]:
+    while line and line[0].delivery.received_at < moment:
+        yield line.popleft()

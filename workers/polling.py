@@ -1,0 +1,232 @@
+"""Receiving: every queue at once, and nothing that can't start soon.
+
+While idle each queue has one long poll outstanding, so that any priority is picked up at once.
+When batches come back full and slots are free, a queue gets more receivers; they leave again when
+batches don't fill. All of it follows from one number, `Demand.room`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Callable, Sequence
+
+from jobs.clock import Clock
+from jobs.errors import ConfigurationError, CredentialsMissing, RegionMissing, TransportError
+from jobs.events import Events, PollFailed
+from jobs.execution import Delivery
+from jobs.ports import ReceivedMessage, Transport
+from jobs.retry import Backoff
+from jobs.topology import MAX_BATCH, QueueSpec
+from workers.choosing import Waiting
+from workers.holding import Holdings
+
+MAX_RECEIVERS = 16
+"""Receives under way at once for one queue."""
+
+_EXTRA_WAIT_S = 1
+"""Extra receivers wait this long at most; above 0, since a short poll may miss messages."""
+
+_TURNOVER_S = 1.0
+"""The window over which the rate of finished jobs is averaged."""
+
+_PAUSES = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
+
+
+class Demand:
+    """How many messages could start soon.
+
+    Free slots, plus those that will come free while a receive is under way, minus what waits
+    already and what other receives are about to bring.
+    """
+
+    def __init__(
+        self, concurrency: int, waiting: Waiting, holdings: Holdings, clock: Clock
+    ) -> None:
+        self._waiting = waiting
+        self._holdings = holdings
+        self._clock = clock
+        self._concurrency = concurrency
+        self._rate = 0.0
+        self._rate_at = clock.monotonic()
+        self.busy = 0
+        """Slots in use."""
+        self.coming = 0
+        """Messages that receives under way will probably bring."""
+        self.latency_s = 0.01
+        """How long a receive takes that need not wait, smoothed."""
+
+    def finished(self) -> None:
+        """A slot has come free."""
+        self.busy -= 1
+        self._rate = self._rate_now() + 1 / _TURNOVER_S
+
+    def took(self, seconds: float) -> None:
+        """A receive brought a full batch in that time."""
+        self.latency_s += 0.1 * (seconds - self.latency_s)
+
+    @property
+    def free(self) -> int:
+        """Slots not in use."""
+        return self._concurrency - self.busy
+
+    def room(self, rank: int) -> float:
+        """How many messages of that rank could start soon."""
+        # What is settling counts as well: if SQS takes no deletes we must not receive for ever.
+        bound = 2 * self._concurrency + MAX_BATCH - len(self._holdings)
+        soon = self.free + self._rate_now() * 2 * self.latency_s
+        return min(bound, soon - self._waiting.up_to(rank) - self.coming)
+
+    def _rate_now(self) -> float:
+        """Finished jobs a second, decayed to now."""
+        now = self._clock.monotonic()
+        self._rate *= math.exp((self._rate_at - now) / _TURNOVER_S)
+        self._rate_at = now
+        return self._rate
+
+
+class Poller:
+    """Receives from one queue until it is stopped."""
+
+    def __init__(
+        self,
+        queue: QueueSpec,
+        transport: Transport,
+        demand: Demand,
+        waiting: Waiting,
+        deliver: Callable[[Sequence[Delivery]], None],
+        *,
+        wait_s: float,
+        clock: Clock,
+        events: Events,
+        rng: random.Random,
+    ) -> None:
+        self.queue = queue
+        self._transport = transport
+        self._demand = demand
+        self._waiting = waiting
+        self._deliver = deliver
+        self._wait_s = wait_s
+        self._clock = clock
+        self._events = events
+        self._rng = rng
+        self._extras: set[asyncio.Task[None]] = set()
+        self._bell: asyncio.Future[None] | None = None
+        self._stopping = False
+        self._failures = 0
+        self._last = 0
+        """What the last receive brought."""
+        self._ever = False
+
+    async def run(self) -> None:
+        """Poll until `stop`; returns when every receive under way has returned.
+
+        Raises:
+            ConfigurationError, CredentialsMissing, RegionMissing: nothing was ever received, and
+                nothing will be.
+        """
+        while not self._stopping:
+            if not self._has_room():
+                await self._rung()
+                continue
+            try:
+                await self._receive(self._wait_s)
+            except TransportError as error:
+                await self._back_off(error)
+        if self._extras:
+            await asyncio.wait(self._extras)
+
+    def stop(self) -> None:
+        """Start no more receives."""
+        self._stopping = True
+        self._ring()
+
+    def notice(self) -> None:
+        """The demand may have changed."""
+        if self._bell is not None and self._has_room():
+            self._ring()
+
+    def _has_room(self) -> bool:
+        return (
+            self._waiting.of(self.queue) < MAX_BATCH
+            and self._demand.room(self.queue.priority.rank) >= 1
+        )
+
+    async def _rung(self) -> None:
+        self._bell = asyncio.get_running_loop().create_future()
+        try:
+            await self._bell
+        finally:
+            self._bell = None
+
+    def _ring(self) -> None:
+        if self._bell is not None and not self._bell.done():
+            self._bell.set_result(None)
+
+    async def _receive(self, wait_s: float) -> None:
+        expected = self._last
+        self._demand.coming += expected
+        started = self._clock.monotonic()
+        try:
+            messages = await self._transport.receive(
+                self.queue.name, limit=MAX_BATCH, wait_s=wait_s
+            )
+        except TransportError:
+            self._last = 0
+            raise
+        finally:
+            self._demand.coming -= expected
+        self._failures, self._ever = 0, True
+        self._accept(messages, self._clock.monotonic() - started)
+
+    def _accept(self, messages: Sequence[ReceivedMessage], took_s: float) -> None:
+        now = self._clock.monotonic()
+        self._last = len(messages)
+        if len(messages) == MAX_BATCH:
+            self._demand.took(took_s)
+        self._deliver(
+            [Delivery(message=message, queue=self.queue, received_at=now) for message in messages]
+        )
+        if len(messages) == MAX_BATCH:
+            self._grow()
+
+    def _grow(self) -> None:
+        if (
+            not self._stopping
+            and len(self._extras) < MAX_RECEIVERS - 1
+            # One more on top of this receiver's own next one.
+            and self._demand.room(self.queue.priority.rank) > MAX_BATCH
+        ):
+            extra = asyncio.create_task(self._extra(), name=f"headgate-extra-{self.queue.name}")
+            self._extras.add(extra)
+            extra.add_done_callback(self._extras.discard)
+
+    async def _extra(self) -> None:
+        while not self._stopping and self._last == MAX_BATCH and self._has_room():
+            try:
+                await self._receive(_EXTRA_WAIT_S)
+            except TransportError:
+                return  # the queue's first receiver meets the same fault, and reports it
+
+    async def _back_off(self, error: TransportError) -> None:
+        hopeless = isinstance(error, ConfigurationError | CredentialsMissing | RegionMissing)
+        if hopeless and not self._ever:
+            raise error
+        self._failures += 1
+        pause_s = _PAUSES.delay_s(min(self._failures, 10), self._rng)
+        self._events.emit(
+            PollFailed(
+                at=self._clock.now(), queue=self.queue.name, error=str(error), retry_in_s=pause_s
+            )
+        )
+        await self._stoppable_sleep(pause_s)
+
+    async def _stoppable_sleep(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(seconds, self._ring)
+        try:
+            if not self._stopping:
+                await self._rung()
+        finally:
+            timer.cancel()

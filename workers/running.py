@@ -1,0 +1,134 @@
+"""Running: as many jobs at once as there are slots, each in a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from jobs.execution import Delivery, Executor
+from workers.choosing import Waiting
+from workers.holding import Hold, Holdings
+from workers.polling import Demand
+from workers.settling import Settler
+
+_log = logging.getLogger("headgate.worker")
+
+
+class ThreadPool:
+    """A bounded pool for handlers that are plain functions."""
+
+    def __init__(self, threads: int) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="headgate-job")
+
+    async def __call__(self, function: Callable[[], Any]) -> Any:
+        """Run a function in a thread, with the context variables of here."""
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, context.run, function)
+
+    def close(self) -> None:
+        """Take no more work; a thread that still runs is left alone, since it can't be stopped."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Running:
+    """Starts what waits as slots come free, and sees each job through to its settlement."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        settler: Settler,
+        waiting: Waiting,
+        holdings: Holdings,
+        demand: Demand,
+        *,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._executor = executor
+        self._settler = settler
+        self._waiting = waiting
+        self._holdings = holdings
+        self._demand = demand
+        self._on_change = on_change
+        self._tasks: dict[asyncio.Task[None], Hold] = {}
+        self._releases: set[asyncio.Task[None]] = set()
+        self._accepting = True
+
+    @property
+    def unsettled(self) -> list[Hold]:
+        """What runs, or is being settled."""
+        return list(self._tasks.values())
+
+    def deliver(self, deliveries: Sequence[Delivery]) -> None:
+        """Take in what a receive brought: it starts, waits for a slot, or goes back."""
+        for delivery in deliveries:
+            hold = self._holdings.take(delivery)
+            if self._accepting:
+                self._waiting.put(hold)
+            else:
+                self.release(hold)
+        self.fill()
+
+    def fill(self) -> None:
+        """Start what waits, as far as slots are free."""
+        while self._accepting and self._demand.free > 0 and (hold := self._waiting.next()):
+            if hold.lost:
+                self._holdings.drop(hold)
+                continue
+            self._demand.busy += 1
+            task = asyncio.create_task(self._process(hold), name="headgate-job")
+            self._tasks[task] = hold
+            task.add_done_callback(self._ended)
+
+    def release(self, hold: Hold) -> None:
+        """Give back a message that has not been started."""
+        if hold.lost:
+            self._holdings.drop(hold)
+            return
+        task = asyncio.create_task(self._settler.release(hold), name="headgate-release")
+        self._releases.add(task)
+        task.add_done_callback(self._releases.discard)
+
+    def close(self) -> None:
+        """Start nothing more, and give back what waits."""
+        self._accepting = False
+        for hold in self._waiting.take_all():
+            self.release(hold)
+
+    async def finish(self) -> None:
+        """Return when everything that was taken in is settled."""
+        while pending := {*self._tasks, *self._releases}:
+            await asyncio.wait(pending)
+
+    def interrupt(self, reason: str, *, abandon: bool = False) -> None:
+        """End all attempts early; see `jobs.execution.Run.interrupt`."""
+        for hold in self._tasks.values():
+            if hold.run is not None:
+                hold.run.interrupt(reason, abandon=abandon)
+
+    async def _process(self, hold: Hold) -> None:
+        hold.run = run = self._executor.begin(hold.delivery)
+        try:
+            verdict = await run.verdict()
+        finally:
+            self._demand.finished()
+            self.fill()
+            self._on_change()
+        await self._settler.settle(hold, verdict)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        hold = self._tasks.pop(task)
+        self._holdings.drop(hold)
+        self._on_change()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # A fault of ours, not of a handler. The message stays, and is delivered again.
+            _log.error(
+                "processing message %s of %s failed",
+                hold.delivery.message.message_id,
+                hold.delivery.queue.name,
+                exc_info=error,
+            )

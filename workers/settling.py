@@ -1,0 +1,195 @@
+"""Carrying out verdicts: deletes, visibility changes and dead letters, ten to a request.
+
+A message is deleted only after its outcome is final; a dead letter is sent first and deleted after.
+What SQS does not carry out leaves the message where it is, so that it is delivered again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, assert_never
+
+from jobs.batcher import Batcher, Pacing
+from jobs.clock import Clock
+from jobs.dead_letters import dead_letter
+from jobs.errors import TransportError
+from jobs.events import Events, SettlementFailed
+from jobs.execution import Verdict
+from jobs.ports import OutgoingMessage, Transport, VisibilityChange
+from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
+from jobs.submission import size_of
+from jobs.topology import MAX_VISIBILITY, Topology
+from workers.holding import Hold, Holdings
+
+T = TypeVar("T")
+
+SETTLEMENT_PACING = Pacing(linger_s=0.01, tries=8)
+"""Nobody waits for a settlement, so it may linger for company; and it is worth many tries, since
+one that is given up makes a finished job run again."""
+
+_MARGIN_S = 2
+"""What is left between a delay and SQS's 12 hours, for the request's own time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    action: str
+    error: TransportError
+
+
+class Settler:
+    """Carries out verdicts for everything this worker holds.
+
+    Args:
+        transport: where to.
+        topology: names the dead-letter and quarantine queues.
+        holdings: what is settled is dropped from it.
+        clock: tells the time.
+        events: hears what became of each message.
+        eager: true when nothing else runs, so that waiting for company would be in vain.
+        rng: spreads the pauses between tries.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        topology: Topology,
+        holdings: Holdings,
+        *,
+        clock: Clock,
+        events: Events,
+        eager: Callable[[], bool],
+        rng: random.Random,
+        pacing: Pacing = SETTLEMENT_PACING,
+    ) -> None:
+        self._transport = transport
+        self._quarantine = topology.quarantine_name
+        self._holdings = holdings
+        self._clock = clock
+        self._events = events
+        self._eager = eager
+        self._rng = rng
+        self._pacing = pacing
+        self._deletes: dict[str, Batcher[str]] = {}
+        self._changes: dict[str, Batcher[VisibilityChange]] = {}
+        self._sends: dict[str, Batcher[OutgoingMessage]] = {}
+
+    async def settle(self, hold: Hold, verdict: Verdict) -> None:
+        """Carry a verdict out and say so; a failure is an event, and the message comes again."""
+        if hold.lost and isinstance(verdict.action, RetryAfter | Release):
+            self._holdings.drop(hold)
+            return  # it is visible, or with another worker: there is nothing left to change
+        try:
+            refused = await self._carry_out(hold, verdict)
+        finally:
+            self._holdings.drop(hold)
+        if refused is None:
+            if (event := verdict.aftermath(self._clock.now())) is not None:
+                self._events.emit(event)
+            return
+        self._report(hold, verdict.attempt.job_id, refused)
+
+    async def release(self, hold: Hold) -> None:
+        """Give back a message that has not been started."""
+        try:
+            refused = await self._show_in(hold, 0)
+        finally:
+            self._holdings.drop(hold)
+        if refused is not None:
+            self._report(hold, "", refused)
+
+    async def drain(self) -> None:
+        """Send everything that still waits for company."""
+        # Sends first: a dead letter's delete is only put when its send has been confirmed.
+        for batchers in (self._sends, self._deletes, self._changes):
+            await asyncio.gather(*(batcher.drain() for batcher in batchers.values()))
+
+    async def _carry_out(self, hold: Hold, verdict: Verdict) -> _Refused | None:
+        match verdict.action:
+            case Ack():
+                return await self._delete(hold)
+            case RetryAfter(delay_s=delay_s) | Release(delay_s=delay_s):
+                return await self._show_in(hold, delay_s)
+            case DeadLetter() as action:
+                return await self._park(hold, verdict, action, hold.delivery.queue.dlq_name)
+            case Quarantine() as action:
+                return await self._park(hold, verdict, action, self._quarantine)
+            case _:
+                assert_never(verdict.action)
+
+    async def _park(
+        self, hold: Hold, verdict: Verdict, action: DeadLetter | Quarantine, target: str
+    ) -> _Refused | None:
+        letter = dead_letter(
+            hold.delivery.message,
+            action,
+            verdict.attempt,
+            verdict.job_type,
+            self._clock.now(),
+            fifo=hold.delivery.queue.fifo,
+        )
+        sent = self._batcher(self._sends, target, self._transport.send, size_of).put(letter)
+        return await _refusal("send", sent) or await self._delete(hold)
+
+    async def _delete(self, hold: Hold) -> _Refused | None:
+        queue = hold.delivery.queue.name
+        deleted = self._batcher(self._deletes, queue, self._transport.delete).put(hold.receipt)
+        return await _refusal("delete", deleted)
+
+    async def _show_in(self, hold: Hold, delay_s: int) -> _Refused | None:
+        hold.closing = True
+        if hold.beat is not None:
+            # An extension that overtook this change would undo it.
+            await asyncio.wait([hold.beat])
+        queue = hold.delivery.queue.name
+        change = VisibilityChange(receipt=hold.receipt, timeout_s=self._possible(hold, delay_s))
+        changed = self._batcher(self._changes, queue, self._transport.change_visibility).put(change)
+        return await _refusal("change_visibility", changed)
+
+    def _possible(self, hold: Hold, delay_s: int) -> int:
+        """A delay within what SQS leaves: 12 hours since the receive, beyond which it errs."""
+        held_s = self._clock.monotonic() - hold.delivery.received_at
+        left_s = int(MAX_VISIBILITY.total_seconds() - held_s) - _MARGIN_S
+        return max(0, min(delay_s, left_s))
+
+    def _batcher(
+        self,
+        batchers: dict[str, Batcher[T]],
+        queue: str,
+        call: Callable[..., Any],
+        size_of: Callable[[T], int] = lambda _item: 0,
+    ) -> Batcher[T]:
+        if (batcher := batchers.get(queue)) is None:
+            batcher = batchers[queue] = Batcher(
+                partial(call, queue),
+                pacing=self._pacing,
+                eager=self._eager,
+                name=f"headgate-settle-{call.__name__}-{queue}",
+                rng=self._rng,
+                size_of=size_of,
+            )
+        return batcher
+
+    def _report(self, hold: Hold, job_id: str, refused: _Refused) -> None:
+        self._events.emit(
+            SettlementFailed(
+                at=self._clock.now(),
+                queue=hold.delivery.queue.name,
+                message_id=hold.delivery.message.message_id,
+                job_id=job_id,
+                action=refused.action,
+                error=str(refused.error),
+            )
+        )
+
+
+async def _refusal(action: str, done: asyncio.Future[None]) -> _Refused | None:
+    try:
+        await done
+    except TransportError as error:
+        return _Refused(action, error)
+    return None

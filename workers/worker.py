@@ -1,0 +1,213 @@
+"""The worker: puts its parts together, watches them, and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from jobs.app import App
+from jobs.clock import Clock, SystemClock
+from jobs.errors import SettingsInvalid
+from jobs.events import Events
+from jobs.execution import Executor
+from jobs.ports import Transport
+from workers.backlog import Backlog
+from workers.choosing import Waiting
+from workers.heartbeat import Heartbeat
+from workers.holding import Holdings
+from workers.polling import Demand, Poller
+from workers.running import Running, ThreadPool
+from workers.settling import SETTLEMENT_PACING, Settler
+from workers.shutdown import Report, drain
+
+_MOST_CONCURRENCY = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """How one worker process works.
+
+    Raises:
+        SettingsInvalid: a value is out of range.
+    """
+
+    concurrency: int = 50
+    """Jobs at once, 1 to 1000; also the number of threads for plain functions."""
+    queues: tuple[str, ...] | None = None
+    """The queue groups to work on; None means all of the app's."""
+    drain: timedelta = timedelta(seconds=25)
+    """How long running jobs may go on after SIGTERM. With the 5 s that interruption and the last
+    settlements may take it fits into ECS's stop timeout of 30 s; raise both together."""
+    give_back_after: timedelta = timedelta(seconds=5)
+    """A received message that found no slot for so long goes back to its queue."""
+    receive_wait: timedelta | None = None
+    """How long a poll waits for the first message, 0 to 20 s; None takes the queue's, 20 s."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.concurrency <= _MOST_CONCURRENCY:
+            raise SettingsInvalid(
+                f"concurrency must lie between 1 and {_MOST_CONCURRENCY}, got {self.concurrency}"
+            )
+        if self.drain < timedelta(0):
+            raise SettingsInvalid(f"drain must not be negative, got {self.drain}")
+        if self.give_back_after <= timedelta(0):
+            raise SettingsInvalid(f"give_back_after must be positive, got {self.give_back_after}")
+        if self.receive_wait is not None and not (
+            timedelta(0) <= self.receive_wait <= timedelta(seconds=20)
+        ):
+            raise SettingsInvalid(
+                f"receive_wait must lie between 0 and 20 s, SQS's limit, got {self.receive_wait}"
+            )
+
+
+class Worker:
+    """Runs an app's jobs in this event loop until it is stopped.
+
+    Args:
+        app: its handlers are loaded here.
+        transport: open, and left open.
+        settings: how many jobs at once, of which queues, and so on.
+        clock: tells the time.
+        events: hears of everything.
+        rng: spreads pauses.
+
+    Raises:
+        ConfigurationError: a handler module doesn't import, or a type has no handler.
+        UnknownQueue: the settings name a queue group that the app doesn't have.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        transport: Transport,
+        settings: WorkerSettings = WorkerSettings(),
+        *,
+        clock: Clock | None = None,
+        events: Events | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        app.load_handlers()
+        topology = app.topology
+        clock = clock or SystemClock()
+        events = events or Events()
+        rng = rng or random.Random()  # noqa: S311 - spreads pauses, guards no secret
+        self._settings = settings
+        self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._clock = clock
+        queues = topology.select(settings.queues)
+        self._holdings = Holdings()
+        self._waiting = Waiting(queues)
+        self._demand = Demand(settings.concurrency, self._waiting, self._holdings, clock)
+        self._threads = ThreadPool(settings.concurrency)
+        self._settler = Settler(
+            transport,
+            topology,
+            self._holdings,
+            clock=clock,
+            events=events,
+            eager=lambda: self._demand.busy == 0,
+            rng=rng,
+            pacing=SETTLEMENT_PACING,
+        )
+        executor = Executor(
+            app,
+            clock=clock,
+            events=events,
+            call_blocking=self._threads,
+            backlog=Backlog(transport, clock),
+        )
+        self._running = Running(
+            executor,
+            self._settler,
+            self._waiting,
+            self._holdings,
+            self._demand,
+            on_change=self._notice,
+        )
+        self._heartbeat = Heartbeat(transport, queues, self._holdings, clock=clock, events=events)
+        self._pollers = [
+            Poller(
+                queue,
+                transport,
+                self._demand,
+                self._waiting,
+                self._running.deliver,
+                wait_s=(settings.receive_wait or queue.receive_wait).total_seconds(),
+                clock=clock,
+                events=events,
+                rng=rng,
+            )
+            for queue in queues
+        ]
+
+    def stop(self) -> None:
+        """Begin to stop: nothing new is received, running jobs may finish within ``drain``."""
+        self._stop.set()
+
+    def hurry(self) -> None:
+        """Stop at once: running jobs are interrupted, and what is held is given back."""
+        self._stop.set()
+        self._hurry.set()
+
+    async def run(self) -> Report:
+        """Work until `stop` is called or a part fails; returns what was left behind.
+
+        Raises:
+            CredentialsMissing, RegionMissing: nothing can be received.
+            Exception: a part of the worker failed; everything was given back before.
+        """
+        polls = {
+            asyncio.create_task(poller.run(), name=f"headgate-poll-{poller.queue.name}")
+            for poller in self._pollers
+        }
+        supports = {
+            asyncio.create_task(self._heartbeat.run(), name="headgate-heartbeat"),
+            asyncio.create_task(self._give_back(), name="headgate-give-back"),
+        }
+        stopped = asyncio.create_task(self._stop.wait(), name="headgate-stop")
+        try:
+            await asyncio.wait({stopped, *polls, *supports}, return_when=asyncio.FIRST_COMPLETED)
+            for poller in self._pollers:
+                poller.stop()
+            report = await drain(
+                self._running,
+                self._settler,
+                polls,
+                bound_s=self._settings.drain.total_seconds(),
+                hurry=self._hurry,
+            )
+        finally:
+            await _end({stopped, *polls, *supports})
+            self._threads.close()
+        _raise_first_fault({*polls, *supports})
+        return report
+
+    async def _give_back(self) -> None:
+        """Return what has found no slot for a while, so that other workers can have it."""
+        age_s = self._settings.give_back_after.total_seconds()
+        while True:
+            await asyncio.sleep(min(1.0, age_s))
+            for hold in self._waiting.take_if_received_before(self._clock.monotonic() - age_s):
+                self._running.release(hold)
+            self._notice()
+
+    def _notice(self) -> None:
+        for poller in self._pollers:
+            poller.notice()
+
+
+async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+def _raise_first_fault(tasks: Collection[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            raise error
