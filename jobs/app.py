@@ -375,12 +375,16 @@ def load_app(path: str) -> App:
     if not hasattr(module, attribute):
         raise AppImportError(
             f"the module {module_name!r} was imported, but has no {attribute!r}: "
-            f"{did_you_mean(attribute, vars(module))}"
+            f"{did_you_mean(attribute, _apps_of(module))}"
         )
     found = getattr(module, attribute)
     if not isinstance(found, App):
         raise AppImportError(f"{path!r} is a {type(found).__name__}, not a headgate App")
     return found
+
+
+def _apps_of(module: ModuleType) -> list[str]:
+    return [name for name, value in vars(module).items() if isinstance(value, App)]
 
 
 def _import(module: str, wanted_by: str) -> ModuleType:

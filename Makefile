@@ -1,0 +1,48 @@
+# `make demo` and `make test` do all their own set-up: Python 3.11 or newer is enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint format lock schema synth cdk-app clean
+
+help: ## What there is to make
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## The virtual environment, with everything pinned
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Headgate needs Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV) (a minute or two, once)" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2
+	@touch $@
+
+demo: $(INSTALLED) ## The whole system on this machine, bounded and self-checking
+	@$(BIN)/headgate demo
+
+test: $(INSTALLED) ## All tests
+	$(BIN)/python -m pytest
+
+lint: $(INSTALLED) ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(INSTALLED) ## Put the code into its one format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: $(INSTALLED) ## Choose the pinned versions anew
+	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet uv
+	.cache/lock/bin/uv pip compile --universal --python-version 3.11 --all-extras --upgrade \
+		--generate-hashes --no-emit-index-url --no-header --quiet pyproject.toml -o requirements.lock
+
+schema: $(INSTALLED) ## Write the message format's JSON Schema
+	$(BIN)/python -m docs.schema
+
+clean: ## Remove what was built
+	rm -rf $(VENV) node_modules cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache build dist

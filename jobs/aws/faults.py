@@ -1,0 +1,169 @@
+"""What went wrong on the way to AWS, as one of Headgate's own errors.
+
+The tables go by name, since botocore adds classes and codes from version to version.
+"""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+
+from jobs.errors import (
+    AccessDenied,
+    CredentialsMissing,
+    QueueMissing,
+    RegionMissing,
+    ServiceUnavailable,
+    Throttled,
+    TransportError,
+)
+
+FOREIGN: tuple[type[Exception], ...] = (BotoCoreError, ClientError, ResponseParserError, OSError)
+"""What a call to AWS raises. aiohttp's errors arrive as botocore's, a timeout is an OSError."""
+
+FOREIGN_AT_OPENING: tuple[type[Exception], ...] = (*FOREIGN, ValueError)
+"""What opening a client raises: for an endpoint that is no URL, botocore raises a ValueError."""
+
+_CREDENTIAL_ERRORS = frozenset(
+    {
+        "CredentialRetrievalError",
+        "InfiniteLoopConfigError",
+        "LoginError",
+        "MetadataRetrievalError",
+        "NoAuthTokenError",
+        "NoCredentialsError",
+        "PartialCredentialsError",
+        "ProfileNotFound",
+        "RefreshWithMFAUnsupportedError",
+        "SSOError",
+        "TokenRetrievalError",
+        "UnknownCredentialError",
+        "UnknownTokenProviderError",
+    }
+)
+_CONNECTION_ERRORS = frozenset(
+    {
+        "CapacityNotAvailableError",
+        "ClientError",  # aiohttp's; botocore's own of that name is told by its code
+        "ConnectionError",  # botocore's and Python's
+        "HTTPClientError",
+        "IncompleteReadError",
+        "ResponseParserError",  # a proxy's or a load balancer's page instead of an answer
+        "SSLError",
+        "TimeoutError",
+        "gaierror",
+    }
+)
+_QUOTES_ITS_VALUES = frozenset({"ParamValidationError", "ValidationError"})
+
+_QUEUE_MISSING_CODES = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
+_CREDENTIAL_CODES = frozenset(
+    {
+        "AuthFailure",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "InvalidSecurityToken",
+        "InvalidSignatureException",
+        "InvalidToken",
+        "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException",
+        "RequestExpired",
+        "SignatureDoesNotMatch",
+        "TokenRefreshRequired",
+        "UnrecognizedClientException",
+    }
+)
+_ACCESS_CODES = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AuthorizationError",
+        "KmsAccessDenied",
+        "UnauthorizedOperation",
+    }
+)
+_THROTTLING_CODES = frozenset(
+    {
+        "BandwidthLimitExceeded",
+        "EC2ThrottledException",
+        "KmsThrottled",
+        "LimitExceededException",
+        "OverLimit",
+        "PriorRequestNotComplete",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "ThrottledException",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+        "TransactionInProgressException",
+    }
+)
+_UNAVAILABLE_CODES = frozenset(
+    {"InternalError", "InternalFailure", "RequestTimeout", "RequestTimeoutException"}
+    | {"ServiceUnavailable", "Unavailable"}
+)
+
+_GIVE_CREDENTIALS = (
+    "run `aws configure` or `aws sso login`, set AWS_PROFILE, or give the task, function or "
+    "instance a role"
+)
+_GIVE_REGION = "set AWS_REGION, or a region in the profile that AWS_PROFILE names"
+
+
+def fault(error: Exception, *, action: str, target: str) -> TransportError:
+    """The error of Headgate's that says what ``error`` means; raise it ``from error``.
+
+    Args:
+        error: What botocore, aiohttp or the network raised.
+        action: The permission that the call needs, such as ``sqs:SendMessage``.
+        target: The physical name of the queue (table, ...) that was asked.
+    """
+    if isinstance(error, ClientError):
+        return _refusal(error, action, target)
+    names = {base.__name__ for base in type(error).__mro__}
+    if names & _CREDENTIAL_ERRORS:
+        return CredentialsMissing(f"no usable AWS credentials: {error}; {_GIVE_CREDENTIALS}")
+    if "NoRegionError" in names:
+        return RegionMissing(f"no AWS region is configured: {_GIVE_REGION}")
+    if names & _CONNECTION_ERRORS:
+        return ServiceUnavailable(
+            f"{action} on {target!r} got no answer: {type(error).__name__}: {error}"
+        )
+    # botocore's complaint about a parameter quotes it, and it may be a payload.
+    detail = "a parameter is not valid" if names & _QUOTES_ITS_VALUES else str(error)
+    return TransportError(f"{action} on {target!r} failed: {type(error).__name__}: {detail}")
+
+
+def _refusal(error: ClientError, action: str, target: str) -> TransportError:
+    """What AWS said no with: its code decides, and where that is not known its HTTP status."""
+    answer = error.response.get("Error", {})
+    code, said = answer.get("Code", "Unknown"), answer.get("Message", "no message")
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    # "AWS.SimpleQueueService.NonExistentQueue", "com.amazonaws.sqs#QueueDoesNotExist"
+    name = re.split(r"[.#]", code)[-1]
+    if name in _QUEUE_MISSING_CODES:
+        return QueueMissing(target)
+    if name in _CREDENTIAL_CODES:
+        return CredentialsMissing(
+            f"AWS did not accept the credentials: {code}: {said}; {_GIVE_CREDENTIALS}"
+        )
+    if name in _ACCESS_CODES:
+        return AccessDenied(
+            f"the credentials may not do {action} on {target!r}: allow it in the policy of their "
+            f"role or user; AWS says {code}: {said}"
+        )
+    if name in _THROTTLING_CODES or status == HTTPStatus.TOO_MANY_REQUESTS:
+        return Throttled(f"AWS throttled {action} on {target!r}: {code}: {said}")
+    if name in _UNAVAILABLE_CODES or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ServiceUnavailable(f"AWS failed at {action} on {target!r}: {code}: {said}")
+    return TransportError(f"AWS refused {action} on {target!r}: {code}: {said}")

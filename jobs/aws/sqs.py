@@ -1,0 +1,352 @@
+"""`jobs.ports.Transport` on SQS: `SqsTransport` for an event loop, `SyncSqs` for plain code.
+
+Both ask for queues by name, find their addresses with GetQueueUrl once, and never list or create
+queues, so a worker's role needs no more than the calls below. Requests are built and responses are
+read in `jobs.aws.wire`; what goes wrong is named in `jobs.aws.faults`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from jobs.aws import wire
+from jobs.aws.connection import Connection, async_client, async_session, blocking_client
+from jobs.aws.faults import FOREIGN, fault
+from jobs.clock import Clock, SystemClock
+from jobs.errors import ConfigurationError, QueueMissing
+from jobs.ports import (
+    EntryFailure,
+    OutgoingMessage,
+    QueueDepth,
+    ReceivedMessage,
+    VisibilityChange,
+)
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient as BlockingClient
+    from types_aiobotocore_sqs import SQSClient
+
+_LONG_POLL_S = 20  # SQS's longest wait
+_POLL_READ_TIMEOUT_S = _LONG_POLL_S + 10  # an answer that SQS holds back must not look lost
+_POLL_ATTEMPTS = 1  # the poller asks again anyway, and has to hear of an outage at once
+
+Action = Literal["send", "receive", "delete", "change_visibility", "depth", "resolve"]
+
+_PERMISSIONS: dict[Action, str] = {
+    "send": "sqs:SendMessage",
+    "receive": "sqs:ReceiveMessage",
+    "delete": "sqs:DeleteMessage",
+    "change_visibility": "sqs:ChangeMessageVisibility",
+    "depth": "sqs:GetQueueAttributes",
+    "resolve": "sqs:GetQueueUrl",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestMade:
+    """One call to SQS that ended, well or not; what it costs is counted from these.
+
+    botocore's own repetitions of a call that failed are inside of it, and not counted.
+    """
+
+    action: Action
+    queue: str
+    entries: int
+    """Messages sent, received, deleted or changed; 0 for a call that carries none."""
+    duration_s: float
+
+
+Observer = Callable[[RequestMade], None]
+"""Called after every request, on the caller's thread; it must be quick and not raise."""
+
+
+class SqsTransport:
+    """SQS for an event loop, on aiobotocore: `jobs.ports.Transport`.
+
+    ::
+
+        async with SqsTransport() as sqs:
+            await sqs.send("shop-jobs-high", [OutgoingMessage(body="{}")])
+
+    It holds two clients of one session, so of one set of credentials. One polls: it waits 30 s for
+    an answer, longer than SQS's longest poll, and never repeats a receive, since the poller does,
+    and a repetition inside it would hide an outage for a minute and a half. The other does the
+    rest: it gives up after 10 s and tries three times. Deletes and visibility changes are safe to
+    repeat; a repeated send can leave a message twice, which at-least-once delivery allows for.
+
+    Apart, polls that are held back never take the connections that settlements need.
+
+    A receive that is cancelled may already have taken messages: nobody holds them, and they stay
+    hidden for their visibility timeout. Let polls return, and give back what they bring.
+
+    Args:
+        endpoint_url: None for what ``AWS_ENDPOINT_URL_SQS``, ``AWS_ENDPOINT_URL`` or the profile
+            says, else AWS's own.
+        region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
+        max_pool_connections: Polls under way at once, and apart from them other requests. What
+            exceeds it waits for a connection.
+        on_request: Told of every request.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        max_pool_connections: int = 50,
+        on_request: Observer | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._polling = Connection(
+            endpoint_url=endpoint_url,
+            region=region,
+            read_timeout_s=_POLL_READ_TIMEOUT_S,
+            attempts=_POLL_ATTEMPTS,
+            pool=max_pool_connections,
+        )
+        self._commands = Connection(
+            endpoint_url=endpoint_url, region=region, pool=max_pool_connections
+        )
+        self._ledger = _Ledger(on_request, clock or SystemClock())
+        self._resolving: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._lifecycle = asyncio.Lock()
+        self._clients: _Clients | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Open the clients; credentials are looked up by the first call. Idempotent.
+
+        Raises:
+            ConfigurationError: aiobotocore is not installed.
+            TransportError: the region or the profile is missing, or the endpoint is no URL.
+        """
+        async with self._lifecycle:
+            if self._clients is None:
+                self._clients = await self._open()
+
+    async def _open(self) -> _Clients:
+        session = async_session()
+        async with AsyncExitStack() as stack:
+            polling, commands = [
+                await stack.enter_async_context(async_client("sqs", connection, session))
+                for connection in (self._polling, self._commands)
+            ]
+            return _Clients(polling=polling, commands=commands, closing=stack.pop_all())
+
+    async def stop(self) -> None:
+        """Close the connections. Idempotent, and safe before `start`."""
+        async with self._lifecycle:
+            if self._clients is not None:
+                clients, self._clients = self._clients, None
+                await clients.closing.aclose()
+
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        """SendMessageBatch: up to ten messages, and up to 1 MiB together."""
+        commands, url = self._opened().commands, await self._url(queue)
+        with self._ledger.call("send", queue, len(messages)):
+            response = await commands.send_message_batch(**wire.send_request(url, messages))
+        return wire.read_failures(response, len(messages))
+
+    async def receive(
+        self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
+    ) -> list[ReceivedMessage]:
+        """ReceiveMessage: up to ``limit`` messages. Avoid cancelling it (see the class)."""
+        polling, url = self._opened().polling, await self._url(queue)
+        request = wire.receive_request(url, limit=limit, wait_s=wait_s, visibility_s=visibility_s)
+        with self._ledger.call("receive", queue) as call:
+            messages = wire.read_messages(await polling.receive_message(**request))
+            call.entries = len(messages)
+        return messages
+
+    async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
+        """DeleteMessageBatch. Deleting again what is gone is no failure on SQS."""
+        commands, url = self._opened().commands, await self._url(queue)
+        with self._ledger.call("delete", queue, len(receipts)):
+            response = await commands.delete_message_batch(**wire.delete_request(url, receipts))
+        return wire.read_failures(response, len(receipts))
+
+    async def change_visibility(
+        self, queue: str, changes: Sequence[VisibilityChange]
+    ) -> list[EntryFailure]:
+        """ChangeMessageVisibilityBatch: each counts from now; 0 gives the message back."""
+        commands, url = self._opened().commands, await self._url(queue)
+        request = wire.change_visibility_request(url, changes)
+        with self._ledger.call("change_visibility", queue, len(changes)):
+            response = await commands.change_message_visibility_batch(**request)
+        return wire.read_failures(response, len(changes))
+
+    async def depth(self, queue: str) -> QueueDepth:
+        """GetQueueAttributes: about how many messages there are."""
+        commands, url = self._opened().commands, await self._url(queue)
+        with self._ledger.call("depth", queue):
+            response = await commands.get_queue_attributes(**wire.depth_request(url))
+        return wire.read_depth(response)
+
+    async def _url(self, queue: str) -> str:
+        """The queue's address; however many ask for a new one at once, SQS is asked once."""
+        if url := self._ledger.urls.get(queue):
+            return url
+        async with self._resolving[queue]:
+            if url := self._ledger.urls.get(queue):
+                return url
+            commands = self._opened().commands
+            with self._ledger.call("resolve", queue):
+                response = await commands.get_queue_url(QueueName=queue)
+            return self._ledger.urls.setdefault(queue, response["QueueUrl"])
+
+    def _opened(self) -> _Clients:
+        if self._clients is None:
+            raise ConfigurationError("SqsTransport is not open: use it in `async with`")
+        return self._clients
+
+
+class SyncSqs:
+    """SQS for plain code, on boto3: `jobs.ports.BlockingTransport`. Safe to share by threads.
+
+    It opens with its first call, so a process may still fork after making one. Three tries a call,
+    10 s each; a repeated send can leave a message twice. The arguments are `SqsTransport`'s.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        max_pool_connections: int = 50,
+        on_request: Observer | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._connection = Connection(
+            endpoint_url=endpoint_url, region=region, pool=max_pool_connections
+        )
+        self._ledger = _Ledger(on_request, clock or SystemClock())
+        self._opening = threading.Lock()
+        self._resolving = threading.Lock()
+        self._client: BlockingClient | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. Idempotent; a later call opens them again."""
+        with self._opening:
+            if self._client is not None:
+                client, self._client = self._client, None
+                client.close()
+
+    def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        """SendMessageBatch: up to ten messages, and up to 1 MiB together."""
+        client, url = self._opened(), self._url(queue)
+        with self._ledger.call("send", queue, len(messages)):
+            response = client.send_message_batch(**wire.send_request(url, messages))
+        return wire.read_failures(response, len(messages))
+
+    def depth(self, queue: str) -> QueueDepth:
+        """GetQueueAttributes: about how many messages there are."""
+        client, url = self._opened(), self._url(queue)
+        with self._ledger.call("depth", queue):
+            response = client.get_queue_attributes(**wire.depth_request(url))
+        return wire.read_depth(response)
+
+    def _url(self, queue: str) -> str:
+        if url := self._ledger.urls.get(queue):
+            return url
+        client = self._opened()
+        with self._resolving:
+            if url := self._ledger.urls.get(queue):
+                return url
+            with self._ledger.call("resolve", queue):
+                response = client.get_queue_url(QueueName=queue)
+            return self._ledger.urls.setdefault(queue, response["QueueUrl"])
+
+    def _opened(self) -> BlockingClient:
+        with self._opening:
+            if self._client is None:
+                self._client = blocking_client("sqs", self._connection)
+            return self._client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Clients:
+    polling: SQSClient
+    commands: SQSClient
+    closing: AsyncExitStack
+
+
+class _Ledger:
+    """What the two transports share around a call: the addresses, the observer, the faults."""
+
+    __slots__ = ("_clock", "_on_request", "urls")
+
+    def __init__(self, on_request: Observer | None, clock: Clock) -> None:
+        self._on_request = on_request
+        self._clock = clock
+        self.urls: dict[str, str] = {}
+
+    def call(self, action: Action, queue: str, entries: int = 0) -> _Call:
+        return _Call(self, action, queue, entries, self._clock.monotonic())
+
+    def ended(self, call: _Call) -> None:
+        if self._on_request is not None:
+            self._on_request(
+                RequestMade(
+                    action=call.action,
+                    queue=call.queue,
+                    entries=call.entries,
+                    duration_s=self._clock.monotonic() - call.started,
+                )
+            )
+
+
+@dataclass(slots=True)
+class _Call:
+    """One request under way: it is reported when it ends, and its error becomes Headgate's."""
+
+    ledger: _Ledger
+    action: Action
+    queue: str
+    entries: int
+    started: float
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.ledger.ended(self)
+        if isinstance(error, FOREIGN):
+            known = fault(error, action=_PERMISSIONS[self.action], target=self.queue)
+            if isinstance(known, QueueMissing):
+                # Made anew it may have another address.
+                self.ledger.urls.pop(self.queue, None)
+            raise known from error

@@ -1,0 +1,76 @@
+"""Clocks that a test owns: one moved by hand, one that follows the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class VirtualClock:
+    """A clock that stands still until `advance` moves it.
+
+    >>> clock = VirtualClock()
+    >>> clock.advance(timedelta(minutes=5))
+    >>> clock.now()
+    datetime.datetime(2026, 1, 1, 0, 5, tzinfo=datetime.timezone.utc)
+    """
+
+    def __init__(self, start: datetime = _START) -> None:
+        self._start = start
+        self._elapsed = timedelta(0)
+        self._subscribers: list[Callable[[], None]] = []
+
+    def now(self) -> datetime:
+        return self._start + self._elapsed
+
+    def monotonic(self) -> float:
+        return self._elapsed.total_seconds()
+
+    def advance(self, by: float | timedelta) -> None:
+        """Move on by that many seconds, then tell the subscribers.
+
+        Raises:
+            ValueError: it would go back.
+        """
+        step = by if isinstance(by, timedelta) else timedelta(seconds=by)
+        if step < timedelta(0):
+            raise ValueError(f"time only moves on, got advance({by})")
+        self._elapsed += step
+        for notify in self._subscribers:
+            notify()
+
+    def subscribe(self, notify: Callable[[], None]) -> None:
+        """Call ``notify`` after every `advance`: how something that waits learns of it."""
+        self._subscribers.append(notify)
+
+
+class LoopClock:
+    """A clock that reads the event loop's time, for tests whose loop travels in time.
+
+    Under ``@pytest.mark.looptime`` the loop's time starts near 0 and jumps to the next timer when
+    there is nothing else to do, so ``now()`` starts near ``start``. looptime owns the time only
+    while the test itself runs, not in its fixtures: take no readings there.
+    """
+
+    def __init__(self, start: datetime = _START) -> None:
+        self._start = start
+        self._last_seen: asyncio.AbstractEventLoop | None = None
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        """The loop's time; in another thread that of the loop which last asked.
+
+        Raises:
+            RuntimeError: no loop has asked yet, and none runs here.
+        """
+        try:
+            self._last_seen = asyncio.get_running_loop()
+        except RuntimeError:
+            if self._last_seen is None:
+                raise
+        return self._last_seen.time()

@@ -1,0 +1,217 @@
+"""Testing an app's jobs without AWS: what was submitted, and running all of it in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from jobs.aio import AsyncClient
+from jobs.app import App
+from jobs.batching import EntryRejected
+from jobs.client import Client
+from jobs.context import Tenant
+from jobs.dead_letters import dead_letter
+from jobs.envelope import Envelope, parse
+from jobs.errors import HeadgateError
+from jobs.events import Event, Events, JobCompleted, JobDeadLettered
+from jobs.execution import Delivery, Executor, Verdict
+from jobs.job import JobType
+from jobs.ports import EntryFailure, ReceivedMessage, VisibilityChange
+from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
+from jobs.testing.clock import VirtualClock
+from jobs.testing.inspection import StoredMessage
+from jobs.testing.memory import MemorySqs
+from jobs.topology import Priority, QueueSpec
+
+P = TypeVar("P")
+
+
+class DrainUnfinished(HeadgateError):
+    """Jobs kept coming back: more runs than `Harness.drain` allows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted(Generic[P]):
+    """A job that waits in a queue."""
+
+    id: str
+    type: str
+    payload: P
+    queue: str
+    priority: Priority
+    tenant: Tenant | None
+    source: str
+    receives: int
+    """0 for a job that no one has received yet."""
+
+
+class Harness:
+    """An app on in-memory SQS, on a clock that only moves when it is told to.
+
+    Hand `client` or `async_client` to the code under test; then look at `submitted`, or run
+    everything with `drain`. Retries don't wait: the clock jumps to when the next message is due.
+
+    Example:
+        >>> jobs = Harness(app)  # doctest: +SKIP
+        >>> sign_up("ada@example.com", client=jobs.client)
+        >>> [welcome] = jobs.submitted(send_email)
+        >>> assert welcome.payload.to == "ada@example.com"
+        >>> jobs.drain()
+        >>> assert jobs.completed(send_email) == 1
+    """
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.clock = VirtualClock()
+        self.sqs = MemorySqs(self.clock)
+        self.sqs.provision(app.topology)
+        self.events: list[Event] = []
+        """Everything that happened, in order."""
+        self._hub = Events(self.events.append)
+        self.client = Client(
+            app,
+            transport=self.sqs.blocking,
+            clock=self.clock,
+            events=self._hub,
+            sleep=self.clock.advance,
+        )
+        self.async_client = AsyncClient(app, transport=self.sqs, clock=self.clock, events=self._hub)
+
+    def submitted(self, job: JobType[P, Any]) -> list[Submitted[P]]:
+        """The jobs of this type that wait in the queues, in the order of their submission."""
+        found = []
+        for spec in self.app.topology.queues:
+            for message in self.sqs.messages(spec.name):
+                envelope = parse(message.body)
+                if envelope.type == job.name:
+                    found.append(_submitted(job, envelope, message.receive_count))
+        return sorted(found, key=lambda each: each.id)  # UUIDv7s sort by their time
+
+    def assert_submitted(self, job: JobType[P, Any], payload: P) -> Submitted[P]:
+        """The one waiting job of this type with that payload.
+
+        Raises:
+            AssertionError: there is none, or more than one; says what there is.
+        """
+        waiting = self.submitted(job)
+        matching = [each for each in waiting if each.payload == payload]
+        if len(matching) != 1:
+            raise AssertionError(
+                f"expected one {job.name!r} with {payload!r}, found {len(matching)} among "
+                f"{[each.payload for each in waiting]!r}"
+            )
+        return matching[0]
+
+    def dead_letters(self, job: JobType[Any, Any] | None = None) -> list[StoredMessage]:
+        """The dead letters of a type, or all of them; why is in their attributes."""
+        return [
+            message
+            for spec in self.app.topology.queues
+            for message in self.sqs.messages(spec.dlq_name)
+            if job is None or message.attributes.get("JobType") == job.name
+        ]
+
+    def completed(self, job: JobType[Any, Any]) -> int:
+        """How many jobs of this type have completed."""
+        return self._count(JobCompleted, job)
+
+    def dead_lettered(self, job: JobType[Any, Any]) -> int:
+        """How many jobs of this type have been dead-lettered."""
+        return self._count(JobDeadLettered, job)
+
+    def drain(self, *, at_most: int = 10_000) -> None:
+        """Run jobs, one after the other, until every queue is empty; retries and delays included.
+
+        Args:
+            at_most: runs before this gives up on jobs that never end.
+
+        Raises:
+            ConfigurationError: a job type has no handler.
+            DrainUnfinished: more than ``at_most`` runs were made.
+        """
+        asyncio.run(self.adrain(at_most=at_most))
+
+    async def adrain(self, *, at_most: int = 10_000) -> None:
+        """`drain`, for a test that runs in an event loop."""
+        self.app.load_handlers()
+        executor = Executor(self.app, clock=self.clock, events=self._hub, backlog=self._backlog)
+        for _ in range(at_most):
+            if not (taken := await self._take()):
+                return
+            spec, message = taken
+            delivery = Delivery(message=message, queue=spec, received_at=self.clock.monotonic())
+            verdict = await executor.begin(delivery).verdict()
+            await self._carry_out(delivery, verdict)
+            if (event := verdict.aftermath(self.clock.now())) is not None:
+                self._hub.emit(event)
+        raise DrainUnfinished(f"after {at_most} runs there are still jobs in the queues")
+
+    async def _take(self) -> tuple[QueueSpec, ReceivedMessage] | None:
+        """The next job by priority, after as much time as it takes; None when all is empty."""
+        queues = sorted(self.app.topology.queues, key=lambda spec: spec.priority.rank)
+        while True:
+            for spec in queues:
+                if received := await self.sqs.receive(spec.name, limit=1, wait_s=0):
+                    return spec, received[0]
+            if not (due := self._next_due(queues)):
+                return None
+            self.clock.advance(due)
+
+    def _next_due(self, queues: Iterable[QueueSpec]) -> float:
+        """Seconds until a hidden message shows; 0 when there is none."""
+        waits = [
+            (message.visible_at - self.clock.now()).total_seconds()
+            for spec in queues
+            for message in self.sqs.messages(spec.name)
+            if message.visible_at is not None
+        ]
+        return min(waits, default=0.0)
+
+    async def _carry_out(self, delivery: Delivery, verdict: Verdict) -> None:
+        queue, receipt = delivery.queue.name, delivery.message.receipt
+        match verdict.action:
+            case Ack():
+                _all_done(await self.sqs.delete(queue, [receipt]))
+            case RetryAfter(delay_s=delay_s) | Release(delay_s=delay_s):
+                change = VisibilityChange(receipt=receipt, timeout_s=delay_s)
+                _all_done(await self.sqs.change_visibility(queue, [change]))
+            case DeadLetter() | Quarantine() as action:
+                letter = dead_letter(
+                    delivery.message,
+                    action,
+                    verdict.attempt,
+                    verdict.job_type,
+                    self.clock.now(),
+                    fifo=delivery.queue.fifo,
+                )
+                parked = isinstance(action, DeadLetter)
+                topology = self.app.topology
+                target = delivery.queue.dlq_name if parked else topology.quarantine_name
+                _all_done(await self.sqs.send(target, [letter]))
+                _all_done(await self.sqs.delete(queue, [receipt]))
+
+    async def _backlog(self, queue: str) -> int:
+        return (await self.sqs.depth(queue)).visible
+
+    def _count(self, kind: type[JobCompleted | JobDeadLettered], job: JobType[Any, Any]) -> int:
+        return sum(isinstance(event, kind) and event.job_type == job.name for event in self.events)
+
+
+def _all_done(failures: Sequence[EntryFailure]) -> None:
+    if failures:
+        raise EntryRejected(failures[0])
+
+
+def _submitted(job: JobType[P, Any], envelope: Envelope, receives: int) -> Submitted[P]:
+    return Submitted(
+        id=str(envelope.id),
+        type=envelope.type,
+        payload=job.load(envelope.payload),
+        queue=envelope.queue,
+        priority=envelope.priority,
+        tenant=envelope.tenant,
+        source=envelope.source,
+        receives=receives,
+    )

@@ -1,0 +1,55 @@
+"""What a test sees of `MemorySqs`: the calls that came, and the messages as they lie there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from jobs.testing.faults import Action
+from jobs.testing.ordering import Message, MessageState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request that the service got, whether or not it failed."""
+
+    action: Action
+    queue: str
+    entries: int
+    """Entries of the batch; for a receive the most that it asked for; 0 for depth."""
+    at: datetime
+    delays_s: tuple[int, ...] = ()
+    """For send: each entry's delay."""
+    timeouts_s: tuple[int, ...] = ()
+    """For change_visibility: each entry's timeout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMessage:
+    """A message as it lies in a queue."""
+
+    message_id: str
+    body: str
+    attributes: Mapping[str, str]
+    group: str | None
+    receive_count: int
+    sent_at: datetime
+    state: MessageState
+    visible_at: datetime | None
+    """When a delayed or in-flight message becomes visible; None for a visible one."""
+
+
+def stored(message: Message, *, now: datetime, now_s: float) -> StoredMessage:
+    """What a test sees of a message; ``now`` and ``now_s`` are one moment on the two clocks."""
+    hidden = message.state is not MessageState.VISIBLE
+    return StoredMessage(
+        message_id=message.id,
+        body=message.content.body,
+        attributes=message.content.attributes,
+        group=message.content.group,
+        receive_count=message.receive_count,
+        sent_at=message.sent_at,
+        state=message.state,
+        visible_at=now + timedelta(seconds=message.visible_s - now_s) if hidden else None,
+    )

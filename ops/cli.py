@@ -1,0 +1,150 @@
+"""The command ``headgate``."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic_core import from_json
+
+from jobs.app import App, load_app
+from jobs.client import Client
+from jobs.errors import ConfigurationError, HeadgateError
+from jobs.settings import Settings
+from jobs.submission import Overrides
+from jobs.topology import Priority
+
+cli = typer.Typer(
+    name="headgate",
+    help="Background jobs on AWS SQS and EventBridge.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+AppPath = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="APP",
+        help="module:attribute, as in shop.app:app; HEADGATE_APP names it when left out.",
+    ),
+]
+
+EXIT_USAGE = 2
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def duration(text: str | timedelta) -> timedelta:
+    """Read ``90s``, ``15m``, ``1h`` or ``1h30m``.
+
+    Raises:
+        typer.BadParameter: it is none of them.
+    """
+    if isinstance(text, timedelta):
+        return text  # typer hands defaults to a parser too
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise typer.BadParameter(f"{text!r} is no duration: write 90s, 15m, 1h or 1h30m")
+    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+@cli.command()
+def worker(
+    app: AppPath = None,
+    concurrency: Annotated[int, typer.Option(help="Jobs at once.")] = 50,
+    queues: Annotated[
+        str | None, typer.Option(help="Queue groups, comma-separated; all by default.")
+    ] = None,
+    drain: Annotated[
+        timedelta, typer.Option(parser=duration, help="How long jobs may finish after SIGTERM.")
+    ] = timedelta(seconds=25),
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_json: Annotated[
+        bool | None,
+        typer.Option("--log-json/--log-plain", help="JSON unless on a terminal."),
+    ] = None,
+) -> None:
+    """Run jobs until SIGTERM or Ctrl-C; a second one stops at once."""
+    from workers.logs import configure
+    from workers.process import run
+    from workers.worker import WorkerSettings
+
+    configure(level=_log_level(log_level), json=log_json)
+    settings = WorkerSettings(
+        concurrency=concurrency,
+        queues=tuple(name.strip() for name in queues.split(",")) if queues else None,
+        drain=drain,
+    )
+    raise typer.Exit(run(_app(app), settings))
+
+
+@cli.command()
+def submit(
+    app: Annotated[str, typer.Argument(metavar="APP", help="module:attribute")],
+    job_type: Annotated[str, typer.Argument(help="The job type's name.")],
+    payload: Annotated[str, typer.Argument(help="JSON, or - to read it from standard input.")],
+    delay: Annotated[
+        timedelta | None, typer.Option(parser=duration, help="Not before this long from now.")
+    ] = None,
+    priority: Annotated[Priority | None, typer.Option(help="Another than the type's.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Whose job it is.")] = None,
+) -> None:
+    """Submit one job and print its id."""
+    found = _app(app)
+    declared = found.find_type(job_type)
+    try:
+        value = from_json(sys.stdin.read() if payload == "-" else payload)
+    except ValueError as error:
+        raise typer.BadParameter(f"the payload is not JSON: {error}") from error
+    overrides: Overrides = {}
+    if delay is not None:
+        overrides["delay"] = delay
+    if priority is not None:
+        overrides["priority"] = priority
+    if tenant is not None:
+        overrides["tenant"] = tenant
+    with Client(found) as client:
+        print(client.submit(declared, declared.load(value), **overrides).id)
+
+
+@cli.command()
+def demo(
+    jobs: Annotated[int, typer.Option(min=100, help="How many jobs to submit, about.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Another seed plans other faults.")] = 1,
+) -> None:
+    """The whole system on this machine: bounded, self-checking, nothing left behind."""
+    from ops.demo import DemoOptions, run_demo
+
+    raise typer.Exit(run_demo(DemoOptions(jobs=jobs, seed=seed)))
+
+
+def _app(path: str | None) -> App:
+    path = path or Settings.from_env().app
+    if not path:
+        raise typer.BadParameter("name the app as module:attribute, or set HEADGATE_APP")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)  # as `python -m` does: an app lives in the current directory
+    return load_app(path)
+
+
+def _log_level(name: str) -> int:
+    levels = logging.getLevelNamesMapping()
+    if name.upper() not in levels:
+        raise typer.BadParameter(f"there is no log level {name!r}: debug, info, warning, error")
+    return levels[name.upper()]
+
+
+def main() -> None:
+    """Run the command line; errors of Headgate's become one line and exit code 2 or 1."""
+    try:
+        cli()
+    except HeadgateError as error:
+        print(f"headgate: {error}", file=sys.stderr)
+        sys.exit(EXIT_USAGE if isinstance(error, ConfigurationError) else 1)

@@ -1,0 +1,107 @@
+"""Logs as a subscriber to events: one line each, JSON for machines, plain for a terminal."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import fields
+from typing import Any
+
+from pythonjsonlogger.json import JsonFormatter
+
+from jobs.events import (
+    Event,
+    JobCompleted,
+    JobDeadLettered,
+    JobDeferred,
+    JobDiscarded,
+    JobFailed,
+    JobInterrupted,
+    JobQuarantined,
+    JobRetryScheduled,
+    JobStalled,
+    JobStarted,
+    JobSubmitted,
+    MessageUnrunnable,
+    PollFailed,
+    ReceiptLost,
+    SettlementFailed,
+)
+
+_log = logging.getLogger("headgate.worker")
+
+LEVELS: dict[type[Event], int] = {
+    JobSubmitted: logging.DEBUG,
+    JobStarted: logging.DEBUG,
+    JobCompleted: logging.INFO,
+    JobFailed: logging.WARNING,
+    JobRetryScheduled: logging.INFO,
+    JobDeadLettered: logging.ERROR,
+    JobQuarantined: logging.CRITICAL,
+    JobDeferred: logging.INFO,
+    JobDiscarded: logging.INFO,
+    JobInterrupted: logging.WARNING,
+    JobStalled: logging.WARNING,
+    MessageUnrunnable: logging.WARNING,
+    SettlementFailed: logging.ERROR,
+    ReceiptLost: logging.WARNING,
+    PollFailed: logging.WARNING,
+}
+"""How loud each event is; a test proves that none is missing."""
+
+_LEFT_OUT = {"at", "tenant", "traceback"}
+
+
+def log_event(event: Event) -> None:
+    """Write one event to the log, with its fields beside the message."""
+    level = LEVELS[type(event)]
+    if not _log.isEnabledFor(level):
+        return
+    details = {
+        field.name: getattr(event, field.name)
+        for field in fields(event)
+        if field.name not in _LEFT_OUT
+    }
+    if tenant := getattr(event, "tenant", None):
+        details["tenant"] = tenant.org
+    text = " ".join(f"{name}={_brief(value)}" for name, value in details.items())
+    if isinstance(event, JobFailed):
+        details["traceback"] = event.traceback
+    _log.log(level, "%s %s", event.name, text, extra=details)
+
+
+def configure(*, level: int = logging.INFO, json: bool | None = None) -> None:
+    """Send Headgate's and the handlers' logs to standard error.
+
+    Args:
+        level: the least level that is written.
+        json: one JSON object a line; None means whenever standard error is no terminal.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    if json if json is not None else not sys.stderr.isatty():
+        handler.setFormatter(
+            JsonFormatter(
+                "{asctime}{levelname}{name}{message}",
+                style="{",
+                rename_fields={"asctime": "at", "levelname": "level", "name": "logger"},
+            )
+        )
+    else:
+        handler.setFormatter(_PlainFormatter("%(asctime)s %(levelname)-7s %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+class _PlainFormatter(logging.Formatter):
+    """For people: a failure's traceback goes below its line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = super().format(record)
+        trace: str | None = getattr(record, "traceback", None)
+        return f"{line}\n{trace.rstrip()}" if trace else line
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    text = str(value)
+    return repr(text) if " " in text or not text else text

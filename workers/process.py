@@ -1,0 +1,70 @@
+"""One worker as a process: settings in, exit code out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from jobs.app import App
+from jobs.aws.sqs import SqsTransport
+from jobs.events import Events, Subscriber
+from workers.logs import log_event
+from workers.shutdown import Report, on_signals
+from workers.worker import Worker, WorkerSettings
+
+_log = logging.getLogger("headgate.worker")
+
+EXIT_CLEAN = 0
+EXIT_FAULT = 1
+EXIT_CONFIGURATION = 2
+EXIT_UNFINISHED = 3
+"""Stopped, but something was cut off: a stuck handler, a settlement, or a receive."""
+
+
+async def work(
+    app: App, settings: WorkerSettings, *, subscribers: Sequence[Subscriber] = (log_event,)
+) -> Report:
+    """Run a worker on SQS until SIGTERM or SIGINT; a second one makes it hurry.
+
+    Raises:
+        ConfigurationError, UnknownQueue: the app or the settings are wrong.
+        TransportError: there are no credentials or no region.
+    """
+    # A poll a queue and its extra receivers hold connections; so do the settlements.
+    async with SqsTransport() as transport:
+        worker = Worker(app, transport, settings, events=Events(*subscribers))
+        with on_signals(worker.stop, worker.hurry):
+            _log.info(
+                "working on %s: %s",
+                app.name,
+                ", ".join(queue.name for queue in app.topology.select(settings.queues)),
+            )
+            return await worker.run()
+
+
+def run(app: App, settings: WorkerSettings) -> int:
+    """`work` in an event loop of its own; returns the process's exit code.
+
+    Raises:
+        ConfigurationError, UnknownQueue, TransportError: it could not start.
+    """
+    report = asyncio.run(work(app, settings))
+    if report.clean:
+        _log.info("stopped: everything was finished and settled")
+        return EXIT_CLEAN
+    _log.warning(
+        "stopped: given back unfinished: %s; stuck handlers: %s; unsettled: %d; polls cut: %d",
+        ", ".join(report.interrupted) or "none",
+        ", ".join(report.abandoned) or "none",
+        report.unsettled,
+        report.polls_cut,
+    )
+    if report.abandoned:
+        # A stuck thread would keep the interpreter from ending; nothing is left to be done.
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(EXIT_UNFINISHED)
+    return EXIT_UNFINISHED if report.unsettled or report.polls_cut else EXIT_CLEAN
