@@ -7,13 +7,14 @@ Declare an `App`, its queues and job types; submit with `Client` or `AsyncClient
 from typing import TYPE_CHECKING, Any
 
 from jobs.app import App, Queue, load_app
+from jobs.backoff import Backoff
 from jobs.client import Client
 from jobs.context import JobContext, Tenant
 from jobs.errors import Discard, DoNotRetry, HeadgateError, RetryLater
 from jobs.events import Event, Events
 from jobs.job import JobType
 from jobs.limits import RateLimit
-from jobs.retry import Backoff, Retry
+from jobs.retry import Retry
 from jobs.schedules import Schedule, cron, rate
 from jobs.submission import JobHandle
 from jobs.topology import Lane, Priority

@@ -8,6 +8,7 @@ from datetime import timedelta
 from types import ModuleType
 from typing import Any, Protocol, TypeVar, overload
 
+from jobs.backoff import Backoff
 from jobs.context import JobContext
 from jobs.errors import (
     AppImportError,
@@ -20,7 +21,7 @@ from jobs.errors import (
 )
 from jobs.job import JobType, payload_type
 from jobs.limits import RateLimit
-from jobs.retry import DEFAULT_RETRY, Backoff, Retry
+from jobs.retry import DEFAULT_RETRY, Retry
 from jobs.schedules import Schedule
 from jobs.settings import Settings
 from jobs.topology import (

@@ -12,9 +12,9 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from jobs.backoff import Backoff
 from jobs.errors import TransportError
 from jobs.ports import EntryFailure
-from jobs.retry import Backoff
 from jobs.topology import MAX_BATCH, MAX_MESSAGE_BYTES
 
 T = TypeVar("T")

@@ -18,6 +18,7 @@ import math
 from dataclasses import dataclass
 from typing import assert_never
 
+from jobs.backoff import job_rng
 from jobs.classification import retry_after_s
 from jobs.errors import DoNotRetry, SettingsInvalid
 from jobs.outcome import (
@@ -32,7 +33,7 @@ from jobs.outcome import (
     Reason,
     Unrunnable,
 )
-from jobs.retry import DEFAULT_RETRY, Retry, job_rng, retry_delay_s
+from jobs.retry import DEFAULT_RETRY, Retry, retry_delay_s
 
 CRASHES_TO_QUARANTINE = 3
 

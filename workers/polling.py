@@ -12,12 +12,12 @@ import math
 import random
 from collections.abc import Callable, Sequence
 
+from jobs.backoff import Backoff
 from jobs.clock import Clock
 from jobs.errors import ConfigurationError, CredentialsMissing, RegionMissing, TransportError
 from jobs.events import Events, PollFailed
 from jobs.execution import Delivery
 from jobs.ports import ReceivedMessage, Transport
-from jobs.retry import Backoff
 from jobs.topology import MAX_BATCH, QueueSpec
 from workers.choosing import Waiting
 from workers.holding import Holdings
