@@ -2,7 +2,7 @@
 
 Both ask for queues by name, find their addresses with GetQueueUrl once, and never list or create
 queues, so a worker's role needs no more than the calls below. Requests are built and responses are
-read in `jobs.aws.wire`; what goes wrong is named in `jobs.aws.faults`.
+read in `jobs.aws.wire`; a request is counted, and its failure named, in `jobs.aws.requests`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 from jobs.aws import wire
 from jobs.aws.connection import Connection, async_client, async_session, blocking_client
-from jobs.aws.faults import FOREIGN, fault
+from jobs.aws.requests import Action, Ledger, Observer, RequestMade
 from jobs.clock import Clock, SystemClock
-from jobs.errors import ConfigurationError, QueueMissing
+from jobs.errors import ConfigurationError
 from jobs.ports import (
     EntryFailure,
     OutgoingMessage,
@@ -37,34 +37,7 @@ _LONG_POLL_S = 20  # SQS's longest wait
 _POLL_READ_TIMEOUT_S = _LONG_POLL_S + 10  # an answer that SQS holds back must not look lost
 _POLL_ATTEMPTS = 1  # the poller asks again anyway, and has to hear of an outage at once
 
-Action = Literal["send", "receive", "delete", "change_visibility", "depth", "resolve"]
-
-_PERMISSIONS: dict[Action, str] = {
-    "send": "sqs:SendMessage",
-    "receive": "sqs:ReceiveMessage",
-    "delete": "sqs:DeleteMessage",
-    "change_visibility": "sqs:ChangeMessageVisibility",
-    "depth": "sqs:GetQueueAttributes",
-    "resolve": "sqs:GetQueueUrl",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestMade:
-    """One call to SQS that ended, well or not; what it costs is counted from these.
-
-    botocore's own repetitions of a call that failed are inside of it, and not counted.
-    """
-
-    action: Action
-    queue: str
-    entries: int
-    """Messages sent, received, deleted or changed; 0 for a call that carries none."""
-    duration_s: float
-
-
-Observer = Callable[[RequestMade], None]
-"""Called after every request, on the caller's thread; it must be quick and not raise."""
+__all__ = ["Action", "Observer", "RequestMade", "SqsTransport", "SyncSqs"]
 
 
 class SqsTransport:
@@ -114,7 +87,7 @@ class SqsTransport:
         self._commands = Connection(
             endpoint_url=endpoint_url, region=region, pool=max_pool_connections
         )
-        self._ledger = _Ledger(on_request, clock or SystemClock())
+        self._ledger = Ledger(on_request, clock or SystemClock())
         self._resolving: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._lifecycle = asyncio.Lock()
         self._clients: _Clients | None = None
@@ -237,7 +210,7 @@ class SyncSqs:
         self._connection = Connection(
             endpoint_url=endpoint_url, region=region, pool=max_pool_connections
         )
-        self._ledger = _Ledger(on_request, clock or SystemClock())
+        self._ledger = Ledger(on_request, clock or SystemClock())
         self._opening = threading.Lock()
         self._resolving = threading.Lock()
         self._client: BlockingClient | None = None
@@ -297,56 +270,3 @@ class _Clients:
     polling: SQSClient
     commands: SQSClient
     closing: AsyncExitStack
-
-
-class _Ledger:
-    """What the two transports share around a call: the addresses, the observer, the faults."""
-
-    __slots__ = ("_clock", "_on_request", "urls")
-
-    def __init__(self, on_request: Observer | None, clock: Clock) -> None:
-        self._on_request = on_request
-        self._clock = clock
-        self.urls: dict[str, str] = {}
-
-    def call(self, action: Action, queue: str, entries: int = 0) -> _Call:
-        return _Call(self, action, queue, entries, self._clock.monotonic())
-
-    def ended(self, call: _Call) -> None:
-        if self._on_request is not None:
-            self._on_request(
-                RequestMade(
-                    action=call.action,
-                    queue=call.queue,
-                    entries=call.entries,
-                    duration_s=self._clock.monotonic() - call.started,
-                )
-            )
-
-
-@dataclass(slots=True)
-class _Call:
-    """One request under way: it is reported when it ends, and its error becomes Headgate's."""
-
-    ledger: _Ledger
-    action: Action
-    queue: str
-    entries: int
-    started: float
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.ledger.ended(self)
-        if isinstance(error, FOREIGN):
-            known = fault(error, action=_PERMISSIONS[self.action], target=self.queue)
-            if isinstance(known, QueueMissing):
-                # Made anew it may have another address.
-                self.ledger.urls.pop(self.queue, None)
-            raise known from error

@@ -1,0 +1,32 @@
+"""What the local servers get wrong, as of moto 5.2.5 and MiniStack 1.5.33.
+
+Each gap is shown by the tests that need its feature: they have to fail on that server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.conformance.servers import Feature
+
+MOTO: Mapping[Feature, str] = {
+    Feature.ATTRIBUTE_RULES: "moto takes empty attributes, and more than ten",
+    Feature.ATTRIBUTES_IN_SIZE: "moto counts bodies only",
+    Feature.DEDUPLICATION_OUTLIVES_DELETE: "moto forgets a deduplication id with its message",
+    Feature.FIFO_DELAY_FAILS_ALONE: "moto refuses the whole batch",
+    Feature.FIFO_RECEIPTS_EXPIRE: "moto takes the receipt of any delivery",
+    Feature.SIZE_IN_BYTES: "moto counts characters",
+    Feature.XML_CHARACTERS: "moto takes any character",
+}
+
+MOTO_UNSTEADY: Mapping[Feature, str] = {
+    Feature.CONCURRENT_RECEIVERS: "moto hands a message to two receivers at once (3 runs of 40)",
+}
+
+MINISTACK: Mapping[Feature, str] = {
+    Feature.ATTRIBUTE_RULES: "MiniStack takes empty attributes, and more than ten",
+    Feature.ATTRIBUTES_IN_SIZE: "MiniStack counts bodies only",
+    Feature.DELAY_LIMIT: "MiniStack takes a DelaySeconds above 900",
+    Feature.REPEATED_DELETE: "MiniStack answers ReceiptHandleIsInvalid for what is deleted",
+    Feature.VISIBILITY_LIMIT: "MiniStack takes a visibility timeout above 43,200 s",
+}

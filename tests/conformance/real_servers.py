@@ -1,0 +1,69 @@
+"""moto and MiniStack as candidates of the conformance suite, behind `SqsTransport`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from jobs.aws.sqs import SqsTransport
+from tests.conformance import gaps
+from tests.conformance.servers import Candidate, Server
+from tests.support.environment import REGION, with_test_credentials
+from tests.support.queues import Queues
+from tests.support.servers import ServerName
+
+
+@dataclass(frozen=True, slots=True)
+class RealServer:
+    """A server in a process of its own; its queues are made by other means than the transport."""
+
+    transport: SqsTransport
+    queues: Queues
+
+    async def create_queue(
+        self,
+        name: str,
+        *,
+        visibility_s: int = 30,
+        delay_s: int = 0,
+        retention_s: int = 345_600,
+        dlq: str | None = None,
+        max_receive_count: int | None = None,
+        fifo: bool = False,
+    ) -> None:
+        self.queues.create_queue(
+            name,
+            visibility_s=visibility_s,
+            delay_s=delay_s,
+            retention_s=retention_s,
+            dlq=dlq,
+            max_receive_count=max_receive_count,
+            fifo=fifo,
+        )
+
+
+def _connect_to(
+    name: ServerName,
+) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Server]]:
+    """A connection for each test; the server itself is the session's fixture ``name``."""
+
+    @asynccontextmanager
+    async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Server]:
+        endpoint_url: str = request.getfixturevalue(name)
+        with_test_credentials(
+            request.getfixturevalue("monkeypatch"), request.getfixturevalue("tmp_path")
+        )
+        with Queues(endpoint_url, REGION) as queues:
+            async with SqsTransport(endpoint_url=endpoint_url) as transport:
+                yield RealServer(transport, queues)
+
+    return connect
+
+
+MOTO = Candidate(
+    name="moto", connect=_connect_to("moto"), gaps=gaps.MOTO, unsteady=gaps.MOTO_UNSTEADY
+)
+MINISTACK = Candidate(name="ministack", connect=_connect_to("ministack"), gaps=gaps.MINISTACK)

@@ -1,0 +1,111 @@
+"""What the conformance suite needs of a server, and how a server's known gaps are declared."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+import pytest
+
+from jobs.clock import SystemClock
+from jobs.ports import Transport
+from jobs.testing import MemorySqs
+
+
+class Feature(StrEnum):
+    """A part of SQS's behaviour that some server gets wrong; the tests that show it need it."""
+
+    ATTRIBUTE_RULES = "attribute-rules"
+    ATTRIBUTES_IN_SIZE = "attributes-in-size"
+    CONCURRENT_RECEIVERS = "concurrent-receivers"
+    DEDUPLICATION_OUTLIVES_DELETE = "deduplication-outlives-delete"
+    DELAY_LIMIT = "delay-limit"
+    FIFO_DELAY_FAILS_ALONE = "fifo-delay-fails-alone"
+    FIFO_RECEIPTS_EXPIRE = "fifo-receipts-expire"
+    REPEATED_DELETE = "repeated-delete"
+    SIZE_IN_BYTES = "size-in-bytes"
+    VISIBILITY_LIMIT = "visibility-limit"
+    XML_CHARACTERS = "xml-characters"
+
+
+class Server(Protocol):
+    """A queue service under test."""
+
+    @property
+    def transport(self) -> Transport: ...
+
+    async def create_queue(
+        self,
+        name: str,
+        *,
+        visibility_s: int = 30,
+        delay_s: int = 0,
+        retention_s: int = 345_600,
+        dlq: str | None = None,
+        max_receive_count: int | None = None,
+        fifo: bool = False,
+    ) -> None:
+        """As `MemorySqs.create_queue`; ``dlq`` names a queue that exists."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A server that the whole suite runs over, by what it is called and how to reach it."""
+
+    name: str
+    connect: Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Server]]
+    """Opens the server for one test, on that test's event loop. It may ask the request for a
+    session's fixture, such as one that starts a process."""
+    gaps: Mapping[Feature, str] = field(default_factory=dict)
+    """What it gets wrong, and what it does instead. A test that needs such a feature has to fail
+    there, so that we notice when the server is repaired."""
+    unsteady: Mapping[Feature, str] = field(default_factory=dict)
+    """What it gets wrong only now and then. A test that needs such a feature is left out there,
+    since neither outcome of it would tell anything."""
+
+
+def needs(feature: Feature) -> pytest.MarkDecorator:
+    """Mark a test that fails on a server with this gap."""
+    return pytest.mark.needs(feature)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryServer:
+    """The in-memory service of `jobs.testing`, in real time as the other servers."""
+
+    transport: MemorySqs
+
+    async def create_queue(
+        self,
+        name: str,
+        *,
+        visibility_s: int = 30,
+        delay_s: int = 0,
+        retention_s: int = 345_600,
+        dlq: str | None = None,
+        max_receive_count: int | None = None,
+        fifo: bool = False,
+    ) -> None:
+        self.transport.create_queue(
+            name,
+            visibility_s=visibility_s,
+            delay_s=delay_s,
+            retention_s=retention_s,
+            dlq=dlq,
+            max_receive_count=max_receive_count,
+            fifo=fifo,
+        )
+
+
+@asynccontextmanager
+async def connect_to_memory(request: pytest.FixtureRequest) -> AsyncIterator[Server]:
+    """A service of its own for each test."""
+    del request
+    yield MemoryServer(MemorySqs(SystemClock()))
+
+
+MEMORY = Candidate(name="memory", connect=connect_to_memory)

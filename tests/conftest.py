@@ -1,0 +1,30 @@
+"""What all tests share: the local servers, each started once a session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.servers import running_server
+
+
+def pytest_configure() -> None:
+    # looptime asks for the current loop at every test. Before the first async test there is none,
+    # and Python 3.11 would make one that nobody closes, unless it is told that there is none.
+    asyncio.set_event_loop(None)
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[str]:
+    """The endpoint of a moto server that all tests share."""
+    with running_server("moto") as endpoint_url:
+        yield endpoint_url
+
+
+@pytest.fixture(scope="session")
+def ministack() -> Iterator[str]:
+    """The endpoint of a MiniStack server that all tests share."""
+    with running_server("ministack") as endpoint_url:
+        yield endpoint_url

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlparse
+
+import pytest
+
+from jobs.errors import ConfigurationError, HeadgateError
+from ops.local_aws import LocalAws, ServerProcess
+
+# A process that runs a local AWS until it is ended, and says how to find it.
+PARENT = """
+import signal
+from ops.local_aws import LocalAws
+with LocalAws() as aws:
+    print(aws.endpoint_url, aws.pid, flush=True)
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where the server's directory is made, in this process and in its children."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+@contextmanager
+def _pidfd(pid: int) -> Iterator[int]:
+    descriptor = os.pidfd_open(pid)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_free(endpoint_url: str) -> bool:
+    location = urlparse(endpoint_url)
+    with socket.socket() as probe:
+        return probe.connect_ex((str(location.hostname), location.port or 0)) != 0
+
+
+def test_stopping_leaves_no_process_no_port_and_no_file(temporary: Path) -> None:
+    aws = LocalAws()
+    aws.stop()
+    aws.start()
+    aws.start()
+    url, pid = aws.endpoint_url, aws.pid
+    assert not _is_free(url)
+    aws.stop()
+    aws.stop()
+    assert _is_free(url)
+    assert list(temporary.iterdir()) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill -9"])
+@pytest.mark.skipif(sys.platform != "linux", reason="waits for a process by its pidfd")
+def test_it_goes_with_its_parent_however_that_ends(temporary: Path, how: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stderr is not None
+        said = parent.stdout.readline().split()
+        assert said, parent.stderr.read()
+        url, pid = said
+        with _pidfd(int(pid)) as server:
+            os.killpg(parent.pid, how)  # as a terminal does: the whole group
+            ended, _, _ = select.select([server], [], [], 30)
+            assert ended
+    assert _is_free(url)
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_server_that_does_not_start_is_quoted(temporary: Path) -> None:
+    with pytest.raises(HeadgateError, match="No module named"):
+        ServerProcess("no_such_server", ready_path="/").start()
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_server_that_does_not_answer_in_time_is_ended(temporary: Path) -> None:
+    # It runs, but has no such path to answer on.
+    deaf = ServerProcess("http.server", ready_path="/", arguments=["0"], start_within_s=0.3)
+    with pytest.raises(HeadgateError, match=r"did not answer within 0\.3 s"):
+        deaf.start()
+    assert list(temporary.iterdir()) == []
+
+
+def test_an_address_is_known_only_while_it_runs() -> None:
+    with pytest.raises(ConfigurationError, match="not running"):
+        _ = LocalAws().endpoint_url
+
+
+def test_without_ministack_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'headgate\[local\]'"):
+        LocalAws().start()

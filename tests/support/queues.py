@@ -1,0 +1,78 @@
+"""Queues made one by one on a real server, with the arguments that the in-memory fake takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import boto3
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.literals import QueueAttributeNameType
+
+
+class Queues:
+    """Creates, describes and deletes queues of one server; workers can do none of it."""
+
+    def __init__(self, endpoint_url: str, region: str) -> None:
+        self._sqs: SQSClient = boto3.session.Session().client(
+            "sqs",
+            endpoint_url=endpoint_url,
+            region_name=region,
+            aws_access_key_id="testing",
+            aws_secret_access_key="testing",  # noqa: S106 - no account takes it
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._sqs.close()
+
+    def create_queue(
+        self,
+        name: str,
+        *,
+        visibility_s: int = 30,
+        delay_s: int = 0,
+        retention_s: int = 345_600,
+        dlq: str | None = None,
+        max_receive_count: int | None = None,
+        fifo: bool = False,
+    ) -> None:
+        """Create a queue; ``dlq`` names an existing one for what ``max_receive_count`` ends."""
+        attributes: dict[QueueAttributeNameType, str] = {
+            "VisibilityTimeout": str(visibility_s),
+            "DelaySeconds": str(delay_s),
+            "MessageRetentionPeriod": str(retention_s),
+        }
+        if fifo:
+            attributes["FifoQueue"] = "true"
+        if dlq is not None:
+            attributes["RedrivePolicy"] = json.dumps(
+                {
+                    "deadLetterTargetArn": self.attributes(dlq)["QueueArn"],
+                    "maxReceiveCount": max_receive_count,
+                }
+            )
+        self._sqs.create_queue(QueueName=name, Attributes=attributes)
+
+    def delete_queue(self, name: str) -> None:
+        """Delete a queue and all of its messages."""
+        self._sqs.delete_queue(QueueUrl=self._url(name))
+
+    def attributes(self, name: str) -> Mapping[QueueAttributeNameType, str]:
+        """What the server says of a queue."""
+        answer = self._sqs.get_queue_attributes(QueueUrl=self._url(name), AttributeNames=["All"])
+        return answer["Attributes"]
+
+    def _url(self, name: str) -> str:
+        return self._sqs.get_queue_url(QueueName=name)["QueueUrl"]
