@@ -28,3 +28,17 @@ def ministack() -> Iterator[str]:
     """The endpoint of a MiniStack server that all tests share."""
     with running_server("ministack") as endpoint_url:
         yield endpoint_url
+
+
+@pytest.fixture(scope="session")
+def elasticmq() -> Iterator[str]:
+    """The endpoint of an ElasticMQ server that all tests share."""
+    with running_server("elasticmq") as endpoint_url:
+        yield endpoint_url
+
+
+@pytest.fixture(scope="session")
+def dynamodb() -> Iterator[str]:
+    """The endpoint of DynamoDB Local; tests share it, so each names its own table."""
+    with running_server("dynamodb") as endpoint_url:
+        yield endpoint_url

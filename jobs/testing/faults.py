@@ -80,7 +80,7 @@ class Faults:
             sender_fault=sender_fault,
             indexes=None if indexes is None else frozenset(indexes),
         )
-        self._plans.append(_Plan(action=action, queue=queue, times=times, fault=fault))
+        self._plan(action, queue, times, fault)
 
     def raise_on(
         self,
@@ -97,7 +97,7 @@ class Faults:
         and what it received stays hidden until its visibility timeout ends.
         """
         fault = _RaisedError(error=error, applied=applied)
-        self._plans.append(_Plan(action=action, queue=queue, times=times, fault=fault))
+        self._plan(action, queue, times, fault)
 
     def clear(self) -> None:
         """Forget all faults that have not happened yet."""
@@ -114,11 +114,18 @@ class Faults:
             yield None
         raise fault.error
 
+    def _plan(
+        self, action: Action, queue: str | None, times: int, fault: FailedEntries | _RaisedError
+    ) -> None:
+        if times < 1:
+            raise ValueError(f"a fault happens at least once, got times={times}")
+        self._plans.append(_Plan(action=action, queue=queue, times=times, fault=fault))
+
     def _next(self, action: Action, queue: str) -> FailedEntries | _RaisedError | None:
         for plan in self._plans:
             if plan.action == action and plan.queue in (None, queue):
                 plan.times -= 1
-                if plan.times <= 0:
+                if not plan.times:
                     self._plans.remove(plan)
                 return plan.fault
         return None

@@ -15,7 +15,7 @@ from jobs.context import Tenant
 from jobs.dead_letters import dead_letter
 from jobs.envelope import Envelope, parse
 from jobs.errors import HeadgateError
-from jobs.events import Event, Events, JobCompleted, JobDeadLettered
+from jobs.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
 from jobs.execution import Delivery, Executor, Verdict
 from jobs.job import JobType
 from jobs.ports import EntryFailure, ReceivedMessage, VisibilityChange
@@ -23,9 +23,11 @@ from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.testing.clock import VirtualClock
 from jobs.testing.inspection import StoredMessage
 from jobs.testing.memory import MemorySqs
-from jobs.topology import Priority, QueueSpec
+from jobs.topology import MAX_VISIBILITY, Priority, QueueSpec
 
 P = TypeVar("P")
+
+_MAX_VISIBILITY_S = int(MAX_VISIBILITY.total_seconds())
 
 
 class DrainUnfinished(HeadgateError):
@@ -87,7 +89,8 @@ class Harness:
                 envelope = parse(message.body)
                 if envelope.type == job.name:
                     found.append(_submitted(job, envelope, message.receive_count))
-        return sorted(found, key=lambda each: each.id)  # UUIDv7s sort by their time
+        order = self._order_of_submission()
+        return sorted(found, key=lambda each: order.get(each.id, len(order)))
 
     def assert_submitted(self, job: JobType[P, Any], payload: P) -> Submitted[P]:
         """The one waiting job of this type with that payload.
@@ -175,7 +178,8 @@ class Harness:
             case Ack():
                 _all_done(await self.sqs.delete(queue, [receipt]))
             case RetryAfter(delay_s=delay_s) | Release(delay_s=delay_s):
-                change = VisibilityChange(receipt=receipt, timeout_s=delay_s)
+                timeout_s = min(delay_s, _MAX_VISIBILITY_S)  # as the worker does
+                change = VisibilityChange(receipt=receipt, timeout_s=timeout_s)
                 _all_done(await self.sqs.change_visibility(queue, [change]))
             case DeadLetter() | Quarantine() as action:
                 letter = dead_letter(
@@ -194,6 +198,11 @@ class Harness:
 
     async def _backlog(self, queue: str) -> int:
         return (await self.sqs.depth(queue)).visible
+
+    def _order_of_submission(self) -> dict[str, int]:
+        # Ids can't tell: the clock stands still between submissions.
+        submissions = (event for event in self.events if isinstance(event, JobSubmitted))
+        return {event.job_id: number for number, event in enumerate(submissions)}
 
     def _count(self, kind: type[JobCompleted | JobDeadLettered], job: JobType[Any, Any]) -> int:
         return sum(isinstance(event, kind) and event.job_type == job.name for event in self.events)

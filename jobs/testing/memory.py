@@ -221,31 +221,12 @@ class MemorySqs:
             while True:
                 rung.clear()
                 with self._ticked(store.name) as (_, now_s):
-                    received = self._take(store, limit, visibility_s, now_s)
+                    received = store.receive(limit, visibility_s, now_s)
                     _refuse_short_poll(store, wait_s, received)
                     next_s = min(deadline_s, store.next_appearance_s())
                 if received or now_s >= deadline_s:
                     return received
                 await self._wait(rung, next_s - now_s)
-
-    def _take(
-        self, store: MemoryQueue, limit: int, visibility_s: int | None, now_s: float
-    ) -> list[ReceivedMessage]:
-        delivered = store.receive(limit, visibility_s, now_s)
-        if delivered:  # the other polls have to learn when these messages may come back
-            store.bell.ring()
-        return [
-            ReceivedMessage(
-                message_id=message.id,
-                receipt=store.receipt(message),
-                body=message.content.body,
-                receive_count=message.receive_count,
-                sent_at=message.sent_at,
-                attributes=dict(message.content.attributes),
-                group=message.content.group,
-            )
-            for message in delivered
-        ]
 
     async def _wait(self, rung: asyncio.Event, timeout_s: float) -> None:
         """Wait for a change of the queue, or until something is due on the clock."""

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from jobs.ports import OutgoingMessage, VisibilityChange
+from jobs.ports import OutgoingMessage, ReceivedMessage, VisibilityChange
 from jobs.testing.bell import Bell
 from jobs.testing.ordering import (
     FifoOrdering,
@@ -59,7 +59,7 @@ class MemoryQueue:
         self.bell = Bell()
         self._dlq = dlq
         self._in_flight_limit = in_flight_limit
-        self._old_receipts_work = old_receipts_work
+        self._old_receipts_work = old_receipts_work and not settings.fifo
         self._messages: dict[str, Message] = {}
         self._ordering: Ordering = FifoOrdering() if settings.fifo else StandardOrdering()
         self._count = dict.fromkeys(MessageState, 0)
@@ -109,11 +109,11 @@ class MemoryQueue:
         else:
             self._show(message)
 
-    def receive(self, limit: int, visibility_s: int | None, now_s: float) -> list[Message]:
+    def receive(self, limit: int, visibility_s: int | None, now_s: float) -> list[ReceivedMessage]:
         """Deliver up to ``limit`` visible messages; those received too often go to the DLQ."""
-        timeout_s = self.settings.visibility_s if visibility_s is None else visibility_s
+        until_s = now_s + (self.settings.visibility_s if visibility_s is None else visibility_s)
         limit = min(limit, self._in_flight_limit - self._count[MessageState.IN_FLIGHT])
-        delivered: list[Message] = []
+        delivered: list[ReceivedMessage] = []
         while len(delivered) < limit and (
             candidates := self._ordering.take(limit - len(delivered))
         ):
@@ -122,10 +122,9 @@ class MemoryQueue:
                     self._remove(message)
                     self._dlq.adopt(message)
                 else:
-                    message.receive_count += 1
-                    message.received_s = now_s
-                    self._hide(message, MessageState.IN_FLIGHT, now_s + timeout_s)
-                    delivered.append(message)
+                    delivered.append(self._deliver(message, now_s, until_s))
+        if delivered:  # the other polls have to learn when these messages may come back
+            self.bell.ring()
         return delivered
 
     def adopt(self, message: Message) -> None:
@@ -133,10 +132,6 @@ class MemoryQueue:
         self._store(message)
         self._show(message)
         self.bell.ring()
-
-    def receipt(self, message: Message) -> str:
-        """The handle of the message's latest delivery."""
-        return f"{self.name}/{message.id}/{message.receive_count}"
 
     def delete(self, receipt: str) -> None:
         """Remove a message for good.
@@ -147,7 +142,7 @@ class MemoryQueue:
         message = self._find(receipt)
         if message is None:
             return
-        if self._holds(receipt, message) or (self._old_receipts_work and not self.settings.fifo):
+        if self._old_receipts_work or self._holds(receipt, message):
             self._remove(message)
         elif self.settings.fifo:
             raise invalid_value(receipt, "ReceiptHandle", "The receipt handle has expired.")
@@ -164,6 +159,24 @@ class MemoryQueue:
                 return
         self._check_timeout(change.timeout_s, now_s - message.received_s)
         self._hide(message, MessageState.IN_FLIGHT, now_s + change.timeout_s)
+
+    def _deliver(self, message: Message, now_s: float, until_s: float) -> ReceivedMessage:
+        message.receive_count += 1
+        message.received_s = now_s
+        self._hide(message, MessageState.IN_FLIGHT, until_s)
+        return ReceivedMessage(
+            message_id=message.id,
+            receipt=self._receipt(message),
+            body=message.content.body,
+            receive_count=message.receive_count,
+            sent_at=message.sent_at,
+            attributes=dict(message.content.attributes),
+            group=message.content.group,
+        )
+
+    def _receipt(self, message: Message) -> str:
+        """The handle of the message's latest delivery."""
+        return f"{self.name}/{message.id}/{message.receive_count}"
 
     @staticmethod
     def _check_timeout(timeout_s: int, held_s: float) -> None:
@@ -191,7 +204,7 @@ class MemoryQueue:
         return self._messages.get(message_id)
 
     def _holds(self, receipt: str, message: Message) -> bool:
-        return message.state is MessageState.IN_FLIGHT and self.receipt(message) == receipt
+        return message.state is MessageState.IN_FLIGHT and self._receipt(message) == receipt
 
     def _is_exhausted(self, message: Message) -> bool:
         allowed = self.settings.max_receive_count

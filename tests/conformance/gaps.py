@@ -1,4 +1,4 @@
-"""What the local servers get wrong, as of moto 5.2.5 and MiniStack 1.5.33.
+"""What the local servers get wrong, as of moto 5.2.5, MiniStack 1.5.33 and ElasticMQ 1.6.14.
 
 Each gap is shown by the tests that need its feature: they have to fail on that server.
 """
@@ -27,6 +27,17 @@ MINISTACK: Mapping[Feature, str] = {
     Feature.ATTRIBUTE_RULES: "MiniStack takes empty attributes, and more than ten",
     Feature.ATTRIBUTES_IN_SIZE: "MiniStack counts bodies only",
     Feature.DELAY_LIMIT: "MiniStack takes a DelaySeconds above 900",
+    Feature.PAST_RECEIPT_DELETES: "MiniStack answers ReceiptHandleIsInvalid for a past delivery",
     Feature.REPEATED_DELETE: "MiniStack answers ReceiptHandleIsInvalid for what is deleted",
     Feature.VISIBILITY_LIMIT: "MiniStack takes a visibility timeout above 43,200 s",
+}
+
+ELASTICMQ: Mapping[Feature, str] = {
+    Feature.ATTRIBUTE_RULES: "ElasticMQ calls it InvalidAttributeValue",
+    Feature.ATTRIBUTES_IN_SIZE: "ElasticMQ takes 256 KiB at most",
+    Feature.FULL_SIZE: "ElasticMQ takes 256 KiB at most",
+    Feature.PAST_RECEIPT_DELETES: "ElasticMQ answers ReceiptHandleIsInvalid for a past delivery",
+    Feature.REPEATED_DELETE: "ElasticMQ answers ReceiptHandleIsInvalid for what is deleted",
+    Feature.VISIBILITY_LIMIT: "ElasticMQ takes a visibility timeout above 43,200 s",
+    Feature.XML_CHARACTERS: "ElasticMQ calls it InvalidAttributeValue",
 }

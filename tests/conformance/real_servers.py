@@ -1,4 +1,4 @@
-"""moto and MiniStack as candidates of the conformance suite, behind `SqsTransport`."""
+"""moto, MiniStack and ElasticMQ as candidates of the conformance suite, behind `SqsTransport`."""
 
 from __future__ import annotations
 
@@ -67,3 +67,4 @@ MOTO = Candidate(
     name="moto", connect=_connect_to("moto"), gaps=gaps.MOTO, unsteady=gaps.MOTO_UNSTEADY
 )
 MINISTACK = Candidate(name="ministack", connect=_connect_to("ministack"), gaps=gaps.MINISTACK)
+ELASTICMQ = Candidate(name="elasticmq", connect=_connect_to("elasticmq"), gaps=gaps.ELASTICMQ)

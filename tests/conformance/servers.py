@@ -25,6 +25,8 @@ class Feature(StrEnum):
     DELAY_LIMIT = "delay-limit"
     FIFO_DELAY_FAILS_ALONE = "fifo-delay-fails-alone"
     FIFO_RECEIPTS_EXPIRE = "fifo-receipts-expire"
+    FULL_SIZE = "full-size"
+    PAST_RECEIPT_DELETES = "past-receipt-deletes"
     REPEATED_DELETE = "repeated-delete"
     SIZE_IN_BYTES = "size-in-bytes"
     VISIBILITY_LIMIT = "visibility-limit"

@@ -229,6 +229,7 @@ async def test_an_eleventh_attribute_is_refused(sqs: Server) -> None:
 
 
 @_large_requests
+@needs(Feature.FULL_SIZE)
 async def test_a_message_may_have_one_mebibyte(sqs: Server) -> None:
     queue = await _queue(sqs)
 
@@ -468,6 +469,7 @@ async def test_deleting_a_message_again_is_no_failure(sqs: Server) -> None:
     assert await sqs.transport.delete(queue, [held.receipt]) == []
 
 
+@needs(Feature.PAST_RECEIPT_DELETES)
 async def test_deleting_with_the_receipt_of_a_past_delivery_is_no_failure(sqs: Server) -> None:
     queue = await _queue(sqs)
     await sqs.transport.send(queue, _texts("a"))
