@@ -42,7 +42,13 @@ lock: $(INSTALLED) ## Choose the pinned versions anew
 		--generate-hashes --no-emit-index-url --no-header --quiet pyproject.toml -o requirements.lock
 
 schema: $(INSTALLED) ## Write the message format's JSON Schema
-	$(BIN)/python -m docs.schema
+	$(BIN)/python -m jobs.envelope > docs/envelope.v1.schema.json
+
+synth: $(INSTALLED) ## The CloudFormation template, into cdk.out
+	@node infra/cdk.js synth --quiet
+
+cdk-app: $(INSTALLED)
+	@JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 $(BIN)/python -m infra.app
 
 clean: ## Remove what was built
 	rm -rf $(VENV) node_modules cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache build dist

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from jobs.app import App, load_app
 from jobs.client import Client
-from jobs.errors import ConfigurationError, HeadgateError
+from jobs.errors import ConfigurationError, HeadgateError, SubmissionError
 from jobs.settings import Settings
 from jobs.submission import Overrides
 from jobs.topology import Priority
@@ -35,6 +35,7 @@ AppPath = Annotated[
     ),
 ]
 
+EXIT_FAULT = 1
 EXIT_USAGE = 2
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -52,7 +53,10 @@ def duration(text: str | timedelta) -> timedelta:
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise typer.BadParameter(f"{text!r} is no duration: write 90s, 15m, 1h or 1h30m")
-    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    try:
+        return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    except OverflowError as error:
+        raise typer.BadParameter(f"{text!r} is too long a duration") from error
 
 
 @cli.command()
@@ -142,9 +146,11 @@ def _log_level(name: str) -> int:
 
 
 def main() -> None:
-    """Run the command line; errors of Headgate's become one line and exit code 2 or 1."""
+    """Run the command line. An error of Headgate's becomes one line and an exit code: 2 when the
+    command, the app or the environment has to change, 1 when running it again may help."""
     try:
         cli()
     except HeadgateError as error:
         print(f"headgate: {error}", file=sys.stderr)
-        sys.exit(EXIT_USAGE if isinstance(error, ConfigurationError) else 1)
+        wrong = isinstance(error, ConfigurationError | SubmissionError)
+        sys.exit(EXIT_USAGE if wrong else EXIT_FAULT)

@@ -1,0 +1,1 @@
+"""Small systems that show how Headgate is used."""

@@ -1,0 +1,181 @@
+"""What the shop's jobs are called and take, and how they are tried again.
+
+A web service imports this to submit. It never imports the handlers, nor what they need.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jobs import App, Backoff, Priority, RateLimit, Retry, cron, rate
+
+_SECOND = timedelta(seconds=1)
+
+# --- queues --------------------------------------------------------------------------------------
+
+app = App(
+    "ecommerce",
+    handlers=["examples.shop.handlers"],
+    # One team deploys this shop's submitters and workers at once, so a message that no worker
+    # knows is parked after seconds. Where deploys roll, keep the default: about 16 minutes.
+    parking=Retry(attempts=3, backoff=Backoff.fixed(2)),
+)
+
+orders = app.queue(
+    "orders",
+    priorities=[Priority.HIGH, Priority.NORMAL],
+    retry=Retry(attempts=5, backoff=Backoff.exponential(base=3)),
+    rate_limit=RateLimit(50, per=_SECOND),
+)
+
+payments = app.queue(
+    "payments",
+    priorities=[Priority.CRITICAL],
+    retry=Retry(attempts=3, backoff=Backoff.exponential(base=5)),
+    rate_limit=RateLimit(20, per=_SECOND),
+)
+
+inventory = app.queue(
+    "inventory",
+    priorities=[Priority.NORMAL],
+    retry=Retry(attempts=3, backoff=Backoff.exponential(base=2)),
+    rate_limit=RateLimit(100, per=_SECOND),
+)
+
+notifications = app.queue(
+    "notifications",
+    priorities=[Priority.HIGH, Priority.LOW],
+    retry=Retry(attempts=3, backoff=Backoff.fixed(5)),
+    rate_limit=RateLimit(200, per=_SECOND),
+)
+
+
+# --- payloads ------------------------------------------------------------------------------------
+
+
+class _Payload(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Email(_Payload):
+    """One e-mail to a customer."""
+
+    to: str
+    subject: str
+    body: str = ""
+
+
+class Notification(_Payload):
+    """One message to a customer's phone or browser."""
+
+    user: str
+    text: str
+    channel: Literal["push", "sms"] = "push"
+
+
+class Order(_Payload):
+    """An order as the checkout took it."""
+
+    order_id: str
+    sku: str
+    quantity: int = Field(ge=1)
+    amount_cents: int = Field(ge=0)
+
+
+class Payment(_Payload):
+    """Money to take for an order."""
+
+    order_id: str
+    amount_cents: int = Field(gt=0)
+    currency: Literal["EUR", "USD"] = "EUR"
+
+
+class OrderStatus(_Payload):
+    """Which orders to move on: one, or (as scheduled) all that are paid."""
+
+    order_id: str | None = None
+
+
+class InventorySync(_Payload):
+    """Which supplier's stock levels to take over."""
+
+    supplier: str = "main"
+
+
+class Report(_Payload):
+    """A report on the orders so far."""
+
+    name: str = "daily"
+    format: Literal["csv", "json"] = "csv"
+
+
+class AbandonedCarts(_Payload):
+    """Whose carts to remind of: all that were left alone for so long."""
+
+    idle_hours: int = Field(default=4, ge=1)
+
+
+class Analytics(_Payload):
+    """What to add up."""
+
+    metric: Literal["revenue", "units"] = "revenue"
+
+
+# --- job types -----------------------------------------------------------------------------------
+
+send_email = app.define("send-email", Email, priority=Priority.HIGH, timeout=timedelta(seconds=30))
+generate_report = app.define(
+    "generate-report",
+    Report,
+    returns=str,
+    priority=Priority.NORMAL,
+    timeout=timedelta(minutes=5),
+    schedule=cron("0 8 * * ? *"),
+)
+abandoned_cart_reminder = app.define(
+    "abandoned-cart-reminder",
+    AbandonedCarts,
+    returns=int,
+    priority=Priority.LOW,
+    timeout=timedelta(minutes=5),
+    schedule=rate(timedelta(hours=1)),
+)
+aggregate_analytics = app.define(
+    "aggregate-analytics",
+    Analytics,
+    returns=int,
+    priority=Priority.LOW,
+    timeout=timedelta(minutes=30),
+    schedule=cron("0 0 * * ? *"),
+)
+
+process_order = orders.define(
+    "process-order", Order, priority=Priority.HIGH, timeout=timedelta(seconds=30)
+)
+update_order_status = orders.define(
+    "update-order-status",
+    OrderStatus,
+    returns=int,
+    priority=Priority.NORMAL,
+    timeout=timedelta(minutes=1),
+    schedule=rate(timedelta(minutes=5)),
+)
+
+capture_payment = payments.define(
+    "capture-payment", Payment, returns=str, timeout=timedelta(seconds=15)
+)
+
+sync_inventory = inventory.define(
+    "sync-inventory",
+    InventorySync,
+    returns=int,
+    timeout=timedelta(minutes=2),
+    schedule=rate(timedelta(minutes=15)),
+)
+
+send_notification = notifications.define(
+    "send-notification", Notification, priority=Priority.HIGH, timeout=timedelta(seconds=10)
+)

@@ -1,0 +1,79 @@
+"""CDK's entry point, ``python -m infra.app``: synthesizes the stack of one app.
+
+The CDK context says which (``headgate:app``, as ``module:attribute``) and, if at all, for which
+stage (``headgate:stage``); without them ``HEADGATE_APP`` and ``HEADGATE_STAGE`` do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import aws_cdk as cdk
+from constructs import Node
+
+from infra.stack import HeadgateStack
+from jobs.app import App, load_app
+from jobs.errors import ConfigurationError, HeadgateError
+from jobs.settings import Settings
+
+_USAGE = 2
+
+
+def main() -> int:
+    """Synthesize; returns the process's exit code."""
+    assembly = cdk.App()
+    try:
+        add_stack(assembly)
+    except HeadgateError as error:
+        print(f"headgate: {error}", file=sys.stderr)  # noqa: T201 - a program's own output
+        return _USAGE
+    assembly.synth()
+    return 0
+
+
+def add_stack(assembly: cdk.App) -> HeadgateStack:
+    """Load the app that the context or the environment names, and add its stack.
+
+    Raises:
+        ConfigurationError: no app is named, it can't be imported or provisioned, or it is of
+            another stage than the one asked for.
+    """
+    settings = Settings.from_env()
+    path = _context(assembly.node, "headgate:app") or settings.app
+    if not path:
+        raise ConfigurationError(
+            'no app is named: set "headgate:app" in cdk.json\'s context to module:attribute, as in '
+            "shop.app:app, or pass -c headgate:app=..., or set HEADGATE_APP"
+        )
+    app = _load(path, _context(assembly.node, "headgate:stage") or settings.stage)
+    return HeadgateStack(assembly, "-".join(filter(None, (app.name, app.stage))), app=app)
+
+
+def _load(path: str, stage: str | None) -> App:
+    if stage:
+        os.environ["HEADGATE_STAGE"] = stage  # where an App that names no stage reads it
+    _import_from_here()
+    app = load_app(path)
+    if stage and app.stage != stage:
+        raise ConfigurationError(
+            f"{path!r} was declared with stage={app.stage!r}, but {stage!r} is asked for: leave "
+            "stage= out of the App, or ask for the same"
+        )
+    return app
+
+
+def _import_from_here() -> None:
+    here = str(Path.cwd())  # PYTHONSAFEPATH keeps `python -m` from adding it
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def _context(node: Node, key: str) -> str | None:
+    value = node.try_get_context(key)
+    return str(value) if value else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""The bridge function: runs `lambdas.bridge` with a role of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_destinations as destinations
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.bundling import RUNTIME, bridge_code
+from infra.permissions import SUBMIT, statement
+
+_HANDLER = "lambdas.bridge.handler"
+_TIMEOUT = Duration.seconds(90)  # two calls of at most three tries, 10 s each, with their pauses
+_MEMORY_MB = 256
+_RETRIES = 2  # with six hours, the most that Lambda has for an asynchronous invocation
+_KEEP_TRYING = Duration.hours(6)
+
+
+class Bridge(Construct):
+    """The function that schedules invoke.
+
+    Args:
+        feeds: the queues that it submits to; its role reaches no other.
+        failed: keeps the firings that it could not submit.
+        app: the app's name, with its stage's if any.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        feeds: Sequence[sqs.IQueue],
+        failed: sqs.IQueue,
+        app: str,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        log_group = logs.LogGroup(
+            self,
+            "Logs",
+            retention=logs.RetentionDays.ONE_MONTH,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        role = self._role(feeds, failed, log_group)
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            description=f"Submits the scheduled jobs of {app}",
+            runtime=RUNTIME,
+            architecture=lambda_.Architecture.ARM_64,
+            handler=_HANDLER,
+            code=bridge_code(),
+            memory_size=_MEMORY_MB,
+            timeout=_TIMEOUT,
+            role=role.without_policy_updates(),
+            log_group=log_group,
+            environment={"POWERTOOLS_SERVICE_NAME": f"{app}-bridge"},
+            retry_attempts=_RETRIES,
+            max_event_age=_KEEP_TRYING,
+            on_failure=destinations.SqsDestination(failed),
+        )
+
+    def _role(
+        self, feeds: Sequence[sqs.IQueue], failed: sqs.IQueue, log_group: logs.LogGroup
+    ) -> iam.Role:
+        statements = [
+            statement(SUBMIT, *(queue.queue_arn for queue in feeds)),
+            statement(["sqs:SendMessage"], failed.queue_arn),
+            statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
+        ]
+        # Inline, so that the role never exists without its permissions.
+        return iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            inline_policies={"bridge": iam.PolicyDocument(statements=statements)},
+        )

@@ -1,0 +1,110 @@
+"""The queues of a topology: each with its own dead-letter queue, and one quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from jobs.topology import QUARANTINE_RETENTION, QueueSpec, Topology
+
+
+class Queues(Construct):
+    """Every queue of an app, with the numbers that `jobs.aws.provision` gives them elsewhere.
+
+    Encrypted by SQS, and open to TLS alone. Physical names are the topology's, since submitters
+    and workers look queues up by name.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        topology: Topology,
+        removal_policy: RemovalPolicy,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._removal_policy = removal_policy
+        self._dead_letters = {spec.name: self._dead_letter(spec) for spec in topology.queues}
+        self._queues = {spec.name: self._queue(spec) for spec in topology.queues}
+        self.quarantine = self.add(
+            "quarantine", queue_name=topology.quarantine_name, retention=QUARANTINE_RETENTION
+        )
+
+    @property
+    def by_name(self) -> Mapping[str, sqs.Queue]:
+        """The queues that jobs are submitted to, by physical name."""
+        return self._queues
+
+    @property
+    def parking(self) -> list[sqs.Queue]:
+        """The dead-letter queues and the quarantine."""
+        return [*self._dead_letters.values(), self.quarantine]
+
+    def add(
+        self, construct_id: str, *, queue_name: str, retention: timedelta, **properties: Any
+    ) -> sqs.Queue:
+        """A queue with what all have in common."""
+        return sqs.Queue(
+            self,
+            construct_id,
+            queue_name=queue_name,
+            retention_period=_duration(retention),
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            removal_policy=self._removal_policy,
+            **properties,
+        )
+
+    def _queue(self, spec: QueueSpec) -> sqs.Queue:
+        return self.add(
+            f"{spec.group}-{spec.priority}",
+            queue_name=spec.name,
+            retention=spec.retention,
+            visibility_timeout=_duration(spec.lane.visibility),
+            receive_message_wait_time=_duration(spec.receive_wait),
+            dead_letter_queue=sqs.DeadLetterQueue(
+                queue=self._dead_letters[spec.name], max_receive_count=spec.max_receive_count
+            ),
+            **_fifo(spec),
+        )
+
+    def _dead_letter(self, spec: QueueSpec) -> sqs.Queue:
+        queue = self.add(
+            f"{spec.group}-{spec.priority}-dlq",
+            queue_name=spec.dlq_name,
+            retention=spec.dlq_retention,
+            **_fifo(spec),
+        )
+        # The ARN is written out: a reference to the queue, which refers back, would be a circle.
+        source = Stack.of(self).format_arn(service="sqs", resource=spec.name)
+        _resource(queue).redrive_allow_policy = {
+            "redrivePermission": "byQueue",
+            "sourceQueueArns": [source],
+        }
+        return queue
+
+
+def _fifo(spec: QueueSpec) -> dict[str, Any]:
+    if not spec.fifo:
+        return {}
+    return {
+        "fifo": True,
+        "deduplication_scope": sqs.DeduplicationScope.MESSAGE_GROUP,
+        "fifo_throughput_limit": sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
+    }
+
+
+def _resource(queue: sqs.Queue) -> sqs.CfnQueue:
+    found = queue.node.default_child
+    assert isinstance(found, sqs.CfnQueue)  # noqa: S101 - CDK's own structure; narrows the type
+    return found
+
+
+def _duration(span: timedelta) -> Duration:
+    return Duration.seconds(int(span.total_seconds()))

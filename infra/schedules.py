@@ -1,0 +1,112 @@
+"""The schedules of an app's job types: EventBridge Scheduler fires, the bridge submits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from aws_cdk import Duration, RemovalPolicy, Stack, TimeZone
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.permissions import statement
+from jobs.app import App
+from jobs.firing import schedule_group_name, schedule_input, schedule_name
+from jobs.job import JobType
+from jobs.schedules import Schedule
+
+_RETRIES = 185  # with a day, the most that EventBridge Scheduler has
+_KEEP_TRYING = Duration.hours(24)
+
+
+class Schedules(Construct):
+    """One schedule for each job type that declares one, in a group of the app's and stage's own.
+
+    Args:
+        app: whose job types they submit.
+        bridge: the function that they invoke.
+        failed: a standard queue that keeps the invocations which Lambda did not take.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        app: App,
+        bridge: lambda_.IFunction,
+        failed: sqs.IQueue,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._app = app
+        self._bridge = bridge
+        self._failed = failed
+        self._group = scheduler.ScheduleGroup(
+            self,
+            "Group",
+            schedule_group_name=schedule_group_name(app),
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        self._role = self._scheduler_role()
+        for job in scheduled_types(app):
+            if job.schedule is not None:
+                self._add(job, job.schedule)
+
+    def _add(self, job: JobType[Any, Any], schedule: Schedule) -> None:
+        scheduler.Schedule(
+            self,
+            job.name,
+            schedule_name=schedule_name(job),
+            schedule_group=self._group,
+            description=f"Submits {job.name} jobs to {job.queue}/{job.priority}",
+            schedule=scheduler.ScheduleExpression.expression(
+                schedule.expression, TimeZone.of(schedule.timezone)
+            ),
+            time_window=_time_window(schedule),
+            target=targets.LambdaInvoke(
+                self._bridge,
+                # CDK's own grant would cover every version of the function.
+                role=self._role.without_policy_updates(),
+                input=scheduler.ScheduleTargetInput.from_text(
+                    json.dumps(schedule_input(self._app, job))
+                ),
+                dead_letter_queue=self._failed,
+                retry_attempts=_RETRIES,
+                max_event_age=_KEEP_TRYING,
+            ),
+        )
+
+    def _scheduler_role(self) -> iam.Role:
+        own_schedules = {
+            "aws:SourceAccount": Stack.of(self).account,
+            "aws:SourceArn": self._group.schedule_group_arn,
+        }
+        statements = [
+            statement(["lambda:InvokeFunction"], self._bridge.function_arn),
+            statement(["sqs:SendMessage"], self._failed.queue_arn),
+        ]
+        return iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal(
+                "scheduler.amazonaws.com", conditions={"StringEquals": own_schedules}
+            ),
+            inline_policies={"fire": iam.PolicyDocument(statements=statements)},
+        )
+
+
+def scheduled_types(app: App) -> Sequence[JobType[Any, Any]]:
+    """The job types that declare a schedule."""
+    return [job for job in app.types.values() if job.schedule is not None]
+
+
+def _time_window(schedule: Schedule) -> scheduler.TimeWindow:
+    if schedule.flexible_window is None:
+        return scheduler.TimeWindow.off()
+    minutes = schedule.flexible_window.total_seconds() / 60
+    return scheduler.TimeWindow.flexible(Duration.minutes(minutes))

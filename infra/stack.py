@@ -1,0 +1,97 @@
+"""An app on AWS: `JobSystem` for a CDK app of one's own, `HeadgateStack` for a stack of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_cdk import RemovalPolicy, Stack, Tags
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra import permissions
+from infra.functions import Bridge
+from infra.queues import Queues
+from infra.schedules import Schedules, scheduled_types
+from jobs.app import App
+from jobs.errors import ConfigurationError
+from jobs.firing import schedule_group_name
+from jobs.topology import QUARANTINE_RETENTION, physical_name
+
+
+class JobSystem(Construct):
+    """All that an app needs on AWS: its queues, its schedules and the bridge between them.
+
+    Args:
+        app: what to provision; its topology is read now, so declare everything before.
+        removal_policy: what happens to a queue, and the jobs in it, that leaves the stack.
+
+    Raises:
+        ConfigurationError: the app has no job types, or a name is too long for AWS.
+
+    Example:
+        >>> jobs = JobSystem(self, "Jobs", app=app)  # doctest: +SKIP
+        >>> jobs.grant_submit(web_service.task_role)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        app: App,
+        removal_policy: RemovalPolicy = RemovalPolicy.DESTROY,
+    ) -> None:
+        if not app.types:
+            raise ConfigurationError(
+                f"the app {app.name!r} has no job types, so there is nothing to provision: import "
+                "the modules that declare them before the stack is made"
+            )
+        super().__init__(scope, construct_id)
+        self.app = app
+        self._queues = Queues(self, "Queues", topology=app.topology, removal_policy=removal_policy)
+        if scheduled_types(app):
+            self._add_schedules()
+
+    def queue(self, physical: str) -> sqs.IQueue:
+        """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
+        return self._queues.by_name[physical]
+
+    def grant_submit(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` submit any of the app's jobs."""
+        return permissions.grant_submit(grantee, list(self._queues.by_name.values()))
+
+    def grant_work(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` run the app's jobs, and move what it gives up to its dead letters."""
+        return permissions.grant_work(
+            grantee, list(self._queues.by_name.values()), self._queues.parking
+        )
+
+    def _add_schedules(self) -> None:
+        failed = self._queues.add(
+            "schedules-dlq",
+            queue_name=physical_name(self.app.name, self.app.stage, "schedules-dlq"),
+            retention=QUARANTINE_RETENTION,
+        )
+        bridge = Bridge(
+            self,
+            "Bridge",
+            feeds=self._fed_by_schedules(),
+            failed=failed,
+            app=schedule_group_name(self.app),
+        )
+        Schedules(self, "Schedules", app=self.app, bridge=bridge.function, failed=failed)
+
+    def _fed_by_schedules(self) -> list[sqs.IQueue]:
+        topology = self.app.topology
+        names = {topology.queue(job.queue, job.priority).name for job in scheduled_types(self.app)}
+        return [self._queues.by_name[name] for name in sorted(names)]
+
+
+class HeadgateStack(Stack):
+    """A stack of one `JobSystem`; ``properties`` are CDK's `Stack`'s."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, app: App, **properties: Any) -> None:
+        super().__init__(scope, construct_id, **properties)
+        self.jobs = JobSystem(self, "Jobs", app=app)
+        Tags.of(self).add("headgate:app", app.name)

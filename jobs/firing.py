@@ -1,0 +1,174 @@
+"""A schedule's firing: what EventBridge Scheduler hands to the bridge, and the job it becomes.
+
+One model for both ends: `schedule_input` renders it into a schedule when the app is deployed, and
+`read_firing` reads it back when the schedule fires. The bridge therefore knows nothing of the app.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from jobs.app import App
+from jobs.envelope import VERSION, Envelope, derived_job_id
+from jobs.errors import ConfigurationError, MessageUnreadable
+from jobs.job import JobType
+from jobs.ports import OutgoingMessage
+from jobs.topology import Priority
+
+MAX_SCHEDULE_NAME = 64
+"""EventBridge Scheduler's limit for the name of a schedule, and of a group.
+https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html"""
+
+_CONTEXT = {
+    "schedule_arn": "<aws.scheduler.schedule-arn>",
+    "scheduled_time": "<aws.scheduler.scheduled-time>",
+    "execution_id": "<aws.scheduler.execution-id>",
+    "attempt_number": "<aws.scheduler.attempt-number>",
+}
+"""What EventBridge Scheduler puts in place of its context attributes, each time it fires.
+https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-schedule-context-attributes.html"""
+
+_DEFAULTS: dict[str, Any] = {}
+"""A scheduled job's payload. The worker fills in the model's defaults, so that one such as
+today's date is of the day when the job runs, not of the day when the app was deployed."""
+
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class ScheduledJob(BaseModel):
+    """What a schedule submits, as far as it is known when the app is deployed."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    schedule: _Text
+    """The schedule's name."""
+    type: _Text
+    schema_: int = Field(alias="schema", ge=1)
+    """The version of the payload."""
+    payload: Any
+    """JSON that the type's model reads."""
+    queue: _Text
+    """The queue group's logical name."""
+    priority: Priority
+    queue_name: _Text
+    """The physical name of the queue on AWS."""
+
+
+class Firing(ScheduledJob):
+    """One firing of a schedule: the job, and which occurrence of it this is."""
+
+    schedule_arn: _Text
+    scheduled_time: AwareDatetime
+    """When it was due; the same however often the invocation is tried."""
+    execution_id: _Text
+    """Names one attempt of EventBridge Scheduler's at the invocation."""
+    attempt_number: int
+
+    @property
+    def source(self) -> str:
+        """What the job's envelope says it came from."""
+        return f"schedule:{self.schedule}"
+
+    @property
+    def job_id(self) -> UUID:
+        """The same for every invocation of one occurrence."""
+        return derived_job_id(self.scheduled_time.astimezone(UTC), self.schedule_arn)
+
+    def envelope(self, now: datetime) -> Envelope:
+        """The job, submitted at ``now``."""
+        return Envelope(
+            v=VERSION,
+            id=self.job_id,
+            type=self.type,
+            schema=self.schema_,
+            payload=self.payload,
+            queue=self.queue,
+            priority=self.priority,
+            submitted_at=now,
+            source=self.source,
+        )
+
+    def message(self, now: datetime) -> OutgoingMessage:
+        """The message that a worker can run."""
+        return OutgoingMessage(
+            body=self.envelope(now).to_body(),
+            attributes={
+                "JobType": self.type,
+                "Priority": str(self.priority),
+                "Source": self.source,
+            },
+        )
+
+
+def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
+    """The input of a job type's schedule, as JSON values: it becomes a `Firing` when it fires.
+
+    Raises:
+        ConfigurationError: the type's name is too long for a schedule.
+        PayloadInvalid: the type's model can't be made of its defaults.
+        UnknownQueue: the type's queue is not one of ``app``'s.
+    """
+    job.load(_DEFAULTS)
+    scheduled = ScheduledJob(
+        schedule=schedule_name(job),
+        type=job.name,
+        schema=job.schema,
+        payload=_DEFAULTS,
+        queue=job.queue,
+        priority=job.priority,
+        queue_name=app.topology.queue(job.queue, job.priority).name,
+    )
+    return scheduled.model_dump(mode="json", by_alias=True) | _CONTEXT
+
+
+def read_firing(event: Mapping[str, Any]) -> Firing:
+    """Read what a schedule handed over.
+
+    Raises:
+        MessageUnreadable: it is not a firing; the message names the fields, never their values.
+    """
+    try:
+        return Firing.model_validate(event)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(str(part) for part in fault['loc']) or 'input'}: {fault['msg']}"
+            for fault in error.errors(include_input=False, include_url=False)
+        )
+    # Not from pydantic's error, which quotes the values.
+    raise MessageUnreadable(
+        f"the input is not that of a Headgate schedule: {faults}. Schedules and the bridge are "
+        "deployed together: run `cdk deploy`, or fix the input of a schedule made by hand"
+    )
+
+
+def schedule_name(job: JobType[Any, Any]) -> str:
+    """The name of a job type's schedule within its app's group: the type's own.
+
+    Raises:
+        ConfigurationError: it is longer than AWS allows.
+    """
+    return _checked(f"the job type {job.name!r} has a schedule, whose name", job.name)
+
+
+def schedule_group_name(app: App) -> str:
+    """The name of the group that holds an app's schedules: the app's, and its stage's if any.
+
+    Raises:
+        ConfigurationError: it is longer than AWS allows.
+    """
+    name = "-".join(part for part in (app.name, app.stage) if part)
+    return _checked(f"the schedules' group {name!r}", name)
+
+
+def _checked(what: str, name: str) -> str:
+    if len(name) > MAX_SCHEDULE_NAME:
+        raise ConfigurationError(
+            f"{what} would have {len(name)} characters; EventBridge Scheduler allows "
+            f"{MAX_SCHEDULE_NAME}: shorten it"
+        )
+    return name

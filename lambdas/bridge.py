@@ -1,0 +1,74 @@
+"""The Lambda function that turns a schedule's firing into a job.
+
+It holds none of the user's code: all it needs is in the schedule's input (`jobs.firing`).
+EventBridge Scheduler invokes it asynchronously, so when it raises, Lambda invokes it again, twice,
+and then keeps the firing in the schedules' dead-letter queue. Each invocation submits the same id.
+
+https://docs.aws.amazon.com/lambda/latest/dg/with-eventbridge-scheduler.html
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools import Logger
+
+from jobs.batching import EntryRejected
+from jobs.firing import Firing, read_firing
+from jobs.ports import BlockingTransport
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from jobs.aws.sqs import SyncSqs
+
+
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
+    """Submit the job that ``event``, a schedule's input, describes; returns its ``job_id``.
+
+    Raises:
+        MessageUnreadable: ``event`` is not a schedule's input; names the fields.
+        TransportError: SQS could not be asked, or refused.
+    """
+    firing = read_firing(event)
+    job_id = submit_firing(firing, _transport(), datetime.now(UTC))
+    _logger().info(
+        "job submitted",
+        extra={
+            "job_id": job_id,
+            "job_type": firing.type,
+            "schedule": firing.schedule,
+            "scheduled_time": firing.scheduled_time.isoformat(),
+            "scheduler_execution_id": firing.execution_id,
+            "scheduler_attempt": firing.attempt_number,
+            "function_request_id": context.aws_request_id,
+        },
+    )
+    return {"job_id": job_id}
+
+
+def submit_firing(firing: Firing, transport: BlockingTransport, now: datetime) -> str:
+    """Submit a firing's job; when this returns its id, SQS has it.
+
+    Raises:
+        TransportError: SQS could not be asked, or refused.
+    """
+    for failure in transport.send(firing.queue_name, [firing.message(now)]):
+        raise EntryRejected(failure)
+    return str(firing.job_id)
+
+
+@cache
+def _transport() -> SyncSqs:
+    """One for the execution environment. Opened by the first firing: imports stay quick."""
+    from jobs.aws.sqs import SyncSqs
+
+    return SyncSqs()
+
+
+@cache
+def _logger() -> Logger:
+    """Named by ``POWERTOOLS_SERVICE_NAME``."""
+    return Logger()

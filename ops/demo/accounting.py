@@ -1,0 +1,141 @@
+"""The demo's accounts: what every job went through, from the events of clients and workers."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from jobs.aws.sqs import Action, RequestMade
+from jobs.events import (
+    Event,
+    JobCompleted,
+    JobDeadLettered,
+    JobDiscarded,
+    JobEvent,
+    JobFailed,
+    JobQuarantined,
+    JobRetryScheduled,
+    JobStarted,
+    JobSubmitted,
+    MessageUnrunnable,
+    PollFailed,
+    ReceiptLost,
+    SettlementFailed,
+)
+from jobs.topology import Priority
+from ops.demo.plan import Ending
+
+
+@dataclass(slots=True, kw_only=True)
+class Account:
+    """What one job went through."""
+
+    type: str
+    submitted: int = 0
+    failed: int = 0
+    retried: int = 0
+    endings: list[Ending] = field(default_factory=list)
+    """One, if all is well."""
+    reason: str = ""
+    """Why it is dead."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """Counts, of one type or of all."""
+
+    submitted: int = 0
+    done: int = 0
+    discarded: int = 0
+    retried: int = 0
+    dead: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+
+    @property
+    def ended(self) -> int:
+        """Endings of any kind."""
+        return self.done + self.discarded + self.dead.total()
+
+
+class Accounting:
+    """Subscribes to events. Not safe for threads: hand it those of the event loop's thread only."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Account] = {}
+        self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
+        """By type; kept with each event, so that a display need not go through all jobs."""
+        self.parked: Counter[str] = Counter()
+        """Messages that could not become jobs, by reason."""
+        self.pickups_s: defaultdict[Priority, list[float]] = defaultdict(list)
+        """How long each job waited for its first attempt once it was due."""
+        self.trouble: list[str] = []
+        """What must not happen in a healthy run."""
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case JobEvent():
+                self._record(event)
+            case MessageUnrunnable(reason=reason, retry_in_s=None):
+                self.parked[reason] += 1
+            case SettlementFailed() | ReceiptLost() | PollFailed():
+                self.trouble.append(f"{event.name} at {event.queue}: {event.error}")
+
+    @property
+    def total(self) -> Tally:
+        """All types together."""
+        return total(self.tallies.values())
+
+    def _record(self, event: JobEvent) -> None:
+        account = self.jobs.setdefault(event.job_id, Account(type=event.job_type))
+        tally = self.tallies[event.job_type]
+        match event:
+            case JobSubmitted():
+                account.submitted += 1
+                tally.submitted += 1
+            case JobStarted(attempt=1):
+                self.pickups_s[event.priority].append(event.waited_s)
+            case JobFailed():
+                account.failed += 1
+            case JobRetryScheduled():
+                account.retried += 1
+                tally.retried += 1
+            case JobCompleted():
+                account.endings.append(Ending.DONE)
+                tally.done += 1
+            case JobDiscarded():
+                account.endings.append(Ending.DISCARDED)
+                tally.discarded += 1
+            case JobDeadLettered(reason=reason):
+                account.endings.append(Ending.DEAD)
+                account.reason = reason
+                tally.dead[reason] += 1
+            case JobQuarantined(detail=detail):
+                self.trouble.append(f"{event.name}: {event.job_type} {event.job_id}: {detail}")
+
+
+def total(tallies: Iterable[Tally]) -> Tally:
+    """The sum of some tallies."""
+    whole = Tally()
+    for tally in tallies:
+        whole.submitted += tally.submitted
+        whole.done += tally.done
+        whole.discarded += tally.discarded
+        whole.retried += tally.retried
+        whole.dead += tally.dead
+    return whole
+
+
+class Requests:
+    """Counts requests to SQS by action; may be told of them by any thread."""
+
+    def __init__(self) -> None:
+        self._made: list[Action] = []  # appending is atomic, adding to a count is not
+
+    def __call__(self, request: RequestMade) -> None:
+        self._made.append(request.action)
+
+    @property
+    def by_action(self) -> Counter[Action]:
+        """How many there were of each, the most frequent first."""
+        return Counter(dict(Counter(self._made).most_common()))

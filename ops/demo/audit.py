@@ -1,0 +1,44 @@
+"""Looking at the server once the workers have stopped: what lies where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jobs.ports import QueueDepth, ReceivedMessage, Transport
+from jobs.topology import MAX_BATCH, Topology
+from ops.demo.checks import Letter
+
+
+async def read_depths(transport: Transport, topology: Topology) -> dict[str, QueueDepth]:
+    """How much lies in each queue that has to be empty: all but the dead-letter queues."""
+    names = [*(spec.name for spec in topology.queues), topology.quarantine_name]
+    return {name: await transport.depth(name) for name in names}
+
+
+async def read_letters(transport: Transport, topology: Topology) -> list[Letter]:
+    """Take everything out of the dead-letter queues. It is not deleted, only hidden for 30 s."""
+    return [
+        letter
+        for spec in topology.queues
+        for letter in _letters(spec.dlq_name, await _drained(transport, spec.dlq_name))
+    ]
+
+
+async def _drained(transport: Transport, queue: str) -> list[ReceivedMessage]:
+    messages: list[ReceivedMessage] = []
+    while batch := await transport.receive(queue, limit=MAX_BATCH, wait_s=0):
+        messages += batch
+    return messages
+
+
+def _letters(queue: str, messages: Iterable[ReceivedMessage]) -> list[Letter]:
+    return [
+        Letter(
+            queue=queue,
+            body=message.body,
+            job_id=message.attributes.get("JobId", ""),
+            reason=message.attributes.get("Reason", ""),
+            error_type=message.attributes.get("ErrorType", ""),
+        )
+        for message in messages
+    ]

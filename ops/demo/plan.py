@@ -1,0 +1,287 @@
+"""What the demo submits, and how each of it has to end. Pure: one seed, one plan."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+from examples.shop import contracts
+from examples.shop.contracts import app
+from jobs.job import JobType
+from jobs.outcome import Reason
+from jobs.submission import Overrides
+from jobs.topology import Priority, QueueSpec
+
+
+class Ending(StrEnum):
+    """How a job ends, once and for all."""
+
+    DONE = "done"
+    DISCARDED = "discarded"
+    DEAD = "dead-lettered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """How one job has to end."""
+
+    ending: Ending = Ending.DONE
+    failures: int = 0
+    """Attempts that fail; all but a dead job's last are retried."""
+    reason: Reason | None = None
+    """Of a dead job."""
+    error_type: str = ""
+    """Of a dead job: the class of the error that ended it."""
+
+    @property
+    def retries(self) -> int:
+        """Attempts that are made again."""
+        return self.failures - (self.ending is Ending.DEAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedJob:
+    """One job to submit."""
+
+    type: JobType[Any, Any]
+    payload: Any
+    overrides: Overrides = field(default_factory=Overrides)
+    expected: Expected = Expected()
+    plain: bool = False
+    """Submitted by plain code, with `jobs.Client`; else with `jobs.AsyncClient`."""
+
+    @property
+    def queue(self) -> QueueSpec:
+        """Where it goes."""
+        priority = self.overrides.get("priority", self.type.priority)
+        return app.topology.queue(self.type.queue, priority)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedMessage:
+    """One message that no worker can make a job of; it has to be parked."""
+
+    queue: QueueSpec
+    body: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All that one run of the demo submits."""
+
+    jobs: tuple[PlannedJob, ...]
+    messages: tuple[PlannedMessage, ...]
+    schedules: tuple[JobType[Any, Any], ...]
+    """Types whose schedule fires once; each submits one job, which has to end well."""
+
+    @property
+    def total_jobs(self) -> int:
+        """Jobs that have to end, those of the schedules included."""
+        return len(self.jobs) + len(self.schedules)
+
+
+def make_plan(jobs: int, seed: int) -> Plan:
+    """Plan that many jobs, 100 or more: of every type and priority, with every fault, shuffled."""
+    rng = random.Random(seed)  # noqa: S311 - a plan, not a secret
+    planned = [job for name, count in _counts(jobs).items() for job in _jobs_of(name, count, rng)]
+    rng.shuffle(planned)
+    return Plan(
+        jobs=tuple(planned),
+        messages=_messages(),
+        schedules=tuple(declared for declared in app.types.values() if declared.schedule),
+    )
+
+
+def batches(jobs: Iterable[PlannedJob]) -> Iterator[list[PlannedJob]]:
+    """Jobs that one ``submit_many`` can take together: of one type, with the same overrides."""
+    groups: defaultdict[str, list[PlannedJob]] = defaultdict(list)
+    for job in jobs:
+        groups[f"{job.type.name} {sorted(job.overrides.items())}"].append(job)
+    yield from groups.values()
+
+
+# --- how many of each ----------------------------------------------------------------------------
+
+_SHARES = {
+    "send-email": 30,
+    "send-notification": 26,
+    "process-order": 12,
+    "capture-payment": 8,
+    "update-order-status": 5,
+    "sync-inventory": 6,
+    "generate-report": 5,
+    "abandoned-cart-reminder": 4,
+    "aggregate-analytics": 4,
+}
+"""Per cent of the jobs."""
+
+_TENANTS = (None, "aurora", "borealis", "cirrus", "drizzle")
+
+
+def _counts(jobs: int) -> dict[str, int]:
+    counts = {name: jobs * share // 100 for name, share in _SHARES.items()}
+    counts["send-email"] += jobs - sum(counts.values())  # what rounding left
+    return counts
+
+
+# --- faults --------------------------------------------------------------------------------------
+
+_TWICE_AT_MOST = Overrides(attempts=2)
+"""The shop's own policies would go on for longer than a demo should."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fault:
+    """One word that the shop's gateway understands (see `examples.shop.gateway`)."""
+
+    word: str
+    expected: Expected
+    overrides: Overrides = field(default_factory=Overrides)
+
+
+_NONE = _Fault(word="fine", expected=Expected())
+_FLAKY = _Fault(word="flaky", expected=Expected(failures=1))
+_BUSY = _Fault(word="busy", expected=Expected(failures=1))
+_CANCELLED = _Fault(word="cancelled", expected=Expected(ending=Ending.DISCARDED))
+_UNKNOWN = _Fault(
+    word="unknown",
+    expected=Expected(
+        ending=Ending.DEAD, failures=1, reason=Reason.PERMANENT_ERROR, error_type="GatewayError"
+    ),
+)
+_DECLINED = _Fault(
+    word="declined",
+    expected=Expected(
+        ending=Ending.DEAD, failures=1, reason=Reason.DO_NOT_RETRY, error_type="DoNotRetry"
+    ),
+)
+_DOWN = _Fault(
+    word="down",
+    overrides=_TWICE_AT_MOST,
+    expected=Expected(
+        ending=Ending.DEAD, failures=2, reason=Reason.ATTEMPTS_EXHAUSTED, error_type="GatewayError"
+    ),
+)
+_HANGING = _Fault(
+    word="hang",
+    overrides=Overrides(timeout=timedelta(seconds=1), **_TWICE_AT_MOST),
+    expected=Expected(
+        ending=Ending.DEAD, failures=2, reason=Reason.ATTEMPTS_EXHAUSTED, error_type="JobTimeout"
+    ),
+)
+
+_FAULTS: dict[str, tuple[tuple[_Fault, float], ...]] = {
+    "send-email": ((_FLAKY, 2), (_BUSY, 2), (_UNKNOWN, 0.5)),
+    "send-notification": ((_FLAKY, 1), (_BUSY, 2), (_DOWN, 0.2)),
+    "process-order": ((_FLAKY, 3), (_CANCELLED, 2)),
+    "capture-payment": ((_FLAKY, 2), (_BUSY, 3), (_DECLINED, 2), (_HANGING, 0)),
+    "sync-inventory": ((_FLAKY, 3),),
+}
+"""Per cent of a type's jobs that meet each fault, but one at least."""
+
+
+def _faults_of(name: str, count: int) -> list[_Fault]:
+    """One fault, or none, for each of a type's jobs."""
+    faults = [
+        fault
+        for fault, per_cent in _FAULTS.get(name, ())
+        for _ in range(max(1, round(count * per_cent / 100)))
+    ]
+    return faults + [_NONE] * (count - len(faults))
+
+
+# --- one job -------------------------------------------------------------------------------------
+
+_PAYLOADS: dict[str, Callable[[str, random.Random], Any]] = {
+    "send-email": lambda key, _: contracts.Email(
+        to=f"{key}@customers.example", subject="Your order is on its way"
+    ),
+    "send-notification": lambda key, _: contracts.Notification(user=key, text="Out for delivery"),
+    "process-order": lambda key, rng: contracts.Order(
+        order_id=key,
+        sku=f"sku-{rng.randrange(20):02}",
+        quantity=rng.randint(1, 5),
+        amount_cents=rng.randrange(500, 50_000),
+    ),
+    "capture-payment": lambda key, rng: contracts.Payment(
+        order_id=key, amount_cents=rng.randrange(500, 50_000)
+    ),
+    "update-order-status": lambda key, _: contracts.OrderStatus(order_id=key),
+    "sync-inventory": lambda key, _: contracts.InventorySync(supplier=key),
+    "generate-report": lambda key, rng: contracts.Report(
+        name=key, format=rng.choice(["csv", "json"])
+    ),
+    "abandoned-cart-reminder": lambda _, rng: contracts.AbandonedCarts(
+        idle_hours=rng.randint(1, 48)
+    ),
+    "aggregate-analytics": lambda _, rng: contracts.Analytics(
+        metric=rng.choice(["revenue", "units"])
+    ),
+}
+
+_OTHER_PRIORITIES: dict[str, tuple[tuple[Priority, float], ...]] = {
+    "send-email": ((Priority.CRITICAL, 0.15), (Priority.LOW, 0.15)),
+    "send-notification": ((Priority.LOW, 0.3),),
+    "process-order": ((Priority.NORMAL, 0.2),),
+}
+"""How many of a type's jobs are submitted with another priority than the type's."""
+
+_DELAYED = 0.03
+_LONGEST_DELAY_S = 4
+_PLAIN = 0.15
+
+
+def _jobs_of(name: str, count: int, rng: random.Random) -> Iterator[PlannedJob]:
+    for index, fault in enumerate(_faults_of(name, count)):
+        yield PlannedJob(
+            type=app.find_type(name),
+            payload=_PAYLOADS[name](f"{fault.word}-{name}-{index}", rng),
+            overrides=_overrides(name, fault, rng),
+            expected=fault.expected,
+            plain=rng.random() < _PLAIN,
+        )
+
+
+def _overrides(name: str, fault: _Fault, rng: random.Random) -> Overrides:
+    overrides = fault.overrides.copy()
+    if tenant := rng.choice(_TENANTS):
+        overrides["tenant"] = tenant
+    if rng.random() < _DELAYED:
+        overrides["delay"] = timedelta(seconds=rng.randint(1, _LONGEST_DELAY_S))
+    draw = rng.random()
+    for priority, part in _OTHER_PRIORITIES.get(name, ()):
+        if draw < part:
+            overrides["priority"] = priority
+            break
+        draw -= part
+    return overrides
+
+
+# --- messages that are no jobs -------------------------------------------------------------------
+
+_FROM_ELSEWHERE = (
+    '{"v":1,"id":"01980000-0000-7000-8000-000000000000","type":"price-drop-alert","payload":{},'
+    '"queue":"notifications","priority":"high","submitted_at":"2026-01-01T00:00:00Z"}'
+)
+
+
+def _messages() -> tuple[PlannedMessage, ...]:
+    topology = app.topology
+    return (
+        PlannedMessage(
+            queue=topology.queue("notifications", Priority.HIGH),
+            body=_FROM_ELSEWHERE,
+            reason=Reason.UNKNOWN_TYPE,
+        ),
+        PlannedMessage(
+            queue=topology.queue("jobs", Priority.NORMAL),
+            body="order 4711 please",
+            reason=Reason.UNREADABLE,
+        ),
+    )

@@ -1,0 +1,201 @@
+"""The demo, start to end: a local AWS, the queues, the jobs, the workers, and the checks."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from examples.shop import store
+from examples.shop.contracts import app
+from jobs.aws.provision import provision
+from jobs.aws.sqs import SqsTransport, SyncSqs
+from jobs.classification import leaves
+from jobs.events import Events
+from ops.demo.accounting import Accounting, Requests
+from ops.demo.audit import read_depths, read_letters
+from ops.demo.books import read_effects
+from ops.demo.checks import Check, Findings, run_checks
+from ops.demo.display import REFRESH_S, Display, make_display, print_results
+from ops.demo.environment import REGION, only_local_aws
+from ops.demo.options import DemoOptions
+from ops.demo.plan import Plan, make_plan
+from ops.demo.submitting import Submitter
+from ops.demo.workers import Fleet
+from ops.local_aws import LocalAws
+from workers.shutdown import Report, on_signals
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
+"""What a shell reports of a command that Ctrl-C ended."""
+
+_START_WITHIN_S = 30.0
+
+
+def run(options: DemoOptions) -> int:
+    """Run the demo; returns the exit code.
+
+    Raises:
+        HeadgateError: something it needs is missing or failed; everything has been cleaned up.
+    """
+    return asyncio.run(_interruptible(options))
+
+
+async def _interruptible(options: DemoOptions) -> int:
+    running = asyncio.create_task(_demo(options), name="demo")
+
+    def cancel() -> None:
+        running.cancel()
+
+    # All that is left to do after the first signal is bounded, so a second one changes nothing.
+    with on_signals(cancel, lambda: None):
+        await asyncio.wait({running})
+    if running.cancelled():
+        options.console.print("interrupted: everything has been stopped and removed")
+        return EXIT_INTERRUPTED
+    return running.result()
+
+
+async def _demo(options: DemoOptions) -> int:
+    plan = make_plan(options.jobs, options.seed)
+    course = _Course(options=options, plan=plan)
+    with make_display(options.console, app, _expected(plan)) as display:
+        checks = await _carried_out(course, display)
+    print_results(options.console, course.accounting, course.requests, checks)
+    return _conclude(course, checks)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Course:
+    """One run of the demo."""
+
+    options: DemoOptions
+    plan: Plan
+    accounting: Accounting = field(default_factory=Accounting)
+    requests: Requests = field(default_factory=Requests)
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def left_s(self) -> float:
+        return self.options.timeout.total_seconds() - self.elapsed_s
+
+
+async def _carried_out(course: _Course, display: Display) -> list[Check]:
+    display.stage("starting a local AWS", course.elapsed_s)
+    async with AsyncExitStack() as stack:
+        books = stack.enter_context(_shop_books())
+        endpoint_url = await stack.enter_async_context(_local_aws())
+        stack.enter_context(only_local_aws(endpoint_url))
+        await provision(app.topology, endpoint_url=endpoint_url, region=REGION)
+        display.stage(f"running on {endpoint_url}", course.elapsed_s)
+        submitter, reports = await _worked_off(course, endpoint_url, display)
+        display.stage("checking", course.elapsed_s)
+        findings = await _found(endpoint_url, books, reports)
+        return run_checks(course.plan, submitter.planned, course.accounting, findings)
+
+
+async def _worked_off(
+    course: _Course, endpoint_url: str, display: Display
+) -> tuple[Submitter, list[Report]]:
+    """Submit everything, and let workers run until it has ended or the time is up."""
+    count = course.requests
+    async with (
+        SqsTransport(endpoint_url=endpoint_url, region=REGION, on_request=count) as transport,
+        Fleet(
+            course.options.workers,
+            endpoint_url=endpoint_url,
+            region=REGION,
+            events=Events(course.accounting),
+            on_request=count,
+        ) as fleet,
+    ):
+        blocking = SyncSqs(endpoint_url=endpoint_url, region=REGION, on_request=count)
+        submitter = Submitter(course.plan, transport, blocking, course.accounting)
+        try:
+            async with asyncio.timeout(course.left_s):
+                await fleet.work_until(_all_ended(course, submitter, display))
+        except TimeoutError:
+            display.stage("the time is up", course.elapsed_s)  # the checks say what is missing
+        return submitter, await fleet.stop()
+
+
+async def _all_ended(course: _Course, submitter: Submitter, display: Display) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(submitter.submit_all())
+            while not _is_over(course, submitter):
+                display.show(course.accounting, course.elapsed_s)
+                await asyncio.sleep(REFRESH_S)
+    except ExceptionGroup as group_of_errors:
+        raise next(leaves(group_of_errors)) from group_of_errors
+    display.show(course.accounting, course.elapsed_s)
+
+
+def _is_over(course: _Course, submitter: Submitter) -> bool:
+    accounts = course.accounting.jobs
+    return (
+        submitter.finished
+        and course.accounting.parked.total() >= len(course.plan.messages)
+        and all(job_id in accounts and accounts[job_id].endings for job_id in submitter.planned)
+    )
+
+
+async def _found(endpoint_url: str, books: store.Store, reports: list[Report]) -> Findings:
+    async with SqsTransport(endpoint_url=endpoint_url, region=REGION) as transport:
+        return Findings(
+            depths=await read_depths(transport, app.topology),
+            letters=await read_letters(transport, app.topology),
+            effects=read_effects(books),
+            left=[str(report) for report in reports if not report.clean],
+        )
+
+
+@contextmanager
+def _shop_books() -> Iterator[store.Store]:
+    with (
+        tempfile.TemporaryDirectory(prefix="headgate-demo-") as directory,
+        store.using(Path(directory)) as books,
+    ):
+        yield books
+
+
+@asynccontextmanager
+async def _local_aws() -> AsyncIterator[str]:
+    """A local AWS; its start, which blocks, can be cancelled."""
+    aws = LocalAws(start_within_s=_START_WITHIN_S)
+    starting = asyncio.ensure_future(asyncio.to_thread(aws.start))
+    try:
+        await asyncio.shield(starting)
+        yield aws.endpoint_url
+    finally:
+        await asyncio.to_thread(aws.stop)
+        if not starting.done():
+            # It notices that its process is gone; had it made none yet, that one is stopped here.
+            await asyncio.wait({starting})
+            await asyncio.to_thread(aws.stop)
+            starting.exception()
+
+
+def _expected(plan: Plan) -> Counter[str]:
+    names = [*(job.type.name for job in plan.jobs), *(each.name for each in plan.schedules)]
+    return Counter(dict(sorted(Counter(names).items())))
+
+
+def _conclude(course: _Course, checks: list[Check]) -> int:
+    failed = sum(not check.passed for check in checks)
+    result = f"[bold red]{failed} of {len(checks)} checks failed" if failed else "[bold]all is well"
+    course.options.console.print(
+        f"{len(course.accounting.jobs):,} jobs in {course.elapsed_s:.1f} s: {result}",
+        highlight=False,
+    )
+    return EXIT_FAILED if failed else EXIT_OK

@@ -1,0 +1,18 @@
+"""The one statistic that the demo needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def percentile(values: Sequence[float], per_cent: float) -> float:
+    """The smallest value that at least so many per cent don't exceed (the nearest rank).
+
+    Raises:
+        ValueError: there are no values.
+    """
+    if not values:
+        raise ValueError("no values have no percentile")
+    rank = max(1, math.ceil(len(values) * per_cent / 100))
+    return sorted(values)[rank - 1]

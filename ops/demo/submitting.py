@@ -1,0 +1,128 @@
+"""Submitting the plan: by both clients, by the schedules' bridge, and what is no job at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
+from typing import Any
+from uuid import uuid4
+
+from examples.shop.contracts import app
+from jobs.aio import AsyncClient
+from jobs.aws.sqs import SyncSqs
+from jobs.batching import EntryRejected
+from jobs.client import Client
+from jobs.events import Event, Events, JobSubmitted
+from jobs.firing import read_firing, schedule_input
+from jobs.job import JobType
+from jobs.ports import OutgoingMessage, Transport
+from lambdas.bridge import submit_firing
+from ops.demo.plan import Plan, PlannedJob, PlannedMessage, batches
+
+_AT_ONCE = 100
+"""How many tasks submit at the same time, as the requests of a busy web service do."""
+
+
+class Submitter:
+    """Submits a plan and remembers which id was given to what.
+
+    Args:
+        plan: what to submit.
+        transport: open, for the event loop.
+        blocking: for plain code.
+        record: hears of each submitted job, on the event loop's thread.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        transport: Transport,
+        blocking: SyncSqs,
+        record: Callable[[Event], None],
+    ) -> None:
+        self._plan = plan
+        self._transport = transport
+        self._blocking = blocking
+        self._record = record
+        self.planned: dict[str, PlannedJob] = {}
+        """By id, what has been submitted so far."""
+        self.finished = False
+
+    async def submit_all(self) -> None:
+        """Submit everything.
+
+        Raises:
+            TransportError, SubmissionFailed: SQS did not take something.
+        """
+        await self._send_messages(self._plan.messages)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._submit(job for job in self._plan.jobs if not job.plain))
+            group.create_task(self._submit_plainly([job for job in self._plan.jobs if job.plain]))
+            for declared in self._plan.schedules:
+                group.create_task(self._fire(declared))
+        self.finished = True
+
+    async def _submit(self, jobs: Iterable[PlannedJob]) -> None:
+        remaining = iter(jobs)
+        async with AsyncClient(app, transport=self._transport, events=Events(self._record)) as sdk:
+            while wave := list(islice(remaining, _AT_ONCE)):
+                await asyncio.gather(*(self._submit_one(sdk, job) for job in wave))
+
+    async def _submit_one(self, sdk: AsyncClient, job: PlannedJob) -> None:
+        handle = await sdk.submit(job.type, job.payload, **job.overrides)
+        self.planned[handle.id] = job
+
+    async def _submit_plainly(self, jobs: list[PlannedJob]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def record(event: Event) -> None:
+            loop.call_soon_threadsafe(self._record, event)
+
+        events = Events(record)
+        with Client(app, transport=self._blocking, events=events) as sdk:
+            for batch in batches(jobs):
+                payloads, first = [job.payload for job in batch], batch[0]
+                submit = partial(sdk.submit_many, first.type, payloads, **first.overrides)
+                handles = await asyncio.to_thread(submit)
+                self.planned |= {h.id: job for h, job in zip(handles, batch, strict=True)}
+
+    async def _fire(self, declared: JobType[Any, Any]) -> None:
+        """Do what EventBridge Scheduler and the bridge do when a schedule is due."""
+        now = datetime.now(UTC)
+        firing = read_firing(_filled_in(schedule_input(app, declared), now))
+        job_id = await asyncio.to_thread(submit_firing, firing, self._blocking, now)
+        self.planned[job_id] = PlannedJob(type=declared, payload=declared.load(firing.payload))
+        self._record(
+            JobSubmitted(
+                at=now,
+                job_id=job_id,
+                job_type=declared.name,
+                queue=declared.queue,
+                priority=declared.priority,
+                delay_s=0,
+            )
+        )
+
+    async def _send_messages(self, messages: Iterable[PlannedMessage]) -> None:
+        for message in messages:
+            outgoing = OutgoingMessage(body=message.body)
+            for failure in await self._transport.send(message.queue.name, [outgoing]):
+                raise EntryRejected(failure)
+
+
+def _filled_in(template: dict[str, Any], due: datetime) -> dict[str, Any]:
+    """A schedule's input, with the context attributes that EventBridge Scheduler fills in."""
+    values = {
+        "<aws.scheduler.schedule-arn>": "arn:aws:scheduler:us-east-1:000000000000:schedule/"
+        f"{app.name}/{template['schedule']}",
+        "<aws.scheduler.scheduled-time>": due.strftime("%Y-%m-%dT%H:%M:00Z"),
+        "<aws.scheduler.execution-id>": str(uuid4()),
+        "<aws.scheduler.attempt-number>": "1",
+    }
+    return {
+        name: values.get(value, value) if isinstance(value, str) else value
+        for name, value in template.items()
+    }

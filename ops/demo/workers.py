@@ -1,0 +1,93 @@
+"""The demo's workers: as many as asked, each with a connection of its own, watched and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+from examples.shop.contracts import app
+from jobs.aws.sqs import Observer, SqsTransport
+from jobs.errors import HeadgateError
+from jobs.events import Events
+from workers.shutdown import Report
+from workers.worker import Worker, WorkerSettings
+
+SETTINGS = WorkerSettings(
+    concurrency=50,
+    # Shorter than SQS's 20 s, since a worker that stops waits for its polls to return.
+    receive_wait=timedelta(seconds=2),
+    drain=timedelta(seconds=5),
+)
+
+
+class Fleet:
+    """Some workers in this event loop; use it with ``async with``."""
+
+    def __init__(
+        self, count: int, *, endpoint_url: str, region: str, events: Events, on_request: Observer
+    ) -> None:
+        self._events = events
+        self._transports = [
+            SqsTransport(endpoint_url=endpoint_url, region=region, on_request=on_request)
+            for _ in range(count)
+        ]
+        self._open = AsyncExitStack()
+        self._workers: list[Worker] = []
+        self._tasks: list[asyncio.Task[Report]] = []
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            for transport in self._transports:
+                await stack.enter_async_context(transport)
+                self._workers.append(Worker(app, transport, SETTINGS, events=self._events))
+            self._open = stack.pop_all()
+        self._tasks = [
+            asyncio.create_task(worker.run(), name=f"demo-worker-{number}")
+            for number, worker in enumerate(self._workers, start=1)
+        ]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Leave at once; `stop` comes first where the workers are to end in order."""
+        for worker in self._workers:
+            worker.hurry()
+        # What a worker raised has been raised by `work_until` or `stop`.
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._open.aclose()
+
+    async def work_until(self, ended: Awaitable[None]) -> None:
+        """Wait for ``ended``, whose errors are raised.
+
+        Raises:
+            HeadgateError: a worker ended before.
+        """
+        waiting = asyncio.ensure_future(ended)
+        try:
+            await asyncio.wait({waiting, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            await asyncio.wait({waiting})
+        if waiting.cancelled():
+            fault = self._fault()
+            raise HeadgateError(f"a worker ended while there was work: {fault}") from fault
+        waiting.result()
+
+    async def stop(self) -> list[Report]:
+        """Stop all workers in order; what each has left behind."""
+        for worker in self._workers:
+            worker.stop()
+        # Not `gather`: cancelled, it would cancel the workers, who must let go in order.
+        await asyncio.wait(self._tasks)
+        return [task.result() for task in self._tasks]
+
+    def _fault(self) -> BaseException | None:
+        return next((task.exception() for task in self._tasks if task.done()), None)

@@ -1,0 +1,51 @@
+"""An app with a bit of everything, and its template. Synthesis takes seconds: once a session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import App, Priority, Retry, cron, rate
+
+# Read when jsii starts its Node process, which importing aws_cdk does: Node 20 is still fine.
+os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
+
+NO_BUNDLING: dict[str, Any] = {"aws:cdk:bundling-stacks": []}
+"""CDK's own switch: no function's code is built, so nothing is installed."""
+
+
+class Params(BaseModel):
+    """A payload that can be made of its defaults."""
+
+    days: int = 1
+
+
+@pytest.fixture(scope="session")
+def app() -> App:
+    app = App("shop", stage="test")
+    app.define("send-email", Params, priority=Priority.HIGH)
+    app.define(
+        "daily-report", Params, schedule=cron("0 8 * * ? *", timezone="Europe/Berlin"), schema=2
+    )
+    payments = app.queue(
+        "payments", priorities=[Priority.CRITICAL, Priority.LOW], retry=Retry(attempts=7)
+    )
+    payments.define(
+        "sync-balances",
+        Params,
+        priority=Priority.LOW,
+        schedule=rate(timedelta(minutes=15), flexible_window=timedelta(minutes=5)),
+    )
+    return app
+
+
+@pytest.fixture(scope="session")
+def template(app: App) -> Mapping[str, Any]:
+    from tests.infra.templates import synthesized
+
+    return synthesized(app)

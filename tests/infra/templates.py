@@ -1,0 +1,70 @@
+"""Reading CloudFormation templates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk.assertions import Template
+
+from infra.stack import HeadgateStack
+from jobs import App
+from tests.infra.conftest import NO_BUNDLING
+
+Properties = Mapping[str, Any]
+
+
+def synthesized(app: App) -> Mapping[str, Any]:
+    """The template of an app's stack."""
+    return template_of(HeadgateStack(cdk.App(context=NO_BUNDLING), "Stack", app=app))
+
+
+def template_of(stack: cdk.Stack) -> Mapping[str, Any]:
+    """The template of a stack."""
+    return dict(Template.from_stack(stack).to_json())
+
+
+def resources(template: Mapping[str, Any], kind: str) -> dict[str, Properties]:
+    """The properties of each resource of a type, by logical id."""
+    return {
+        logical_id: resource["Properties"]
+        for logical_id, resource in template["Resources"].items()
+        if resource["Type"] == kind
+    }
+
+
+def queues(template: Mapping[str, Any]) -> dict[str, Properties]:
+    """The properties of each queue, by physical name."""
+    return {each["QueueName"]: each for each in resources(template, "AWS::SQS::Queue").values()}
+
+
+def name_of(template: Mapping[str, Any], arn: Any) -> str:
+    """The physical name of the queue that an ARN means; the logical id of anything else.
+
+    ARNs are references (``Fn::GetAtt``) or texts joined of parts, with the name at the end.
+    """
+    match arn:
+        case {"Fn::GetAtt": [logical_id, "Arn"]}:
+            properties = template["Resources"][logical_id]["Properties"]
+            return str(properties.get("QueueName", logical_id))
+        case {"Fn::Join": ["", [*_, last]]}:
+            return str(last).removeprefix(":")
+    raise AssertionError(f"not an ARN: {arn}")
+
+
+def statements(template: Mapping[str, Any]) -> dict[str, list[Properties]]:
+    """What each role's own policies allow, by the service or principal that may assume it."""
+    return {
+        role["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]["Service"]: [
+            statement
+            for policy in role["Policies"]
+            for statement in policy["PolicyDocument"]["Statement"]
+        ]
+        for role in resources(template, "AWS::IAM::Role").values()
+    }
+
+
+def listed(value: Any) -> Sequence[Any]:
+    """IAM writes a list of one as that one."""
+    return value if isinstance(value, list) else [value]

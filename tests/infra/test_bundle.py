@@ -1,0 +1,189 @@
+"""The bridge function's bundle holds what the bridge needs, and little else."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import jobs
+from infra import bundling
+from jobs import App
+from jobs.aws.provision import provision
+from jobs.aws.sqs import SqsTransport
+from jobs.envelope import parse
+from jobs.errors import ConfigurationError
+from jobs.firing import schedule_input
+from tests.infra.test_stack import FIRED
+from tests.support.environment import REGION, with_test_credentials
+from tests.support.servers import running_server
+
+LIMIT_MB = 15
+OF_LAMBDAS_RUNTIME = ("boto3", "botocore", "s3transfer", "dateutil", "six", "urllib3")
+
+INVOKE = """
+import json, sys
+sys.path[:0] = [{bundle!r}, {runtime!r}]
+from lambdas.bridge import handler
+
+assert not any(name in sys.modules for name in ("boto3", "asyncio"))
+
+class Context:
+    aws_request_id = "request-1"
+
+answer = handler(json.loads(sys.stdin.read()), Context())
+print(json.dumps(answer))
+"""
+
+
+@pytest.fixture(scope="session")
+def for_lambda(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("for-lambda")
+    bundling.bundle(target, bundling.for_lambda())
+    return target
+
+
+@pytest.fixture(scope="session")
+def for_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("for-this-machine")
+    bundling.bundle(target, bundling.for_this_machine())
+    return target
+
+
+@pytest.fixture(scope="session")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Lambda's runtime would bring, and nothing else of this environment."""
+    target = tmp_path_factory.mktemp("runtime")
+    for name in OF_LAMBDAS_RUNTIME:
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.origin is not None
+        installed = Path(spec.origin)
+        source = installed.parent if installed.name == "__init__.py" else installed
+        (target / source.name).symlink_to(source)
+    return target
+
+
+@pytest.fixture(scope="session")
+def endpoint() -> Iterator[str]:
+    with running_server("moto") as url:
+        yield url
+
+
+def files(bundle: Path) -> list[str]:
+    return sorted(
+        path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()
+    )
+
+
+def test_the_bundle_has_the_packages_and_no_leftovers(for_lambda: Path) -> None:
+    assert {path.name for path in for_lambda.iterdir()} == {
+        "annotated_types",
+        "aws_lambda_powertools",
+        "jmespath",
+        "jobs",
+        "lambdas",
+        "pydantic",
+        "pydantic_core",
+        "typing_extensions.py",
+        "typing_inspection",
+    }
+    assert "jobs/testing/__init__.py" not in files(for_lambda)
+    assert not [name for name in files(for_lambda) if name.endswith((".pyc", "RECORD"))]
+
+
+def test_binaries_are_of_lambdas_platform(for_lambda: Path) -> None:
+    binaries = [name for name in files(for_lambda) if ".so" in name]
+    assert binaries
+    assert all("cpython-313-aarch64-linux" in name for name in binaries)
+
+
+def test_the_zip_is_small(
+    for_lambda: Path, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    archive = tmp_path / "bundle.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for name in files(for_lambda):
+            zipped.write(for_lambda / name, name)
+    size_mb = archive.stat().st_size / 1e6
+    record_property("zipped_mb", round(size_mb, 2))
+    assert size_mb < LIMIT_MB
+
+
+async def test_the_bundled_handler_submits_a_job_in_a_clean_interpreter(
+    app: App,
+    for_this_machine: Path,
+    runtime: Path,
+    endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    with_test_credentials(monkeypatch, tmp_path)
+    await provision(app.topology, endpoint_url=endpoint, region=REGION)
+    event = schedule_input(app, app.find_type("daily-report")) | FIRED
+    script = INVOKE.format(bundle=str(for_this_machine), runtime=str(runtime))
+
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    monkeypatch.chdir(tmp_path)
+    done = subprocess.run(  # noqa: ASYNC221 - nothing else runs on this loop
+        # -I and -S: neither this environment's packages nor this directory's
+        [sys.executable, "-I", "-S", "-B", "-c", script],
+        input=json.dumps(event),
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout.splitlines()[-1])
+    async with SqsTransport(endpoint_url=endpoint) as sqs:
+        [message] = await sqs.receive(event["queue_name"], limit=1, wait_s=5)
+    assert str(parse(message.body).id) == answer["job_id"]
+
+
+def test_the_same_sources_have_the_same_hash_and_others_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = bundling.fingerprint()
+    assert bundling.fingerprint() == before
+
+    (tmp_path / "__init__.py").write_text("changed = True\n")
+    monkeypatch.setitem(bundling._PACKAGES, "lambdas", tmp_path)
+
+    assert bundling.fingerprint() != before
+
+
+def test_a_failed_installation_is_an_error_that_quotes_the_installer(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit('no route to the index')"]
+
+    with pytest.raises(ConfigurationError, match="no route to the index"):
+        bundling.bundle(tmp_path, lambda _target: command)
+
+
+def test_without_pip_uv_installs_the_same_pins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr("shutil.which", lambda name: f"/opt/{name}")
+
+    command = bundling.for_lambda()(Path("target"))
+
+    assert command[:3] == ["/opt/uv", "pip", "install"]
+    assert "--require-hashes" in command
+
+
+def test_without_pip_and_uv_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+
+    with pytest.raises(ConfigurationError, match="ensurepip"):
+        bundling.for_lambda()
+
+
+def test_the_packages_are_found_where_they_are_installed() -> None:
+    assert bundling._PACKAGES["jobs"] == Path(jobs.__file__).parent

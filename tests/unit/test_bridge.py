@@ -1,0 +1,244 @@
+"""The bridge: a schedule that fires becomes one job that a worker can run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import App, JobContext, Priority, cron, rate
+from jobs.batching import EntryRejected
+from jobs.envelope import derived_job_id, parse
+from jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
+from jobs.events import Event, Events, JobCompleted
+from jobs.execution import Delivery, Executor
+from jobs.firing import (
+    MAX_SCHEDULE_NAME,
+    Firing,
+    read_firing,
+    schedule_group_name,
+    schedule_input,
+    schedule_name,
+)
+from jobs.job import JobType
+from jobs.settlement import Ack
+from jobs.submission import prepare
+from jobs.testing import MemorySqs, VirtualClock
+from lambdas import bridge
+
+DUE = datetime(2026, 3, 1, 8, tzinfo=UTC)
+FIRED = {
+    "<aws.scheduler.schedule-arn>": "arn:aws:scheduler:eu-central-1:1:schedule/shop/report",
+    "<aws.scheduler.scheduled-time>": "2026-03-01T08:00:00Z",
+    "<aws.scheduler.execution-id>": "d32c5kddcf5bb8c3",
+    "<aws.scheduler.attempt-number>": "1",
+}
+
+
+class Report(BaseModel):
+    title: str = "daily"
+    secret: str = "hunter2"  # noqa: S105 - a payload that must not be logged
+
+
+@dataclass
+class Shop:
+    app: App
+    report: JobType[Report, None]
+    ran: list[tuple[Report, str]]
+
+    def fired(self, **changed: str) -> dict[str, Any]:
+        """What the bridge is handed when the report's schedule fires."""
+        text = json.dumps(schedule_input(self.app, self.report))
+        for attribute, value in FIRED.items():
+            text = text.replace(attribute, value)
+        event: dict[str, Any] = json.loads(text)
+        return event | changed
+
+    @property
+    def queue(self) -> str:
+        return self.app.topology.queue("jobs", Priority.HIGH).name
+
+
+@dataclass
+class Invocation:
+    """What the bridge uses of Lambda's context."""
+
+    aws_request_id: str = "request-1"
+
+
+@pytest.fixture
+def shop() -> Shop:
+    app = App("shop", stage="test")
+    ran: list[tuple[Report, str]] = []
+
+    @app.job("report", priority=Priority.HIGH, schema=3, schedule=cron("0 8 * * ? *"))
+    async def report(report: Report, ctx: JobContext) -> None:
+        ran.append((report, ctx.id))
+
+    return Shop(app=app, report=report, ran=ran)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(DUE + timedelta(seconds=7))
+
+
+@pytest.fixture
+def sqs(shop: Shop, clock: VirtualClock) -> MemorySqs:
+    sqs = MemorySqs(clock)
+    sqs.provision(shop.app.topology)
+    return sqs
+
+
+@pytest.fixture
+def on_lambda(monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]:
+    """The function's own environment, with SQS in memory."""
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-bridge")
+    monkeypatch.setattr(bridge, "_transport", lambda: sqs.blocking)
+    bridge._logger.cache_clear()
+    yield
+    bridge._logger.cache_clear()
+
+
+def test_a_fired_schedule_becomes_the_message_that_a_submitted_job_would_be(
+    shop: Shop, sqs: MemorySqs, clock: VirtualClock
+) -> None:
+    firing = read_firing(shop.fired())
+    job_id = bridge.submit_firing(firing, sqs.blocking, clock.now())
+
+    [stored] = sqs.messages(shop.queue)
+    submitted = prepare(
+        shop.app,
+        shop.app.topology,
+        shop.report,
+        Report(),
+        {},
+        now=clock.now(),
+        job_id=derived_job_id(DUE, firing.schedule_arn),
+        source="schedule:report",
+    )
+    assert job_id == submitted.id
+    assert parse(stored.body) == submitted.envelope.model_copy(update={"payload": {}})
+    assert stored.attributes == submitted.message.attributes
+
+
+async def test_a_worker_runs_a_scheduled_job_with_the_defaults_of_its_model(
+    shop: Shop, sqs: MemorySqs, clock: VirtualClock
+) -> None:
+    job_id = bridge.submit_firing(read_firing(shop.fired()), sqs.blocking, clock.now())
+    events: list[Event] = []
+    executor = Executor(shop.app, clock=clock, events=Events(events.append))
+
+    [message] = await sqs.receive(shop.queue, limit=1, wait_s=0)
+    delivery = Delivery(
+        message=message,
+        queue=shop.app.topology.queue("jobs", Priority.HIGH),
+        received_at=clock.monotonic(),
+    )
+    verdict = await executor.begin(delivery).verdict()
+
+    assert verdict.action == Ack()
+    assert shop.ran == [(Report(), job_id)]
+    assert any(isinstance(event, JobCompleted) for event in events)
+
+
+def test_an_occurrence_that_is_invoked_again_submits_the_same_job_id(
+    shop: Shop, sqs: MemorySqs, clock: VirtualClock
+) -> None:
+    first = bridge.submit_firing(read_firing(shop.fired()), sqs.blocking, clock.now())
+    clock.advance(timedelta(minutes=2))
+    again = read_firing(shop.fired(execution_id="other", attempt_number="2"))
+
+    assert bridge.submit_firing(again, sqs.blocking, clock.now()) == first
+
+
+def test_the_same_moment_in_another_time_zone_is_the_same_occurrence(shop: Shop) -> None:
+    utc = read_firing(shop.fired())
+    berlin = read_firing(shop.fired(scheduled_time="2026-03-01T09:00:00+01:00"))
+
+    assert utc.job_id == berlin.job_id
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"scheduled_time": "2026-03-01T08:01:00Z"}, {"schedule_arn": "arn:aws:scheduler:::other"}],
+)
+def test_another_occurrence_or_schedule_is_another_job(shop: Shop, other: dict[str, str]) -> None:
+    assert read_firing(shop.fired()).job_id != read_firing(shop.fired(**other)).job_id
+
+
+def test_a_message_that_sqs_does_not_take_fails_the_invocation(
+    shop: Shop, sqs: MemorySqs, clock: VirtualClock
+) -> None:
+    sqs.faults.fail_entries("send", code="InternalError")
+
+    with pytest.raises(EntryRejected, match="InternalError"):
+        bridge.submit_firing(read_firing(shop.fired()), sqs.blocking, clock.now())
+
+
+def test_a_missing_queue_fails_the_invocation(shop: Shop, clock: VirtualClock) -> None:
+    with pytest.raises(QueueMissing, match="shop-test-jobs-high"):
+        bridge.submit_firing(read_firing(shop.fired()), MemorySqs(clock).blocking, clock.now())
+
+
+@pytest.mark.usefixtures("on_lambda")
+def test_the_handler_returns_and_logs_the_job_id_and_never_the_payload(
+    shop: Shop, sqs: MemorySqs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event = shop.fired() | {"payload": {"title": "monthly", "secret": "hunter2"}}
+    answer = bridge.handler(event, Invocation())  # type: ignore[arg-type]
+
+    [stored] = sqs.messages(shop.queue)
+    printed = capsys.readouterr().out
+    line = json.loads(printed)
+    assert answer == {"job_id": str(parse(stored.body).id)}
+    assert line["job_id"] == answer["job_id"]
+    assert line["service"] == "shop-test-bridge"
+    assert line["schedule"] == line["job_type"] == "report"
+    assert "hunter2" not in printed
+
+
+@pytest.mark.usefixtures("on_lambda")
+def test_an_input_that_is_no_firing_is_refused_by_the_names_of_its_fields(
+    shop: Shop, sqs: MemorySqs
+) -> None:
+    event = shop.fired(scheduled_time="hunter2")
+    del event["queue_name"]
+
+    with pytest.raises(MessageUnreadable) as refused:
+        bridge.handler(event, Invocation())  # type: ignore[arg-type]
+
+    assert "queue_name: " in str(refused.value)
+    assert "scheduled_time: " in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+    assert refused.value.__cause__ is refused.value.__context__ is None
+    assert sqs.messages(shop.queue) == []
+
+
+def test_context_attributes_that_nobody_filled_in_are_refused(shop: Shop) -> None:
+    with pytest.raises(MessageUnreadable, match=r"scheduled_time: .*attempt_number: "):
+        read_firing(schedule_input(shop.app, shop.report))
+
+
+def test_a_schedules_input_has_every_field_of_a_firing(shop: Shop) -> None:
+    fields = {field.alias or name for name, field in Firing.model_fields.items()}
+
+    assert set(schedule_input(shop.app, shop.report)) == fields
+
+
+def test_names_that_are_too_long_for_a_schedule_are_refused() -> None:
+    long = App("a" * (MAX_SCHEDULE_NAME - 4), stage="test")
+    hourly = rate(timedelta(hours=1))
+    fits = long.define("b" * MAX_SCHEDULE_NAME, Report, schedule=hourly)
+    exceeds = long.define("c" * (MAX_SCHEDULE_NAME + 1), Report, schedule=hourly)
+
+    assert schedule_name(fits) == fits.name
+    with pytest.raises(ConfigurationError, match="65 characters"):
+        schedule_name(exceeds)
+    with pytest.raises(ConfigurationError, match="65 characters"):
+        schedule_group_name(long)
