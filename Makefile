@@ -42,7 +42,7 @@ lock: $(INSTALLED) ## Choose the pinned versions anew
 		--generate-hashes --no-emit-index-url --no-header --quiet pyproject.toml -o requirements.lock
 
 schema: $(INSTALLED) ## Write the message format's JSON Schema
-	$(BIN)/python -m jobs.envelope > docs/envelope.v1.schema.json
+	$(BIN)/python -c 'import json; from jobs.envelope import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/envelope.v1.schema.json
 
 synth: $(INSTALLED) ## The CloudFormation template, into cdk.out
 	@node infra/cdk.js synth --quiet

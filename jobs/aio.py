@@ -51,7 +51,6 @@ class AsyncClient:
         pacing: Pacing = Pacing(),  # noqa: B008 - frozen
     ) -> None:
         self._app = app
-        self._topology = app.topology
         self._clock = clock or SystemClock()
         self._events = events or Events()
         self._pacing = pacing
@@ -92,7 +91,7 @@ class AsyncClient:
     ) -> list[JobHandle[R]]:
         """Submit many jobs of one type; `jobs.Client.submit_many`, awaited."""
         submissions = prepare_many(
-            self._app, self._topology, job, payloads, overrides, self._clock.now()
+            self._app, self._app.topology, job, payloads, overrides, self._clock.now()
         )
         await self._send_all(submissions)
         return [submission.handle() for submission in submissions]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import ModuleType
 from typing import Any, Protocol, TypeVar, overload
@@ -94,7 +94,8 @@ class Queue:
         for priority, lane in (lanes or {}).items():
             self._check_priority(priority)
             self.lanes[priority] = lane
-        self._registry: dict[str, JobType[Any, Any]] = {}
+        self._own: dict[str, JobType[Any, Any]] = {}
+        self._registries = [self._own]
 
     def job(
         self,
@@ -183,7 +184,7 @@ class Queue:
             name,
             payload,
             queue=self.name,
-            priority=self._check_priority(priority or self._default_priority()),
+            priority=self._check_priority(priority or self._default_priority(name)),
             retry=retry or self.retry,
             timeout=timeout,
             schema=schema,
@@ -191,17 +192,28 @@ class Queue:
         )
         if schedule is not None:
             _check_defaults(declared)
-        _register(self._registry, declared)
+        _register(self._registries, declared)
         return declared
 
     def join(self, registry: dict[str, JobType[Any, Any]]) -> None:
-        """Keep this queue's types, present and future, in an app's registry."""
-        for declared in self._registry.values():
-            _register(registry, declared)
-        self._registry = registry
+        """Keep this queue's types, present and future, in an app's registry.
 
-    def _default_priority(self) -> Priority:
-        return Priority.NORMAL if len(self.lanes) > 1 else next(iter(self.lanes))
+        Raises:
+            DuplicateJobType: the registry has a type of one of their names.
+        """
+        for declared in self._own.values():
+            _register([registry], declared)
+        self._registries.append(registry)
+
+    def _default_priority(self, job_type: str) -> Priority:
+        if len(self.lanes) == 1:
+            return next(iter(self.lanes))
+        if Priority.NORMAL not in self.lanes:
+            raise ConfigurationError(
+                f"the type {job_type!r} names no priority, and its queue {self.name!r} has no "
+                f"'normal' to fall back on: write priority=, one of {', '.join(self.lanes)}"
+            )
+        return Priority.NORMAL
 
     def _check_priority(self, priority: Priority) -> Priority:
         if priority not in self.lanes:
@@ -212,13 +224,17 @@ class Queue:
         return Priority(priority)
 
 
-def _register(registry: dict[str, JobType[Any, Any]], declared: JobType[Any, Any]) -> None:
-    if (other := registry.get(declared.name)) is not None:
-        raise DuplicateJobType(
-            f"two job types are called {declared.name!r}: one is on the queue {other.queue!r}, "
-            f"the other on {declared.queue!r}. Rename one"
-        )
-    registry[declared.name] = declared
+def _register(
+    registries: Sequence[dict[str, JobType[Any, Any]]], declared: JobType[Any, Any]
+) -> None:
+    for registry in registries:
+        if (other := registry.get(declared.name)) is not None:
+            raise DuplicateJobType(
+                f"two job types are called {declared.name!r}: one is on the queue {other.queue!r}, "
+                f"the other on {declared.queue!r}. Rename one"
+            )
+    for registry in registries:
+        registry[declared.name] = declared
 
 
 def _check_defaults(declared: JobType[Any, Any]) -> None:
@@ -261,6 +277,7 @@ class App:
         self.parking = parking
         self._types: dict[str, JobType[Any, Any]] = {}
         self._queues: dict[str, Queue] = {}
+        self._topologies: dict[tuple[int, int], Topology] = {}
         default = Queue(DEFAULT_QUEUE)
         self.include(default)
         self.job = default.job
@@ -296,7 +313,10 @@ class App:
         """
         for queue in queues:
             if queue.name in self._queues:
-                raise ConfigurationError(f"the app {self.name!r} has two queues {queue.name!r}")
+                raise ConfigurationError(
+                    f"the app {self.name!r} has two queues {queue.name!r}: rename one "
+                    f"(every app has a queue {DEFAULT_QUEUE!r} from the start)"
+                )
             queue.join(self._types)
             self._queues[queue.name] = queue
 
@@ -320,6 +340,12 @@ class App:
     @property
     def topology(self) -> Topology:
         """What this app has on AWS, as far as it is declared by now."""
+        declared = len(self._queues), len(self._types)  # neither is ever taken back
+        if declared not in self._topologies:
+            self._topologies = {declared: self._describe()}
+        return self._topologies[declared]
+
+    def _describe(self) -> Topology:
         return Topology(
             app=self.name,
             stage=self.stage,
@@ -338,11 +364,12 @@ class App:
         Raises:
             AppImportError: a module can't be imported.
             HandlerMissing: a type still has no handler afterwards.
+            ConfigurationError: pydantic can't read the payloads of a type.
         """
         for module in self.handler_modules:
             _import(module, f"App({self.name!r}, handlers=[{module!r}])")
         for declared in self._types.values():
-            declared.require_handler()
+            declared.require_runnable()
 
     def _types_of(self, queue: Queue) -> list[JobType[Any, Any]]:
         return [declared for declared in self._types.values() if declared.queue == queue.name]

@@ -48,7 +48,6 @@ class Client:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._app = app
-        self._topology = app.topology
         self._clock = clock or SystemClock()
         self._events = events or Events()
         self._sleep = sleep
@@ -103,7 +102,7 @@ class Client:
             TransportError: SQS could not be asked, or refused; it took none.
         """
         submissions = prepare_many(
-            self._app, self._topology, job, payloads, overrides, self._clock.now()
+            self._app, self._app.topology, job, payloads, overrides, self._clock.now()
         )
         self._send_all(submissions)
         return [submission.handle() for submission in submissions]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from uuid import uuid4
 
@@ -29,36 +30,31 @@ def dead_letter(
 
     It carries ``JobId``, ``JobType``, ``ErrorType``, ``ErrorMessage``, ``Attempts``, ``FailedAt``
     and ``Reason``, and of the original's own attributes as many as SQS's ten leave room for.
-    ``ErrorMessage`` is cut to what fits into SQS's 1 MiB beside the body.
+    Where SQS's 1 MiB leaves little room beside the body, ``ErrorMessage`` is cut to it, and what
+    doesn't fit is left out.
     """
-    attributes = {
+    wanted = {
+        "Reason": "quarantined",
         "JobId": attempt.job_id,
         "JobType": job_type,
         "Attempts": str(attempt.number),
         "FailedAt": at.isoformat(timespec="milliseconds"),
-        **_reason(action),
+        **_cause(action),
     }
-    for name, value in message.attributes.items():
-        if len(attributes) < _MAX_ATTRIBUTES:
-            attributes.setdefault(name, value)
     return OutgoingMessage(
         body=message.body,
-        attributes=_fitting(message.body, {name: v for name, v in attributes.items() if v}),
+        attributes=_fitting(message.body, {**message.attributes, **wanted}, first=wanted),
         group=message.group,
         deduplication_id=str(uuid4()) if fifo else None,
     )
 
 
-def _reason(action: DeadLetter | Quarantine) -> dict[str, str]:
+def _cause(action: DeadLetter | Quarantine) -> dict[str, str]:
     match action:
         case DeadLetter(reason=reason, error_type=error_type, error_message=detail):
-            return {
-                "Reason": str(reason),
-                "ErrorType": error_type,
-                "ErrorMessage": _legible(detail),
-            }
+            return {"Reason": reason, "ErrorType": error_type, "ErrorMessage": _legible(detail)}
         case Quarantine(detail=detail):
-            return {"Reason": "quarantined", "ErrorMessage": _legible(detail)}
+            return {"ErrorMessage": _legible(detail)}
 
 
 def _legible(text: str) -> str:
@@ -66,12 +62,22 @@ def _legible(text: str) -> str:
     return _NOT_XML.sub("\ufffd", text)[:_MAX_ERROR_CHARS]
 
 
-def _fitting(body: str, attributes: dict[str, str]) -> dict[str, str]:
-    """Drop the error's text where the body leaves no room: a dead letter must be sendable."""
-    size = len(body.encode()) + sum(
-        len(name.encode()) + len("String") + len(value.encode())
-        for name, value in attributes.items()
-    )
-    if size > MAX_MESSAGE_BYTES:
-        return {name: value for name, value in attributes.items() if name == "Reason"}
-    return attributes
+def _fitting(body: str, attributes: Mapping[str, str], first: Iterable[str]) -> dict[str, str]:
+    """As many attributes as SQS takes beside the body, ``first`` first: it must be sendable."""
+    fitting: dict[str, str] = {}
+    left = MAX_MESSAGE_BYTES - len(body.encode())
+    for name in dict.fromkeys((*first, *attributes)):
+        value = attributes[name]
+        room = left - len(name.encode()) - len("String")
+        if name == "ErrorMessage":
+            value = _cut(value, room)
+        size = len(value.encode())
+        if 0 < size <= room and len(fitting) < _MAX_ATTRIBUTES:  # SQS takes no empty value
+            fitting[name] = value
+            left = room - size
+    return fitting
+
+
+def _cut(text: str, size: int) -> str:
+    """The start of a text, in whole characters, that has at most ``size`` bytes."""
+    return text.encode()[: max(0, size)].decode(errors="ignore")

@@ -1,15 +1,16 @@
 """The message body, version 1: what every language that submits or runs a job agrees on.
 
-``docs/envelope.v1.schema.json`` is this model as a JSON Schema. Absent fields are left out of the
-body, so that it stays small: SQS bills a batch of ten once while its bodies average under 6.4 KB.
-A reader ignores fields that it doesn't know, so optional ones may be added within a version.
+``docs/envelope.v1.schema.json`` is this model as a JSON Schema (`json_schema`). Absent fields are
+left out of the body, so that it stays small: SQS bills a batch of ten once while its bodies average
+under 6.4 KB. A reader ignores fields that it doesn't know, so optional ones may be added within a
+version.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -30,12 +31,19 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
-    attempts: Annotated[int, Field(ge=1, le=1000)] | None = None
-    timeout_s: Annotated[float, Field(gt=0)] | None = None
+    attempts: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="Runs in all, the first included."
+    )
+    timeout_s: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="The longest that one attempt may take, in seconds."
+    )
 
 
 class Envelope(BaseModel):
-    """One job as it travels."""
+    """One job as it travels: the body of an SQS message.
+
+    Writers leave out what is optional and absent; readers ignore what they don't know.
+    """
 
     model_config = ConfigDict(
         frozen=True,
@@ -43,33 +51,46 @@ class Envelope(BaseModel):
         defer_build=True,  # by its first use: an import must be quick
     )
 
-    v: Literal[1]
-    id: UUID
-    """UUIDv7 (RFC 9562), so that ids sort by the time they were made."""
-    type: _Name
-    schema_: Annotated[int, Field(ge=1, alias="schema")] = 1
-    """The version of the payload."""
-    payload: Any
-    """JSON that the type's model reads."""
-    queue: _Name
-    """The queue group's logical name."""
+    v: Literal[1] = Field(description="The version of this format.")
+    id: UUID = Field(description="UUIDv7 (RFC 9562), so that ids sort by the time they were made.")
+    type: _Name = Field(description="The job type's name.")
+    schema_: int = Field(1, ge=1, alias="schema", description="The version of the payload.")
+    payload: Any = Field(description="JSON that the type's model reads.")
+    queue: _Name = Field(description="The queue group's logical name.")
     priority: Priority
-    submitted_at: AwareDatetime
-    not_before: AwareDatetime | None = None
-    tenant: Tenant | None = None
-    trace: str | None = None
-    """A W3C traceparent."""
-    source: str = "sdk"
-    """``sdk``, ``schedule:NAME``, ``event:NAME`` or ``replay:ID``."""
-    parent: UUID | None = None
-    """The job whose handler submitted this one."""
-    attempts_used: Annotated[int, Field(ge=0)] = 0
-    """Attempts made under earlier messages of the same job."""
-    options: Options | None = None
+    submitted_at: AwareDatetime = Field(description="With a UTC offset or Z.")
+    not_before: AwareDatetime | None = Field(
+        None, description="When a delayed job was due. Says so only: SQS's own delay holds it back."
+    )
+    tenant: Tenant | None = Field(
+        None, description="Its org is the MessageGroupId that the message is sent with."
+    )
+    trace: str | None = Field(None, description="A W3C traceparent.")
+    source: str = Field("sdk", description="sdk, schedule:NAME, event:NAME or replay:ID.")
+    parent: UUID | None = Field(None, description="The job whose handler submitted this one.")
+    attempts_used: int = Field(
+        0, ge=0, description="Attempts made under earlier messages of the same job."
+    )
+    options: Options | None = Field(None, description="Absent: everything is the type's.")
 
     def to_body(self) -> str:
         """The message body: compact JSON without what is absent or default."""
-        return self.model_dump_json(by_alias=True, exclude_defaults=True, exclude_none=True)
+        return self.model_dump_json(by_alias=True, exclude_defaults=True)
+
+
+def json_schema() -> dict[str, Any]:
+    """The message format as a JSON Schema, for other languages; see the module's docstring."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Generator(GenerateJsonSchema):
+        def field_title_should_be_set(self, _schema: Any) -> bool:
+            return False  # "Submitted At" tells no more than submitted_at
+
+    return {
+        "$schema": GenerateJsonSchema.schema_dialect,
+        "$id": f"urn:headgate:envelope:v{VERSION}",
+        **Envelope.model_json_schema(by_alias=True, schema_generator=Generator),
+    }
 
 
 def parse(body: str) -> Envelope:
@@ -109,7 +130,7 @@ def derived_job_id(at: datetime, *parts: str) -> UUID:
 
     A schedule that fires twice for one tick thus submits one job twice, not two jobs.
     """
-    digest = hashlib.sha256("\n".join((at.isoformat(), *parts)).encode()).digest()
+    digest = hashlib.sha256("\n".join((at.astimezone(UTC).isoformat(), *parts)).encode()).digest()
     return _uuid7(at, int.from_bytes(digest[:10]) >> 6)
 
 

@@ -9,8 +9,8 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, Generic, TypeVar, overload
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from jobs.context import JobContext
 from jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
@@ -104,23 +104,53 @@ class JobType(Generic[P, R]):
             )
         return self._handler
 
+    def require_runnable(self) -> None:
+        """Check what a worker needs of this type, before it receives any job.
+
+        Raises:
+            HandlerMissing: no handler is attached in this process.
+            ConfigurationError: pydantic can't read payloads of this type.
+        """
+        self.require_handler()
+        _ = self._adapter
+
     @cached_property
     def _adapter(self) -> TypeAdapter[P]:
-        return TypeAdapter(self.payload)
+        # By its first use, since building it is slow and a declaration is part of an import.
+        try:
+            adapter = TypeAdapter(self.payload)
+            adapter.get_default_value()  # a model with an unresolved annotation fails only in use
+        except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+            raise ConfigurationError(
+                f"the type {self.name!r}: pydantic can't read payloads of {self.payload!r}: {error}"
+            ) from error
+        return adapter
 
     def dump(self, payload: P) -> Any:
         """The payload as JSON values, checked.
 
         Raises:
-            PayloadInvalid: it doesn't fit the type's model; names each field at fault.
+            PayloadInvalid: it doesn't fit the type's model, or what the model makes of it can't be
+                read back; names each field at fault.
         """
         try:
             checked = self._adapter.validate_python(payload)
-            return self._adapter.dump_python(checked, mode="json", warnings="error")
+            text = self._adapter.dump_json(checked, by_alias=True, warnings=False)
+            # pydantic takes an instance as it is, however it was made or changed since. Reading it
+            # back proves that a worker can.
+            self._adapter.validate_json(text)
+            # In brackets, since in a message it stands one level deeper.
+            [value] = from_json(b"[%b]" % text, allow_inf_nan=False)
         except ValidationError as error:
             raise PayloadInvalid(self._complaint(error)) from error
         except PydanticSerializationError as error:
             raise PayloadInvalid(f"the payload of {self.name!r} is not valid: {error}") from error
+        except ValueError as error:
+            raise PayloadInvalid(
+                f"the payload of {self.name!r} is not valid: JSON can't hold it, for it is nested "
+                f"too deeply or has a NaN or an infinity in it: {error}"
+            ) from error
+        return value
 
     def load(self, value: Any) -> P:
         """The payload out of a message's JSON values.
@@ -148,29 +178,46 @@ class Handler:
     """A function that runs a job, with what its signature says."""
 
     def __init__(self, job_type: str, function: Callable[..., Any]) -> None:
+        _check_function(job_type, function)
         self.function = function
         self.name = f"{function.__module__}.{function.__qualname__}"
         self.is_async = inspect.iscoroutinefunction(function)
         self._wants_context = _wants_context(job_type, function)
 
     def call(self, payload: Any, ctx: JobContext) -> Any:
-        """Call it: the result of a plain function, the coroutine of an async one."""
-        return self.function(payload, ctx) if self._wants_context else self.function(payload)
+        """Call it: the result of a plain function, the coroutine of an async one.
+
+        Raises:
+            ConfigurationError: a plain function returned an awaitable. Nobody would await it, and
+                the job would pass for done without having run.
+        """
+        result = self.function(payload, ctx) if self._wants_context else self.function(payload)
+        if not self.is_async and inspect.isawaitable(result):
+            if inspect.iscoroutine(result):
+                result.close()
+            raise ConfigurationError(
+                f"the handler {self.name} returned an awaitable without being `async def`, as a "
+                "plain wrapper around an async function does: make it, or the wrapper, async"
+            )
+        return result
 
 
 def payload_type(job_type: str, function: Callable[..., Any]) -> type[Any]:
     """The annotation of a handler's first parameter.
 
     Raises:
-        ConfigurationError: there is none, or it names something that can't be found.
+        ConfigurationError: there is none, it names something that can't be found, or what it
+            annotates is no function.
     """
+    _check_function(job_type, function)
     first = next(iter(inspect.signature(function).parameters), None)
     try:
         hints = typing.get_type_hints(function)
-    except NameError as error:
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise ConfigurationError(
             f"the handler {function.__qualname__} of {job_type!r} has an annotation that can't be "
-            f"resolved: {error}. Define the payload's model at module level"
+            f"resolved: {error}. Define or import it at module level, not inside a function and "
+            "not under TYPE_CHECKING"
         ) from error
     if first is None or first not in hints:
         raise ConfigurationError(
@@ -189,12 +236,29 @@ def check_timeout(job_type: str, timeout: timedelta | None) -> float:
     """
     if timeout is None:
         return LONGEST_TIMEOUT.total_seconds()
+    if not isinstance(timeout, timedelta):
+        raise ConfigurationError(
+            f"the type {job_type!r}: timeout must be a timedelta, got {timeout!r}: "
+            "write timedelta(seconds=...)"
+        )
     if not timedelta(0) < timeout <= LONGEST_TIMEOUT:
         raise ConfigurationError(
             f"the type {job_type!r}: timeout must lie between 0 and {LONGEST_TIMEOUT} (SQS holds "
             f"a message for 12 h at most), got {timeout}"
         )
     return timeout.total_seconds()
+
+
+def _check_function(job_type: str, function: Callable[..., Any]) -> None:
+    if not inspect.isroutine(function):
+        raise ConfigurationError(
+            f"the handler of {job_type!r} must be a function or a method, got {function!r}"
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigurationError(
+            f"the handler {function.__qualname__} of {job_type!r} is a generator: calling it "
+            "would run none of it. Take out the yield"
+        )
 
 
 def _wants_context(job_type: str, function: Callable[..., Any]) -> bool:

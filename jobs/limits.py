@@ -18,5 +18,7 @@ class RateLimit:
     def __post_init__(self) -> None:
         if self.limit < 1:
             raise SettingsInvalid(f"RateLimit(limit=...) must be at least 1, got {self.limit}")
+        if not isinstance(self.per, timedelta):
+            raise SettingsInvalid(f"RateLimit(per=...) must be a timedelta, got {self.per!r}")
         if self.per <= timedelta(0):
             raise SettingsInvalid(f"RateLimit(per=...) must be positive, got {self.per}")

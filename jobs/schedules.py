@@ -29,17 +29,27 @@ class Schedule:
     """Whole minutes, 1 to 1440, over which AWS may spread the firing; None fires to the minute."""
 
     def __post_init__(self) -> None:
-        if self.timezone not in zoneinfo.available_timezones():
-            raise SettingsInvalid(
-                f"{self.expression}: {self.timezone!r} is no IANA time zone such as Europe/Berlin"
-            )
-        if self.flexible_window is not None and not (
-            timedelta(minutes=1) <= self.flexible_window <= timedelta(minutes=1440)
+        _check_timezone(self.expression, self.timezone)
+        if self.flexible_window is not None and (
+            not timedelta(minutes=1) <= self.flexible_window <= timedelta(minutes=1440)
+            or self.flexible_window % timedelta(minutes=1)
         ):
             raise SettingsInvalid(
-                f"{self.expression}: flexible_window must be 1 to 1440 minutes, "
+                f"{self.expression}: flexible_window must be 1 to 1440 whole minutes, "
                 f"got {self.flexible_window}"
             )
+
+
+def _check_timezone(expression: str, name: str) -> None:
+    if name == "UTC":
+        return  # known even where the system has no time zone data
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise SettingsInvalid(
+            f"{expression}: {name!r} is no IANA time zone such as Europe/Berlin. (Where the "
+            "system has no time zone data at all: pip install tzdata)"
+        ) from error
 
 
 def cron(

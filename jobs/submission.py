@@ -6,6 +6,7 @@ Pure, and shared by `Client` and `AsyncClient`. All checks happen here, before a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from jobs.errors import (
     SubmissionFailed,
     TransportError,
     UnknownJobType,
+    UnknownQueue,
     did_you_mean,
 )
 from jobs.events import JobSubmitted
@@ -33,6 +35,10 @@ from jobs.topology import MAX_DELAY, MAX_MESSAGE_BYTES, Priority, QueueSpec, Top
 
 P = TypeVar("P")
 R = TypeVar("R")
+
+_GROUP_ID = re.compile("[!-~]{1,128}")
+"""A MessageGroupId: ASCII letters, digits and punctuation.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +118,7 @@ def prepare(
             "client, or hand its queue over with app.include(...)"
         )
     _check_names(job, overrides)
-    queue = topology.queue(job.queue, _priority(job, overrides.get("priority")))
+    queue = _queue(job, topology, overrides.get("priority"))
     delay_s = _delay_s(job, overrides, now)
     envelope = Envelope(
         v=VERSION,
@@ -220,11 +226,16 @@ def _check_names(job: JobType[Any, Any], overrides: Overrides) -> None:
             )
 
 
-def _priority(job: JobType[Any, Any], wanted: Priority | None) -> Priority:
-    if wanted is None:
-        return job.priority
+def _queue(job: JobType[Any, Any], topology: Topology, wanted: Priority | None) -> QueueSpec:
     try:
-        return Priority(wanted)
+        return topology.queue(job.queue, _priority(job, wanted))
+    except UnknownQueue as error:
+        raise UnknownQueue(f"{job.name!r}: {error}") from error
+
+
+def _priority(job: JobType[Any, Any], wanted: Priority | None) -> Priority:
+    try:
+        return job.priority if wanted is None else Priority(wanted)
     except ValueError as error:
         raise OptionInvalid(
             f"{job.name!r}: {wanted!r} is no priority; there are {', '.join(Priority)}"
@@ -232,16 +243,15 @@ def _priority(job: JobType[Any, Any], wanted: Priority | None) -> Priority:
 
 
 def _delay_s(job: JobType[Any, Any], overrides: Overrides, now: datetime) -> int:
-    delay = overrides.get("delay", timedelta(0))
-    if (at := overrides.get("at")) is not None:
-        if "delay" in overrides:
-            raise DelayInvalid(f"{job.name!r}: give delay or at, not both")
-        if at.tzinfo is None:
-            raise DelayInvalid(
-                f"{job.name!r}: at={at.isoformat()} has no time zone, so it could mean "
-                f"any of 24 hours: write datetime(..., tzinfo=UTC)"
-            )
-        delay = max(timedelta(0), at.astimezone(UTC) - now)
+    delay, at = overrides.get("delay"), overrides.get("at")
+    if delay is not None and at is not None:
+        raise DelayInvalid(f"{job.name!r}: give delay or at, not both")
+    if at is not None:
+        delay = _until(job, at, now)
+    if delay is None:
+        return 0
+    if not isinstance(delay, timedelta):
+        raise DelayInvalid(_no_timedelta(job, "delay", delay))
     if delay < timedelta(0):
         raise DelayInvalid(f"{job.name!r}: delay must not be negative, got {delay}")
     if delay > MAX_DELAY:
@@ -252,33 +262,65 @@ def _delay_s(job: JobType[Any, Any], overrides: Overrides, now: datetime) -> int
     return math.ceil(delay.total_seconds())  # up: never before its time
 
 
+def _until(job: JobType[Any, Any], at: datetime, now: datetime) -> timedelta:
+    if not isinstance(at, datetime):
+        raise DelayInvalid(
+            f"{job.name!r}: at must be a datetime, got {at!r}: write datetime(..., tzinfo=UTC)"
+        )
+    if at.tzinfo is None:
+        raise DelayInvalid(
+            f"{job.name!r}: at={at.isoformat()} has no time zone, so it could mean "
+            "any of 24 hours: write datetime(..., tzinfo=UTC)"
+        )
+    return max(timedelta(0), at.astimezone(UTC) - now)
+
+
 def _tenant(job: JobType[Any, Any], tenant: str | Tenant | None) -> Tenant | None:
     if tenant is None:
         return None
     named = tenant if isinstance(tenant, Tenant) else Tenant(org=tenant)
-    # It becomes the MessageGroupId: 1 to 128 ASCII letters, digits and punctuation.
-    if not (0 < len(named.org) <= 128 and named.org.isascii() and named.org.isprintable()) or (
-        " " in named.org
-    ):
+    if not _is_group_id(named.org):
         raise OptionInvalid(
-            f"{job.name!r}: a tenant's name must be 1 to 128 ASCII characters without spaces "
-            "(it becomes SQS's MessageGroupId)"
+            f"{job.name!r}: tenant must be 1 to 128 ASCII characters without spaces (it becomes "
+            f"SQS's MessageGroupId), got {named.org!r}"
         )
     return named
 
 
+def _is_group_id(value: object) -> bool:
+    return isinstance(value, str) and _GROUP_ID.fullmatch(value) is not None
+
+
 def _options(job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec) -> Options | None:
     attempts, timeout = overrides.get("attempts"), overrides.get("timeout")
-    if attempts is not None and not 1 <= attempts < queue.max_receive_count:
+    if attempts is None and timeout is None:
+        return None
+    if attempts is not None:
+        _check_attempts(job, attempts, queue)
+    if timeout is not None:
+        _check_timeout(job, timeout)
+    return Options(attempts=attempts, timeout_s=timeout.total_seconds() if timeout else None)
+
+
+def _check_attempts(job: JobType[Any, Any], attempts: object, queue: QueueSpec) -> None:
+    if not isinstance(attempts, int) or isinstance(attempts, bool):
+        raise OptionInvalid(f"{job.name!r}: attempts must be a whole number, got {attempts!r}")
+    if not 1 <= attempts < queue.max_receive_count:
         raise OptionInvalid(
             f"{job.name!r}: attempts must lie between 1 and {queue.max_receive_count - 1}, got "
             f"{attempts}: after {queue.max_receive_count} receives SQS itself dead-letters a "
             f"message of {queue.name!r}. Declare more on the type: retry=Retry(attempts=...)"
         )
-    if timeout is not None and not timedelta(0) < timeout <= LONGEST_TIMEOUT:
+
+
+def _check_timeout(job: JobType[Any, Any], timeout: object) -> None:
+    if not isinstance(timeout, timedelta):
+        raise OptionInvalid(_no_timedelta(job, "timeout", timeout))
+    if not timedelta(0) < timeout <= LONGEST_TIMEOUT:
         raise OptionInvalid(
             f"{job.name!r}: timeout must lie between 0 and {LONGEST_TIMEOUT}, got {timeout}"
         )
-    if attempts is None and timeout is None:
-        return None
-    return Options(attempts=attempts, timeout_s=timeout.total_seconds() if timeout else None)
+
+
+def _no_timedelta(job: JobType[Any, Any], name: str, value: object) -> str:
+    return f"{job.name!r}: {name} must be a timedelta, got {value!r}: write timedelta(seconds=...)"

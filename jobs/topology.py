@@ -30,6 +30,7 @@ MAX_BATCH = 10
 QUARANTINE_RETENTION = timedelta(days=14)
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_MAX_NAME = 128  # of a job type, in the message format; the others are parts of queue names
 _MAX_QUEUE_NAME = 80  # quotas-queues.html: 80 characters, ".fifo" included
 
 
@@ -171,12 +172,13 @@ def check_name(kind: str, name: str) -> str:
     """Return a logical name that is safe inside AWS names, or say what is wrong with it.
 
     Raises:
-        ConfigurationError: anything but lower-case words of letters and digits joined by hyphens.
+        ConfigurationError: anything but lower-case words of letters and digits joined by hyphens,
+            or more than 128 characters.
     """
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
         raise ConfigurationError(
             f"{kind} {name!r} must be lower-case letters and digits, joined by single hyphens, "
-            "and start with a letter"
+            f"start with a letter, and have at most {_MAX_NAME} characters"
         )
     return name
 

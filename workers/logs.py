@@ -49,6 +49,9 @@ LEVELS: dict[type[Event], int] = {
 }
 """How loud each event is; a test proves that none is missing."""
 
+_SDKS = ("aiobotocore", "boto3", "botocore")
+"""They log whole requests, payloads included, at DEBUG, and nothing of use at INFO."""
+
 _LEFT_OUT = {"at", "tenant", "traceback"}
 
 
@@ -81,14 +84,17 @@ def configure(*, level: int = logging.INFO, json: bool | None = None) -> None:
     if json if json is not None else not sys.stderr.isatty():
         handler.setFormatter(
             JsonFormatter(
-                "{asctime}{levelname}{name}{message}",
+                "{levelname}{name}{message}",
                 style="{",
-                rename_fields={"asctime": "at", "levelname": "level", "name": "logger"},
+                timestamp="at",  # ISO 8601 in UTC
+                rename_fields={"levelname": "level", "name": "logger"},
             )
         )
     else:
         handler.setFormatter(_PlainFormatter("%(asctime)s %(levelname)-7s %(message)s"))
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    for name in _SDKS:
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
 
 
 class _PlainFormatter(logging.Formatter):
@@ -104,4 +110,5 @@ def _brief(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     text = str(value)
-    return repr(text) if " " in text or not text else text
+    # Quoted, a line break stays within its line.
+    return repr(text) if " " in text or not text or not text.isprintable() else text

@@ -605,6 +605,11 @@ async def test_a_lost_answer_leaves_what_was_received_hidden(
     assert (await _take_one(sqs)).receive_count == 2
 
 
+def test_a_fault_that_would_never_happen_is_refused(sqs: MemorySqs) -> None:
+    with pytest.raises(ValueError, match="at least once"):
+        sqs.faults.raise_on("send", Throttled("never"), times=0)
+
+
 async def test_faults_that_were_not_met_can_be_cleared(sqs: MemorySqs) -> None:
     sqs.faults.raise_on("depth", TransportError("no"))
     sqs.faults.clear()

@@ -1,0 +1,111 @@
+"""The public surface is pinned: a name comes or goes only together with this list."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from types import FunctionType
+
+import pytest
+
+import jobs
+import jobs.testing
+
+ROOT = Path(__file__).parents[2]
+
+PUBLIC = [
+    "App",
+    "AsyncClient",
+    "Backoff",
+    "Client",
+    "Discard",
+    "DoNotRetry",
+    "Event",
+    "Events",
+    "HeadgateError",
+    "JobContext",
+    "JobHandle",
+    "JobType",
+    "Lane",
+    "Priority",
+    "Queue",
+    "RateLimit",
+    "Retry",
+    "RetryLater",
+    "Schedule",
+    "Tenant",
+    "cron",
+    "load_app",
+    "rate",
+]
+
+TESTING = [
+    "Call",
+    "DrainUnfinished",
+    "Faults",
+    "Harness",
+    "LoopClock",
+    "MemorySqs",
+    "MessageState",
+    "StoredMessage",
+    "Submitted",
+    "VirtualClock",
+]
+
+
+def test_the_public_names_are_exactly_these_and_sorted() -> None:
+    assert jobs.__all__ == PUBLIC == sorted(PUBLIC)
+    assert jobs.testing.__all__ == TESTING == sorted(TESTING)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_can_be_imported_and_is_documented(name: str) -> None:
+    assert inspect.getdoc(getattr(jobs, name))
+
+
+def test_the_async_client_is_imported_only_when_it_is_asked_for() -> None:
+    from jobs.aio import AsyncClient
+
+    assert jobs.AsyncClient is AsyncClient
+    with pytest.raises(AttributeError, match="module 'jobs' has no attribute 'AsyncClinet'"):
+        _ = jobs.AsyncClinet
+
+
+def is_event(node: ast.stmt) -> bool:
+    """Whether it is an event's class: the table at the top of its module documents it."""
+    return isinstance(node, ast.ClassDef) and any(
+        ast.unparse(line).startswith("name = ") for line in node.body
+    )
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "jobs").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_every_module_and_every_public_class_and_function_in_it_has_a_docstring(path: Path) -> None:
+    module = ast.parse(path.read_text())
+    assert ast.get_docstring(module)
+    undocumented = [
+        node.name
+        for node in module.body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and not node.name.startswith("_")
+        and not is_event(node)
+        and not ast.get_docstring(node)
+    ]
+    assert not undocumented
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_method_of_a_public_class_has_a_docstring(name: str) -> None:
+    public = getattr(jobs, name)
+    if not inspect.isclass(public):
+        return
+    undocumented = [
+        attribute
+        for attribute, value in vars(public).items()
+        if not attribute.startswith("_")
+        and isinstance(value, property | classmethod | staticmethod | FunctionType)
+        and not inspect.getdoc(value)
+    ]
+    assert not undocumented

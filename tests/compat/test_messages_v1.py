@@ -1,0 +1,123 @@
+"""Messages of version 1 that were written once and have to be readable for ever.
+
+Add files; never change or remove one.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from jobs import App, Priority, Tenant
+from jobs.envelope import VERSION, Envelope, Options, parse
+from jobs.submission import prepare
+
+GOLDEN = Path(__file__).parent / "v1"
+SUBMITTED = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
+
+
+def job_id(number: int) -> UUID:
+    return UUID(f"019b7ca4-7a2e-7000-8000-{number:012}")
+
+
+EXPECTED = {
+    "minimal": Envelope(
+        v=VERSION,
+        id=job_id(1),
+        type="send-email",
+        payload={"to": "ada@example.com"},
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=SUBMITTED,
+    ),
+    "full": Envelope(
+        v=VERSION,
+        id=job_id(2),
+        type="capture-payment",
+        schema=3,
+        payload={"order": 7, "amount": "12.50", "items": [{"sku": "a", "count": 2}], "note": None},
+        queue="payments",
+        priority=Priority.CRITICAL,
+        submitted_at=SUBMITTED,
+        not_before=SUBMITTED + timedelta(minutes=15),
+        tenant=Tenant(org="org-1", workspace="eu"),
+        trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        source="replay:019b7ca4-7a2e-7000-8000-000000000001",
+        parent=job_id(1),
+        attempts_used=4,
+        options=Options(attempts=10, timeout_s=2.5),
+    ),
+    "options": Envelope(
+        v=VERSION,
+        id=job_id(3),
+        type="daily-report",
+        payload={},
+        queue="jobs",
+        priority=Priority.LOW,
+        submitted_at=SUBMITTED,
+        source="schedule:daily-report",
+        options=Options(timeout_s=90),
+    ),
+    "tenant": Envelope(
+        v=VERSION,
+        id=job_id(4),
+        type="send-email",
+        payload=None,
+        queue="jobs",
+        priority=Priority.HIGH,
+        submitted_at=SUBMITTED,
+        tenant=Tenant(org="org-1"),
+    ),
+    "unicode": Envelope(
+        v=VERSION,
+        id=job_id(5),
+        type="send-email",
+        payload={"to": "zoë", "text": "Ü 漢字 🚀 \u2028 \x00 \ufffe\uffff </script>"},
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=SUBMITTED,
+    ),
+    "foreign": Envelope(
+        v=VERSION,
+        id=UUID("4d0f6a4e-5f0b-4f39-9f42-0b8a3f6d6a10"),
+        type="send-email",
+        payload=[1, 2.5, True],
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+    ),
+}
+
+
+def test_every_golden_message_has_its_expectation() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.json")} == EXPECTED.keys()
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_message_of_version_1_stays_readable_for_ever(name: str) -> None:
+    assert parse((GOLDEN / f"{name}.json").read_text()) == EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", [name for name in EXPECTED if name != "foreign"])
+def test_today_s_writer_still_writes_the_same_fields(name: str) -> None:
+    written = json.loads(EXPECTED[name].to_body())
+    assert written == json.loads((GOLDEN / f"{name}.json").read_text())
+
+
+def test_a_minimal_submission_still_has_the_minimal_body_to_the_byte() -> None:
+    app = App("shop", stage="test")
+    send_email = app.define("send-email", dict[str, str])
+    submission = prepare(
+        app,
+        app.topology,
+        send_email,
+        {"to": "ada@example.com"},
+        {},
+        now=SUBMITTED,
+        job_id=job_id(1),
+    )
+    assert submission.message.body == (GOLDEN / "minimal.json").read_text().rstrip("\n")

@@ -1,0 +1,194 @@
+"""What a type checker has to say about code that uses `jobs`. Checked, and never run.
+
+A line that has to be an error says which, in a ``type: ignore``: mypy reports it where the error
+does not come, since unused ignores are errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import assert_type
+
+from pydantic import BaseModel
+
+from jobs import App, AsyncClient, Client, JobContext, JobHandle, JobType, Priority, Tenant
+from jobs.testing import Harness, Submitted
+
+
+class Email(BaseModel):
+    to: str
+
+
+class Wrong(BaseModel):
+    to: str
+
+
+@dataclass
+class Receipt:
+    number: int
+
+
+app = App("shop")
+email = Email(to="ada@example.com")
+
+
+# --- declaring -----------------------------------------------------------------------------------
+
+
+@app.job("async-one")
+async def async_one(_email: Email) -> Receipt:
+    return Receipt(1)
+
+
+@app.job("async-two", priority=Priority.HIGH, timeout=timedelta(seconds=30))
+async def async_two(_email: Email, ctx: JobContext) -> Receipt:
+    return Receipt(ctx.attempt)
+
+
+@app.job("plain-one")
+def plain_one(_email: Email) -> Receipt:
+    return Receipt(1)
+
+
+@app.job("plain-two")
+def plain_two(payload: Email, ctx: JobContext) -> None: ...
+
+
+def types_of_declarations() -> None:
+    assert_type(async_one, JobType[Email, Receipt])
+    assert_type(async_two, JobType[Email, Receipt])
+    assert_type(plain_one, JobType[Email, Receipt])
+    assert_type(plain_two, JobType[Email, None])
+
+
+def declarations_at_fault() -> None:
+    @app.job("three")  # type: ignore[arg-type]
+    async def three(payload: Email, ctx: JobContext, more: int) -> None: ...
+
+    @app.job("no-context")  # type: ignore[arg-type]
+    def no_context(payload: Email, ctx: str) -> None: ...
+
+    @app.job("late", timeout=30)  # type: ignore[arg-type]
+    def late(payload: Email) -> None: ...
+
+    @app.job("urgent", priority="urgent")  # type: ignore[arg-type]
+    def urgent(payload: Email) -> None: ...
+
+    @app.job("misspelt", prioriy=Priority.LOW)  # type: ignore[call-arg]
+    def misspelt(payload: Email) -> None: ...
+
+
+# --- contracts apart from their handlers ---------------------------------------------------------
+
+silent = app.define("silent", Email)
+paying = app.define("paying", Email, returns=Receipt)
+
+
+def types_of_contracts() -> None:
+    assert_type(silent, JobType[Email, None])
+    assert_type(paying, JobType[Email, Receipt])
+
+
+def handlers_that_fit() -> None:
+    @silent.handler
+    async def quiet(payload: Email, ctx: JobContext) -> None: ...
+
+    @silent.handler
+    def plain(payload: Email) -> None: ...
+
+    @paying.handler
+    async def pay(_email: Email) -> Receipt:
+        return Receipt(1)
+
+    @paying.handler
+    def pay_plainly(_email: Email, _ctx: JobContext) -> Receipt:
+        return Receipt(1)
+
+    assert_type(plain, Callable[[Email], None])
+    assert_type(pay, Callable[[Email], Awaitable[Receipt]])
+
+
+def handlers_at_fault() -> None:
+    @paying.handler  # type: ignore[arg-type]
+    async def forgetful(payload: Email) -> None: ...
+
+    @paying.handler  # type: ignore[arg-type]
+    def forgetful_plainly(payload: Email) -> None: ...
+
+    @silent.handler  # type: ignore[arg-type]
+    async def talkative(_email: Email, _ctx: JobContext) -> int:
+        return 1
+
+    @silent.handler  # type: ignore[arg-type]
+    def talkative_plainly(_email: Email) -> int:
+        return 1
+
+    @silent.handler  # type: ignore[arg-type]
+    async def of_another(payload: Wrong) -> None: ...
+
+    @silent.handler  # type: ignore[arg-type]
+    def of_three(payload: Email, ctx: JobContext, more: int) -> None: ...
+
+
+# --- submitting ----------------------------------------------------------------------------------
+
+
+def submissions(client: Client) -> None:
+    assert_type(client.submit(async_one, email), JobHandle[Receipt])
+    assert_type(client.submit(plain_two, email), JobHandle[None])
+    assert_type(client.submit(paying, email), JobHandle[Receipt])
+    assert_type(client.submit_many(plain_one, [email]), list[JobHandle[Receipt]])
+    client.submit(
+        async_two,
+        email,
+        delay=timedelta(minutes=1),
+        priority=Priority.LOW,
+        attempts=3,
+        timeout=timedelta(seconds=5),
+        tenant="org-1",
+    )
+    client.submit(async_two, email, at=datetime(2026, 1, 1, tzinfo=UTC), tenant=Tenant(org="o"))
+
+
+def submissions_at_fault(client: Client) -> None:
+    client.submit(async_one, Wrong(to="a"))  # type: ignore[misc]
+    client.submit(plain_one, {"to": "a"})  # type: ignore[misc]
+    client.submit(paying, None)  # type: ignore[misc]
+    client.submit_many(async_one, email)  # type: ignore[misc]
+    client.submit_many(async_one, [email, Wrong(to="a")])  # type: ignore[misc]
+    client.submit(async_one, email, delay=60)  # type: ignore[arg-type]
+    client.submit(async_one, email, at="2026-01-01")  # type: ignore[arg-type]
+    client.submit(async_one, email, priority="low")  # type: ignore[arg-type]
+    client.submit(async_one, email, attempts="3")  # type: ignore[arg-type]
+    client.submit(async_one, email, timeout=5)  # type: ignore[arg-type]
+    client.submit(async_one, email, tenant=42)  # type: ignore[arg-type]
+    client.submit(async_one, email, prioriy=Priority.LOW)  # type: ignore[call-arg]
+    client.submit_many(async_one, [email], delayed=timedelta(0))  # type: ignore[call-arg]
+    client.submit("async-one", email)  # type: ignore[arg-type]
+
+
+async def async_submissions(client: AsyncClient) -> None:
+    assert_type(await client.submit(async_one, email), JobHandle[Receipt])
+    assert_type(await client.submit(plain_two, email), JobHandle[None])
+    assert_type(await client.submit_many(plain_one, [email]), list[JobHandle[Receipt]])
+    await client.submit(async_two, email, delay=timedelta(minutes=1), tenant="org-1")
+
+
+async def async_submissions_at_fault(client: AsyncClient) -> None:
+    client.submit(async_one, email)  # type: ignore[unused-coroutine]
+    await client.submit(async_one, Wrong(to="a"))  # type: ignore[misc]
+    await client.submit_many(async_one, [email, Wrong(to="a")])  # type: ignore[misc]
+    await client.submit(async_one, email, delay=60)  # type: ignore[arg-type]
+    await client.submit(async_one, email, tenant=42)  # type: ignore[arg-type]
+    await client.submit(async_one, email, prioriy=Priority.LOW)  # type: ignore[call-arg]
+
+
+# --- testing -------------------------------------------------------------------------------------
+
+
+def inspections(jobs: Harness) -> None:
+    assert_type(jobs.submitted(async_one), list[Submitted[Email]])
+    assert_type(jobs.assert_submitted(async_one, email).payload, Email)
+    jobs.assert_submitted(async_one, Wrong(to="a"))  # type: ignore[misc]

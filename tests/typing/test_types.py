@@ -1,0 +1,40 @@
+"""mypy over samples.py, line by line: the errors that have to come, come, and no others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from mypy import api
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = Path(__file__).parent / "samples.py"
+
+EXPECTED = re.compile(r"# type: ignore\[([a-z-]+)\]")
+
+
+def expected() -> set[tuple[int, str]]:
+    """The lines that say which error they are, with the error's code."""
+    lines = SAMPLES.read_text().splitlines()
+    found = ((number, EXPECTED.search(line)) for number, line in enumerate(lines, start=1))
+    return {(number, match[1]) for number, match in found if match}
+
+
+@pytest.fixture(scope="module")
+def reported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What mypy says of the samples with their ignores taken away."""
+    assert request.config.cache is not None
+    bare = tmp_path_factory.mktemp("samples") / "bare_samples.py"
+    bare.write_text(EXPECTED.sub("", SAMPLES.read_text()))
+    arguments = [f"--cache-dir={request.config.cache.mkdir('mypy')}", "--no-error-summary"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)  # the project's configuration, and jobs itself, are found from here
+        said, failed, _ = api.run([*arguments, str(bare)])
+    assert not failed, failed
+    return said
+
+
+def test_each_misuse_is_an_error_at_its_line_and_nothing_else_is(reported: str) -> None:
+    errors = re.findall(r"bare_samples\.py:(\d+): error: .* \[([a-z-]+)\]$", reported, re.MULTILINE)
+    assert {(int(line), code) for line, code in errors} == expected(), reported

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.dead_letters import dead_letter
+from jobs.outcome import Attempt, Reason
+from jobs.ports import OutgoingMessage, ReceivedMessage
+from jobs.settlement import DeadLetter, Quarantine
+from jobs.submission import size_of
+from jobs.testing import rules
+from jobs.topology import MAX_MESSAGE_BYTES
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+ATTEMPT = Attempt(job_id="the-id", number=3, max_attempts=3, receives=4)
+
+
+def received(body: str = "{}", *, group: str | None = None, **attributes: str) -> ReceivedMessage:
+    return ReceivedMessage(
+        message_id="m-1",
+        receipt="r-1",
+        body=body,
+        receive_count=4,
+        sent_at=NOW,
+        attributes=attributes,
+        group=group,
+    )
+
+
+def letter(
+    message: ReceivedMessage, error: str = "card declined", *, fifo: bool = False
+) -> OutgoingMessage:
+    action = DeadLetter(
+        reason=Reason.ATTEMPTS_EXHAUSTED, error_type="PaymentError", error_message=error
+    )
+    return dead_letter(message, action, ATTEMPT, "capture", NOW, fifo=fifo)
+
+
+def test_a_dead_letter_is_the_original_body_with_why_it_is_there() -> None:
+    sent = letter(received('{"v": 1}', group="org-1", Source="sdk"))
+    assert sent.body == '{"v": 1}'
+    assert sent.group == "org-1"
+    assert sent.delay_s == 0
+    assert sent.attributes == {
+        "JobId": "the-id",
+        "JobType": "capture",
+        "Attempts": "3",
+        "FailedAt": "2026-01-02T03:04:05.678+00:00",
+        "Reason": "attempts-exhausted",
+        "ErrorType": "PaymentError",
+        "ErrorMessage": "card declined",
+        "Source": "sdk",
+    }
+
+
+def test_a_quarantined_message_says_so() -> None:
+    sent = dead_letter(received(), Quarantine(detail="killed 3 workers"), ATTEMPT, "capture", NOW)
+    assert sent.attributes["Reason"] == "quarantined"
+    assert sent.attributes["ErrorMessage"] == "killed 3 workers"
+    assert "ErrorType" not in sent.attributes
+
+
+def test_the_original_s_attributes_fill_what_is_left_of_ten_and_overwrite_none() -> None:
+    foreign = {f"Own{number}": "x" for number in range(10)}
+    sent = letter(received(JobType="forged", **foreign))
+    assert len(sent.attributes) == 10
+    assert sent.attributes["JobType"] == "capture"
+
+
+def test_nothing_is_said_where_there_is_nothing_to_say() -> None:
+    assert "ErrorMessage" not in letter(received(), error="").attributes
+
+
+@pytest.mark.parametrize("fifo", [True, False])
+def test_a_fifo_dead_letter_is_never_taken_for_a_duplicate(fifo: bool) -> None:
+    ids = {letter(received(group="g"), fifo=fifo).deduplication_id for _ in range(2)}
+    assert len(ids) == (2 if fifo else 1)
+    assert (None in ids) is not fifo
+
+
+def test_where_the_body_leaves_little_room_the_reason_comes_first_and_the_error_is_cut() -> None:
+    roomy = letter(received("x" * (MAX_MESSAGE_BYTES - 300)), error="e" * 500).attributes
+    assert roomy["Reason"] == "attempts-exhausted"
+    assert 0 < len(roomy["ErrorMessage"]) < 500
+    tight = letter(received("x" * (MAX_MESSAGE_BYTES - 40)), error="e" * 500).attributes
+    assert tight == {"Reason": "attempts-exhausted"}
+    full = letter(received("x" * MAX_MESSAGE_BYTES), error="e" * 500).attributes
+    assert full == {}
+
+
+@given(error=st.text(st.characters()), body=st.integers(1, MAX_MESSAGE_BYTES))
+def test_sqs_takes_every_dead_letter_whatever_the_error_says(error: str, body: int) -> None:
+    sent = letter(received("x" * body), error=error)
+    rules.check_message(sent, fifo=False)
+    assert size_of(sent) <= MAX_MESSAGE_BYTES
+    assert len(sent.attributes.get("ErrorMessage", "")) <= 1024

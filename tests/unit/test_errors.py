@@ -1,0 +1,96 @@
+"""The tree in the docstring of jobs.errors is the tree of the classes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from datetime import timedelta
+
+import pytest
+
+from jobs import errors
+from jobs.errors import (
+    Discard,
+    DoNotRetry,
+    HeadgateError,
+    JobSignal,
+    QueueMissing,
+    Refusal,
+    RetryLater,
+    SubmissionFailed,
+    did_you_mean,
+)
+
+
+def drawn() -> dict[str, str | None]:
+    """Each class of the drawing with the class it hangs on, None for a root."""
+    parents: list[str] = []
+    tree: dict[str, str | None] = {}
+    for line in (errors.__doc__ or "").splitlines()[2:]:
+        if found := re.match(r"([│ ├└─]*)(\w+)", line):
+            depth = len(found[1]) // 4
+            tree[found[2]] = parents[depth - 1] if depth else None
+            parents[depth:] = [found[2]]
+    return tree
+
+
+def declared() -> dict[str, str | None]:
+    classes = {
+        cls
+        for _, cls in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(cls, Exception) and cls.__module__ == errors.__name__
+    }
+    return {
+        cls.__name__: cls.__base__.__name__ if cls.__base__ in classes else None for cls in classes
+    }
+
+
+def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
+    assert drawn() == declared()
+
+
+def test_every_error_but_the_signals_has_the_one_root() -> None:
+    roots = {name for name, parent in drawn().items() if parent is None}
+    assert roots == {HeadgateError.__name__, JobSignal.__name__}
+    assert not issubclass(JobSignal, HeadgateError)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "answer"),
+    [
+        ("prioriy", ["priority", "tenant"], "did you mean 'priority'?"),
+        ("zzz", ["b", "a"], "known are: a, b"),
+        ("zzz", [], "none is declared"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest_or_with_all(
+    name: str, known: list[str], answer: str
+) -> None:
+    assert did_you_mean(name, known) == answer
+
+
+def test_a_missing_queue_is_named_with_the_command_that_makes_it() -> None:
+    error = QueueMissing("shop-jobs-high")
+    assert error.queue == "shop-jobs-high"
+    assert "'shop-jobs-high' does not exist" in str(error)
+    assert "cdk deploy" in str(error)
+
+
+def test_a_failed_submission_says_how_many_which_and_what_to_submit_again() -> None:
+    refusal = Refusal(
+        index=3, id="the-id", code="InternalError", message="try later", sender_fault=False
+    )
+    error = SubmissionFailed([refusal], submitted=7)
+    assert error.refusals == (refusal,)
+    assert error.submitted == 7
+    assert "1 of 7 jobs" in str(error)
+    assert "the-id: InternalError: try later" in str(error)
+
+
+def test_the_signals_carry_their_reason() -> None:
+    assert str(DoNotRetry("card stolen")) == DoNotRetry("card stolen").reason == "card stolen"
+    assert Discard("stale").reason == "stale"
+    later = RetryLater(after=timedelta(minutes=1))
+    assert (later.after, later.reason) == (timedelta(minutes=1), "")
+    with pytest.raises(ValueError, match="must not be negative"):
+        RetryLater(after=timedelta(seconds=-1))

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+
+import pytest
+
+from jobs import Event, Events, events
+from jobs.events import JobEvent, QueueEvent
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick(Event):
+    name = "tick"
+
+
+def named() -> list[type[Event]]:
+    """The classes of `jobs.events` that are emitted, in the order of their definition."""
+    classes = (cls for _, cls in inspect.getmembers(events, inspect.isclass))
+    found = [cls for cls in classes if issubclass(cls, Event) and "name" in vars(cls)]
+    return sorted(found, key=lambda cls: inspect.getsourcelines(cls)[1])
+
+
+def test_the_table_in_the_docstring_lists_exactly_the_events_that_there_are() -> None:
+    table = re.findall(r"^ {4}([a-z_]+\.[a-z_]+)  +\S", events.__doc__ or "", re.MULTILINE)
+    assert table == [cls.name for cls in named()]
+    assert len(set(table)) == len(table)
+
+
+@pytest.mark.parametrize("cls", named(), ids=lambda cls: cls.name)
+def test_an_event_says_which_job_or_queue_it_is_about_and_never_a_payload(cls: type[Event]) -> None:
+    assert issubclass(cls, JobEvent | QueueEvent)
+    assert cls.name.startswith("job.") is issubclass(cls, JobEvent)
+    assert {field.name for field in fields(cls)}.isdisjoint({"payload", "body", "result"})
+
+
+def test_every_subscriber_hears_every_event_in_the_order_of_subscription() -> None:
+    heard: list[str] = []
+    hub = Events(lambda event: heard.append(f"first {event.name}"))
+    hub.subscribe(lambda event: heard.append(f"second {event.name}"))
+    hub.emit(Tick(at=NOW))
+    assert heard == ["first tick", "second tick"]
+
+
+def test_a_subscriber_that_raises_is_logged_and_the_others_hear_the_event(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(event: Event) -> None:
+        raise ZeroDivisionError(f"in the hook of {event.name}")
+
+    heard: list[Event] = []
+    Events(broken, heard.append).emit(Tick(at=NOW))
+    assert heard == [Tick(at=NOW)]
+    [record] = caplog.records
+    assert (record.levelno, record.getMessage()) == (logging.ERROR, "a subscriber failed on tick")
+    assert "in the hook" in caplog.text

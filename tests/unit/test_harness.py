@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import App, Backoff, Discard, DoNotRetry, JobContext, Priority, Retry, RetryLater, Tenant
+from jobs.errors import HandlerMissing
+from jobs.events import JobRetryScheduled
+from jobs.testing import DrainUnfinished, Harness
+
+
+class Email(BaseModel):
+    to: str
+
+
+@pytest.fixture
+def app() -> App:
+    return App("shop", stage="test")
+
+
+# --- what was submitted --------------------------------------------------------------------------
+
+
+def test_what_was_submitted_is_told_in_the_order_of_submission(app: App) -> None:
+    send = app.define("send-email", Email)
+    other = app.define("other", Email)
+    jobs = Harness(app)
+    expected = [f"{number}@example.com" for number in range(30)]
+    for number, address in enumerate(expected):
+        priority = list(Priority)[number % 4]
+        jobs.client.submit(send, Email(to=address), priority=priority)
+    jobs.client.submit(other, Email(to="x"))
+    assert [each.payload.to for each in jobs.submitted(send)] == expected
+
+
+def test_a_submitted_job_is_told_with_all_that_was_said_of_it(app: App) -> None:
+    send = app.define("send-email", Email)
+    jobs = Harness(app)
+    handle = jobs.client.submit(send, Email(to="a"), priority=Priority.LOW, tenant="org-1")
+    [submitted] = jobs.submitted(send)
+    assert (submitted.id, submitted.type, submitted.payload) == (
+        handle.id,
+        "send-email",
+        Email(to="a"),
+    )
+    assert (submitted.queue, submitted.priority) == ("jobs", Priority.LOW)
+    assert (submitted.tenant, submitted.source) == (Tenant(org="org-1"), "sdk")
+    assert submitted.receives == 0
+
+
+async def test_the_async_client_submits_to_the_same_queues(app: App) -> None:
+    send = app.define("send-email", Email)
+    jobs = Harness(app)
+    handle = await jobs.async_client.submit(send, Email(to="a"))
+    assert jobs.assert_submitted(send, Email(to="a")).id == handle.id
+
+
+def test_a_missing_or_doubled_submission_is_told_with_what_there_is(app: App) -> None:
+    send = app.define("send-email", Email)
+    jobs = Harness(app)
+    with pytest.raises(AssertionError, match=r"one 'send-email' with .* found 0 among \[\]"):
+        jobs.assert_submitted(send, Email(to="a"))
+    jobs.client.submit_many(send, [Email(to="a")] * 2)
+    with pytest.raises(AssertionError, match=r"found 2 among \[Email\(to='a'\), Email\(to='a'\)\]"):
+        jobs.assert_submitted(send, Email(to="a"))
+
+
+# --- running it all ------------------------------------------------------------------------------
+
+
+def test_drain_runs_async_and_plain_handlers_until_every_queue_is_empty(app: App) -> None:
+    ran: list[str] = []
+
+    @app.job("async")
+    async def asynchronous(email: Email) -> None:
+        ran.append(email.to)
+
+    @app.job("plain")
+    def plain(email: Email, ctx: JobContext) -> None:
+        ran.append(f"{email.to} {ctx.attempt}")
+
+    jobs = Harness(app)
+    jobs.client.submit(asynchronous, Email(to="a"))
+    jobs.client.submit(plain, Email(to="b"))
+    jobs.drain()
+    assert sorted(ran) == ["a", "b 1"]
+    assert (jobs.completed(asynchronous), jobs.completed(plain)) == (1, 1)
+    assert jobs.submitted(plain) == []
+
+
+def test_drain_runs_the_most_urgent_first(app: App) -> None:
+    ran: list[str] = []
+
+    @app.job("send-email")
+    def send(email: Email) -> None:
+        ran.append(email.to)
+
+    jobs = Harness(app)
+    for priority in reversed(Priority):
+        jobs.client.submit(send, Email(to=str(priority)), priority=priority)
+    jobs.drain()
+    assert ran == [str(priority) for priority in Priority]
+
+
+async def test_a_test_in_an_event_loop_drains_there(app: App) -> None:
+    @app.job("send-email")
+    async def send(email: Email) -> None: ...
+
+    jobs = Harness(app)
+    await jobs.async_client.submit(send, Email(to="a"))
+    await jobs.adrain()
+    assert jobs.completed(send) == 1
+
+
+def test_retries_and_delays_pass_in_virtual_time(app: App) -> None:
+    attempts: list[float] = []
+
+    @app.job("flaky", retry=Retry(attempts=3, backoff=Backoff.steps(60, 3600)))
+    def flaky(_email: Email) -> None:
+        attempts.append(jobs.clock.monotonic())
+        if len(attempts) < 3:
+            raise TimeoutError
+
+    jobs = Harness(app)
+    jobs.client.submit(flaky, Email(to="a"), delay=timedelta(minutes=10))
+    jobs.drain()
+    assert attempts == [600, 660, 4260]
+    assert jobs.completed(flaky) == 1
+    waits = [event.delay_s for event in jobs.events if isinstance(event, JobRetryScheduled)]
+    assert waits == [60, 3600]
+
+
+def test_a_job_out_of_attempts_becomes_a_dead_letter_that_says_why(app: App) -> None:
+    @app.job("broken", retry=Retry(attempts=2, backoff=Backoff.fixed(1)))
+    def broken(_email: Email) -> None:
+        raise TimeoutError("no answer")
+
+    @app.job("refused")
+    def refused(_email: Email) -> None:
+        raise DoNotRetry("card stolen")
+
+    jobs = Harness(app)
+    handle = jobs.client.submit(broken, Email(to="a"))
+    jobs.client.submit(refused, Email(to="a"))
+    jobs.drain()
+    assert (jobs.dead_lettered(broken), jobs.dead_lettered(refused)) == (1, 1)
+    [letter] = jobs.dead_letters(broken)
+    assert letter.attributes["JobId"] == handle.id
+    assert letter.attributes["Reason"] == "attempts-exhausted"
+    assert letter.attributes["ErrorMessage"] == "no answer"
+    assert len(jobs.dead_letters()) == 2
+
+
+@pytest.mark.parametrize("after", [timedelta(minutes=5), timedelta(days=2)])
+def test_a_deferred_job_comes_back_without_losing_an_attempt(app: App, after: timedelta) -> None:
+    runs: list[int] = []
+
+    @app.job("patient", retry=Retry(attempts=1))
+    def patient(_email: Email) -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            raise RetryLater(after=after)
+
+    jobs = Harness(app)
+    jobs.client.submit(patient, Email(to="a"))
+    jobs.drain()
+    assert jobs.completed(patient) == 1
+    assert jobs.clock.monotonic() >= min(after, timedelta(hours=11)).total_seconds()
+
+
+def test_a_discarded_job_is_neither_completed_nor_dead(app: App) -> None:
+    @app.job("stale")
+    def stale(_email: Email) -> None:
+        raise Discard("too old")
+
+    jobs = Harness(app)
+    jobs.client.submit(stale, Email(to="a"))
+    jobs.drain()
+    assert (jobs.completed(stale), jobs.dead_lettered(stale)) == (0, 0)
+    assert jobs.submitted(stale) == []
+
+
+def test_a_job_that_submits_another_is_drained_with_it(app: App) -> None:
+    ship = app.define("ship", Email)
+    shipped: list[str] = []
+
+    @ship.handler
+    def _(email: Email) -> None:
+        shipped.append(email.to)
+
+    @app.job("order")
+    def order(email: Email) -> None:
+        jobs.client.submit(ship, email)
+
+    jobs = Harness(app)
+    jobs.client.submit(order, Email(to="a"))
+    jobs.drain()
+    assert shipped == ["a"]
+
+
+def test_jobs_that_never_end_are_given_up_with_an_error(app: App) -> None:
+    @app.job("endless")
+    def endless(_email: Email) -> None:
+        raise RetryLater(after=timedelta(seconds=1))
+
+    jobs = Harness(app)
+    jobs.client.submit(endless, Email(to="a"))
+    with pytest.raises(DrainUnfinished, match="after 5 runs"):
+        jobs.drain(at_most=5)
+
+
+def test_a_type_without_a_handler_is_reported_before_anything_runs(app: App) -> None:
+    send = app.define("send-email", Email)
+    jobs = Harness(app)
+    jobs.client.submit(send, Email(to="a"))
+    with pytest.raises(HandlerMissing, match="send-email"):
+        jobs.drain()
+    assert [each.receives for each in jobs.submitted(send)] == [0]

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import App, Backoff, Discard, Event, Priority, Retry, Tenant, events
+from jobs.events import JobCompleted, JobFailed, JobRetryScheduled, MessageUnrunnable
+from jobs.ports import OutgoingMessage
+from jobs.testing import Harness
+from workers.logs import LEVELS, configure, log_event
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+SECRET = "the-secret-of-the-payload"  # noqa: S105 - of no account
+
+Written = Callable[[], str]
+
+VALUES: dict[str, Any] = {
+    "str": "two words",
+    "int": 3,
+    "float": 1.5,
+    "int | None": None,
+    "Priority": Priority.HIGH,
+    "Tenant | None": Tenant(org="org-1"),
+    "datetime": NOW,
+}
+
+
+def made(cls: type[Event], **values: Any) -> Event:
+    """An event with some value in every field."""
+    filled = {field.name: VALUES[str(field.type)] for field in fields(cls)}
+    return cls(**{**filled, **values})
+
+
+@pytest.fixture
+def errors(capsys: pytest.CaptureFixture[str]) -> Iterator[Written]:
+    """Reads what came to standard error since the last time; the root logger is put back."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers = []
+    yield lambda: capsys.readouterr().err
+    root.handlers = handlers
+    root.setLevel(level)
+
+
+def test_every_event_has_a_level() -> None:
+    emitted = {
+        cls
+        for _, cls in inspect.getmembers(events, inspect.isclass)
+        if issubclass(cls, Event) and "name" in vars(cls)
+    }
+    assert LEVELS.keys() == emitted
+
+
+@pytest.mark.parametrize("cls", LEVELS, ids=lambda cls: cls.name)
+def test_every_event_is_one_line_of_json_with_its_fields(cls: type[Event], errors: Written) -> None:
+    configure(level=logging.DEBUG, json=True)
+    log_event(made(cls))
+    [line] = errors().splitlines()
+    record = json.loads(line)
+    assert record["level"] == logging.getLevelName(LEVELS[cls])
+    assert record["logger"] == "headgate.worker"
+    assert record["message"].startswith(cls.name)
+    assert datetime.fromisoformat(record["at"]).utcoffset() == timedelta(0)
+    for field in fields(cls):
+        if field.name == "tenant":
+            assert record["tenant"] == "org-1"
+        elif field.name != "at":
+            assert record[field.name] == VALUES[str(field.type)]
+
+
+@pytest.mark.parametrize("cls", LEVELS, ids=lambda cls: cls.name)
+def test_a_plain_line_stays_one_line_whatever_an_error_says(
+    cls: type[Event], errors: Written
+) -> None:
+    configure(level=logging.DEBUG, json=False)
+    texts = {field.name: "a\nFORGED\u2028LINE" for field in fields(cls) if field.type == "str"}
+    log_event(made(cls, **{**texts, **({"traceback": ""} if cls is JobFailed else {})}))
+    assert len(errors().splitlines()) == 1
+
+
+def test_a_failure_s_traceback_is_a_field_in_json_and_below_the_line_in_plain(
+    errors: Written,
+) -> None:
+    failed = made(JobFailed, traceback="Traceback:\n  here\n")
+    configure(json=True)
+    log_event(failed)
+    assert json.loads(errors())["traceback"] == "Traceback:\n  here\n"
+    configure(json=False)
+    log_event(failed)
+    assert errors().rstrip().endswith("\nTraceback:\n  here")
+
+
+def test_below_the_chosen_level_nothing_is_written(errors: Written) -> None:
+    configure(level=logging.WARNING, json=True)
+    log_event(made(JobCompleted))
+    assert errors() == ""
+
+
+def test_the_aws_sdks_never_log_their_requests(errors: Written) -> None:
+    configure(level=logging.DEBUG, json=True)
+    for name in ("botocore.endpoint", "aiobotocore.client", "boto3.resources"):
+        logging.getLogger(name).debug("the request")
+    assert errors() == ""
+
+
+def test_where_standard_error_is_no_terminal_the_log_is_json(errors: Written) -> None:
+    configure()
+    logging.getLogger("headgate.job.send-email").warning("hello", extra={"job_id": "the-id"})
+    assert json.loads(errors())["job_id"] == "the-id"
+
+
+# --- payloads ------------------------------------------------------------------------------------
+
+
+class Secret(BaseModel):
+    text: str
+    number: int = 0
+
+
+def fail(_payload: Secret) -> None:
+    raise TimeoutError("no answer")
+
+
+def discard(_payload: Secret) -> None:
+    raise Discard("stale")
+
+
+def test_no_line_ever_shows_a_payload_however_its_job_ends(errors: Written) -> None:
+    app = App("shop", stage="test", parking=Retry(attempts=1))
+    handlers = {"done": lambda _payload: None, "fail": fail, "discard": discard}
+    for name, handler in handlers.items():
+        retry = Retry(attempts=2, backoff=Backoff.fixed(1))
+        app.define(name, Secret, retry=retry).handler(handler)
+    jobs = Harness(app)
+    configure(level=logging.DEBUG, json=True)
+    for declared in app.types.values():
+        jobs.client.submit(declared, Secret(text=SECRET), tenant="org-1")
+    bodies = [
+        SECRET,
+        f'{{"v": 1, "id": "{SECRET}", "payload": "{SECRET}"}}',
+        jobs.sqs.messages("shop-test-jobs-normal")[0].body.replace(
+            '"number":0', f'"number":"{SECRET}"'
+        ),
+        jobs.sqs.messages("shop-test-jobs-normal")[0].body.replace(
+            '"type":"done"', '"type":"none"'
+        ),
+    ]
+    unreadable = [OutgoingMessage(body=body) for body in bodies]
+    jobs.sqs.blocking.send("shop-test-jobs-normal", unreadable)
+    jobs.drain()
+    for event in jobs.events:
+        log_event(event)
+    seen = {type(event) for event in jobs.events}
+    assert {JobCompleted, JobFailed, JobRetryScheduled, MessageUnrunnable} <= seen
+    assert sum(isinstance(event, MessageUnrunnable) for event in jobs.events) == 4
+    written = errors()
+    assert all(event.name in written for event in jobs.events)
+    assert SECRET not in written

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from jobs.errors import SettingsInvalid
+from jobs.settings import Settings
+
+
+def test_the_variables_are_read_when_asked_and_empty_ones_count_as_absent() -> None:
+    assert Settings.from_env({}) == Settings(app=None, stage=None)
+    found = Settings.from_env({"HEADGATE_APP": "shop.app:app", "HEADGATE_STAGE": "", "PATH": "/"})
+    assert found == Settings(app="shop.app:app", stage=None)
+
+
+def test_this_process_s_own_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_STAGE", "prod")
+    assert Settings.from_env().stage == "prod"
+
+
+@pytest.mark.parametrize(
+    ("variable", "answer"),
+    [
+        ("HEADGATE_STAGES", "did you mean 'HEADGATE_STAGE'"),
+        ("HEADGATE_ZZZZZZZZZZZZ", "known are: HEADGATE_APP, HEADGATE_STAGE"),
+        ("HEADGATE_", "HEADGATE_ means nothing to Headgate"),
+    ],
+)
+def test_a_variable_that_means_nothing_is_refused(variable: str, answer: str) -> None:
+    with pytest.raises(SettingsInvalid, match=answer):
+        Settings.from_env({variable: "x"})
