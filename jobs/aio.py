@@ -16,8 +16,9 @@ from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError, TransportError
 from jobs.events import Events
 from jobs.job import JobType
+from jobs.messages import size_of
 from jobs.ports import OutgoingMessage, Transport
-from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused, size_of
+from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
 
 P = TypeVar("P")
 R = TypeVar("R")

@@ -127,10 +127,15 @@ class Batcher(Generic[T]):
             self._flush()
 
     async def _send(self, batch: list[_Entry[T]]) -> None:
-        while batch:
-            batch = await self._attempt(batch)
-            if batch:
-                await asyncio.sleep(pause_s(batch[0].tries, self._rng))
+        pending = batch
+        try:
+            while pending:
+                pending = await self._attempt(pending)
+                if pending:
+                    await asyncio.sleep(pause_s(pending[0].tries, self._rng))
+        finally:
+            for entry in batch:
+                entry.done.cancel()  # only where this was cancelled: nobody may wait for ever
 
     async def _attempt(self, batch: list[_Entry[T]]) -> list[_Entry[T]]:
         """Send once; returns the entries that are worth sending again."""

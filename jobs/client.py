@@ -14,8 +14,9 @@ from jobs.clock import Clock, SystemClock
 from jobs.errors import TransportError
 from jobs.events import Events
 from jobs.job import JobType
+from jobs.messages import size_of
 from jobs.ports import BlockingTransport, EntryFailure
-from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused, size_of
+from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
 
 P = TypeVar("P")
 R = TypeVar("R")

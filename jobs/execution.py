@@ -59,7 +59,16 @@ from jobs.outcome import (
     Unrunnable,
 )
 from jobs.ports import ReceivedMessage
-from jobs.settlement import Ack, Action, DeadLetter, Quarantine, Release, RetryAfter, settle
+from jobs.settlement import (
+    Ack,
+    Action,
+    DeadLetter,
+    Quarantine,
+    Release,
+    RetryAfter,
+    settle,
+    text_of,
+)
 from jobs.topology import QueueSpec
 
 CallBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -127,7 +136,7 @@ def load(app: App, delivery: Delivery) -> Job:
     return Job(
         envelope=envelope,
         type=declared,
-        payload=declared.load(envelope.payload),
+        payload=_payload(declared, envelope.payload),
         handler=declared.require_handler(),
         timeout_s=min(overridden or declared.timeout_s, LONGEST_TIMEOUT.total_seconds()),
         attempt=Attempt(
@@ -137,6 +146,19 @@ def load(app: App, delivery: Delivery) -> Job:
             receives=delivery.message.receive_count,
         ),
     )
+
+
+def _payload(declared: JobType[Any, Any], value: Any) -> Any:
+    try:
+        return declared.load(value)
+    except PayloadInvalid:
+        raise
+    except Exception as error:  # a validator is the user's code, and may raise anything
+        # Only the error's class: its text may show the payload.
+        raise PayloadInvalid(
+            f"the payload of {declared.name!r} can't be read: its model raised "
+            f"{type(error).__name__}"
+        ) from error
 
 
 async def _no_backlog(_queue: str) -> int:
@@ -186,6 +208,16 @@ class Run:
         self._task: asyncio.Task[Any] | None = None
         self._interruption: str | None = None
 
+    @property
+    def running(self) -> bool:
+        """Whether the handler has been called and has not ended."""
+        return self._task is not None
+
+    @property
+    def is_async(self) -> bool:
+        """Whether its handler is a coroutine function, so that it can be cancelled."""
+        return self.job is not None and self.job.handler.is_async
+
     async def verdict(self) -> Verdict:
         """Run the job to its end. A handler's failure is an outcome, never raised."""
         try:
@@ -211,7 +243,7 @@ class Run:
         self._interruption = self._interruption or reason
         if self._ctx is not None:
             self._ctx.request_stop()
-        if self._task is not None and (abandon or (self.job and self.job.handler.is_async)):
+        if self._task is not None and (abandon or self.is_async):
             self._task.cancel(reason)
 
     async def _call(self, job: Job) -> Outcome:
@@ -234,7 +266,9 @@ class Run:
             if task is not None and task.cancelling():
                 raise  # somebody ended this task: the message will be delivered again
             return self._failed(error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the job's boundary
+        except (KeyboardInterrupt, GeneratorExit):
+            raise  # the process, or this coroutine, is being ended
+        except BaseException as error:  # noqa: BLE001 - the job's boundary; SystemExit included
             return self._outcome_of(error)
         finally:
             self._task = None
@@ -258,7 +292,7 @@ class Run:
         # twice, so an overrun is reported and its late result counts.
         overrun = asyncio.get_running_loop().call_later(job.timeout_s, self._overrun, job, ctx)
         try:
-            return await self._executor.call_blocking(partial(job.handler.call, job.payload, ctx))
+            return await self._executor.call_blocking(partial(_call_plain, job, ctx))
         finally:
             overrun.cancel()
 
@@ -350,9 +384,18 @@ class Run:
                     job,
                     ran_s=ran_s,
                     error_type=type(error).__name__,
-                    error_message=str(error),
+                    error_message=text_of(error),
                     traceback=text,
                 )
+
+
+def _call_plain(job: Job, ctx: JobContext) -> Any:
+    try:
+        return job.handler.call(job.payload, ctx)
+    except StopIteration as error:
+        # No future can carry it, so whoever awaits the thread would wait for ever. What PEP 479
+        # makes of it in a coroutine.
+        raise RuntimeError("the handler raised StopIteration") from error
 
 
 def _aftermath(

@@ -17,6 +17,7 @@ from jobs.app import App
 from jobs.envelope import VERSION, Envelope, derived_job_id
 from jobs.errors import ConfigurationError, MessageUnreadable
 from jobs.job import JobType
+from jobs.messages import message_of
 from jobs.ports import OutgoingMessage
 from jobs.topology import Priority
 
@@ -95,14 +96,7 @@ class Firing(ScheduledJob):
 
     def message(self, now: datetime) -> OutgoingMessage:
         """The message that a worker can run."""
-        return OutgoingMessage(
-            body=self.envelope(now).to_body(),
-            attributes={
-                "JobType": self.type,
-                "Priority": str(self.priority),
-                "Source": self.source,
-            },
-        )
+        return message_of(self.envelope(now))
 
 
 def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:

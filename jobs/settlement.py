@@ -108,12 +108,20 @@ def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
             assert_never(outcome)
 
 
+def text_of(error: BaseException) -> str:
+    """``str(error)``, also where the error's own ``__str__`` fails."""
+    try:
+        return str(error)
+    except Exception as fault:  # noqa: BLE001  it is the user's code, and must not cost the verdict
+        return f"<{type(fault).__name__} in {type(error).__name__}.__str__>"
+
+
 def _after_failure(failed: Failed, attempt: Attempt, policy: Retry) -> Action:
     if reason := _final(failed.error, attempt, policy):
         return DeadLetter(
             reason=reason,
             error_type=type(failed.error).__name__,
-            error_message=str(failed.error),
+            error_message=text_of(failed.error),
         )
     return _backed_off(policy, attempt.number, attempt, failed)
 

@@ -30,6 +30,7 @@ from jobs.errors import (
 )
 from jobs.events import JobSubmitted
 from jobs.job import LONGEST_TIMEOUT, JobType
+from jobs.messages import message_of, size_of
 from jobs.ports import OutgoingMessage
 from jobs.topology import MAX_DELAY, MAX_MESSAGE_BYTES, Priority, QueueSpec, Topology
 
@@ -134,12 +135,7 @@ def prepare(
         source=source,
         options=_options(job, overrides, queue),
     )
-    message = OutgoingMessage(
-        body=_sendable(envelope.to_body()),
-        attributes={"JobType": job.name, "Priority": str(queue.priority), "Source": source},
-        delay_s=delay_s,
-        group=envelope.tenant.org if envelope.tenant else None,
-    )
+    message = message_of(envelope, delay_s=delay_s)
     if (size := size_of(message)) > MAX_MESSAGE_BYTES:
         raise PayloadTooLarge(
             f"the message for {job.name!r} would have {size:,} bytes; SQS takes "
@@ -201,20 +197,6 @@ def _refusal(index: int, job_id: str, error: TransportError | None) -> Refusal:
         message=str(error),
         sender_fault=not (error is not None and error.transient),
     )
-
-
-def size_of(message: OutgoingMessage) -> int:
-    """A message's bytes as SQS counts them: body, and each attribute's name, type and value."""
-    return len(message.body.encode()) + sum(
-        len(name) + len("String") + len(value.encode())
-        for name, value in message.attributes.items()
-    )
-
-
-def _sendable(body: str) -> str:
-    # JSON escapes control characters itself; of what XML 1.0 excludes these two remain, and SQS
-    # refuses a body that holds them. They can only stand inside strings, where an escape is equal.
-    return body.replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
 
 
 def _check_names(job: JobType[Any, Any], overrides: Overrides) -> None:

@@ -19,10 +19,10 @@ from jobs.dead_letters import dead_letter
 from jobs.errors import TransportError
 from jobs.events import Events, SettlementFailed
 from jobs.execution import Verdict
+from jobs.messages import size_of
 from jobs.ports import OutgoingMessage, Transport, VisibilityChange
 from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
-from jobs.submission import size_of
-from jobs.topology import MAX_VISIBILITY, Topology
+from jobs.topology import Topology
 from workers.holding import Hold, Holdings
 
 T = TypeVar("T")
@@ -30,9 +30,6 @@ T = TypeVar("T")
 SETTLEMENT_PACING = Pacing(linger_s=0.01, tries=8)
 """Nobody waits for a settlement, so it may linger for company; and it is worth many tries, since
 one that is given up makes a finished job run again."""
-
-_MARGIN_S = 2
-"""What is left between a delay and SQS's 12 hours, for the request's own time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +77,9 @@ class Settler:
 
     async def settle(self, hold: Hold, verdict: Verdict) -> None:
         """Carry a verdict out and say so; a failure is an event, and the message comes again."""
-        if hold.lost and isinstance(verdict.action, RetryAfter | Release):
+        if hold.lost and not isinstance(verdict.action, Ack):
             self._holdings.drop(hold)
-            return  # it is visible, or with another worker: there is nothing left to change
+            return  # it is visible, or with another worker, and that delivery's verdict counts
         try:
             refused = await self._carry_out(hold, verdict)
         finally:
@@ -136,6 +133,7 @@ class Settler:
         return await _refusal("send", sent) or await self._delete(hold)
 
     async def _delete(self, hold: Hold) -> _Refused | None:
+        hold.deleting = True
         queue = hold.delivery.queue.name
         deleted = self._batcher(self._deletes, queue, self._transport.delete).put(hold.receipt)
         return await _refusal("delete", deleted)
@@ -146,15 +144,10 @@ class Settler:
             # An extension that overtook this change would undo it.
             await asyncio.wait([hold.beat])
         queue = hold.delivery.queue.name
-        change = VisibilityChange(receipt=hold.receipt, timeout_s=self._possible(hold, delay_s))
+        possible_s = hold.possible_s(delay_s, self._clock.monotonic())
+        change = VisibilityChange(receipt=hold.receipt, timeout_s=possible_s)
         changed = self._batcher(self._changes, queue, self._transport.change_visibility).put(change)
         return await _refusal("change_visibility", changed)
-
-    def _possible(self, hold: Hold, delay_s: int) -> int:
-        """A delay within what SQS leaves: 12 hours since the receive, beyond which it errs."""
-        held_s = self._clock.monotonic() - hold.delivery.received_at
-        left_s = int(MAX_VISIBILITY.total_seconds() - held_s) - _MARGIN_S
-        return max(0, min(delay_s, left_s))
 
     def _batcher(
         self,

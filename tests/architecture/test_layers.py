@@ -27,7 +27,7 @@ LAYERS: list[set[str]] = [
     {"execution", "firing", "submission"},  # a delivery, a schedule's firing, a submission
     {"app", "dead_letters"},
     {"batcher", "job", "settlement"},
-    {"batching", "retry"},
+    {"batching", "messages", "retry"},
     {"aws", "backoff", "envelope", "events"},
     {"classification", "limits", "schedules", "settings", "topology"},
     {"clock", "context", "errors", "outcome", "ports"},  # these know nothing else of ours

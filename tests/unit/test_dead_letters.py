@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.dead_letters import dead_letter
+from jobs.messages import size_of
 from jobs.outcome import Attempt, Reason
 from jobs.ports import OutgoingMessage, ReceivedMessage
 from jobs.settlement import DeadLetter, Quarantine
-from jobs.submission import size_of
 from jobs.testing import rules
 from jobs.topology import MAX_MESSAGE_BYTES
 

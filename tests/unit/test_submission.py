@@ -28,8 +28,9 @@ from jobs.errors import (
     UnknownJobType,
     UnknownQueue,
 )
+from jobs.messages import size_of
 from jobs.ports import EntryFailure, OutgoingMessage
-from jobs.submission import Overrides, Submission, prepare, prepare_many, raise_refused, size_of
+from jobs.submission import Overrides, Submission, prepare, prepare_many, raise_refused
 from jobs.testing import rules
 from jobs.topology import MAX_BATCH, MAX_MESSAGE_BYTES
 

@@ -1,0 +1,34 @@
+"""An envelope as an SQS message."""
+
+from __future__ import annotations
+
+from jobs.envelope import Envelope
+from jobs.ports import OutgoingMessage
+
+
+def message_of(envelope: Envelope, *, delay_s: int = 0) -> OutgoingMessage:
+    """The message that carries a job; its attributes tell what it is without reading the body."""
+    return OutgoingMessage(
+        body=_sendable(envelope.to_body()),
+        attributes={
+            "JobType": envelope.type,
+            "Priority": str(envelope.priority),
+            "Source": envelope.source,
+        },
+        delay_s=delay_s,
+        group=envelope.tenant.org if envelope.tenant else None,
+    )
+
+
+def size_of(message: OutgoingMessage) -> int:
+    """A message's bytes as SQS counts them: body, and each attribute's name, type and value."""
+    return len(message.body.encode()) + sum(
+        len(name) + len("String") + len(value.encode())
+        for name, value in message.attributes.items()
+    )
+
+
+def _sendable(body: str) -> str:
+    # JSON escapes control characters itself; of what XML 1.0 excludes these two remain, and SQS
+    # refuses a body that holds them. They can only stand inside strings, where an escape is equal.
+    return body.replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
