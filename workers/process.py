@@ -36,7 +36,13 @@ async def work(
     # A poll a queue and its extra receivers hold connections; so do the settlements.
     async with SqsTransport() as transport:
         worker = Worker(app, transport, settings, events=Events(*subscribers))
-        with on_signals(worker.stop, worker.hurry):
+
+        def stop() -> None:
+            worker.stop()
+            bound_s = settings.drain.total_seconds()
+            _log.info("stopping: jobs may go on for %g s; a second signal ends them", bound_s)
+
+        with on_signals(stop, worker.hurry):
             _log.info(
                 "working on %s: %s",
                 app.name,
@@ -51,7 +57,11 @@ def run(app: App, settings: WorkerSettings) -> int:
     Raises:
         ConfigurationError, UnknownQueue, TransportError: it could not start.
     """
-    report = asyncio.run(work(app, settings))
+    return asyncio.run(_run(app, settings))
+
+
+async def _run(app: App, settings: WorkerSettings) -> int:
+    report = await work(app, settings)
     if report.clean:
         _log.info("stopped: everything was finished and settled")
         return EXIT_CLEAN
@@ -63,7 +73,8 @@ def run(app: App, settings: WorkerSettings) -> int:
         report.polls_cut,
     )
     if report.abandoned:
-        # A stuck thread would keep the interpreter from ending; nothing is left to be done.
+        # Neither the event loop nor the interpreter ends before a stuck handler; nothing is left
+        # to be done.
         logging.shutdown()
         sys.stdout.flush()
         os._exit(EXIT_UNFINISHED)

@@ -1,0 +1,62 @@
+"""A queue service that goes away while jobs run, and comes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from ops.local_aws import LocalAws
+from tests.support.environment import with_test_credentials
+from tests.support.proxy import BROKEN, THROTTLED, Drop, Fault, Proxy
+from tests.support.stage import Stage, stage_on
+
+SECRET = "what-only-the-user-may-see"  # noqa: S105 - stands for a payload
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Drop(forward=False), Drop(forward=True), BROKEN, THROTTLED],
+    ids=["no connection", "answers lost", "status 500", "throttled"],
+)
+async def test_an_outage_in_mid_drain_loses_nothing_and_ends_no_worker(
+    stage: Stage, fault: Fault
+) -> None:
+    ids = await stage.submit("brief-slow", 100, seconds=0.1, note=SECRET)
+    async with Proxy(stage.endpoint_url) as proxy:
+        worker = await stage.worker("brief", "--concurrency", "10", endpoint_url=proxy.endpoint_url)
+        await stage.journal.until(lambda: stage.journal.count("done").total() >= 20)
+        proxy.inject(fault)
+        await proxy.until(lambda: proxy.faults["DeleteMessageBatch"] >= 1)
+        await worker.logged("poll.failed", times=2)
+        proxy.heal()
+        await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
+        await stage.becomes("brief")
+        assert worker.alive
+    assert await stage.dead("brief") == 0
+    assert SECRET not in worker.log
+    assert "Traceback" not in worker.log
+
+
+async def test_a_service_that_hangs_for_longer_than_the_visibility_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with_test_credentials(monkeypatch, tmp_path)
+    with LocalAws() as aws:
+        async with stage_on(aws.endpoint_url, tmp_path) as stage:
+            await stage.provision()
+            ids = await stage.submit("brief-slow", 12, seconds=3, note=SECRET)
+            worker = await stage.worker("brief", "--concurrency", "6")
+            await stage.journal.until(lambda: stage.journal.count("start").total() >= 6)
+            os.kill(aws.pid, signal.SIGSTOP)
+            try:  # as long as jobs take that have just been received, so more than 2 s
+                await stage.journal.until(lambda: stage.journal.count("done").total() >= 6)
+            finally:
+                os.kill(aws.pid, signal.SIGCONT)
+            await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
+            await stage.becomes("brief")
+            assert worker.alive
+            assert await stage.dead("brief") == 0
+            assert SECRET not in worker.log

@@ -1,0 +1,128 @@
+"""The fault-injecting proxy that other tests rely on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from jobs.aws.sqs import SqsTransport
+from jobs.errors import ServiceUnavailable, Throttled
+from jobs.ports import OutgoingMessage
+from tests.support.environment import with_test_credentials
+from tests.support.proxy import BROKEN, THROTTLED, Delay, Drop, FailEntries, Hold, Proxy
+from tests.support.stage import Stage
+
+MESSAGES = [OutgoingMessage(body=f'{{"n": {number}}}') for number in range(5)]
+
+
+@pytest.fixture
+async def proxy(stage: Stage) -> AsyncIterator[Proxy]:
+    async with Proxy(stage.endpoint_url) as running:
+        yield running
+
+
+@pytest.fixture
+async def sqs(proxy: Proxy) -> AsyncIterator[SqsTransport]:
+    async with SqsTransport(endpoint_url=proxy.endpoint_url) as transport:
+        yield transport
+
+
+@pytest.fixture
+def queue(stage: Stage) -> str:
+    return stage.queue("steady").name
+
+
+async def test_what_is_not_injected_passes_and_is_counted(
+    proxy: Proxy, sqs: SqsTransport, queue: str
+) -> None:
+    assert await sqs.send(queue, MESSAGES) == []
+    received = await sqs.receive(queue, limit=10, wait_s=20)
+    assert {message.body for message in received} == {message.body for message in MESSAGES}
+    assert await sqs.delete(queue, [message.receipt for message in received]) == []
+    once = dict.fromkeys(
+        ("GetQueueUrl", "SendMessageBatch", "ReceiveMessage", "DeleteMessageBatch"), 1
+    )
+    assert proxy.requests == once
+    assert proxy.forwarded == once
+    assert not proxy.faults
+
+
+async def test_failed_entries_do_not_reach_the_server(
+    proxy: Proxy, sqs: SqsTransport, stage: Stage, queue: str
+) -> None:
+    proxy.inject(FailEntries(every=2), actions=["SendMessageBatch"])
+    failures = await sqs.send(queue, MESSAGES)
+    assert [failure.index for failure in failures] == [0, 2, 4]
+    assert not any(failure.sender_fault for failure in failures)
+    assert (await stage.depth("steady")).visible == 2
+
+
+async def test_a_batch_that_fails_as_a_whole_does_not_reach_the_server(
+    proxy: Proxy, sqs: SqsTransport, stage: Stage, queue: str
+) -> None:
+    proxy.inject(FailEntries(every=1, sender_fault=True), times=1, actions=["SendMessageBatch"])
+    failures = await sqs.send(queue, MESSAGES)
+    assert [failure.sender_fault for failure in failures] == [True] * 5
+    assert (await stage.depth("steady")).visible == 0
+
+
+async def test_a_refusal_is_an_error_of_sqs_until_it_is_healed(
+    proxy: Proxy, sqs: SqsTransport, queue: str
+) -> None:
+    await sqs.depth(queue)
+    proxy.inject(THROTTLED, actions=["ReceiveMessage"], times=1)
+    proxy.inject(BROKEN, actions=["ReceiveMessage"])
+    with pytest.raises(Throttled, match="injected by the proxy"):
+        await sqs.receive(queue, limit=1, wait_s=0)
+    with pytest.raises(ServiceUnavailable, match="injected by the proxy"):
+        await sqs.receive(queue, limit=1, wait_s=0)
+    proxy.heal()
+    assert await sqs.receive(queue, limit=1, wait_s=0) == []
+    assert proxy.faults["ReceiveMessage"] == 2
+
+
+@pytest.mark.parametrize("forward", [False, True], ids=["before", "after"])
+async def test_a_connection_is_dropped_before_or_after_the_server_has_acted(
+    proxy: Proxy, sqs: SqsTransport, stage: Stage, queue: str, forward: bool
+) -> None:
+    await stage.sqs.send(queue, MESSAGES)
+    proxy.inject(Drop(forward=forward), actions=["ReceiveMessage"])
+    with pytest.raises(ServiceUnavailable, match="got no answer"):
+        await sqs.receive(queue, limit=10, wait_s=20)
+    assert (await stage.depth("steady")).in_flight == (5 if forward else 0)
+
+
+async def test_an_answer_can_be_held_back_until_it_is_released(
+    proxy: Proxy, sqs: SqsTransport, queue: str
+) -> None:
+    late = Hold()
+    proxy.inject(late, actions=["SendMessageBatch"])
+    sending = asyncio.create_task(sqs.send(queue, MESSAGES))
+    await proxy.until(lambda: proxy.forwarded["SendMessageBatch"] == 1)
+    assert not sending.done()
+    late.release.set()
+    assert await sending == []
+
+
+async def test_an_answer_can_be_delayed(proxy: Proxy, sqs: SqsTransport, queue: str) -> None:
+    await sqs.depth(queue)
+    loop = asyncio.get_running_loop()
+    proxy.inject(Delay(seconds=0.2), actions=["SendMessageBatch"])
+    began = loop.time()
+    assert await sqs.send(queue, MESSAGES) == []
+    assert loop.time() - began >= 0.2  # the only bound that holds on a slow machine too
+
+
+async def test_a_server_that_has_gone_looks_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with_test_credentials(monkeypatch, tmp_path)
+    async with (
+        Proxy("http://127.0.0.1:9") as proxy,
+        SqsTransport(endpoint_url=proxy.endpoint_url) as sqs,
+    ):
+        with pytest.raises(ServiceUnavailable):
+            await sqs.depth("any")

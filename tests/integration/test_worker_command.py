@@ -1,0 +1,86 @@
+"""``headgate worker`` and ``headgate submit`` as a user runs them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.fixture_app import APP_PATH
+from tests.support.stage import Stage
+from tests.support.workers import command
+from workers.process import EXIT_CONFIGURATION, EXIT_FAULT
+
+CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+
+async def test_a_job_submitted_by_the_command_is_run_by_a_worker(stage: Stage) -> None:
+    submitted = await command("submit", APP_PATH, "steady-quick", "{}", env=stage.environment())
+    assert (submitted.code, submitted.err) == (0, "")
+    worker = await stage.worker("steady")
+    job = submitted.out.strip()
+    await stage.journal.until(lambda: stage.journal.count("done")[job] == 1)
+    await worker.logged("job.completed")
+    await stage.becomes("steady")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nowhere.app:app"], "there is no module 'nowhere'"),
+        (["tests.support.fixture_app:ap"], "did you mean 'app'?"),
+        (["tests.support.fixture_app"], "write module:attribute"),
+        ([APP_PATH, "--queues", "stedy"], "did you mean 'steady'?"),
+        ([APP_PATH, "--concurrency", "0"], "concurrency must lie between 1 and 1000"),
+    ],
+    ids=["no module", "no attribute", "no path", "no queue", "no concurrency"],
+)
+async def test_a_wrong_command_line_is_answered_with_one_line_and_exit_code_2(
+    bare_stage: Stage, arguments: list[str], says: str
+) -> None:
+    ended = await command("worker", *arguments, env=bare_stage.environment())
+    assert ended.code == EXIT_CONFIGURATION
+    [line] = ended.err.splitlines()
+    assert line.startswith("headgate: ")
+    assert says in line
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [
+        (["AWS_REGION"], "no AWS region is configured: set AWS_REGION"),
+        (CREDENTIALS, "no usable AWS credentials"),
+    ],
+    ids=["region", "credentials"],
+)
+async def test_a_worker_without_region_or_credentials_says_so_and_ends(
+    stage: Stage, missing: list[str], says: str
+) -> None:
+    env = {name: value for name, value in stage.environment().items() if name not in missing}
+    ended = await command("worker", APP_PATH, env=env)
+    assert ended.code == EXIT_FAULT
+    assert "Traceback" not in ended.err
+    last = ended.err.splitlines()[-1]
+    assert last.startswith("headgate: ")
+    assert says in last
+
+
+async def test_a_worker_names_a_queue_that_is_missing_and_works_once_it_exists(
+    bare_stage: Stage,
+) -> None:
+    stage = bare_stage
+    worker = await stage.worker("steady")
+    await worker.logged("poll.failed", times=2)
+    assert stage.queue("steady").name in worker.log
+    assert "cdk deploy" in worker.log
+    await stage.provision()
+    [job] = await stage.submit("steady-quick")
+    await stage.journal.until(lambda: stage.journal.count("done")[job] == 1)
+    await stage.becomes("steady")
+
+
+async def test_no_payload_is_logged_even_at_the_level_debug(stage: Stage) -> None:
+    await stage.submit("steady-quick", note="what-only-the-user-may-see")
+    await stage.submit("steady-failing", note="what-only-the-user-may-see")
+    worker = await stage.worker("steady", "--log-level", "debug")
+    await worker.logged("job.completed")
+    await worker.logged("job.dead_lettered")
+    assert "what-only-the-user-may-see" not in worker.log

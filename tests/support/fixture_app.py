@@ -1,0 +1,145 @@
+"""An app with a job for every way to live and to die, on queues that differ in visibility.
+
+Each queue has every behaviour: the type of ``slow`` on the queue ``brief`` is ``brief-slow``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from jobs import App, Backoff, JobContext, Lane, Priority, Retry
+from tests.support.journal import Journal
+
+APP_PATH = "tests.support.fixture_app:app"
+
+DIRECTORY = "FIXTURE_DIR"
+"""The variable that names the directory of `journal_in` and `gate_in`."""
+
+KILLED = 86
+"""The exit code of a worker that its job has ended."""
+
+QUEUES = {
+    "steady": timedelta(seconds=60),  # what is hidden here stays hidden for the whole test
+    "short": timedelta(seconds=4),
+    "brief": timedelta(seconds=2),
+}
+"""Queue groups by their visibility timeout; each has one SQS queue."""
+
+
+class Work(BaseModel):
+    """What a job has to do."""
+
+    seconds: float = 0
+    note: str = ""
+    """Stands for what must never be in a log."""
+
+
+def journal_in(directory: Path) -> Journal:
+    """Where handlers say what they do."""
+    return Journal(directory / "journal")
+
+
+def gate_in(directory: Path) -> Path:
+    """The file that ``gated`` jobs wait for."""
+    return directory / "gate"
+
+
+async def quick(_work: Work, ctx: JobContext) -> None:
+    _say("start", ctx)
+    _say("done", ctx)
+
+
+async def slow(work: Work, ctx: JobContext) -> None:
+    _say("start", ctx)
+    try:
+        await asyncio.sleep(work.seconds)
+    except asyncio.CancelledError:
+        _say("cancelled", ctx)
+        raise
+    _say("done", ctx)
+
+
+async def gated(_work: Work, ctx: JobContext) -> None:
+    _say("start", ctx)
+    try:
+        while not gate_in(_directory()).exists():  # noqa: ASYNC110 - the test is another process
+            await asyncio.sleep(0.02)
+    except asyncio.CancelledError:
+        _say("cancelled", ctx)
+        raise
+    _say("done", ctx)
+
+
+def blocking(work: Work, ctx: JobContext) -> None:
+    _say("start", ctx)
+    time.sleep(work.seconds)
+    _say("done", ctx)
+
+
+async def stubborn(work: Work, ctx: JobContext) -> None:
+    _say("start", ctx)
+    end = time.monotonic() + work.seconds
+    while (left := end - time.monotonic()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(left)
+    _say("done", ctx)
+
+
+async def failing(_work: Work, ctx: JobContext) -> None:
+    _say("start", ctx)
+    raise RuntimeError("it fails every time")
+
+
+async def flaky(_work: Work, ctx: JobContext) -> None:
+    _say("start", ctx)
+    if ctx.attempt == 1:
+        raise ConnectionError("it fails at first")
+    _say("done", ctx)
+
+
+async def lethal(_work: Work, ctx: JobContext) -> None:
+    _say("start", ctx)
+    if ctx.attempt == 1:
+        os._exit(KILLED)
+    _say("done", ctx)
+
+
+ASYNC_BEHAVIOURS = (quick, slow, gated, stubborn, failing, flaky, lethal)
+
+
+def make_app(stage: str | None = None) -> App:
+    """The app, in a stage of its own for each test; None takes ``HEADGATE_STAGE``."""
+    app = App("fixture", stage=stage)
+    for name, visibility in QUEUES.items():
+        queue = app.queue(
+            name,
+            priorities=[Priority.NORMAL],
+            lanes={
+                Priority.NORMAL: Lane(
+                    visibility=visibility, start_within=timedelta(minutes=1), share=0.0
+                )
+            },
+            retry=Retry(attempts=2, backoff=Backoff.fixed(1)),
+        )
+        for behaviour in ASYNC_BEHAVIOURS:
+            queue.job(f"{name}-{behaviour.__name__}")(behaviour)
+        queue.job(f"{name}-blocking")(blocking)
+    return app
+
+
+def _directory() -> Path:
+    return Path(os.environ[DIRECTORY])
+
+
+def _say(event: str, ctx: JobContext) -> None:
+    journal_in(_directory()).write(event, ctx.id)
+
+
+app = make_app()

@@ -1,0 +1,79 @@
+"""What handlers did, in a file that outlives their processes: a line each, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+GENEROUS_S = 60.0
+"""Longer than anything that is waited for takes on the slowest machine."""
+
+_LOOK_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened to a job, and in which process."""
+
+    event: str
+    job_id: str
+    pid: int
+
+
+class Journal:
+    """Written by the fixture app's handlers, read by tests."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, event: str, job_id: str) -> None:
+        """Append a line with one write: lines of several processes never mix."""
+        line = f"{event} {job_id} {os.getpid()}\n".encode()
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
+
+    def entries(self, *, pid: int | None = None) -> list[Entry]:
+        """Everything so far, or what one process did."""
+        if not self._path.exists():
+            return []
+        found = [_entry(line) for line in self._path.read_text().splitlines()]
+        return [entry for entry in found if pid in (None, entry.pid)]
+
+    def count(self, event: str, *, pid: int | None = None) -> Counter[str]:
+        """How often it happened to each job, by the job's id."""
+        return Counter(entry.job_id for entry in self.entries(pid=pid) if entry.event == event)
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        """Wait for what the journal will tell.
+
+        Raises:
+            TimeoutError: with what it did tell.
+        """
+        try:
+            await until(happened)
+        except TimeoutError as error:
+            told = Counter(entry.event for entry in self.entries())
+            raise TimeoutError(f"it did not happen; the journal has {dict(told)}") from error
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    """Wait for an event in another process, by looking.
+
+    Raises:
+        TimeoutError: it did not happen within a limit that no healthy run comes near.
+    """
+    async with asyncio.timeout(GENEROUS_S):
+        while not happened():  # noqa: ASYNC110 - another process sets no event of ours
+            await asyncio.sleep(_LOOK_S)
+
+
+def _entry(line: str) -> Entry:
+    event, job_id, pid = line.split()
+    return Entry(event, job_id, int(pid))

@@ -1,0 +1,107 @@
+"""One test's own stage of the fixture app on a real server: queues, journal, clients, workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from jobs.aio import AsyncClient
+from jobs.app import App
+from jobs.aws.provision import provision
+from jobs.aws.sqs import SqsTransport
+from jobs.ports import QueueDepth
+from jobs.topology import Priority, QueueSpec
+from tests.support.fixture_app import Work, gate_in, journal_in, make_app
+from tests.support.journal import GENEROUS_S
+from tests.support.workers import WorkerProcess, environment
+
+_EMPTY = QueueDepth(visible=0, in_flight=0, delayed=0)
+
+
+class Stage:
+    """What a test needs to submit fixture jobs, run them, and see what became of them.
+
+    Args:
+        endpoint_url: where the server is.
+        directory: where the journal and the gate are.
+        sqs: reaches the server directly, whatever workers go through.
+        owned: ends the workers.
+    """
+
+    def __init__(
+        self, endpoint_url: str, directory: Path, sqs: SqsTransport, owned: AsyncExitStack
+    ) -> None:
+        self.endpoint_url = endpoint_url
+        self.sqs = sqs
+        self.name = f"t{uuid4().hex[:12]}"
+        self.app: App = make_app(self.name)
+        self.journal = journal_in(directory)
+        self._directory = directory
+        self._owned = owned
+
+    async def provision(self) -> None:
+        """Create the queues."""
+        await provision(self.app.topology, endpoint_url=self.endpoint_url)
+
+    def environment(self, *, endpoint_url: str | None = None) -> dict[str, str]:
+        """A command's environment in this stage."""
+        return environment(endpoint_url or self.endpoint_url, self.name, self._directory)
+
+    async def worker(
+        self, queue: str, *arguments: str, endpoint_url: str | None = None
+    ) -> WorkerProcess:
+        """Start a worker on one queue group; it ends with the test at the latest."""
+        process = WorkerProcess(
+            "--queues", queue, *arguments, env=self.environment(endpoint_url=endpoint_url)
+        )
+        return await self._owned.enter_async_context(process)
+
+    async def submit(
+        self, job_type: str, count: int = 1, *, seconds: float = 0, note: str = ""
+    ) -> list[str]:
+        """Submit jobs of one type; returns their ids."""
+        async with AsyncClient(self.app, transport=self.sqs) as client:
+            handles = await client.submit_many(
+                self.app.find_type(job_type), [Work(seconds=seconds, note=note)] * count
+            )
+        return [handle.id for handle in handles]
+
+    def open_gate(self) -> None:
+        """Let the ``gated`` jobs go on."""
+        gate_in(self._directory).touch()
+
+    def queue(self, group: str) -> QueueSpec:
+        """The one SQS queue of a group."""
+        return self.app.topology.queue(group, Priority.NORMAL)
+
+    async def depth(self, group: str) -> QueueDepth:
+        """What the server says of a group's queue."""
+        return await self.sqs.depth(self.queue(group).name)
+
+    async def dead(self, group: str) -> int:
+        """How many dead letters a group has."""
+        return (await self.sqs.depth(self.queue(group).dlq_name)).visible
+
+    async def becomes(self, group: str, depth: QueueDepth = _EMPTY) -> None:
+        """Wait until a group's queue holds this; nothing, by default.
+
+        Raises:
+            TimeoutError: with what it holds instead.
+        """
+        found = None
+        try:
+            async with asyncio.timeout(GENEROUS_S):
+                while (found := await self.depth(group)) != depth:  # noqa: ASYNC110 - see `until`
+                    await asyncio.sleep(0.05)
+        except TimeoutError as error:
+            raise TimeoutError(f"the queue of {group!r} still has {found}") from error
+
+
+@asynccontextmanager
+async def stage_on(endpoint_url: str, directory: Path) -> AsyncIterator[Stage]:
+    """A stage, without its queues; the environment must hold test credentials."""
+    async with SqsTransport(endpoint_url=endpoint_url) as sqs, AsyncExitStack() as owned:
+        yield Stage(endpoint_url, directory, sqs, owned)

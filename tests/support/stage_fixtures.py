@@ -1,0 +1,38 @@
+"""Fixtures for tests with real workers; a conftest imports them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.environment import with_test_credentials
+from tests.support.servers import running_server
+from tests.support.stage import Stage, stage_on
+
+__all__ = ["bare_stage", "server", "stage"]
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The endpoint of a MiniStack that all tests of one process share."""
+    with running_server("ministack") as endpoint_url:
+        yield endpoint_url
+
+
+@pytest.fixture
+async def bare_stage(
+    server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> AsyncIterator[Stage]:
+    """A stage whose queues do not exist yet."""
+    with_test_credentials(monkeypatch, tmp_path)
+    async with stage_on(server, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def stage(bare_stage: Stage) -> Stage:
+    """A stage with its queues."""
+    await bare_stage.provision()
+    return bare_stage

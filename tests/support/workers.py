@@ -1,0 +1,211 @@
+"""Real commands and worker processes, which never outlive their test."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.support.environment import REGION
+from tests.support.fixture_app import APP_PATH, DIRECTORY
+from tests.support.journal import GENEROUS_S
+
+READY = "working on fixture"
+"""What a worker logs once signals end it in order."""
+
+STOPPING = "stopping: jobs may go on"
+"""What it logs at the first of them."""
+
+_ROOT = Path(__file__).parents[2]
+_INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "VIRTUAL_ENV")
+
+# A worker whose stdin ends has lost the test, however that died.
+_LEASHED = """
+import os, signal, threading
+
+def hang_on():
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+threading.Thread(target=hang_on, name="leash", daemon=True).start()
+from ops.cli import main
+main()
+"""
+
+
+def environment(endpoint_url: str, stage: str, directory: Path) -> dict[str, str]:
+    """All that a command sees: no credentials but such as no account takes."""
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    return inherited | {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_CONFIG_FILE": str(directory / "no-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(directory / "no-credentials"),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_ENDPOINT_URL": endpoint_url,
+        "AWS_REGION": REGION,
+        "HEADGATE_STAGE": stage,
+        "PYTHONWARNINGS": "error",
+        DIRECTORY: str(directory),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+async def command(*arguments: str, env: Mapping[str, str]) -> Finished:
+    """Run ``headgate`` to its end."""
+    process = await _spawn(arguments, env, stdout=asyncio.subprocess.PIPE)
+    try:
+        async with asyncio.timeout(GENEROUS_S):
+            out, err = await asyncio.gather(_whole(process.stdout), _whole(process.stderr))
+            code = await process.wait()
+    finally:
+        await _kill(process)
+    return Finished(code, out, err)
+
+
+class WorkerProcess:
+    """``headgate worker`` on the fixture app, in a process of its own.
+
+    Entering starts it, and returns when it is ready; leaving kills it if it still runs.
+    """
+
+    def __init__(self, *arguments: str, env: Mapping[str, str]) -> None:
+        self._arguments = ("worker", APP_PATH, *arguments)
+        self._env = env
+        self._log: list[str] = []
+        self._logged = asyncio.Condition()
+        self._log_ended = False
+
+    async def __aenter__(self) -> Self:
+        self._process = await _spawn(self._arguments, self._env, stdout=asyncio.subprocess.DEVNULL)
+        self._reader = asyncio.create_task(self._read(), name="worker-log")
+        try:
+            await self.logged(READY)
+        except BaseException:
+            await self._end()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._end()
+        # pytest shows it with a test that fails.
+        sys.stderr.write(f"the log of worker {self.pid}:\n{self.log}")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.returncode is None
+
+    @property
+    def log(self) -> str:
+        """What it has logged so far."""
+        return "".join(self._log)
+
+    async def logged(self, text: str, *, times: int = 1) -> None:
+        """Wait until so many lines of the log contain ``text``.
+
+        Raises:
+            TimeoutError: they did not come.
+            EOFError: the process has ended without them.
+        """
+
+        def enough() -> bool:
+            return sum(text in line for line in self._log) >= times
+
+        await self._wait_for(lambda: enough() or self._log_ended)
+        if not enough():
+            raise EOFError(f"the worker ended without logging {text!r}: {self.log}")
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        os.kill(self.pid, number)
+
+    async def ended(self) -> int:
+        """Wait for its end; returns the exit code, negative for a signal.
+
+        Raises:
+            TimeoutError: it did not end.
+        """
+        async with asyncio.timeout(GENEROUS_S):
+            code = await self._process.wait()
+            await self._reader
+        return code
+
+    async def kill(self) -> None:
+        """``kill -9``, and wait until it is gone."""
+        self.send(signal.SIGKILL)
+        await self.ended()
+
+    async def _wait_for(self, happened: Callable[[], bool]) -> None:
+        async with asyncio.timeout(GENEROUS_S), self._logged:
+            await self._logged.wait_for(happened)
+
+    async def _read(self) -> None:
+        assert self._process.stderr is not None
+        while not self._log_ended:
+            line = await self._process.stderr.readline()
+            async with self._logged:
+                self._log.append(line.decode())
+                self._log_ended = not line
+                self._logged.notify_all()
+
+    async def _end(self) -> None:
+        await _kill(self._process)
+        await self._reader
+
+
+async def _spawn(
+    arguments: Sequence[str], env: Mapping[str, str], *, stdout: int
+) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        _LEASHED,
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=stdout,
+        stderr=asyncio.subprocess.PIPE,
+        env=env,
+        cwd=_ROOT,
+        start_new_session=True,
+        limit=1 << 20,
+    )
+
+
+async def _whole(stream: asyncio.StreamReader | None) -> str:
+    assert stream is not None
+    return (await stream.read()).decode()
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            # Not process.kill(): it would reap a child that has just ended, and lose its exit code.
+            os.kill(process.pid, signal.SIGKILL)
+    await process.wait()
+    assert process.stdin is not None
+    process.stdin.close()
