@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from contextlib import suppress
 
 from jobs.clock import Clock
@@ -18,9 +20,14 @@ class Backlog:
         self._transport = transport
         self._clock = clock
         self._known: dict[str, tuple[float, int]] = {}
+        self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def __call__(self, queue: str) -> int:
         """Visible messages, up to 15 s old; the last known number (0 at first) if SQS fails."""
+        async with self._asking[queue]:  # jobs that fail together share one question
+            return await self._depth(queue)
+
+    async def _depth(self, queue: str) -> int:
         now = self._clock.monotonic()
         asked_at, depth = self._known.get(queue, (now - _FRESH_S, 0))
         if now - asked_at >= _FRESH_S:

@@ -6,7 +6,7 @@ Pure: it knows no clock and no event loop.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from jobs.topology import QueueSpec
 from workers.holding import Hold
@@ -54,9 +54,12 @@ class Waiting:
         """How many wait that would start before, or with, a new one of that rank."""
         return sum(len(line) for name, line in self._lines.items() if self._ranks[name] <= rank)
 
-    def take_if_received_before(self, moment: float) -> list[Hold]:
-        """Take out what was received before that (monotonic) moment."""
-        return [hold for line in self._lines.values() for hold in _heads_before(line, moment)]
+    def take_if(self, condition: Callable[[Hold], bool]) -> list[Hold]:
+        """Take out whatever meets the condition."""
+        taken = [hold for line in self._lines.values() for hold in line if condition(hold)]
+        for hold in taken:
+            self._lines[hold.delivery.queue.name].remove(hold)
+        return taken
 
     def take_all(self) -> list[Hold]:
         """Take out everything."""
@@ -64,8 +67,3 @@ class Waiting:
         for line in self._lines.values():
             line.clear()
         return taken
-
-
-def _heads_before(line: deque[Hold], moment: float) -> Iterator[Hold]:
-    while line and line[0].delivery.received_at < moment:
-        yield line.popleft()

@@ -1,7 +1,7 @@
 """Keeping what we hold hidden: visibility is extended for running and prefetched messages alike.
 
 Each hold is extended at a third of its queue's visibility timeout, so that two beats may fail
-before its message shows. The types' longest timeout keeps every hold within SQS's 12 hours.
+before its message shows, and never beyond the 12 hours that SQS allows since the receive.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
 """
 
@@ -40,41 +40,45 @@ class Heartbeat:
 
     async def run(self) -> None:
         """Beat until cancelled. Ends otherwise only by a fault, which must stop the worker."""
-        while True:
-            await asyncio.sleep(self._tick_s)
-            await self.beat()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await asyncio.sleep(self._tick_s)
+                self._beat(group)
 
-    async def beat(self) -> None:
-        """Extend everything whose interval ends before the next tick."""
+    def _beat(self, group: asyncio.TaskGroup) -> None:
+        """Extend everything that is due. A slow answer for one queue holds up no other."""
+        for holds in self._due().values():
+            for start in range(0, len(holds), MAX_BATCH):
+                batch = holds[start : start + MAX_BATCH]
+                beat = group.create_task(self._extend(batch), name="headgate-extend")
+                for hold in batch:  # before it starts: a verdict in between has to wait for it
+                    hold.beat = beat
+
+    def _due(self) -> dict[str, list[Hold]]:
+        """By queue, everything whose interval ends before the next tick."""
         due: dict[str, list[Hold]] = defaultdict(list)
-        horizon = self._clock.monotonic() + self._tick_s
+        now = self._clock.monotonic()
         for hold in self._holdings:
             queue = hold.delivery.queue
-            if not (hold.closing or hold.lost) and hold.extended_at + queue.heartbeat_s <= horizon:
+            soon = hold.extended_at + queue.heartbeat_s <= now + self._tick_s
+            if soon and _may_be_extended(hold) and hold.possible_s(queue.visibility_s, now):
                 due[queue.name].append(hold)
-        async with asyncio.TaskGroup() as group:
-            for holds in due.values():
-                for start in range(0, len(holds), MAX_BATCH):
-                    group.create_task(self._extend(holds[start : start + MAX_BATCH]))
+        return due
 
     async def _extend(self, holds: Sequence[Hold]) -> None:
         queue = holds[0].delivery.queue
-        beat: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        for hold in holds:
-            hold.beat = beat
         asked_at = self._clock.monotonic()
         changes = [
-            VisibilityChange(receipt=hold.receipt, timeout_s=queue.visibility_s) for hold in holds
+            VisibilityChange(
+                receipt=hold.receipt, timeout_s=hold.possible_s(queue.visibility_s, asked_at)
+            )
+            for hold in holds
         ]
         try:
             failures = await self._transport.change_visibility(queue.name, changes)
         except TransportError:
             # Heard of by the poller too; these holds are still due, so the next tick tries again.
             return
-        finally:
-            beat.set_result(None)
-            for hold in holds:
-                hold.beat = None
         self._read(holds, failures, asked_at)
 
     def _read(
@@ -85,7 +89,7 @@ class Heartbeat:
             failure = failed.get(index)
             if failure is None:
                 hold.extended_at = asked_at
-            elif failure.sender_fault and hold in self._holdings and not hold.closing:
+            elif failure.sender_fault and hold in self._holdings and not _is_settling(hold):
                 self._lose(hold, failure)
 
     def _lose(self, hold: Hold, failure: EntryFailure) -> None:
@@ -100,3 +104,11 @@ class Heartbeat:
                 error=f"{failure.code}: {failure.message}",
             )
         )
+
+
+def _may_be_extended(hold: Hold) -> bool:
+    return not (hold.closing or hold.lost) and (hold.beat is None or hold.beat.done())
+
+
+def _is_settling(hold: Hold) -> bool:
+    return hold.closing or hold.deleting

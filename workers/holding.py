@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jobs.execution import Delivery, Run
+from jobs.topology import MAX_VISIBILITY
+
+_MARGIN_S = 2
+"""What is left between a visibility timeout and SQS's 12 hours, for the request's own time."""
 
 
 @dataclass(slots=True, eq=False)
@@ -22,12 +26,22 @@ class Hold:
     """SQS no longer honours its receipt; another worker may have the message."""
     closing: bool = False
     """Its visibility is being decided for good: the heartbeat must not touch it any more."""
-    beat: asyncio.Future[None] | None = None
-    """The extension that is under way; a verdict on visibility waits for it."""
+    deleting: bool = False
+    """A delete is under way: that SQS doesn't know the receipt any more is then no loss."""
+    beat: asyncio.Task[None] | None = None
+    """The latest extension; a verdict on visibility waits for its end."""
 
     @property
     def receipt(self) -> str:
         return self.delivery.message.receipt
+
+    def possible_s(self, wanted_s: int, now: float) -> int:
+        """A visibility timeout within what SQS leaves: 12 h since the receive, else it errs.
+
+        https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html
+        """
+        left_s = MAX_VISIBILITY.total_seconds() - (now - self.delivery.received_at)
+        return max(0, min(wanted_s, int(left_s) - _MARGIN_S))
 
 
 class Holdings:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from jobs.backoff import Backoff
 from jobs.clock import Clock
-from jobs.errors import ConfigurationError, CredentialsMissing, RegionMissing, TransportError
+from jobs.errors import CredentialsMissing, RegionMissing, TransportError
 from jobs.events import Events, PollFailed
 from jobs.execution import Delivery
 from jobs.ports import ReceivedMessage, Transport
@@ -31,6 +32,10 @@ _EXTRA_WAIT_S = 1
 _TURNOVER_S = 1.0
 """The window over which the rate of finished jobs is averaged."""
 
+_LATENCIES = 5
+_LEAST_ON_ITS_WAY_S = 0.1
+"""A receive that takes longer than so many usual ones, and than this, waits at an empty queue."""
+
 _PAUSES = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
 
 
@@ -42,11 +47,18 @@ class Demand:
     """
 
     def __init__(
-        self, concurrency: int, waiting: Waiting, holdings: Holdings, clock: Clock
+        self,
+        concurrency: int,
+        waiting: Waiting,
+        holdings: Holdings,
+        clock: Clock,
+        *,
+        on_change: Callable[[], None],
     ) -> None:
         self._waiting = waiting
         self._holdings = holdings
         self._clock = clock
+        self._on_change = on_change
         self._concurrency = concurrency
         self._rate = 0.0
         self._rate_at = clock.monotonic()
@@ -56,6 +68,8 @@ class Demand:
         """Messages that receives under way will probably bring."""
         self.latency_s = 0.01
         """How long a receive takes that need not wait, smoothed."""
+        self.answered = False
+        """SQS has answered a receive, so there are credentials and a region."""
 
     def finished(self) -> None:
         """A slot has come free."""
@@ -66,6 +80,30 @@ class Demand:
         """A receive brought a full batch in that time."""
         self.latency_s += 0.1 * (seconds - self.latency_s)
 
+    @contextmanager
+    def expecting(self, count: int) -> Iterator[None]:
+        """Reckon with what a receive will probably bring, while it can still be on its way.
+
+        One that takes much longer waits at an empty queue, and must not keep others from receiving.
+        """
+        left = [count]
+        self.coming += count
+        patience_s = max(_LEAST_ON_ITS_WAY_S, _LATENCIES * self.latency_s)
+        timer = asyncio.get_running_loop().call_later(patience_s, self._expect_no_more, left)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self.coming -= sum(left)
+
+    def _expect_no_more(self, left: list[int]) -> None:
+        self.coming -= left.pop()
+        self.changed()
+
+    def changed(self) -> None:
+        """Say that there may be more room than the pollers know of."""
+        self._on_change()
+
     @property
     def free(self) -> int:
         """Slots not in use."""
@@ -73,9 +111,20 @@ class Demand:
 
     def room(self, rank: int) -> float:
         """How many messages of that rank could start soon."""
+        return self._startable(rank, within_s=2 * self.latency_s)
+
+    def limit(self, rank: int) -> int:
+        """How many to ask SQS for: what could start within about a second, 1 to 10.
+
+        With few free slots and long jobs a full batch would only be hidden here, and given back.
+        """
+        startable = math.ceil(self._startable(rank, within_s=_TURNOVER_S))
+        return max(1, min(MAX_BATCH, startable))
+
+    def _startable(self, rank: int, *, within_s: float) -> float:
         # What is settling counts as well: if SQS takes no deletes we must not receive for ever.
         bound = 2 * self._concurrency + MAX_BATCH - len(self._holdings)
-        soon = self.free + self._rate_now() * 2 * self.latency_s
+        soon = self.free + self._rate_now() * within_s
         return min(bound, soon - self._waiting.up_to(rank) - self.coming)
 
     def _rate_now(self) -> float:
@@ -113,20 +162,41 @@ class Poller:
         self._rng = rng
         self._extras: set[asyncio.Task[None]] = set()
         self._bell: asyncio.Future[None] | None = None
-        self._stopping = False
+        self._stopping = asyncio.Event()
         self._failures = 0
         self._last = 0
         """What the last receive brought."""
-        self._ever = False
+        self._fault: BaseException | None = None
+        """What ended an extra receiver."""
 
     async def run(self) -> None:
         """Poll until `stop`; returns when every receive under way has returned.
 
         Raises:
-            ConfigurationError, CredentialsMissing, RegionMissing: nothing was ever received, and
-                nothing will be.
+            CredentialsMissing, RegionMissing: nothing was ever received, and nothing will be.
         """
-        while not self._stopping:
+        try:
+            await self._poll()
+            if self._extras:
+                await asyncio.wait(self._extras)
+        finally:
+            for extra in self._extras:
+                extra.cancel()
+
+    def stop(self) -> None:
+        """Start no more receives."""
+        self._stopping.set()
+        self._ring()
+
+    def notice(self) -> None:
+        """The demand may have changed."""
+        if self._bell is not None and self._has_room():
+            self._ring()
+
+    async def _poll(self) -> None:
+        while not self._stopping.is_set():
+            if self._fault is not None:
+                raise self._fault
             if not self._has_room():
                 await self._rung()
                 continue
@@ -134,18 +204,6 @@ class Poller:
                 await self._receive(self._wait_s)
             except TransportError as error:
                 await self._back_off(error)
-        if self._extras:
-            await asyncio.wait(self._extras)
-
-    def stop(self) -> None:
-        """Start no more receives."""
-        self._stopping = True
-        self._ring()
-
-    def notice(self) -> None:
-        """The demand may have changed."""
-        if self._bell is not None and self._has_room():
-            self._ring()
 
     def _has_room(self) -> bool:
         return (
@@ -165,20 +223,21 @@ class Poller:
             self._bell.set_result(None)
 
     async def _receive(self, wait_s: float) -> None:
-        expected = self._last
-        self._demand.coming += expected
+        limit = self._demand.limit(self.queue.priority.rank)
+        expected = min(self._last, limit)
         started = self._clock.monotonic()
         try:
-            messages = await self._transport.receive(
-                self.queue.name, limit=MAX_BATCH, wait_s=wait_s
-            )
+            with self._demand.expecting(expected):
+                messages = await self._transport.receive(
+                    self.queue.name, limit=limit, wait_s=wait_s
+                )
         except TransportError:
             self._last = 0
             raise
-        finally:
-            self._demand.coming -= expected
-        self._failures, self._ever = 0, True
+        self._failures, self._demand.answered = 0, True
         self._accept(messages, self._clock.monotonic() - started)
+        if len(messages) < expected:
+            self._demand.changed()
 
     def _accept(self, messages: Sequence[ReceivedMessage], took_s: float) -> None:
         now = self._clock.monotonic()
@@ -193,25 +252,31 @@ class Poller:
 
     def _grow(self) -> None:
         if (
-            not self._stopping
+            not self._stopping.is_set()
             and len(self._extras) < MAX_RECEIVERS - 1
             # One more on top of this receiver's own next one.
             and self._demand.room(self.queue.priority.rank) > MAX_BATCH
         ):
             extra = asyncio.create_task(self._extra(), name=f"headgate-extra-{self.queue.name}")
             self._extras.add(extra)
-            extra.add_done_callback(self._extras.discard)
+            extra.add_done_callback(self._extra_ended)
+
+    def _extra_ended(self, extra: asyncio.Task[None]) -> None:
+        self._extras.discard(extra)
+        if not extra.cancelled() and (fault := extra.exception()) is not None:
+            self._fault = fault
+            self._ring()
 
     async def _extra(self) -> None:
-        while not self._stopping and self._last == MAX_BATCH and self._has_room():
+        while not self._stopping.is_set() and self._last == MAX_BATCH and self._has_room():
             try:
                 await self._receive(_EXTRA_WAIT_S)
             except TransportError:
                 return  # the queue's first receiver meets the same fault, and reports it
 
     async def _back_off(self, error: TransportError) -> None:
-        hopeless = isinstance(error, ConfigurationError | CredentialsMissing | RegionMissing)
-        if hopeless and not self._ever:
+        hopeless = isinstance(error, CredentialsMissing | RegionMissing)
+        if hopeless and not self._demand.answered:
             raise error
         self._failures += 1
         pause_s = _PAUSES.delay_s(min(self._failures, 10), self._rng)
@@ -220,13 +285,6 @@ class Poller:
                 at=self._clock.now(), queue=self.queue.name, error=str(error), retry_in_s=pause_s
             )
         )
-        await self._stoppable_sleep(pause_s)
-
-    async def _stoppable_sleep(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(seconds, self._ring)
-        try:
-            if not self._stopping:
-                await self._rung()
-        finally:
-            timer.cancel()
+        with suppress(TimeoutError):  # nothing but a stop may cut the pause short
+            async with asyncio.timeout(pause_s):
+                await self._stopping.wait()

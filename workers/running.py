@@ -55,13 +55,18 @@ class Running:
         self._demand = demand
         self._on_change = on_change
         self._tasks: dict[asyncio.Task[None], Hold] = {}
-        self._releases: set[asyncio.Task[None]] = set()
+        self._releases: dict[asyncio.Task[None], Hold] = {}
         self._accepting = True
 
     @property
     def unsettled(self) -> list[Hold]:
         """What runs, or is being settled."""
         return list(self._tasks.values())
+
+    @property
+    def unfinished(self) -> list[Hold]:
+        """What runs: its handler has not ended."""
+        return [hold for hold in self._tasks.values() if hold.run is not None and hold.run.running]
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
         """Take in what a receive brought: it starts, waits for a slot, or goes back."""
@@ -90,8 +95,8 @@ class Running:
             self._holdings.drop(hold)
             return
         task = asyncio.create_task(self._settler.release(hold), name="headgate-release")
-        self._releases.add(task)
-        task.add_done_callback(self._releases.discard)
+        self._releases[task] = hold
+        task.add_done_callback(self._released)
 
     def close(self) -> None:
         """Start nothing more, and give back what waits."""
@@ -104,11 +109,25 @@ class Running:
         while pending := {*self._tasks, *self._releases}:
             await asyncio.wait(pending)
 
-    def interrupt(self, reason: str, *, abandon: bool = False) -> None:
+    def interrupt(self, reason: str) -> None:
         """End all attempts early; see `jobs.execution.Run.interrupt`."""
         for hold in self._tasks.values():
             if hold.run is not None:
-                hold.run.interrupt(reason, abandon=abandon)
+                hold.run.interrupt(reason)
+
+    def abandon(self, reason: str) -> None:
+        """Give back what still runs, and wait for it no more.
+
+        A thread is left to itself. So is an async handler that ignores being cancelled: should it
+        ever return, its message is deleted after all.
+        """
+        for task, hold in [*self._tasks.items()]:
+            if hold.run is not None and hold.run.running:
+                hold.run.interrupt(reason, abandon=True)
+                if hold.run.is_async:
+                    del self._tasks[task]
+                    self.release(hold)
+                    hold.lost = True
 
     async def _process(self, hold: Hold) -> None:
         hold.run = run = self._executor.begin(hold.delivery)
@@ -121,14 +140,22 @@ class Running:
         await self._settler.settle(hold, verdict)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        hold = self._tasks.pop(task)
+        if (hold := self._tasks.pop(task, None)) is None:
+            return  # it had been abandoned
         self._holdings.drop(hold)
         self._on_change()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            # A fault of ours, not of a handler. The message stays, and is delivered again.
-            _log.error(
-                "processing message %s of %s failed",
-                hold.delivery.message.message_id,
-                hold.delivery.queue.name,
-                exc_info=error,
-            )
+        _log_fault(task, hold)
+
+    def _released(self, task: asyncio.Task[None]) -> None:
+        _log_fault(task, self._releases.pop(task))
+
+
+def _log_fault(task: asyncio.Task[None], hold: Hold) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        # A fault of ours, not of a handler. The message stays, and is delivered again.
+        _log.error(
+            "processing message %s of %s failed",
+            hold.delivery.message.message_id,
+            hold.delivery.queue.name,
+            exc_info=error,
+        )

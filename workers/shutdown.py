@@ -24,6 +24,8 @@ CLEAN_UP_S = 2.0
 FLUSH_S = 3.0
 """How long the last settlements may take."""
 
+_WHY = "the worker is stopping"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
@@ -89,10 +91,10 @@ async def drain(
     for poll in cut:
         poll.cancel()
     interrupted = _ids(running)
-    running.interrupt("the worker is stopping")
+    running.interrupt(_WHY)
     await asyncio.wait([finishing], timeout=0.1 if hurry.is_set() else CLEAN_UP_S)
     abandoned = _ids(running)
-    running.interrupt("the worker is stopping", abandon=True)
+    running.abandon(_WHY)
     flushed = asyncio.create_task(_flush(settler, finishing), name="headgate-flush")
     await asyncio.wait([flushed], timeout=FLUSH_S)
     for task in (flushed, finishing):
@@ -121,6 +123,6 @@ async def _flush(settler: Settler, finishing: asyncio.Task[None]) -> None:
 def _ids(running: Running) -> tuple[str, ...]:
     return tuple(
         hold.run.job.attempt.job_id
-        for hold in running.unsettled
+        for hold in running.unfinished
         if hold.run is not None and hold.run.job is not None
     )

@@ -7,6 +7,7 @@ import random
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from jobs.app import App
@@ -18,13 +19,19 @@ from jobs.ports import Transport
 from workers.backlog import Backlog
 from workers.choosing import Waiting
 from workers.heartbeat import Heartbeat
-from workers.holding import Holdings
+from workers.holding import Hold, Holdings
 from workers.polling import Demand, Poller
 from workers.running import Running, ThreadPool
 from workers.settling import SETTLEMENT_PACING, Settler
 from workers.shutdown import Report, drain
 
 _MOST_CONCURRENCY = 1000
+
+_PATIENCE = 12.0
+"""By how much longer a message is kept waiting for a slot each time it has come back: after 5 s,
+then 1 min, 12 min, 2.4 h. In SQS's default retention of four days that makes about ten receives."""
+_MOST_RETURNS = 10
+_MOST_PATIENCE_S = 11 * 3600.0  # SQS shows it again after twelve hours, whatever we do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +50,8 @@ class WorkerSettings:
     """How long running jobs may go on after SIGTERM. With the 5 s that interruption and the last
     settlements may take it fits into ECS's stop timeout of 30 s; raise both together."""
     give_back_after: timedelta = timedelta(seconds=5)
-    """A received message that found no slot for so long goes back to its queue."""
+    """A received message that found no slot for so long goes back to its queue; each time that it
+    comes again it is kept twelve times longer."""
     receive_wait: timedelta | None = None
     """How long a poll waits for the first message, 0 to 20 s; None takes the queue's, 20 s."""
 
@@ -102,7 +110,9 @@ class Worker:
         queues = topology.select(settings.queues)
         self._holdings = Holdings()
         self._waiting = Waiting(queues)
-        self._demand = Demand(settings.concurrency, self._waiting, self._holdings, clock)
+        self._demand = Demand(
+            settings.concurrency, self._waiting, self._holdings, clock, on_change=self._notice
+        )
         self._threads = ThreadPool(settings.concurrency)
         self._settler = Settler(
             transport,
@@ -148,19 +158,33 @@ class Worker:
     def stop(self) -> None:
         """Begin to stop: nothing new is received, running jobs may finish within ``drain``."""
         self._stop.set()
+        self._close()  # now, not when `run` wakes up: a poll that returns meanwhile starts no other
 
     def hurry(self) -> None:
         """Stop at once: running jobs are interrupted, and what is held is given back."""
-        self._stop.set()
+        self.stop()
         self._hurry.set()
 
     async def run(self) -> Report:
         """Work until `stop` is called or a part fails; returns what was left behind.
 
+        Cancelled, it hurries to give back what it holds before it ends.
+
         Raises:
             CredentialsMissing, RegionMissing: nothing can be received.
             Exception: a part of the worker failed; everything was given back before.
         """
+        if self._stop.is_set():
+            return Report()
+        work = asyncio.create_task(self._work(), name="headgate-worker")
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self.hurry()
+            await asyncio.wait([work])
+            raise
+
+    async def _work(self) -> Report:
         polls = {
             asyncio.create_task(poller.run(), name=f"headgate-poll-{poller.queue.name}")
             for poller in self._pollers
@@ -172,8 +196,9 @@ class Worker:
         stopped = asyncio.create_task(self._stop.wait(), name="headgate-stop")
         try:
             await asyncio.wait({stopped, *polls, *supports}, return_when=asyncio.FIRST_COMPLETED)
-            for poller in self._pollers:
-                poller.stop()
+            self._close()
+            if any(task.done() for task in supports):
+                self._hurry.set()  # without a heartbeat other workers would soon run it as well
             report = await drain(
                 self._running,
                 self._settler,
@@ -187,18 +212,32 @@ class Worker:
         _raise_first_fault({*polls, *supports})
         return report
 
+    def _close(self) -> None:
+        for poller in self._pollers:
+            poller.stop()
+        self._running.close()
+
     async def _give_back(self) -> None:
         """Return what has found no slot for a while, so that other workers can have it."""
-        age_s = self._settings.give_back_after.total_seconds()
+        first_s = self._settings.give_back_after.total_seconds()
         while True:
-            await asyncio.sleep(min(1.0, age_s))
-            for hold in self._waiting.take_if_received_before(self._clock.monotonic() - age_s):
+            await asyncio.sleep(min(1.0, first_s))
+            overdue = partial(_is_overdue, first_s=first_s, now=self._clock.monotonic())
+            for hold in self._waiting.take_if(overdue):
                 self._running.release(hold)
             self._notice()
 
     def _notice(self) -> None:
         for poller in self._pollers:
             poller.notice()
+
+
+def _is_overdue(hold: Hold, *, first_s: float, now: float) -> bool:
+    # Each return costs one of the receives that the attempts and SQS's redrive count. Where higher
+    # priorities keep every worker busy for long, a message must not be handed round until it dies.
+    returns = min(hold.delivery.message.receive_count - 1, _MOST_RETURNS)
+    patience_s = min(first_s * _PATIENCE**returns, _MOST_PATIENCE_S)
+    return hold.lost or now - hold.delivery.received_at > patience_s
 
 
 async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:

@@ -1,0 +1,216 @@
+"""The verdict table: every outcome, at every attempt, gives exactly one action."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs import Backoff, Retry
+from jobs.backoff import job_rng
+from jobs.errors import Discard, DoNotRetry, JobTimeout, RetryLater
+from jobs.outcome import (
+    Attempt,
+    Crashed,
+    Deferred,
+    Discarded,
+    Done,
+    Failed,
+    Interrupted,
+    Outcome,
+    Reason,
+    Unrunnable,
+)
+from jobs.settlement import (
+    Ack,
+    Action,
+    DeadLetter,
+    Quarantine,
+    Release,
+    RetryAfter,
+    settle,
+    text_of,
+)
+
+_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_POLICY = Retry(
+    attempts=3, backoff=Backoff.fixed(7), never_on=(ZeroDivisionError,), retry_on=(KeyError,)
+)
+
+
+class _Busy(Exception):
+    retry_after = 100
+
+
+def _attempt(number: int = 1, **changes: Any) -> Attempt:
+    fields: dict[str, Any] = {
+        "job_id": "job",
+        "number": number,
+        "max_attempts": 3,
+        "receives": number,
+    }
+    return Attempt(**(fields | changes))
+
+
+def _failed(error: BaseException) -> Failed:
+    return Failed(error=error, at=_NOW)
+
+
+def _dead(reason: Reason, error: BaseException) -> DeadLetter:
+    return DeadLetter(reason=reason, error_type=type(error).__name__, error_message=str(error))
+
+
+_ERROR = ConnectionError("refused")
+_FATAL = ZeroDivisionError("by zero")
+_NEVER = DoNotRetry("closed")
+
+TABLE: list[tuple[Outcome, Attempt, Action]] = [
+    (Done(), _attempt(), Ack()),
+    (Done(), _attempt(99), Ack()),
+    (Discarded(reason="done before"), _attempt(3), Ack()),
+    (_failed(_ERROR), _attempt(1), RetryAfter(delay_s=7)),
+    (_failed(_ERROR), _attempt(2), RetryAfter(delay_s=7)),
+    (_failed(_ERROR), _attempt(3), _dead(Reason.ATTEMPTS_EXHAUSTED, _ERROR)),
+    (_failed(_ERROR), _attempt(4), _dead(Reason.ATTEMPTS_EXHAUSTED, _ERROR)),
+    (_failed(_ERROR), _attempt(9, max_attempts=10), RetryAfter(delay_s=7)),
+    (_failed(_FATAL), _attempt(1), _dead(Reason.PERMANENT_ERROR, _FATAL)),
+    (_failed(_FATAL), _attempt(3), _dead(Reason.PERMANENT_ERROR, _FATAL)),
+    (_failed(_NEVER), _attempt(1), _dead(Reason.DO_NOT_RETRY, _NEVER)),
+    (_failed(JobTimeout("t", 5)), _attempt(1), RetryAfter(delay_s=7)),
+    (Deferred(after_s=0, reason=""), _attempt(), Release()),
+    (Deferred(after_s=1.01, reason="busy"), _attempt(50), Release(delay_s=2)),
+    (Interrupted(reason="stop"), _attempt(3), Release()),
+    (Crashed(detail="oom"), _attempt(1, crashes=1), RetryAfter(delay_s=7)),
+    (Crashed(detail="oom"), _attempt(2, crashes=2), RetryAfter(delay_s=7)),
+    (Crashed(detail="oom"), _attempt(3, crashes=3), Quarantine(detail="oom")),
+    (Unrunnable(reason=Reason.UNREADABLE, detail="?"), _attempt(2), RetryAfter(delay_s=7)),
+    (
+        Unrunnable(reason=Reason.UNREADABLE, detail="?"),
+        _attempt(3),
+        DeadLetter(reason=Reason.UNREADABLE, error_type="", error_message="?"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("outcome", "attempt", "action"), TABLE)
+def test_each_outcome_has_the_action_that_the_table_says(
+    outcome: Outcome, attempt: Attempt, action: Action
+) -> None:
+    assert settle(outcome, attempt, _POLICY) == action
+
+
+def test_a_retry_after_is_kept_to_and_spread_by_at_most_a_fifth() -> None:
+    action = settle(_failed(_Busy()), _attempt(), _POLICY)
+    assert isinstance(action, RetryAfter)
+    assert 100 <= action.delay_s <= 120
+
+
+_ERRORS = st.sampled_from(
+    [
+        ValueError("no"),
+        ConnectionError("refused"),
+        TimeoutError(),
+        KeyError("k"),
+        ZeroDivisionError(),
+        DoNotRetry("never"),
+        SystemExit(1),
+        _Busy(),
+        JobTimeout("type", 3),
+        ExceptionGroup("several", [ValueError("a"), ConnectionError("b")]),
+        BaseExceptionGroup("several", [KeyboardInterrupt()]),
+        # Signals that reach the verdict as errors, inside a group for example.
+        RetryLater(timedelta(seconds=3)),
+        Discard("no"),
+    ]
+)
+_OUTCOMES = st.one_of(
+    st.just(Done()),
+    st.builds(Discarded, reason=st.text()),
+    st.builds(Failed, error=_ERRORS, at=st.just(_NOW)),
+    st.builds(Deferred, after_s=st.floats(0, 1e7), reason=st.text()),
+    st.builds(Interrupted, reason=st.text()),
+    st.builds(Crashed, detail=st.text()),
+    st.builds(Unrunnable, reason=st.sampled_from(Reason), detail=st.text()),
+)
+_ATTEMPTS = st.builds(
+    Attempt,
+    job_id=st.text(max_size=40),
+    number=st.integers(1, 1100),
+    max_attempts=st.integers(1, 1000),
+    receives=st.integers(1, 1100),
+    crashes=st.integers(0, 5),
+    backlog=st.integers(-3, 10**7),
+)
+
+
+def _raises(_attempt: int) -> float:
+    raise RuntimeError("a bug in the backoff")
+
+
+_BACKOFFS = st.sampled_from(
+    [
+        Backoff.exponential(),
+        Backoff.exponential(base=0.001, factor=1000, cap=31_000_000, jitter="decorrelated"),
+        Backoff.exponential(jitter=1.0),
+        Backoff.adaptive(),
+        Backoff.steps(0, 0.4, 100_000, jitter="equal"),
+        Backoff.fixed(0),
+        Backoff.custom(lambda attempt: attempt / 3),
+        Backoff.custom(lambda _: -1),
+        Backoff.custom(lambda _: float("nan")),
+        Backoff.custom(_raises),
+    ]
+)
+_POLICIES = st.builds(
+    Retry,
+    attempts=st.integers(1, 1000),
+    backoff=_BACKOFFS,
+    never_on=st.sampled_from([(), (ZeroDivisionError,)]),
+    unknown=st.sampled_from(["retry", "dead-letter"]),
+)
+
+
+@given(_OUTCOMES, _ATTEMPTS, _POLICIES)
+def test_any_delivery_gets_one_action_and_no_rule_is_broken(
+    outcome: Outcome, attempt: Attempt, policy: Retry
+) -> None:
+    action = settle(outcome, attempt, policy)
+    assert isinstance(action, Ack) == isinstance(outcome, Done | Discarded)
+    if isinstance(action, RetryAfter | Release):
+        assert isinstance(action.delay_s, int)
+        assert action.delay_s >= 0
+    if isinstance(outcome, Failed):
+        assert isinstance(action, RetryAfter | DeadLetter)
+        if attempt.number >= attempt.max_attempts:
+            assert isinstance(action, DeadLetter)
+    if isinstance(outcome, Unrunnable):
+        assert isinstance(action, DeadLetter) == (attempt.receives >= policy.attempts)
+    if isinstance(action, Quarantine):
+        assert isinstance(outcome, Crashed)
+    if isinstance(outcome, Deferred):
+        assert isinstance(action, Release)
+        assert action.delay_s >= outcome.after_s
+    assert settle(outcome, attempt, policy) == action, "the same question has the same answer"
+
+
+@given(st.integers(1, 50), st.text(max_size=30), _BACKOFFS)
+def test_a_retrys_delay_is_the_policys_to_the_second(
+    number: int, job_id: str, backoff: Backoff
+) -> None:
+    attempt = _attempt(number, max_attempts=1000, job_id=job_id)
+    action = settle(_failed(_ERROR), attempt, Retry(attempts=1000, backoff=backoff))
+    assert isinstance(action, RetryAfter)
+    if not action.note:
+        assert action.delay_s == round(backoff.delay_s(number, job_rng(job_id)))
+
+
+def test_an_error_without_a_text_still_has_one() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    assert text_of(Mute()) == "<ValueError in Mute.__str__>"
+    assert text_of(KeyError("k")) == "'k'"

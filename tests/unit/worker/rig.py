@@ -1,0 +1,234 @@
+"""A worker on in-memory SQS, with what it did and said written down."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from jobs import App, AsyncClient, JobContext, Priority
+from jobs.app import Queue
+from jobs.clock import Clock
+from jobs.events import Event, Events
+from jobs.job import JobType
+from jobs.ports import (
+    EntryFailure,
+    OutgoingMessage,
+    QueueDepth,
+    ReceivedMessage,
+    VisibilityChange,
+)
+from jobs.retry import DEFAULT_RETRY, Retry
+from jobs.testing import LoopClock, MemorySqs, MessageState
+from jobs.testing.faults import Action
+from jobs.topology import DEFAULT_LANES, Lane
+from workers.shutdown import Report
+from workers.worker import Worker, WorkerSettings
+
+E = TypeVar("E", bound=Event)
+T = TypeVar("T")
+
+LIMIT_S = 50_000.0
+"""How long a test waits for what has to happen; in virtual time, so it costs little."""
+
+
+class Note(BaseModel):
+    """The payload of the tests' jobs."""
+
+    text: str = ""
+
+
+def lanes(visibility_s: float) -> dict[Priority, Lane]:
+    """The default lanes with another visibility timeout."""
+    return {
+        priority: Lane(
+            visibility=timedelta(seconds=visibility_s),
+            start_within=lane.start_within,
+            share=lane.share,
+        )
+        for priority, lane in DEFAULT_LANES.items()
+    }
+
+
+def one_lane(
+    retry: Retry = DEFAULT_RETRY, *, visibility_s: float = 30, parking: Retry | None = None
+) -> tuple[App, Queue]:
+    """An app with the one queue ``shop-mail-normal``, and the group that declares its types."""
+    app = App("shop") if parking is None else App("shop", parking=parking)
+    lane = lanes(visibility_s)[Priority.NORMAL]
+    queue = app.queue(
+        "mail", priorities=[Priority.NORMAL], lanes={Priority.NORMAL: lane}, retry=retry
+    )
+    return app, queue
+
+
+MAIL = "shop-mail-normal"
+DEAD_MAIL = "shop-mail-normal-dlq"
+
+
+class _Sqs(MemorySqs):
+    """Steps over what is left of a wait when floats don't add up: less than looptime's tick."""
+
+    async def _wait(self, rung: asyncio.Event, timeout_s: float) -> None:
+        await super()._wait(rung, max(timeout_s, 1e-3))
+
+
+class Wire:
+    """`MemorySqs` behind a network: requests and answers can be held back, call by call."""
+
+    def __init__(self, sqs: MemorySqs) -> None:
+        self._sqs = sqs
+        self.requests: dict[Action, Callable[[], Awaitable[None]]] = {}
+        """Awaited before the service gets a call of that kind."""
+        self.answers: dict[Action, Callable[[], Awaitable[None]]] = {}
+        """Awaited before its answer comes back."""
+
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        return await self._through("send", lambda: self._sqs.send(queue, messages))
+
+    async def receive(
+        self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
+    ) -> list[ReceivedMessage]:
+        return await self._through(
+            "receive",
+            lambda: self._sqs.receive(queue, limit=limit, wait_s=wait_s, visibility_s=visibility_s),
+        )
+
+    async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
+        return await self._through("delete", lambda: self._sqs.delete(queue, receipts))
+
+    async def change_visibility(
+        self, queue: str, changes: Sequence[VisibilityChange]
+    ) -> list[EntryFailure]:
+        return await self._through(
+            "change_visibility", lambda: self._sqs.change_visibility(queue, changes)
+        )
+
+    async def depth(self, queue: str) -> QueueDepth:
+        return await self._through("depth", lambda: self._sqs.depth(queue))
+
+    async def _through(self, action: Action, call: Callable[[], Awaitable[T]]) -> T:
+        if request := self.requests.get(action):
+            await request()
+        answer = await call()
+        if hold_back := self.answers.get(action):
+            await hold_back()
+        return answer
+
+
+class Rig:
+    """An app, in-memory SQS and a worker; made within a test, since its clock is the loop's."""
+
+    def __init__(
+        self, app: App, *, clock: Clock | None = None, old_receipts_work: bool = False
+    ) -> None:
+        self.app = app
+        self.clock = clock or LoopClock()
+        self.sqs = _Sqs(self.clock, old_receipts_work=old_receipts_work)
+        self.sqs.provision(app.topology)
+        self.wire = Wire(self.sqs)
+        self.events: list[Event] = []
+        self._happened = asyncio.Condition()
+        self.report: Report | None = None
+
+    @asynccontextmanager
+    async def working(self, **settings: Any) -> AsyncIterator[Worker]:
+        """A running worker; it is stopped at the end, and has to leave nothing behind."""
+        before = asyncio.all_tasks()
+        worker = self.worker(**settings)
+        run = asyncio.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            worker.stop()
+            self.report = await asyncio.wait_for(run, LIMIT_S)
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == before, "the worker left tasks behind"
+
+    def worker(self, **settings: Any) -> Worker:
+        """A worker that has not been started."""
+        return Worker(
+            self.app,
+            self.wire,
+            WorkerSettings(**settings),
+            clock=self.clock,
+            events=Events(self.hear),
+            rng=random.Random(0),  # noqa: S311 - spreads pauses
+        )
+
+    def hear(self, event: Event) -> None:
+        """Subscriber: write it down, and wake whoever waits for it."""
+        self.events.append(event)
+        wake = asyncio.ensure_future(self._wake())
+        wake.add_done_callback(lambda task: task.exception())
+
+    async def _wake(self) -> None:
+        async with self._happened:
+            self._happened.notify_all()
+
+    def heard(self, kind: type[E]) -> list[E]:
+        """All events of a kind so far."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    async def happens(self, kind: type[E], times: int = 1) -> list[E]:
+        """Wait until that event has happened so often; returns those events."""
+        async with asyncio.timeout(LIMIT_S), self._happened:
+            await self._happened.wait_for(lambda: len(self.heard(kind)) >= times)
+        return self.heard(kind)
+
+    async def submit(self, job: JobType[Any, Any], *texts: str, **overrides: Any) -> list[str]:
+        """Submit a job a text; returns their ids."""
+        async with AsyncClient(self.app, transport=self.sqs, clock=self.clock) as client:
+            notes = [Note(text=text) for text in texts or ("",)]
+            return [handle.id for handle in await client.submit_many(job, notes, **overrides)]
+
+    def in_flight(self) -> int:
+        """Messages of all queues that some receiver holds."""
+        return sum(
+            message.state is MessageState.IN_FLIGHT
+            for spec in self.app.topology.queues
+            for message in self.sqs.messages(spec.name)
+        )
+
+    def remaining(self) -> int:
+        """Messages of all queues, dead-letter queues left out."""
+        return sum(len(self.sqs.messages(spec.name)) for spec in self.app.topology.queues)
+
+    def calls(self, action: Action, queue: str | None = None) -> int:
+        """How many calls of that kind SQS has got."""
+        return sum(call.action == action and queue in (None, call.queue) for call in self.sqs.calls)
+
+
+class Gate:
+    """What handlers wait at until the test lets them through, and who has come to it."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.ended: list[str] = []
+        self._open: dict[str, asyncio.Event] = {}
+        self._arrival = asyncio.Condition()
+
+    async def __call__(self, note: Note, ctx: JobContext) -> None:  # noqa: ARG002
+        self.started.append(note.text)
+        async with self._arrival:
+            self._arrival.notify_all()
+        await self._of(note.text).wait()
+        self.ended.append(note.text)
+
+    async def reached(self, count: int) -> None:
+        """Wait until so many have started."""
+        async with asyncio.timeout(LIMIT_S), self._arrival:
+            await self._arrival.wait_for(lambda: len(self.started) >= count)
+
+    def open(self, *texts: str) -> None:
+        """Let those through, now and later."""
+        for text in texts:
+            self._of(text).set()
+
+    def _of(self, text: str) -> asyncio.Event:
+        return self._open.setdefault(text, asyncio.Event())

@@ -1,0 +1,131 @@
+"""Messages that are no job here: backed off, then parked with the reason, never just deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from pydantic import field_validator
+
+from jobs import App, Backoff, Retry
+from jobs.events import JobCompleted, MessageUnrunnable
+from jobs.ports import OutgoingMessage
+from tests.unit.worker.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane
+
+pytestmark = pytest.mark.looptime
+
+_PARKING = Retry(attempts=3, backoff=Backoff.steps(10, 60))
+
+
+class Fussy(Note):
+    """A payload whose validator fails in a way of its own."""
+
+    @field_validator("text")
+    @classmethod
+    def check(cls, text: str) -> str:
+        return {"ok": "ok"}[text]
+
+
+def _app(*names: str) -> App:
+    app, mail = one_lane(parking=_PARKING)
+    for name in names:
+
+        @mail.job(name)
+        async def run(_note: Note) -> None:
+            return None
+
+    @mail.job("fussy")
+    async def fussy(_note: Fussy) -> None:
+        return None
+
+    return app
+
+
+def _body(**changes: Any) -> str:
+    envelope = {
+        "v": 1,
+        "id": "01960000-0000-7000-8000-000000000000",
+        "type": "known",
+        "payload": {"text": "secret"},
+        "queue": "mail",
+        "priority": "normal",
+        "submitted_at": "2026-01-01T00:00:00Z",
+    }
+    return json.dumps(envelope | changes)
+
+
+CASES = {
+    "not JSON": ("hello", "unreadable"),
+    "nearly JSON": ('{"v": 1', "unreadable"),
+    "JSON, but no envelope": ('{"Records": []}', "unreadable"),
+    "JSON, but no object": ("[1, 2]", "unreadable"),
+    "a number": ("42", "unreadable"),
+    "null": ("null", "unreadable"),
+    "bytes as text": ("\u00ff\u00fe\ufffd\u0100binary\t\r\n", "unreadable"),
+    "deeply nested": ("[" * 50_000, "unreadable"),
+    "an id that is none": (_body(id="42"), "unreadable"),
+    "a newer version": (_body(v=2), "newer-schema"),
+    "a newer schema": (_body(schema=7), "newer-schema"),
+    "an unknown type": (_body(type="from-the-future"), "unknown-type"),
+    "a payload of another form": (_body(payload={"text": ["no", "text"]}), "payload-invalid"),
+    "a payload that is missing": (_body(payload=None), "payload-invalid"),
+    "a model that fails by itself": (_body(type="fussy"), "payload-invalid"),
+}
+
+
+@pytest.mark.parametrize(("body", "reason"), CASES.values(), ids=CASES)
+async def test_a_message_that_can_not_be_run_is_backed_off_and_then_parked(
+    body: str, reason: str
+) -> None:
+    rig = Rig(_app("known"))
+    await rig.sqs.send(MAIL, [OutgoingMessage(body=body, attributes={"JobType": "their-name"})])
+    async with rig.working():
+        said = await rig.happens(MessageUnrunnable, 3)
+    assert [event.retry_in_s for event in said] == [10, 60, None]
+    assert [event.receives for event in said] == [1, 2, 3]
+    assert {event.reason for event in said} == {reason}
+    assert "secret" not in said[0].detail
+    [letter] = rig.sqs.messages(DEAD_MAIL)
+    assert letter.body == body
+    assert letter.attributes["Reason"] == reason
+    assert letter.attributes["JobType"] == "their-name"
+    assert letter.attributes["Attempts"] == "3"
+    assert rig.sqs.messages(MAIL) == []
+
+
+async def test_it_is_never_deleted_while_the_copy_could_not_be_sent() -> None:
+    rig = Rig(_app("known"))
+    await rig.sqs.send(MAIL, [OutgoingMessage(body="hello")])
+    rig.sqs.faults.fail_entries("send", queue=DEAD_MAIL, times=3, sender_fault=True)
+    async with rig.working():
+        async with asyncio.timeout(3600):
+            while not rig.sqs.messages(DEAD_MAIL):
+                assert len(rig.sqs.messages(MAIL)) == 1
+                await asyncio.sleep(1)
+    assert rig.sqs.messages(MAIL) == []
+
+
+async def test_a_worker_that_knows_the_type_by_then_runs_it() -> None:
+    rig = Rig(_app("known"))
+    await rig.sqs.send(MAIL, [OutgoingMessage(body=_body(type="from-the-future"))])
+    async with rig.working():
+        await rig.happens(MessageUnrunnable)
+    rig.app = _app("known", "from-the-future")
+    async with rig.working():
+        [done] = await rig.happens(JobCompleted)
+    assert done.job_type == "from-the-future"
+    assert rig.sqs.messages(DEAD_MAIL) == []
+
+
+async def test_unrunnable_messages_do_not_hold_up_the_jobs_among_them() -> None:
+    rig = Rig(_app("known"))
+    for _ in range(5):
+        await rig.sqs.send(MAIL, [OutgoingMessage(body="hello")] * 10)
+        await rig.submit(rig.app.types["known"], "job")
+    async with rig.working(concurrency=1):
+        await rig.happens(JobCompleted, 5)
+        assert rig.clock.monotonic() < 5
+        await rig.happens(MessageUnrunnable, 150)
+    assert len(rig.sqs.messages(DEAD_MAIL)) == 50
