@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format lock schema synth cdk-app clean
+.PHONY: help install demo test lint format lock schema synth cdk-app bench bench-quick clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,12 @@ synth: $(INSTALLED) ## The CloudFormation template, into cdk.out
 
 cdk-app: $(INSTALLED)
 	@JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 $(BIN)/python -m infra.app
+
+bench: $(INSTALLED) ## Headgate beside its peers (Linux, Java and Maven; about 25 minutes)
+	$(BIN)/python -m benchmarks
+
+bench-quick: $(INSTALLED) ## One small round of the same: does it all work?
+	$(BIN)/python -m benchmarks --quick
 
 clean: ## Remove what was built
 	rm -rf $(VENV) node_modules cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache build dist

@@ -145,6 +145,9 @@ class QueueEvent(Event):
 class MessageUnrunnable(QueueEvent):
     name = "message.unrunnable"
     message_id: str
+    job_id: str | None
+    """None where the message doesn't say it legibly; so too ``job_type``."""
+    job_type: str | None
     reason: str
     detail: str
     receives: int

@@ -333,9 +333,10 @@ class Run:
 
     def _unrunnable(self, error: Exception) -> Verdict:
         message = self.delivery.message
+        envelope = _legible(message.body)
         outcome = Unrunnable(reason=_REASONS[type(error)], detail=str(error))
         attempt = Attempt(
-            job_id=message.message_id,
+            job_id=str(envelope.id) if envelope else message.message_id,
             number=message.receive_count,
             max_attempts=self._executor.app.parking.attempts,
             receives=message.receive_count,
@@ -344,8 +345,8 @@ class Run:
         return Verdict(
             action=action,
             attempt=attempt,
-            job_type=message.attributes.get("JobType", "unknown"),
-            aftermath=partial(_parked, self.delivery, outcome, action),
+            job_type=envelope.type if envelope else message.attributes.get("JobType", "unknown"),
+            aftermath=partial(_parked, self.delivery, envelope, outcome, action),
         )
 
     # --- saying what happens ---------------------------------------------------------------------
@@ -419,14 +420,28 @@ def _aftermath(
             return JobInterrupted(at=at, reason=reason, **names)
 
 
+def _legible(body: str) -> Envelope | None:
+    """Whose job a message that can't be run here is, as far as it says so."""
+    try:
+        return parse(body)
+    except (MessageUnreadable, MessageSchemaNewer):
+        return None
+
+
 def _parked(
-    delivery: Delivery, outcome: Unrunnable, action: Action, at: datetime
+    delivery: Delivery,
+    envelope: Envelope | None,
+    outcome: Unrunnable,
+    action: Action,
+    at: datetime,
 ) -> MessageUnrunnable:
     message = delivery.message
     return MessageUnrunnable(
         at=at,
         queue=delivery.queue.name,
         message_id=message.message_id,
+        job_id=str(envelope.id) if envelope else None,
+        job_type=envelope.type if envelope else None,
         reason=outcome.reason,
         detail=outcome.detail,
         receives=message.receive_count,

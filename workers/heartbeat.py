@@ -59,6 +59,8 @@ class Heartbeat:
         due: dict[str, list[Hold]] = defaultdict(list)
         now = self._clock.monotonic()
         for hold in self._holdings:
+            if hold.lapsed(now) and not hold.shared:
+                self._doubt(hold)
             queue = hold.delivery.queue
             soon = hold.extended_at + queue.heartbeat_s <= now + self._tick_s
             if soon and _may_be_extended(hold) and hold.possible_s(queue.visibility_s, now):
@@ -92,16 +94,25 @@ class Heartbeat:
             elif failure.sender_fault and hold in self._holdings and not _is_settling(hold):
                 self._lose(hold, failure)
 
+    def _doubt(self, hold: Hold) -> None:
+        # With the receipt of a past delivery SQS may act on a later one, which another worker has:
+        # an extension does that worker no harm, but a retry's delay or a release would.
+        hold.shared = True
+        self._report(hold, "it was not extended in time, so another worker may have it as well")
+
     def _lose(self, hold: Hold, failure: EntryFailure) -> None:
         hold.lost = True
         if hold.run is not None:
             hold.run.interrupt("its receipt was lost")
+        self._report(hold, f"{failure.code}: {failure.message}")
+
+    def _report(self, hold: Hold, error: str) -> None:
         self._events.emit(
             ReceiptLost(
                 at=self._clock.now(),
                 queue=hold.delivery.queue.name,
                 message_id=hold.delivery.message.message_id,
-                error=f"{failure.code}: {failure.message}",
+                error=error,
             )
         )
 

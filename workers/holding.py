@@ -24,6 +24,9 @@ class Hold:
     """Once it has been started."""
     lost: bool = False
     """SQS no longer honours its receipt; another worker may have the message."""
+    shared: bool = False
+    """It was not extended in time, so another worker may have it too. What runs goes on and may
+    still be deleted, but its visibility is no longer ours to change."""
     closing: bool = False
     """Its visibility is being decided for good: the heartbeat must not touch it any more."""
     deleting: bool = False
@@ -34,6 +37,10 @@ class Hold:
     @property
     def receipt(self) -> str:
         return self.delivery.message.receipt
+
+    def lapsed(self, now: float) -> bool:
+        """Whether its visibility timeout has ended, for all that this worker knows."""
+        return now - self.extended_at > self.delivery.queue.visibility_s
 
     def possible_s(self, wanted_s: int, now: float) -> int:
         """A visibility timeout within what SQS leaves: 12 h since the receive, else it errs.

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
 from jobs.backoff import Backoff
 from jobs.clock import Clock
@@ -19,7 +20,7 @@ from jobs.errors import CredentialsMissing, RegionMissing, TransportError
 from jobs.events import Events, PollFailed
 from jobs.execution import Delivery
 from jobs.ports import ReceivedMessage, Transport
-from jobs.topology import MAX_BATCH, QueueSpec
+from jobs.topology import MAX_BATCH, Priority, QueueSpec
 from workers.choosing import Waiting
 from workers.holding import Holdings
 
@@ -35,6 +36,9 @@ _TURNOVER_S = 1.0
 _LATENCIES = 5
 _LEAST_ON_ITS_WAY_S = 0.1
 """A receive that takes longer than so many usual ones, and than this, waits at an empty queue."""
+
+_OVERDUE_S = 1.0
+"""How much longer than its wait a receive may take before its answer counts as late."""
 
 _PAUSES = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
 
@@ -64,8 +68,8 @@ class Demand:
         self._rate_at = clock.monotonic()
         self.busy = 0
         """Slots in use."""
-        self.coming = 0
-        """Messages that receives under way will probably bring."""
+        self._coming = [0 for _ in Priority]
+        """By rank, the messages that receives under way will probably bring."""
         self.latency_s = 0.01
         """How long a receive takes that need not wait, smoothed."""
         self.answered = False
@@ -76,33 +80,22 @@ class Demand:
         self.busy -= 1
         self._rate = self._rate_now() + 1 / _TURNOVER_S
 
+    def changed(self) -> None:
+        """There may be room that there was not before."""
+        self._on_change()
+
     def took(self, seconds: float) -> None:
         """A receive brought a full batch in that time."""
         self.latency_s += 0.1 * (seconds - self.latency_s)
 
-    @contextmanager
-    def expecting(self, count: int) -> Iterator[None]:
-        """Reckon with what a receive will probably bring, while it can still be on its way.
+    def expect(self, count: int, rank: int) -> Expectation:
+        """Reckon with what a receive will probably bring.
 
-        One that takes much longer waits at an empty queue, and must not keep others from receiving.
+        One that takes much longer than usual waits at an empty queue, and must not keep others
+        from receiving: then no more is expected of it.
         """
-        left = [count]
-        self.coming += count
         patience_s = max(_LEAST_ON_ITS_WAY_S, _LATENCIES * self.latency_s)
-        timer = asyncio.get_running_loop().call_later(patience_s, self._expect_no_more, left)
-        try:
-            yield
-        finally:
-            timer.cancel()
-            self.coming -= sum(left)
-
-    def _expect_no_more(self, left: list[int]) -> None:
-        self.coming -= left.pop()
-        self.changed()
-
-    def changed(self) -> None:
-        """Say that there may be more room than the pollers know of."""
-        self._on_change()
+        return Expectation(self._coming, rank, count, patience_s, on_end=self._on_change)
 
     @property
     def free(self) -> int:
@@ -125,7 +118,8 @@ class Demand:
         # What is settling counts as well: if SQS takes no deletes we must not receive for ever.
         bound = 2 * self._concurrency + MAX_BATCH - len(self._holdings)
         soon = self.free + self._rate_now() * within_s
-        return min(bound, soon - self._waiting.up_to(rank) - self.coming)
+        # What a lower priority is about to bring would start later, so it takes no room here.
+        return min(bound, soon - self._waiting.up_to(rank) - sum(self._coming[: rank + 1]))
 
     def _rate_now(self) -> float:
         """Finished jobs a second, decayed to now."""
@@ -133,6 +127,44 @@ class Demand:
         self._rate *= math.exp((self._rate_at - now) / _TURNOVER_S)
         self._rate_at = now
         return self._rate
+
+
+class Expectation:
+    """What one receive will probably bring, for as long as it can still be on its way."""
+
+    def __init__(
+        self,
+        coming: list[int],
+        rank: int,
+        count: int,
+        patience_s: float,
+        *,
+        on_end: Callable[[], None],
+    ) -> None:
+        self._coming = coming
+        self._rank = rank
+        self._count = count
+        self._on_end = on_end
+        coming[rank] += count
+        self._timer = asyncio.get_running_loop().call_later(patience_s, self._give_up)
+
+    def end(self) -> None:
+        """The receive has returned, or never began."""
+        self._timer.cancel()
+        self._coming[self._rank] -= self._count
+        self._count = 0
+
+    def _give_up(self) -> None:
+        self.end()
+        self._on_end()
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """Room that a poller has taken for one receive."""
+
+    limit: int
+    expectation: Expectation
 
 
 class Poller:
@@ -161,11 +193,13 @@ class Poller:
         self._events = events
         self._rng = rng
         self._extras: set[asyncio.Task[None]] = set()
-        self._bell: asyncio.Future[None] | None = None
+        self._bell: asyncio.Future[_Claim | None] | None = None
         self._stopping = asyncio.Event()
         self._failures = 0
         self._last = 0
         """What the last receive brought."""
+        self._full = False
+        """It brought all that it asked for, so there is probably more."""
         self._fault: BaseException | None = None
         """What ended an extra receiver."""
 
@@ -186,78 +220,89 @@ class Poller:
     def stop(self) -> None:
         """Start no more receives."""
         self._stopping.set()
-        self._ring()
+        self._ring(None)
 
     def notice(self) -> None:
-        """The demand may have changed."""
-        if self._bell is not None and self._has_room():
-            self._ring()
+        """The demand may have changed. Pollers are to be told in the order of their priority."""
+        if self._bell is None or self._bell.done():
+            self._grow()
+        elif claim := self._claim():
+            self._ring(claim)
 
     async def _poll(self) -> None:
         while not self._stopping.is_set():
             if self._fault is not None:
                 raise self._fault
-            if not self._has_room():
-                await self._rung()
+            claim = self._claim() or await self._rung()
+            if claim is None:
                 continue
             try:
-                await self._receive(self._wait_s)
+                await self._receive(self._wait_s, claim)
             except TransportError as error:
                 await self._back_off(error)
 
-    def _has_room(self) -> bool:
-        return (
-            self._waiting.of(self.queue) < MAX_BATCH
-            and self._demand.room(self.queue.priority.rank) >= 1
-        )
+    def _claim(self) -> _Claim | None:
+        """Take room for one receive, at once, so that no other poller counts on it as well."""
+        rank = self.queue.priority.rank
+        if self._waiting.of(self.queue) >= MAX_BATCH or self._demand.room(rank) < 1:
+            return None
+        limit = self._demand.limit(rank)
+        expected = limit if self._full else min(self._last, limit)
+        return _Claim(limit, self._demand.expect(expected, rank))
 
-    async def _rung(self) -> None:
+    async def _rung(self) -> _Claim | None:
         self._bell = asyncio.get_running_loop().create_future()
         try:
-            await self._bell
+            return await self._bell
         finally:
             self._bell = None
 
-    def _ring(self) -> None:
+    def _ring(self, claim: _Claim | None) -> None:
         if self._bell is not None and not self._bell.done():
-            self._bell.set_result(None)
+            self._bell.set_result(claim)
 
-    async def _receive(self, wait_s: float) -> None:
-        limit = self._demand.limit(self.queue.priority.rank)
-        expected = min(self._last, limit)
+    async def _receive(self, wait_s: float, claim: _Claim) -> None:
+        self._grow()
         started = self._clock.monotonic()
         try:
-            with self._demand.expecting(expected):
-                messages = await self._transport.receive(
-                    self.queue.name, limit=limit, wait_s=wait_s
-                )
+            messages = await self._transport.receive(
+                self.queue.name, limit=claim.limit, wait_s=wait_s
+            )
         except TransportError:
-            self._last = 0
+            self._last, self._full = 0, False
             raise
+        finally:
+            claim.expectation.end()
         self._failures, self._demand.answered = 0, True
-        self._accept(messages, self._clock.monotonic() - started)
-        if len(messages) < expected:
+        self._last, self._full = len(messages), len(messages) >= claim.limit
+        self._accept(messages, started, wait_s)
+        if not self._full:
             self._demand.changed()
 
-    def _accept(self, messages: Sequence[ReceivedMessage], took_s: float) -> None:
+    def _accept(self, messages: Sequence[ReceivedMessage], started: float, wait_s: float) -> None:
         now = self._clock.monotonic()
-        self._last = len(messages)
-        if len(messages) == MAX_BATCH:
-            self._demand.took(took_s)
+        if self._full:
+            self._demand.took(now - started)
+        # An answer that lay unread while this process was suspended was given when it was due.
+        received_at = min(now, started + wait_s + _OVERDUE_S)
         self._deliver(
-            [Delivery(message=message, queue=self.queue, received_at=now) for message in messages]
+            [
+                Delivery(message=message, queue=self.queue, received_at=received_at)
+                for message in messages
+            ]
         )
-        if len(messages) == MAX_BATCH:
-            self._grow()
 
     def _grow(self) -> None:
-        if (
-            not self._stopping.is_set()
+        """While batches come back full, receive as much at once as there is room for."""
+        while (
+            self._full
+            and not self._stopping.is_set()
             and len(self._extras) < MAX_RECEIVERS - 1
-            # One more on top of this receiver's own next one.
-            and self._demand.room(self.queue.priority.rank) > MAX_BATCH
+            and (claim := self._claim())
         ):
-            extra = asyncio.create_task(self._extra(), name=f"headgate-extra-{self.queue.name}")
+            extra = asyncio.create_task(
+                self._extra(claim), name=f"headgate-extra-{self.queue.name}"
+            )
             self._extras.add(extra)
             extra.add_done_callback(self._extra_ended)
 
@@ -265,14 +310,16 @@ class Poller:
         self._extras.discard(extra)
         if not extra.cancelled() and (fault := extra.exception()) is not None:
             self._fault = fault
-            self._ring()
+            self._ring(None)
 
-    async def _extra(self) -> None:
-        while not self._stopping.is_set() and self._last == MAX_BATCH and self._has_room():
+    async def _extra(self, claim: _Claim | None) -> None:
+        while claim is not None:
             try:
-                await self._receive(_EXTRA_WAIT_S)
+                await self._receive(_EXTRA_WAIT_S, claim)
             except TransportError:
                 return  # the queue's first receiver meets the same fault, and reports it
+            more = self._full and not self._stopping.is_set()
+            claim = self._claim() if more else None
 
     async def _back_off(self, error: TransportError) -> None:
         hopeless = isinstance(error, CredentialsMissing | RegionMissing)

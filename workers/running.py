@@ -81,7 +81,7 @@ class Running:
     def fill(self) -> None:
         """Start what waits, as far as slots are free."""
         while self._accepting and self._demand.free > 0 and (hold := self._waiting.next()):
-            if hold.lost:
+            if self._is_gone(hold):
                 self._holdings.drop(hold)
                 continue
             self._demand.busy += 1
@@ -91,7 +91,7 @@ class Running:
 
     def release(self, hold: Hold) -> None:
         """Give back a message that has not been started."""
-        if hold.lost:
+        if self._is_gone(hold):
             self._holdings.drop(hold)
             return
         task = asyncio.create_task(self._settler.release(hold), name="headgate-release")
@@ -128,6 +128,10 @@ class Running:
                     del self._tasks[task]
                     self.release(hold)
                     hold.lost = True
+
+    def _is_gone(self, hold: Hold) -> bool:
+        """Whether a message that has not been started is no longer ours alone."""
+        return hold.lost or hold.shared or hold.lapsed(self._executor.clock.monotonic())
 
     async def _process(self, hold: Hold) -> None:
         hold.run = run = self._executor.begin(hold.delivery)

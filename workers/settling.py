@@ -77,7 +77,7 @@ class Settler:
 
     async def settle(self, hold: Hold, verdict: Verdict) -> None:
         """Carry a verdict out and say so; a failure is an event, and the message comes again."""
-        if hold.lost and not isinstance(verdict.action, Ack):
+        if (hold.lost or hold.shared) and not isinstance(verdict.action, Ack):
             self._holdings.drop(hold)
             return  # it is visible, or with another worker, and that delivery's verdict counts
         try:

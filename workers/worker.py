@@ -53,7 +53,7 @@ class WorkerSettings:
     """A received message that found no slot for so long goes back to its queue; each time that it
     comes again it is kept twelve times longer."""
     receive_wait: timedelta | None = None
-    """How long a poll waits for the first message, 0 to 20 s; None takes the queue's, 20 s."""
+    """How long a poll waits for the first message, 1 to 20 s; None takes the queue's, 20 s."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= _MOST_CONCURRENCY:
@@ -65,10 +65,10 @@ class WorkerSettings:
         if self.give_back_after <= timedelta(0):
             raise SettingsInvalid(f"give_back_after must be positive, got {self.give_back_after}")
         if self.receive_wait is not None and not (
-            timedelta(0) <= self.receive_wait <= timedelta(seconds=20)
+            timedelta(seconds=1) <= self.receive_wait <= timedelta(seconds=20)
         ):
             raise SettingsInvalid(
-                f"receive_wait must lie between 0 and 20 s, SQS's limit, got {self.receive_wait}"
+                f"receive_wait must lie between 1 and 20 s, SQS's limit, got {self.receive_wait}"
             )
 
 
@@ -107,7 +107,7 @@ class Worker:
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self._clock = clock
-        queues = topology.select(settings.queues)
+        queues = sorted(topology.select(settings.queues), key=lambda spec: spec.priority.rank)
         self._holdings = Holdings()
         self._waiting = Waiting(queues)
         self._demand = Demand(

@@ -31,6 +31,8 @@ from jobs.topology import QUARANTINE_RETENTION, Topology
 
 _Entry = TypeVar("_Entry")
 
+_MOMENT_S = 0.001
+
 
 class MemorySqs:
     """A queue service in memory; a `jobs.ports.Transport` that any number of loops may share.
@@ -234,7 +236,8 @@ class MemorySqs:
             await rung.wait()
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
+            # At least a moment: a remainder of 1e-16 s is lost when it is added to the loop's time.
+            async with asyncio.timeout(max(timeout_s, _MOMENT_S)):
                 await rung.wait()
 
     @contextmanager

@@ -1,7 +1,7 @@
-"""Real servers that speak SQS, as child processes on free loopback ports, for tests.
+"""Real servers that speak AWS's protocols, as child processes on free loopback ports, for tests.
 
-moto and MiniStack agree with AWS in different places (docs/emulators.md), so what must hold on SQS
-is tried on both.
+They agree with AWS in different places (docs/emulators.md), so what must hold on SQS is tried on
+all that speak it: moto, MiniStack and ElasticMQ. DynamoDB Local is AWS's own.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, NoReturn
 
 import pytest
 
 from jobs.errors import ConfigurationError
 from ops.local_aws import LocalAws, ServerProcess
+from tests.support.java_servers import JavaServerUnavailable, java_process
 
-ServerName = Literal["moto", "ministack"]
+ServerName = Literal["moto", "ministack", "elasticmq", "dynamodb"]
 
 SERVERS: tuple[ServerName, ...] = ("moto", "ministack")
 
@@ -29,17 +30,26 @@ def running_server(name: ServerName) -> Iterator[str]:
     A server that is not installed skips the test, but fails it on CI (``CI=true``), where a gap
     in what is tested would go unseen.
     """
-    if importlib.util.find_spec(name) is None:
-        if os.environ.get("CI") == "true":
-            raise ConfigurationError(f"{name} is not installed, and CI has to test on it")
-        pytest.skip(f"{name} is not installed: pip install 'headgate[dev]'")
     with _server(name) as server:
         yield server.endpoint_url
 
 
 def _server(name: ServerName) -> ServerProcess:
+    if name in ("elasticmq", "dynamodb"):
+        try:
+            return java_process(name)
+        except JavaServerUnavailable as error:
+            _give_up(str(error))
+    if importlib.util.find_spec(name) is None:
+        _give_up(f"{name} is not installed: pip install 'headgate[dev]'")
     if name == "ministack":
         return LocalAws()
     return ServerProcess(
         "moto.server", ready_path="/moto-api/", arguments=("-H", "127.0.0.1", "-p", "{port}")
     )
+
+
+def _give_up(reason: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        raise ConfigurationError(f"{reason}; CI has to test on it")
+    pytest.skip(reason)

@@ -148,6 +148,8 @@ def course() -> Course:
             at=NOW,
             queue=message.queue.name,
             message_id="m",
+            job_id=None,
+            job_type=None,
             reason=message.reason,
             detail="",
             receives=3,

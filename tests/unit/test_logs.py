@@ -27,6 +27,7 @@ VALUES: dict[str, Any] = {
     "int": 3,
     "float": 1.5,
     "int | None": None,
+    "str | None": None,
     "Priority": Priority.HIGH,
     "Tenant | None": Tenant(org="org-1"),
     "datetime": NOW,

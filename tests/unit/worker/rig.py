@@ -71,13 +71,6 @@ MAIL = "shop-mail-normal"
 DEAD_MAIL = "shop-mail-normal-dlq"
 
 
-class _Sqs(MemorySqs):
-    """Steps over what is left of a wait when floats don't add up: less than looptime's tick."""
-
-    async def _wait(self, rung: asyncio.Event, timeout_s: float) -> None:
-        await super()._wait(rung, max(timeout_s, 1e-3))
-
-
 class Wire:
     """`MemorySqs` behind a network: requests and answers can be held back, call by call."""
 
@@ -129,7 +122,7 @@ class Rig:
     ) -> None:
         self.app = app
         self.clock = clock or LoopClock()
-        self.sqs = _Sqs(self.clock, old_receipts_work=old_receipts_work)
+        self.sqs = MemorySqs(self.clock, old_receipts_work=old_receipts_work)
         self.sqs.provision(app.topology)
         self.wire = Wire(self.sqs)
         self.events: list[Event] = []

@@ -13,6 +13,7 @@ from jobs.errors import ServiceUnavailable, Throttled
 from jobs.events import (
     JobCompleted,
     JobDeadLettered,
+    JobFailed,
     JobRetryScheduled,
     JobStarted,
     ReceiptLost,
@@ -232,7 +233,7 @@ async def test_a_slow_answer_for_one_queue_does_not_cost_another_its_lease() -> 
 
     async def hanging(queue: str, changes: list[VisibilityChange]) -> object:
         if queue == "shop-slow-normal":
-            await asyncio.sleep(30)
+            await asyncio.sleep(15)
         return await change_visibility(queue, changes)
 
     rig.wire.change_visibility = hanging  # type: ignore[method-assign, assignment]
@@ -302,3 +303,49 @@ async def test_a_dead_heartbeat_stops_the_worker_with_its_error_and_gives_everyt
     assert raised.value.exceptions == (fault,)
     assert rig.in_flight() == 0, "without a heartbeat nothing may go on"
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_what_was_received_before_a_long_suspension_is_not_started_after_it() -> None:
+    app, mail = one_lane(visibility_s=30)
+
+    @mail.job("render")
+    async def render(_note: Note) -> None:
+        return None
+
+    rig = Rig(app)
+    suspensions = iter([100.0])
+
+    async def late() -> None:
+        await asyncio.sleep(next(suspensions, 0))
+
+    rig.wire.answers["receive"] = late
+    await rig.submit(render)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    [started] = rig.heard(JobStarted)
+    assert started.attempt == 2
+
+
+@pytest.mark.parametrize("old_receipts_work", [False, True])
+async def test_a_failure_after_its_lease_has_lapsed_is_left_to_the_next_delivery(
+    old_receipts_work: bool,
+) -> None:
+    app, mail = one_lane(visibility_s=30, retry=Retry(attempts=2, backoff=Backoff.fixed(1000)))
+
+    @mail.job("render")
+    async def render(_note: Note, ctx: JobContext) -> None:
+        if ctx.attempt == 1:
+            await asyncio.sleep(200)
+            raise ValueError("too late")
+
+    rig = Rig(app, old_receipts_work=old_receipts_work)
+    rig.sqs.faults.raise_on("change_visibility", ServiceUnavailable("down"), times=1000)
+    await rig.submit(render)
+    async with rig.working(concurrency=1):
+        await rig.happens(ReceiptLost)
+        await rig.happens(JobFailed)
+        rig.sqs.faults.clear()
+        await rig.happens(JobCompleted)
+    assert not rig.heard(JobRetryScheduled)
+    assert rig.remaining() == 0
+    assert all(1000 not in call.timeouts_s for call in rig.sqs.calls)

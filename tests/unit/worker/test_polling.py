@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 from datetime import timedelta
 from itertools import pairwise
 
@@ -286,3 +287,31 @@ async def test_a_backlog_is_drained_by_several_receivers_and_all_of_them_leave()
         polls = [task for task in asyncio.all_tasks() if "extra" in task.get_name()]
         assert polls == []
     assert rig.calls("receive", MAIL) <= 150
+
+
+async def test_with_a_backlog_everywhere_and_slow_receives_higher_priorities_start_earlier() -> (
+    None
+):
+    app = App("shop")
+
+    @app.job("work")
+    async def work(_note: Note) -> None:
+        await asyncio.sleep(0.05)
+
+    rig = Rig(app)
+
+    async def slowly() -> None:
+        await asyncio.sleep(0.03)
+
+    rig.wire.requests["receive"] = slowly
+    counts = dict(zip(Priority, (200, 800, 300, 300), strict=True))
+    for priority, count in counts.items():
+        await rig.submit(work, *map(str, range(count)), priority=priority)
+    async with rig.working():
+        started = await rig.happens(JobStarted, sum(counts.values()))
+        await rig.happens(JobCompleted, sum(counts.values()))
+    medians = [
+        statistics.median(event.at.timestamp() for event in started if event.priority == priority)
+        for priority in Priority
+    ]
+    assert medians == sorted(medians)

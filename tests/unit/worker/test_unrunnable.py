@@ -57,28 +57,33 @@ def _body(**changes: Any) -> str:
 
 
 CASES = {
-    "not JSON": ("hello", "unreadable"),
-    "nearly JSON": ('{"v": 1', "unreadable"),
-    "JSON, but no envelope": ('{"Records": []}', "unreadable"),
-    "JSON, but no object": ("[1, 2]", "unreadable"),
-    "a number": ("42", "unreadable"),
-    "null": ("null", "unreadable"),
-    "bytes as text": ("\u00ff\u00fe\ufffd\u0100binary\t\r\n", "unreadable"),
-    "deeply nested": ("[" * 50_000, "unreadable"),
-    "an id that is none": (_body(id="42"), "unreadable"),
-    "a newer version": (_body(v=2), "newer-schema"),
-    "a newer schema": (_body(schema=7), "newer-schema"),
-    "an unknown type": (_body(type="from-the-future"), "unknown-type"),
-    "a payload of another form": (_body(payload={"text": ["no", "text"]}), "payload-invalid"),
-    "a payload that is missing": (_body(payload=None), "payload-invalid"),
-    "a model that fails by itself": (_body(type="fussy"), "payload-invalid"),
+    "not JSON": ("hello", "unreadable", "their-name"),
+    "nearly JSON": ('{"v": 1', "unreadable", "their-name"),
+    "JSON, but no envelope": ('{"Records": []}', "unreadable", "their-name"),
+    "JSON, but no object": ("[1, 2]", "unreadable", "their-name"),
+    "a number": ("42", "unreadable", "their-name"),
+    "null": ("null", "unreadable", "their-name"),
+    "bytes as text": ("\u00ff\u00fe\ufffd\u0100binary\t\r\n", "unreadable", "their-name"),
+    "deeply nested": ("[" * 50_000, "unreadable", "their-name"),
+    "an id that is none": (_body(id="42"), "unreadable", "their-name"),
+    "a newer version": (_body(v=2), "newer-schema", "their-name"),
+    "a newer schema": (_body(schema=7), "newer-schema", "known"),
+    "an unknown type": (_body(type="from-the-future"), "unknown-type", "from-the-future"),
+    "a payload of another form": (
+        _body(payload={"text": ["no", "text"]}),
+        "payload-invalid",
+        "known",
+    ),
+    "a payload that is missing": (_body(payload=None), "payload-invalid", "known"),
+    "a model that fails by itself": (_body(type="fussy"), "payload-invalid", "fussy"),
 }
 
 
-@pytest.mark.parametrize(("body", "reason"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("body", "reason", "job_type"), CASES.values(), ids=CASES)
 async def test_a_message_that_can_not_be_run_is_backed_off_and_then_parked(
-    body: str, reason: str
+    body: str, reason: str, job_type: str
 ) -> None:
+    """Where the body tells the type, that counts; else the attribute, here ``their-name``."""
     rig = Rig(_app("known"))
     await rig.sqs.send(MAIL, [OutgoingMessage(body=body, attributes={"JobType": "their-name"})])
     async with rig.working():
@@ -90,8 +95,10 @@ async def test_a_message_that_can_not_be_run_is_backed_off_and_then_parked(
     [letter] = rig.sqs.messages(DEAD_MAIL)
     assert letter.body == body
     assert letter.attributes["Reason"] == reason
-    assert letter.attributes["JobType"] == "their-name"
+    assert letter.attributes["JobType"] == job_type
     assert letter.attributes["Attempts"] == "3"
+    assert said[0].job_id in (None, letter.attributes["JobId"])
+    assert said[0].job_type == (None if job_type == "their-name" else job_type)
     assert rig.sqs.messages(MAIL) == []
 
 

@@ -1,0 +1,237 @@
+"""The order of things: contestants take turns, so that all of them share the machine's moods."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from benchmarks import rows
+from benchmarks.contestants import (
+    ALL,
+    BARE,
+    BARE_POLLERS,
+    CELERY_GEVENT,
+    CELERY_PREFORK,
+    DRAMATIQ,
+    HEADGATE,
+    TASKIQ,
+    Contestant,
+)
+from benchmarks.imports import import_ms
+from benchmarks.proxy import Proxy
+from benchmarks.results import Collector
+from benchmarks.rows import URGENT, Scale
+from benchmarks.stage import Stage
+from jobs.ports import OutgoingMessage
+
+_COUNTED = (HEADGATE, CELERY_GEVENT, DRAMATIQ, TASKIQ, BARE)
+_WITH_SLOTS = (HEADGATE, CELERY_GEVENT, DRAMATIQ, TASKIQ, BARE_POLLERS)
+_ONE_OF_EACH = (HEADGATE, CELERY_GEVENT, BARE)
+_ON_FOUR_QUEUES = (HEADGATE, CELERY_PREFORK, DRAMATIQ, TASKIQ, BARE)
+
+_JOB_S = 0.05
+_REQUESTS_TIMED = 300
+
+
+class Bench:
+    """All measurements on one server."""
+
+    LONG: ClassVar[tuple[str, ...]] = ("idle",)
+    """What takes a minute of its own, so that a quick run leaves it out."""
+    PARTS: ClassVar[tuple[str, ...]] = (
+        "requests",
+        "drain",
+        "slots",
+        "pickup",
+        "critical",
+        "idle",
+        "imports",
+        "proxy",
+    )
+
+    def __init__(self, server: str, folder: Path, scale: Scale) -> None:
+        self._began = time.monotonic()
+        self._server = server
+        self._folder = folder
+        self._scale = scale
+        self._stages = {each: Stage(each, server, folder) for each in ALL}
+        self._bodies: dict[Contestant, list[OutgoingMessage]] = {}
+        self.results = Collector()
+
+    def run(self, parts: Iterable[str]) -> None:
+        """Measure the parts, the server warmed up before."""
+        self._warm_up()
+        by_name: dict[str, Callable[[], None]] = {
+            "requests": self._requests,
+            "drain": self._drain,
+            "slots": self._slots,
+            "pickup": self._pickup,
+            "critical": self._critical,
+            "idle": self._idle,
+            "imports": self._imports,
+            "proxy": self._proxy,
+        }
+        for part in parts:
+            by_name[part]()
+
+    def _warm_up(self) -> None:
+        """A JVM compiles what is used much; the first contestant must not pay for it."""
+        for _ in range(self._scale.rounds):
+            self._drain_once(BARE_POLLERS, self._server)
+
+    def _requests(self) -> None:
+        jobs = self._scale.jobs
+        with Proxy(self._server) as proxy:
+            for contestant in _COUNTED:
+                self._say("requests", contestant.name)
+                stage = self._stages[contestant]
+                stage.clear("drain")
+                sent = rows.submitted_requests(stage, proxy, jobs)
+                bodies = stage.record(stage.queues("drain")[0], jobs)
+                taken = rows.drained_requests(stage, proxy, bodies, jobs)
+                self.results.add("requests", contestant.name, (sent + taken).total() / jobs)
+                self._bodies.setdefault(contestant, bodies)
+                if contestant is HEADGATE:
+                    stage.clear("drain")
+                    single = ("headgate_peer.py", "submit-singly")
+                    sent = rows.submitted_requests(stage, proxy, jobs, single)
+                    total = (sent + taken).total()
+                    self.results.add("requests-single", contestant.name, total / jobs)
+
+    def _drain(self) -> None:
+        with Proxy(self._server) as proxy:
+            for latency_ms in self._scale.latencies_ms:
+                row = f"drain-{latency_ms}"
+                who = ALL if self._scale.everyone else _ONE_OF_EACH
+                self._drain_rounds(row, proxy, latency_ms, who, job_s=0)
+
+    def _slots(self) -> None:
+        with Proxy(self._server) as proxy:
+            for latency_ms in self._scale.latencies_ms:
+                row = f"slots-{latency_ms}"
+                who = _WITH_SLOTS if self._scale.everyone else _ONE_OF_EACH
+                self._drain_rounds(row, proxy, latency_ms, who, job_s=_JOB_S)
+
+    def _drain_rounds(
+        self,
+        row: str,
+        proxy: Proxy,
+        latency_ms: int,
+        contestants: Sequence[Contestant],
+        *,
+        job_s: float,
+    ) -> None:
+        proxy.delay(latency_ms / 1000)
+        endpoint_url = proxy.endpoint_url if latency_ms else self._server
+        for contestant in self._in_turn(contestants):
+            self._say(row, contestant.name)
+            drained = self._drain_once(contestant, endpoint_url, row=row, job_s=job_s)
+            self.results.add(row, contestant.name, drained.jobs_per_s)
+            if row == "drain-0" and drained.cpu_s_per_1000 is not None:
+                self.results.add("cpu", contestant.name, drained.cpu_s_per_1000)
+            if row == "slots-0":
+                self.results.add("memory", contestant.name, drained.memory_mb)
+
+    def _drain_once(
+        self, contestant: Contestant, endpoint_url: str, *, row: str = "", job_s: float = 0
+    ) -> rows.Drained:
+        seconds = self._scale.drain_s
+        rate = self.results.last(row, contestant.name)
+        # Once the pace is known, no more is put in than the time allows for.
+        jobs = self._scale.most if rate is None else int(1.3 * rate * (seconds + 1)) + 100
+        return rows.drain(
+            self._stages[contestant],
+            endpoint_url,
+            self._recorded(contestant),
+            jobs=min(jobs, self._scale.most),
+            seconds=seconds,
+            job_s=job_s,
+        )
+
+    def _pickup(self) -> None:
+        count = self._scale.pickups
+        bodies = {}
+        for contestant in _ON_FOUR_QUEUES:
+            stage = self._stages[contestant]
+            stage.clear("jobs")
+            stage.submit("jobs", 0, count + 4, self._server)
+            bodies[contestant] = {
+                queue: stage.record(queue, count + 4) for queue in stage.queues("jobs")
+            }
+        for seed, contestant in enumerate(self._in_turn(_ON_FOUR_QUEUES)):
+            self._say("pickup", contestant.name)
+            stage = self._stages[contestant]
+            took = rows.pickup(stage, self._server, bodies[contestant], count, seed)
+            self.results.add("pickup-p50", contestant.name, took.p50_ms)
+            self.results.add("pickup-p99", contestant.name, took.p99_ms)
+
+    def _critical(self) -> None:
+        stage, count = self._stages[HEADGATE], max(10, self._scale.pickups // 4)
+        stage.clear("jobs")
+        stage.submit("jobs", URGENT, count, self._server)
+        critical, *_, low_queue = stage.queues("jobs")
+        bodies = {"critical": sorted(stage.record(critical, count), key=_number)}
+        stage.clear("jobs")
+        stage.submit("jobs", 0, count, self._server)
+        bodies["low"] = stage.record(low_queue, count)
+        for _ in range(self._scale.rounds):
+            self._say("critical", HEADGATE.name)
+            took = rows.critical_pickup(stage, self._server, bodies, count, self._scale.low)
+            self.results.add("critical-p50", HEADGATE.name, took.p50_ms)
+            self.results.add("critical-p99", HEADGATE.name, took.p99_ms)
+
+    def _idle(self) -> None:
+        self._say("idle", "all side by side")
+        stages = {each: self._stages[each] for each in _ON_FOUR_QUEUES}
+        found = rows.idle_requests(stages, self._server, self._scale.idle_s, self._scale.settle_s)
+        for name, per_minute in found.items():
+            self.results.add("idle", name, per_minute)
+
+    def _imports(self) -> None:
+        for _ in range(self._scale.imports):
+            self.results.add("import-jobs", HEADGATE.name, import_ms("jobs"))
+            self.results.add("import-bridge", HEADGATE.name, import_ms("lambdas.bridge"))
+
+    def _proxy(self) -> None:
+        """What the proxy adds to a request by itself, and when told to add 10 ms."""
+        stage = self._stages[BARE]
+        stage.clear("drain")
+        (queue,) = stage.queues("drain")
+        with Proxy(self._server) as proxy:
+            ways = {
+                "past the proxy": (self._server, 0.0),
+                "through it": (proxy.endpoint_url, 0.0),
+                "through it, 10 ms added": (proxy.endpoint_url, 0.01),
+            }
+            for _ in range(self._scale.rounds):
+                for way, (endpoint_url, latency_s) in ways.items():
+                    proxy.delay(latency_s)
+                    took_ms = rows.request_ms(endpoint_url, queue, _REQUESTS_TIMED)
+                    self.results.add("proxy", way, took_ms)
+
+    def _in_turn(self, contestants: Sequence[Contestant]) -> Iterable[Contestant]:
+        """Every contestant in every round, each round begun by another one."""
+        for number in range(self._scale.rounds):
+            first = number % len(contestants)
+            yield from (*contestants[first:], *contestants[:first])
+
+    def _say(self, part: str, who: str) -> None:
+        print(f"{time.monotonic() - self._began:5.0f} s  {part}: {who}", flush=True)
+
+    def _recorded(self, contestant: Contestant) -> list[OutgoingMessage]:
+        """Messages as the contestant itself submits them."""
+        if contestant not in self._bodies:
+            stage, count = self._stages[contestant], min(1000, self._scale.jobs)
+            stage.clear("drain")
+            stage.submit("drain", 0, count, self._server)
+            self._bodies[contestant] = stage.record(stage.queues("drain")[0], count)
+        return self._bodies[contestant]
+
+
+def _number(message: OutgoingMessage) -> int:
+    """The number of a job that Headgate submitted."""
+    number: int = json.loads(message.body)["payload"]["number"]
+    return number

@@ -1,0 +1,51 @@
+"""Draws results as bars, in an environment of its own, so that matplotlib burdens nothing else.
+
+``python plots.py results/latest.json KEY=TITLE ...`` writes a PNG a key beside the file.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("agg")
+
+from matplotlib import pyplot as plt
+
+
+def draw(cells: list[dict[str, object]], title: str, path: Path) -> None:
+    """Bars of medians, with lines from the smallest to the largest value."""
+    names = [str(cell["contestant"]) for cell in cells]
+    values = [list(map(float, cell["values"])) for cell in cells]  # type: ignore[call-overload]
+    medians = [statistics.median(each) for each in values]
+    spans = [
+        [middle - min(each) for middle, each in zip(medians, values, strict=True)],
+        [max(each) - middle for middle, each in zip(medians, values, strict=True)],
+    ]
+    colours = ["#1f6feb" if name == "headgate" else "#9aa4b2" for name in names]
+    figure, axes = plt.subplots(figsize=(8, 0.5 * len(names) + 1.2))
+    axes.barh(names, medians, xerr=spans, color=colours, error_kw={"ecolor": "#57606a"})
+    axes.invert_yaxis()
+    axes.set_title(title, fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Draw what the command line names."""
+    source = Path(sys.argv[1])
+    figures = json.loads(source.read_text())["figures"]
+    for argument in sys.argv[2:]:
+        key, _, title = argument.partition("=")
+        if cells := [cell for cell in figures if cell["row"] == key]:
+            draw(cells, title, source.with_name(f"{key}.png"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Figures, and what is needed to judge them: when, where, and with what they were measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.environments import PEERS
+
+_PINNED = re.compile(r"^([a-z0-9._-]+)(?:\[.*\])?==(\S+)", re.MULTILINE)
+_NAMED = ("celery", "kombu", "dramatiq", "dramatiq-sqs", "taskiq", "taskiq-aio-sqs", "aiobotocore")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One cell: what a contestant reached in a row, in every round."""
+
+    row: str
+    contestant: str
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle one."""
+        return statistics.median(self.values)
+
+    @property
+    def low(self) -> float:
+        """The smallest one."""
+        return min(self.values)
+
+    @property
+    def high(self) -> float:
+        """The largest one."""
+        return max(self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """Everything that one run measured."""
+
+    measured: Mapping[str, Any]
+    """Date, command, machine, versions."""
+    figures: tuple[Figure, ...]
+
+    def get(self, row: str, contestant: str) -> Figure | None:
+        """A cell, if it was measured."""
+        for figure in self.figures:
+            if (figure.row, figure.contestant) == (row, contestant):
+                return figure
+        return None
+
+    def of_row(self, row: str) -> Iterator[Figure]:
+        """All cells of a row."""
+        return (figure for figure in self.figures if figure.row == row)
+
+    def write(self, path: Path) -> None:
+        """Keep it as JSON."""
+        path.parent.mkdir(exist_ok=True)
+        cells = [
+            {"row": each.row, "contestant": each.contestant, "values": list(each.values)}
+            for each in self.figures
+        ]
+        path.write_text(json.dumps({"measured": self.measured, "figures": cells}, indent=1) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Results:
+        """What `write` kept."""
+        data = json.loads(path.read_text())
+        figures = tuple(
+            Figure(cell["row"], cell["contestant"], tuple(cell["values"]))
+            for cell in data["figures"]
+        )
+        return cls(measured=data["measured"], figures=figures)
+
+
+@dataclass(slots=True)
+class Collector:
+    """Gathers values while they are measured."""
+
+    _values: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+
+    def add(self, row: str, contestant: str, value: float) -> None:
+        """One round's value."""
+        self._values.setdefault((row, contestant), []).append(round(value, 4))
+
+    def last(self, row: str, contestant: str) -> float | None:
+        """The latest value of a cell."""
+        values = self._values.get((row, contestant))
+        return values[-1] if values else None
+
+    def finish(self, command: str, *, server: str, took_s: float) -> Results:
+        """What was gathered, with the circumstances."""
+        measured = {
+            "date": datetime.now(UTC).date().isoformat(),
+            "command": command,
+            "took_s": round(took_s),
+            "server": server,
+            "machine": _machine(),
+            "versions": _versions(),
+        }
+        figures = tuple(Figure(*cell, tuple(found)) for cell, found in self._values.items())
+        return Results(measured=measured, figures=figures)
+
+
+def _machine() -> str:
+    cpu = platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists() and (model := re.search(r"model name\s*: (.+)", info.read_text())):
+        cpu = model[1].strip()
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{os.cpu_count()} cores of {cpu}, {memory_gb:.0f} GB, {platform.system()}"
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "headgate": version("headgate")}
+    for path in sorted(PEERS.glob("*.txt")):
+        pinned = dict(_PINNED.findall(path.read_text()))
+        found |= {name: pinned[name] for name in _NAMED if name in pinned}
+    return found

@@ -1,0 +1,263 @@
+"""The measurements: one function each, all on a contestant's stage."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from benchmarks.contestants import Contestant
+from benchmarks.processes import WorkerProcess
+from benchmarks.proxy import Proxy
+from benchmarks.stage import REGION, Stage
+from benchmarks.tally import Mark, Tally
+from jobs.aws.sqs import SyncSqs
+from jobs.ports import OutgoingMessage
+from jobs.topology import Priority
+
+URGENT = 1_000_000  # as in peers/common.py
+
+_START_BOUND_S = 60.0
+_REQUESTS_BOUND_S = 300.0
+_FLUSH_BOUND_S = 15.0
+_ENOUGH = 50
+_WARM_UP_S = 0.5
+"""Left out at the start of a drain: the first connections, and receivers that still multiply."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How much is measured."""
+
+    rounds: int
+    jobs: int
+    """No-op jobs of the row that counts requests; as many bodies are recorded."""
+    most: int
+    """Jobs put into a queue for one drain, at most."""
+    drain_s: float
+    """A drain is cut off after so long."""
+    pickups: int
+    """Messages sent one by one, a round."""
+    low: int
+    """Low jobs that wait while critical ones are sent."""
+    idle_s: float
+    settle_s: float
+    """For workers to start and open their polls, before idle requests are counted."""
+    imports: int
+    latencies_ms: tuple[int, ...]
+    everyone: bool
+    """Whether all contestants drain, or one of each kind."""
+
+
+FULL = Scale(
+    rounds=5,
+    jobs=10_000,
+    most=12_000,
+    drain_s=3,
+    pickups=100,
+    low=10_000,
+    idle_s=60,
+    settle_s=10,
+    imports=10,
+    latencies_ms=(0, 10),
+    everyone=True,
+)
+QUICK = Scale(
+    rounds=1,
+    jobs=200,
+    most=2_000,
+    drain_s=1,
+    pickups=10,
+    low=500,
+    idle_s=20,
+    settle_s=3,
+    imports=1,
+    latencies_ms=(10,),
+    everyone=False,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """What one drain showed."""
+
+    jobs_per_s: float
+    cpu_s_per_1000: float | None
+    """None: too few jobs were left to tell, since a process's CPU time goes in steps of 10 ms."""
+    memory_mb: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pickup:
+    """Milliseconds from before a message is sent to when its job runs, in one round."""
+
+    p50_ms: float
+    p99_ms: float
+    samples: int
+
+
+def submitted_requests(
+    stage: Stage, proxy: Proxy, jobs: int, command: Sequence[str] = ()
+) -> Counter[str]:
+    """The requests that submitting so many jobs takes."""
+    before = proxy.counts()
+    stage.submit("drain", 0, jobs, proxy.endpoint_url, command)
+    return proxy.counts() - before
+
+
+def drained_requests(
+    stage: Stage, proxy: Proxy, bodies: Sequence[OutgoingMessage], jobs: int
+) -> Counter[str]:
+    """The requests that one worker makes to work them off, its deletes included."""
+    stage.clear("drain")
+    (queue,) = stage.queues("drain")
+    stage.load(queue, bodies, jobs)
+    before = proxy.counts()
+    with stage.working("drain", endpoint_url=proxy.endpoint_url) as (worker, tally):
+        if not tally.wait(jobs, within_s=_REQUESTS_BOUND_S, check=worker.check):
+            raise TimeoutError(f"{stage.contestant.name} ran {tally.count()} of {jobs} jobs")
+        deadline = time.monotonic() + _FLUSH_BOUND_S
+        while stage.depth(queue) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return proxy.counts() - before
+
+
+def drain(
+    stage: Stage,
+    endpoint_url: str,
+    bodies: Sequence[OutgoingMessage],
+    *,
+    jobs: int,
+    seconds: float,
+    job_s: float = 0,
+) -> Drained:
+    """How fast one worker works off a queue, after a moment to get going."""
+    stage.clear("drain")
+    (queue,) = stage.queues("drain")
+    stage.load(queue, bodies, jobs)
+    with stage.working("drain", endpoint_url=endpoint_url, job_s=job_s) as (worker, tally):
+        _await_first(tally, worker)
+        time.sleep(_WARM_UP_S)
+        cpu_s, started, first = worker.cpu_s(), time.monotonic(), tally.count()
+        tally.wait(jobs, within_s=seconds, check=worker.check)
+        used_s, last = worker.cpu_s() - cpu_s, tally.count()
+        memory_mb = worker.memory_mb()
+        marks = tally.marks()
+    after = [mark for mark in marks if mark.at >= started]
+    return Drained(
+        jobs_per_s=_rate(after if len(after) >= _ENOUGH else marks),
+        cpu_s_per_1000=1000 * used_s / (last - first) if last - first >= _ENOUGH else None,
+        memory_mb=memory_mb,
+    )
+
+
+def pickup(
+    stage: Stage,
+    server: str,
+    bodies: Mapping[str, Sequence[OutgoingMessage]],
+    count: int,
+    seed: int,
+) -> Pickup:
+    """How soon an idle worker on four queues starts a job, whichever queue it comes to."""
+    rng = random.Random(seed)  # noqa: S311 - spreads the sends
+    queues = stage.queues("jobs")
+    stage.clear("jobs")
+    with (
+        stage.working("jobs", endpoint_url=server) as (worker, tally),
+        SyncSqs(endpoint_url=server, region=REGION) as sqs,
+    ):
+        for number, queue in enumerate(queues):  # each queue once, so that it polls all of them
+            sqs.send(queue, [bodies[queue][count + number]])
+        _await_count(tally, worker, len(queues))
+        waits = []
+        for number in range(count):
+            time.sleep(rng.uniform(0.02, 0.05))
+            before = time.monotonic()
+            sqs.send(queues[number % len(queues)], [bodies[queues[number % len(queues)]][number]])
+            _await_count(tally, worker, len(queues) + number + 1)
+            waits.append(tally.marks()[-1].at - before)
+    return _percentiles(waits)
+
+
+def critical_pickup(
+    stage: Stage, server: str, bodies: Mapping[str, Sequence[OutgoingMessage]], count: int, low: int
+) -> Pickup:
+    """How soon a critical job starts while so many low jobs of a second each wait and run."""
+    queues = stage.queues("jobs")
+    stage.clear("jobs")
+    stage.load(queues[list(Priority).index(Priority.LOW)], bodies["low"], low)
+    with (
+        stage.working("jobs", endpoint_url=server, job_s=1) as (worker, tally),
+        SyncSqs(endpoint_url=server, region=REGION) as sqs,
+    ):
+        _await_first(tally, worker)
+        sent: list[float] = []
+        for message in bodies["critical"][:count]:
+            sent.append(time.monotonic())
+            sqs.send(queues[0], [message])
+            time.sleep(0.1)
+        deadline = time.monotonic() + _START_BOUND_S
+        while len(ran := _urgent(tally)) < count and time.monotonic() < deadline:
+            worker.check()
+            time.sleep(0.05)
+    starts = {mark.number - URGENT: mark.at for mark in ran}
+    return _percentiles([starts[number] - at for number, at in enumerate(sent) if number in starts])
+
+
+def request_ms(endpoint_url: str, queue: str, count: int) -> float:
+    """Milliseconds of one small request after another, the median."""
+    taken = []
+    with SyncSqs(endpoint_url=endpoint_url, region=REGION) as sqs:
+        sqs.depth(queue)  # finds the queue's address, and opens the connection
+        for _ in range(count):
+            before = time.perf_counter()
+            sqs.depth(queue)
+            taken.append(time.perf_counter() - before)
+    return statistics.median(taken) * 1000
+
+
+def idle_requests(
+    stages: Mapping[Contestant, Stage], server: str, seconds: float, settle_s: float
+) -> dict[str, float]:
+    """Requests a minute of idle workers on four queues, all of them side by side."""
+    with ExitStack() as stack:
+        proxies = {}
+        for contestant, stage in stages.items():
+            stage.clear("jobs")
+            proxy = proxies[contestant] = stack.enter_context(Proxy(server))
+            stack.enter_context(stage.working("jobs", endpoint_url=proxy.endpoint_url))
+        time.sleep(settle_s)
+        before = {contestant: proxy.counts() for contestant, proxy in proxies.items()}
+        time.sleep(seconds)
+        return {
+            contestant.name: (proxy.counts() - before[contestant]).total() * 60 / seconds
+            for contestant, proxy in proxies.items()
+        }
+
+
+def _await_first(tally: Tally, worker: WorkerProcess) -> None:
+    _await_count(tally, worker, 1)
+
+
+def _await_count(tally: Tally, worker: WorkerProcess, count: int) -> None:
+    if not tally.wait(count, within_s=_START_BOUND_S, every_s=0.002, check=worker.check):
+        raise TimeoutError(f"{tally.count()} of {count} jobs ran")
+
+
+def _urgent(tally: Tally) -> list[Mark]:
+    return [mark for mark in tally.marks() if mark.number >= URGENT]
+
+
+def _rate(marks: Sequence[Mark]) -> float:
+    if len(marks) < 2 or marks[-1].at == marks[0].at:
+        return 0.0
+    return (len(marks) - 1) / (marks[-1].at - marks[0].at)
+
+
+def _percentiles(waits_s: Sequence[float]) -> Pickup:
+    cuts = statistics.quantiles(waits_s, n=100, method="inclusive")
+    return Pickup(p50_ms=cuts[49] * 1000, p99_ms=cuts[98] * 1000, samples=len(waits_s))

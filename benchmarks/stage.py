@@ -1,0 +1,157 @@
+"""The queues that a contestant works on, and what lies in them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.contestants import Contestant, Group
+from benchmarks.environments import PEERS
+from benchmarks.processes import WorkerProcess
+from benchmarks.tally import Tally
+from jobs.aws.sqs import SqsTransport, SyncSqs
+from jobs.ports import OutgoingMessage, ReceivedMessage
+from jobs.topology import MAX_BATCH, Priority
+from tests.support.queues import Queues
+
+REGION = "us-east-1"
+ACCOUNT = {
+    "AWS_ACCESS_KEY_ID": "bench",
+    "AWS_SECRET_ACCESS_KEY": "bench",
+    "AWS_REGION": REGION,
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+_PARALLEL = 8
+_VISIBILITY_S = 300
+_SUBMIT_BOUND_S = 300.0
+
+
+class Stage:
+    """One contestant's queues on one server.
+
+    Args:
+        contestant: whose.
+        server: the server's URL, without a proxy before it.
+        folder: for tallies and logs.
+    """
+
+    def __init__(self, contestant: Contestant, server: str, folder: Path) -> None:
+        self.contestant = contestant
+        self._server = server
+        self._folder = folder
+        self._made: set[str] = set()
+
+    def queues(self, group: Group) -> list[str]:
+        """The names of a group's queues, most urgent first."""
+        app = f"bench-{self.contestant.slug}"
+        if group == "drain":
+            return [f"{app}-drain-normal"]
+        return [f"{app}-jobs-{priority}" for priority in Priority]
+
+    def clear(self, group: Group) -> None:
+        """Make the group's queues anew, empty."""
+        with Queues(self._server, REGION) as admin:
+            for queue in self.queues(group):
+                if queue in self._made:
+                    admin.delete_queue(queue)
+                admin.create_queue(queue, visibility_s=_VISIBILITY_S)
+                self._made.add(queue)
+
+    def submit(
+        self, group: Group, first: int, count: int, endpoint_url: str, command: Sequence[str] = ()
+    ) -> None:
+        """Have the contestant itself submit so many jobs to each of the group's queues."""
+        specs = [f"{queue}:{first}:{count}" for queue in self.queues(group)]
+        run = [self.contestant.python(), *(command or self.contestant.submit), *specs]
+        environment = self._environment(group, endpoint_url, self._folder / "unused", 0, 1)
+        log = self._folder / "submit.log"
+        with WorkerProcess(run, cwd=PEERS, environment=environment, log=log) as submitter:
+            submitter.wait(_SUBMIT_BOUND_S)
+
+    def record(self, queue: str, count: int) -> list[OutgoingMessage]:
+        """Take so many messages out of a queue, to be sent again later as they were."""
+        return asyncio.run(_record(self._server, queue, count))
+
+    def load(self, queue: str, messages: Sequence[OutgoingMessage], count: int) -> None:
+        """Send so many messages, repeating them as needed, past the proxy."""
+        chosen = list(itertools.islice(itertools.cycle(messages), count))
+        asyncio.run(_load(self._server, queue, chosen))
+
+    def depth(self, queue: str) -> int:
+        """How many messages are left, in flight or not."""
+        with SyncSqs(endpoint_url=self._server, region=REGION) as sqs:
+            depth = sqs.depth(queue)
+        return depth.visible + depth.in_flight + depth.delayed
+
+    @contextmanager
+    def working(
+        self, group: Group, *, endpoint_url: str, job_s: float = 0, concurrency: int = 0
+    ) -> Iterator[tuple[WorkerProcess, Tally]]:
+        """A running worker of the contestant, and the tally of its jobs."""
+        slots = concurrency or self.contestant.concurrency
+        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+            tally = Tally(Path(folder) / "tally")
+            command = self.contestant.worker_command(self.queues(group), group, slots)
+            environment = self._environment(group, endpoint_url, tally.path, job_s, slots)
+            log = Path(folder) / "worker.log"
+            with WorkerProcess(command, cwd=PEERS, environment=environment, log=log) as worker:
+                yield worker, tally
+
+    def _environment(
+        self, group: Group, endpoint_url: str, tally: Path, job_s: float, concurrency: int
+    ) -> dict[str, str]:
+        return {
+            **ACCOUNT,
+            **dict(self.contestant.environment),
+            "AWS_ENDPOINT_URL": endpoint_url,
+            "BENCH_APP": f"bench-{self.contestant.slug}",
+            "BENCH_CONCURRENCY": str(concurrency),
+            "BENCH_JOB_S": str(job_s),
+            "BENCH_QUEUES": ",".join(self.queues(group)),
+            "BENCH_TALLY": str(tally),
+            "PYTHONPATH": str(PEERS),
+        }
+
+
+def use_test_account() -> None:
+    """Give this process the account that the local server takes."""
+    os.environ.update(ACCOUNT)
+
+
+async def _record(server: str, queue: str, count: int) -> list[OutgoingMessage]:
+    taken: list[OutgoingMessage] = []
+    async with SqsTransport(endpoint_url=server, region=REGION) as sqs:
+        while len(taken) < count:
+            received = await sqs.receive(queue, limit=MAX_BATCH, wait_s=2)
+            if not received:
+                raise RuntimeError(f"{queue} holds {len(taken)} messages, not {count}")
+            taken += [_as_sent(message) for message in received]
+            await sqs.delete(queue, [message.receipt for message in received])
+    return taken
+
+
+def _as_sent(message: ReceivedMessage) -> OutgoingMessage:
+    return OutgoingMessage(
+        body=message.body, attributes=dict(message.attributes), group=message.group
+    )
+
+
+async def _load(server: str, queue: str, messages: Sequence[OutgoingMessage]) -> None:
+    batches = iter(
+        [messages[first : first + MAX_BATCH] for first in range(0, len(messages), MAX_BATCH)]
+    )
+    async with SqsTransport(endpoint_url=server, region=REGION) as sqs:
+
+        async def send_in_turn() -> None:
+            for batch in batches:
+                if failures := await sqs.send(queue, batch):
+                    raise RuntimeError(f"{queue} did not take a message: {failures[0]}")
+
+        await asyncio.gather(*(send_in_turn() for _ in range(_PARALLEL)))

@@ -1,0 +1,165 @@
+"""Servers written in Java, by others: ElasticMQ, and AWS's own DynamoDB Local.
+
+Maven fetches each once, with its jars, into `.cache/java`. Run as a module, this becomes the
+server in the foreground: ``python -m tests.support.java_servers elasticmq 9324``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+from ops.local_aws import ServerProcess
+
+_ROOT = Path(__file__).parents[2]
+_CACHE = _ROOT / ".cache" / "java"
+_JAVA = Path(__file__).parent / "java"
+_FETCH_BOUND_S = 600.0
+_START_BOUND_S = 120.0  # a JVM on a busy machine
+_TAIL = 2_000  # characters of Maven's output that an error quotes
+
+
+class JavaServerUnavailable(Exception):
+    """Java or Maven is missing, or a server could not be fetched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JavaServer:
+    """One server: its Maven coordinates, and what ``java`` gets to run it."""
+
+    group: str
+    artifact: str
+    version: str
+    arguments: tuple[str, ...]
+    """``{port}`` stands for the port, ``{jars}`` for the folder of its jars."""
+    ready_path: str
+    ready_status: HTTPStatus = HTTPStatus.OK
+
+    def folder(self) -> Path:
+        """Where its jars are kept."""
+        return _CACHE / f"{self.artifact}-{self.version}"
+
+
+ELASTICMQ = JavaServer(
+    group="org.elasticmq",
+    artifact="elasticmq-server_2.13",
+    version="1.6.14",
+    arguments=(
+        "-Dnode-address.host=*",  # addresses of queues follow the host that a request names
+        "-Drest-sqs.bind-hostname=127.0.0.1",
+        "-Drest-sqs.bind-port={port}",
+        "-Drest-stats.enabled=false",
+        "-Dpekko.http.server.max-connections=4096",
+        # Its own 256 KiB are SQS's of before 2025.
+        "-Dpekko.http.server.parsing.max-content-length=4m",
+        "-cp",
+        "{jars}/*",
+        "org.elasticmq.server.Main",
+    ),
+    ready_path="/health",
+)
+
+DYNAMODB = JavaServer(
+    group="com.amazonaws",
+    artifact="DynamoDBLocal",
+    version="2.6.1",
+    arguments=(
+        "-Djava.library.path={jars}",  # its SQLite
+        "-cp",
+        "{jars}/*",
+        str(_JAVA / "LoopbackDynamoDb.java"),
+        "-inMemory",
+        "-sharedDb",
+        "-disableTelemetry",
+        "-port",
+        "{port}",
+    ),
+    ready_path="/",
+    ready_status=HTTPStatus.BAD_REQUEST,  # it wants a signature
+)
+
+JAVA_SERVERS = {"elasticmq": ELASTICMQ, "dynamodb": DYNAMODB}
+
+
+def fetch(server: JavaServer) -> Path:
+    """The folder of a server's jars, filled by Maven unless that was done before.
+
+    Safe to call in several processes at once: the folder appears whole.
+
+    Raises:
+        JavaServerUnavailable: Java or Maven is missing, or Maven could not get it.
+    """
+    if shutil.which("java") is None:
+        raise JavaServerUnavailable(f"{server.artifact} needs Java 17 or newer")
+    folder = server.folder()
+    if folder.exists():
+        return folder
+    if shutil.which("mvn") is None:
+        raise JavaServerUnavailable(f"Maven (mvn) fetches {server.artifact}, and is not installed")
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=_CACHE, prefix=".fetching-") as fetching:
+        jars = Path(fetching) / "jars"
+        _copy_jars(server, jars)
+        _move_unless_there(jars, folder)
+    return folder
+
+
+def java_process(name: str) -> ServerProcess:
+    """A server of `JAVA_SERVERS`, fetched and ready to be started.
+
+    Raises:
+        JavaServerUnavailable: as `fetch`.
+    """
+    server = JAVA_SERVERS[name]
+    fetch(server)
+    return ServerProcess(
+        __name__,
+        ready_path=server.ready_path,
+        ready_status=server.ready_status,
+        arguments=(name, "{port}"),
+        environment={"PYTHONPATH": str(_ROOT)},
+        start_within_s=_START_BOUND_S,
+    )
+
+
+def _copy_jars(server: JavaServer, jars: Path) -> None:
+    command = [
+        *("mvn", "--quiet", "--batch-mode", "--file", str(_JAVA / "pom.xml")),
+        f"-Dserver.group={server.group}",
+        f"-Dserver.artifact={server.artifact}",
+        f"-Dserver.version={server.version}",
+        "dependency:copy-dependencies",
+        "-DincludeScope=runtime",
+        f"-DoutputDirectory={jars}",
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_FETCH_BOUND_S)
+    except subprocess.TimeoutExpired as error:
+        raise JavaServerUnavailable(f"Maven did not fetch {server.artifact} in time") from error
+    if done.returncode != 0:
+        output = (done.stdout + done.stderr)[-_TAIL:].strip()
+        raise JavaServerUnavailable(f"Maven could not fetch {server.artifact}: {output}")
+
+
+def _move_unless_there(jars: Path, folder: Path) -> None:
+    try:
+        jars.rename(folder)
+    except OSError:
+        if not folder.exists():  # else another process was first
+            raise
+
+
+def _command(server: JavaServer, port: str) -> Sequence[str]:
+    jars = server.folder()
+    return ["java", *(argument.format(port=port, jars=jars) for argument in server.arguments)]
+
+
+if __name__ == "__main__":
+    # `ServerProcess` kills the process group when the parent is gone, so Java as well.
+    sys.exit(subprocess.run(_command(JAVA_SERVERS[sys.argv[1]], sys.argv[2])).returncode)
