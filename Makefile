@@ -25,7 +25,7 @@ demo: $(INSTALLED) ## The whole system on this machine, bounded and self-checkin
 	@$(BIN)/headgate demo
 
 test: $(INSTALLED) ## All tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(INSTALLED) ## ruff and mypy --strict
 	$(BIN)/ruff check .
