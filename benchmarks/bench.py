@@ -47,6 +47,7 @@ class Bench:
         "slots",
         "pickup",
         "critical",
+        "sustained",
         "idle",
         "imports",
         "proxy",
@@ -70,6 +71,7 @@ class Bench:
             "slots": self._slots,
             "pickup": self._pickup,
             "critical": self._critical,
+            "sustained": self._sustained,
             "idle": self._idle,
             "imports": self._imports,
             "proxy": self._proxy,
@@ -182,6 +184,26 @@ class Bench:
             took = rows.critical_pickup(stage, self._server, bodies, count, self._scale.low)
             self.results.add("critical-p50", HEADGATE.name, took.p50_ms)
             self.results.add("critical-p99", HEADGATE.name, took.p99_ms)
+
+    def _sustained(self) -> None:
+        self._say("sustained", HEADGATE.name)
+        scale = self._scale
+        found = rows.sustained(
+            self._stages[HEADGATE],
+            self._server,
+            jobs_per_s=scale.steady_jobs_per_s,
+            seconds=scale.steady_s,
+        )
+        figures = {
+            "sustained": found.jobs_per_s,
+            "sustained-lost": found.lost,
+            "sustained-twice": found.twice,
+            "sustained-critical-p50": found.critical.p50_ms,
+            "sustained-critical-p99": found.critical.p99_ms,
+            "sustained-memory": found.memory_mb,
+        }
+        for row, figure in figures.items():
+            self.results.add(row, HEADGATE.name, figure)
 
     def _idle(self) -> None:
         self._say("idle", "all side by side")

@@ -44,6 +44,9 @@ class Scale:
     """Messages sent one by one, a round."""
     low: int
     """Low jobs that wait while critical ones are sent."""
+    steady_s: float
+    """How long the steady load lasts."""
+    steady_jobs_per_s: int
     idle_s: float
     settle_s: float
     """For workers to start and open their polls, before idle requests are counted."""
@@ -60,6 +63,8 @@ FULL = Scale(
     drain_s=3,
     pickups=100,
     low=10_000,
+    steady_s=60,
+    steady_jobs_per_s=1000,
     idle_s=60,
     settle_s=10,
     imports=10,
@@ -73,6 +78,8 @@ QUICK = Scale(
     drain_s=1,
     pickups=10,
     low=500,
+    steady_s=3,
+    steady_jobs_per_s=300,
     idle_s=20,
     settle_s=3,
     imports=1,
@@ -98,6 +105,26 @@ class Pickup:
     p50_ms: float
     p99_ms: float
     samples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sustained:
+    """What a steady load showed."""
+
+    jobs_per_s: float
+    lost: int
+    twice: int
+    critical: Pickup
+    memory_mb: float
+
+
+_MIX = {
+    Priority.CRITICAL: 0.05,
+    Priority.HIGH: 0.25,
+    Priority.NORMAL: 0.5,
+    Priority.LOW: 0.2,
+}
+_APART = 200_000  # each priority's numbers begin so far after the one's before; all below URGENT
 
 
 def submitted_requests(
@@ -206,6 +233,33 @@ def critical_pickup(
             time.sleep(0.05)
     starts = {mark.number - URGENT: mark.at for mark in ran}
     return _percentiles([starts[number] - at for number, at in enumerate(sent) if number in starts])
+
+
+def sustained(stage: Stage, server: str, *, jobs_per_s: int, seconds: float) -> Sustained:
+    """One worker under a steady load of all priorities; every job is followed by its number."""
+    stage.clear("jobs")
+    counts = [round(share * jobs_per_s * seconds) for share in _MIX.values()]
+    specs = [
+        f"{queue}:{index * _APART}:{count}"
+        for index, (queue, count) in enumerate(zip(stage.queues("jobs"), counts, strict=True))
+    ]
+    with (
+        stage.working("jobs", endpoint_url=server) as (worker, tally),
+        stage.submitting(specs, server, seconds) as (submitter, sent),
+    ):
+        submitter.wait(seconds + _START_BOUND_S)
+        tally.wait(sum(counts), within_s=_START_BOUND_S, check=worker.check)
+        memory_mb = worker.memory_mb()
+        submitted, ran = sent.marks(), tally.marks()
+    starts = {mark.number: mark.at for mark in reversed(ran)}
+    critical = [mark for mark in submitted if mark.number < _APART and mark.number in starts]
+    return Sustained(
+        jobs_per_s=_rate(ran),
+        lost=len(submitted) - len(starts),
+        twice=len(ran) - len(starts),
+        critical=_percentiles([starts[mark.number] - mark.at for mark in critical]),
+        memory_mb=memory_mb,
+    )
 
 
 def request_ms(endpoint_url: str, queue: str, count: int) -> float:

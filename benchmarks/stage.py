@@ -75,6 +75,22 @@ class Stage:
         with WorkerProcess(run, cwd=PEERS, environment=environment, log=log) as submitter:
             submitter.wait(_SUBMIT_BOUND_S)
 
+    @contextmanager
+    def submitting(
+        self, specs: Sequence[str], endpoint_url: str, seconds: float
+    ) -> Iterator[tuple[WorkerProcess, Tally]]:
+        """Headgate submits ``QUEUE:FIRST:COUNT`` over so long; the tally holds what, and when."""
+        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+            sent = Tally(Path(folder) / "sent")
+            run = [self.contestant.python(), "headgate_peer.py", "submit-steadily", *specs]
+            environment = {
+                **self._environment("jobs", endpoint_url, sent.path, 0, 1),
+                "BENCH_SECONDS": str(seconds),
+            }
+            log = Path(folder) / "submit.log"
+            with WorkerProcess(run, cwd=PEERS, environment=environment, log=log) as submitter:
+                yield submitter, sent
+
     def record(self, queue: str, count: int) -> list[OutgoingMessage]:
         """Take so many messages out of a queue, to be sent again later as they were."""
         return asyncio.run(_record(self._server, queue, count))

@@ -63,6 +63,10 @@ def duration(text: str | timedelta) -> timedelta:
 def worker(
     app: AppPath = None,
     concurrency: Annotated[int, typer.Option(help="Jobs at once.")] = 50,
+    reserved: Annotated[
+        int | None,
+        typer.Option(help="Of them, slots for critical jobs alone; a tenth by default."),
+    ] = None,
     queues: Annotated[
         str | None, typer.Option(help="Queue groups, comma-separated; all by default.")
     ] = None,
@@ -83,6 +87,7 @@ def worker(
     configure(level=_log_level(log_level), json=log_json)
     settings = WorkerSettings(
         concurrency=concurrency,
+        reserved=reserved,
         queues=tuple(name.strip() for name in queues.split(",")) if queues else None,
         drain=drain,
     )

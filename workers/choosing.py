@@ -31,8 +31,17 @@ class Waiting:
         """Add a message at the end of its queue's line."""
         self._lines[hold.delivery.queue.name].append(hold)
 
+    def next_rank(self) -> int | None:
+        """The rank of what has to start first, or None if nothing waits."""
+        line = self._first()
+        return line[0].delivery.queue.priority.rank if line else None
+
     def next(self) -> Hold | None:
         """Take out what has to start first, or None if nothing waits."""
+        line = self._first()
+        return line.popleft() if line else None
+
+    def _first(self) -> deque[Hold] | None:
         best: deque[Hold] | None = None
         best_rank = 0
         for name, line in self._lines.items():
@@ -44,7 +53,7 @@ class Waiting:
                 break  # lines are in the order of their rank
             elif line[0].delivery.received_at < best[0].delivery.received_at:
                 best = line
-        return best.popleft() if best else None
+        return best
 
     def of(self, queue: QueueSpec) -> int:
         """How many wait in this queue's line."""

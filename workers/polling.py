@@ -53,6 +53,7 @@ class Demand:
     def __init__(
         self,
         concurrency: int,
+        reserved: int,
         waiting: Waiting,
         holdings: Holdings,
         clock: Clock,
@@ -64,10 +65,11 @@ class Demand:
         self._clock = clock
         self._on_change = on_change
         self._concurrency = concurrency
+        self._reserved = reserved
         self._rate = 0.0
         self._rate_at = clock.monotonic()
-        self.busy = 0
-        """Slots in use."""
+        self._busy = [0 for _ in Priority]
+        """By rank, the slots in use."""
         self._coming = [0 for _ in Priority]
         """By rank, the messages that receives under way will probably bring."""
         self.latency_s = 0.01
@@ -75,9 +77,13 @@ class Demand:
         self.answered = False
         """SQS has answered a receive, so there are credentials and a region."""
 
-    def finished(self) -> None:
-        """A slot has come free."""
-        self.busy -= 1
+    def started(self, rank: int) -> None:
+        """A job of that rank has taken a slot."""
+        self._busy[rank] += 1
+
+    def finished(self, rank: int) -> None:
+        """Its slot has come free."""
+        self._busy[rank] -= 1
         self._rate = self._rate_now() + 1 / _TURNOVER_S
 
     def changed(self) -> None:
@@ -98,9 +104,17 @@ class Demand:
         return Expectation(self._coming, rank, count, patience_s, on_end=self._on_change)
 
     @property
-    def free(self) -> int:
-        """Slots not in use."""
-        return self._concurrency - self.busy
+    def busy(self) -> int:
+        """Slots in use."""
+        return sum(self._busy)
+
+    def free(self, rank: int) -> int:
+        """Slots that a job of that rank could take now; some are for critical jobs alone."""
+        free = self._concurrency - self.busy
+        if rank == Priority.CRITICAL.rank:
+            return free
+        others = self.busy - self._busy[Priority.CRITICAL.rank]
+        return min(free, self._concurrency - self._reserved - others)
 
     def room(self, rank: int) -> float:
         """How many messages of that rank could start soon."""
@@ -117,7 +131,7 @@ class Demand:
     def _startable(self, rank: int, *, within_s: float) -> float:
         # What is settling counts as well: if SQS takes no deletes we must not receive for ever.
         bound = 2 * self._concurrency + MAX_BATCH - len(self._holdings)
-        soon = self.free + self._rate_now() * within_s
+        soon = self.free(rank) + self._rate_now() * within_s
         # What a lower priority is about to bring would start later, so it takes no room here.
         return min(bound, soon - self._waiting.up_to(rank) - sum(self._coming[: rank + 1]))
 

@@ -80,14 +80,20 @@ class Running:
 
     def fill(self) -> None:
         """Start what waits, as far as slots are free."""
-        while self._accepting and self._demand.free > 0 and (hold := self._waiting.next()):
+        while self._accepting and (hold := self._next()):
             if self._is_gone(hold):
                 self._holdings.drop(hold)
                 continue
-            self._demand.busy += 1
+            self._demand.started(_rank(hold))
             task = asyncio.create_task(self._process(hold), name="headgate-job")
             self._tasks[task] = hold
             task.add_done_callback(self._ended)
+
+    def _next(self) -> Hold | None:
+        rank = self._waiting.next_rank()
+        if rank is None or self._demand.free(rank) <= 0:
+            return None
+        return self._waiting.next()
 
     def release(self, hold: Hold) -> None:
         """Give back a message that has not been started."""
@@ -138,7 +144,7 @@ class Running:
         try:
             verdict = await run.verdict()
         finally:
-            self._demand.finished()
+            self._demand.finished(_rank(hold))
             self.fill()
             self._on_change()
         await self._settler.settle(hold, verdict)
@@ -152,6 +158,10 @@ class Running:
 
     def _released(self, task: asyncio.Task[None]) -> None:
         _log_fault(task, self._releases.pop(task))
+
+
+def _rank(hold: Hold) -> int:
+    return hold.delivery.queue.priority.rank
 
 
 def _log_fault(task: asyncio.Task[None], hold: Hold) -> None:

@@ -16,6 +16,7 @@ from jobs.errors import SettingsInvalid
 from jobs.events import Events
 from jobs.execution import Executor
 from jobs.ports import Transport
+from jobs.topology import Priority, QueueSpec
 from workers.backlog import Backlog
 from workers.choosing import Waiting
 from workers.heartbeat import Heartbeat
@@ -44,6 +45,9 @@ class WorkerSettings:
 
     concurrency: int = 50
     """Jobs at once, 1 to 1000; also the number of threads for plain functions."""
+    reserved: int | None = None
+    """Of them, those that only critical jobs may take, so that one which comes starts at once. None
+    takes a tenth of ``concurrency``, rounded down, if the worker has critical and other queues."""
     queues: tuple[str, ...] | None = None
     """The queue groups to work on; None means all of the app's."""
     drain: timedelta = timedelta(seconds=25)
@@ -59,6 +63,11 @@ class WorkerSettings:
         if not 1 <= self.concurrency <= _MOST_CONCURRENCY:
             raise SettingsInvalid(
                 f"concurrency must lie between 1 and {_MOST_CONCURRENCY}, got {self.concurrency}"
+            )
+        if self.reserved is not None and not 0 <= self.reserved < self.concurrency:
+            raise SettingsInvalid(
+                f"reserved must leave other jobs a slot: 0 to {self.concurrency - 1} of "
+                f"{self.concurrency}, got {self.reserved}"
             )
         if self.drain < timedelta(0):
             raise SettingsInvalid(f"drain must not be negative, got {self.drain}")
@@ -111,7 +120,12 @@ class Worker:
         self._holdings = Holdings()
         self._waiting = Waiting(queues)
         self._demand = Demand(
-            settings.concurrency, self._waiting, self._holdings, clock, on_change=self._notice
+            settings.concurrency,
+            _reserved(settings, queues),
+            self._waiting,
+            self._holdings,
+            clock,
+            on_change=self._notice,
         )
         self._threads = ThreadPool(settings.concurrency)
         self._settler = Settler(
@@ -230,6 +244,13 @@ class Worker:
     def _notice(self) -> None:
         for poller in self._pollers:
             poller.notice()
+
+
+def _reserved(settings: WorkerSettings, queues: Collection[QueueSpec]) -> int:
+    if settings.reserved is not None:
+        return settings.reserved
+    critical = sum(spec.priority is Priority.CRITICAL for spec in queues)
+    return settings.concurrency // 10 if 0 < critical < len(queues) else 0
 
 
 def _is_overdue(hold: Hold, *, first_s: float, now: float) -> bool:

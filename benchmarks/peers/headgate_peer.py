@@ -14,6 +14,7 @@ from jobs import App, AsyncClient, Client, JobType, Priority
 from workers.process import run
 from workers.worker import WorkerSettings
 
+_TICK_S = 0.05
 _SUBMITTERS = 100  # coroutines that submit at once, one job at a time each
 
 
@@ -63,6 +64,30 @@ async def _submit_singly() -> None:
             await asyncio.gather(*(submit_in_turn() for _ in range(_SUBMITTERS)))
 
 
+async def _submit_steadily() -> None:
+    """Spread over time, each job written down just before it is submitted."""
+    ticks = int(float(os.environ["BENCH_SECONDS"]) / _TICK_S)
+    plan = [(_type_of(queue), numbers) for queue, numbers in submissions()]
+    loop = asyncio.get_running_loop()
+
+    async with AsyncClient(app) as client:
+
+        async def submit(declared: JobType[Number, None], numbers: range) -> None:
+            for number in numbers:
+                done(number)
+            await client.submit_many(declared, [Number(number=number) for number in numbers])
+
+        started = loop.time()
+        async with asyncio.TaskGroup() as group:
+            for tick in range(ticks):
+                await asyncio.sleep(started + tick * _TICK_S - loop.time())
+                for declared, numbers in plan:
+                    share = numbers[
+                        len(numbers) * tick // ticks : len(numbers) * (tick + 1) // ticks
+                    ]
+                    group.create_task(submit(declared, share))
+
+
 if __name__ == "__main__":
     match sys.argv[1]:
         case "work":
@@ -73,5 +98,7 @@ if __name__ == "__main__":
             _submit()
         case "submit-singly":
             asyncio.run(_submit_singly())
+        case "submit-steadily":
+            asyncio.run(_submit_steadily())
         case other:
             sys.exit(f"unknown: {other}")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import App, JobContext, Priority
+from jobs.errors import SettingsInvalid
 from jobs.events import JobCompleted, JobStarted
 from jobs.execution import Delivery
 from jobs.ports import ReceivedMessage
@@ -17,6 +18,7 @@ from jobs.testing import MessageState
 from tests.unit.worker.rig import Gate, Note, Rig
 from workers.choosing import Waiting
 from workers.holding import Hold
+from workers.worker import WorkerSettings
 
 
 def _shop() -> tuple[App, Gate]:
@@ -150,3 +152,56 @@ def test_taking_out_by_a_condition_leaves_the_rest_in_order(names: list[str], mo
     taken = waiting.take_if(lambda hold: hold.delivery.received_at < moment)
     assert sorted(taken, key=id) == sorted(holds[:moment], key=id)
     assert sorted(waiting.take_all(), key=id) == sorted(holds[moment:], key=id)
+
+
+@pytest.mark.looptime
+async def test_a_critical_job_starts_at_once_though_lower_ones_have_taken_all_they_may() -> None:
+    app = App("shop")
+    gate = Gate()
+
+    @app.job("work")
+    async def work(note: Note, ctx: JobContext) -> None:
+        await gate(note, ctx)
+
+    rig = Rig(app)
+    await rig.submit(work, *map(str, range(100)), priority=Priority.LOW)
+    async with rig.working(concurrency=20):
+        await gate.reached(18)
+        await asyncio.sleep(60)
+        assert len(gate.started) == 18, "a tenth of the slots is for critical jobs alone"
+        before = rig.clock.monotonic()
+        await rig.submit(work, "urgent", "urgent too", priority=Priority.CRITICAL)
+        await gate.reached(20)
+        assert gate.started[18:] == ["urgent", "urgent too"]
+        assert rig.clock.monotonic() - before < 0.1
+        gate.open(*gate.started, *map(str, range(100)))
+        await rig.happens(JobCompleted, 102)
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("priority", [Priority.CRITICAL, Priority.LOW])
+async def test_without_anyone_to_keep_slots_from_all_of_them_are_used(priority: Priority) -> None:
+    app = App("shop")
+    gate = Gate()
+    mail = app.queue("mail", priorities=[priority])
+
+    @mail.job("work")
+    async def work(note: Note, ctx: JobContext) -> None:
+        await gate(note, ctx)
+
+    rig = Rig(app)
+    await rig.submit(work, *map(str, range(20)))
+    async with rig.working(concurrency=20):
+        await gate.reached(20)
+        gate.open(*map(str, range(20)))
+        await rig.happens(JobCompleted, 20)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "reserved"), [(10, 10), (10, 11), (10, -1)], ids=["all", "more", "negative"]
+)
+def test_slots_can_not_be_reserved_so_that_nothing_else_could_start(
+    concurrency: int, reserved: int
+) -> None:
+    with pytest.raises(SettingsInvalid, match="reserved"):
+        WorkerSettings(concurrency=concurrency, reserved=reserved)

@@ -1,0 +1,90 @@
+"""Signatures, held against botocore's own signer."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.aws.sigv4 import Signer
+
+NOON = datetime(2030, 1, 2, 12, tzinfo=UTC)
+HEADERS = {
+    "content-type": "application/x-amz-json-1.0",
+    "host": "sqs.us-east-1.amazonaws.com",
+    "x-amz-target": "AmazonSQS.SendMessageBatch",
+    "x-amzn-query-mode": "true",
+}
+
+
+class Keys(NamedTuple):
+    access_key: str
+    secret_key: str
+    token: str | None
+
+
+CREDENTIALS = Keys("AKID", "secret", "token")
+
+printable = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60)
+credentials = st.builds(Keys, printable, printable, st.one_of(st.none(), st.just(""), printable))
+times = st.datetimes(
+    min_value=datetime(2000, 1, 1),  # noqa: DTZ001  given its zone beside it
+    max_value=datetime(2099, 1, 1),  # noqa: DTZ001
+    timezones=st.just(UTC),
+)
+header_values = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=40)
+
+
+def botocores(
+    headers: dict[str, str], body: bytes, by: Keys, at: datetime, region: str
+) -> dict[str, str]:
+    request = AWSRequest("POST", f"https://{headers['host']}/", headers=headers, data=body)
+    with patch("botocore.auth.get_current_datetime", return_value=at):
+        frozen: Any = by
+        SigV4Auth(frozen, "sqs", region).add_auth(request)
+    return {name.lower(): value for name, value in request.headers.items()}
+
+
+@given(
+    by=credentials,
+    body=st.binary(max_size=2000),
+    at=times,
+    region=st.sampled_from(["us-east-1", "cn-north-1", "us-gov-west-1"]),
+    value=header_values,
+)
+def test_any_request_is_signed_as_botocore_signs_it(
+    by: Keys, body: bytes, at: datetime, region: str, value: str
+) -> None:
+    headers = HEADERS | {"x-amz-value": value}
+    signed = Signer(region=region, service="sqs").signed(headers, body, credentials=by, at=at)
+    assert signed == botocores(headers, body, by, at, region)
+
+
+@given(st.lists(st.tuples(credentials, times), min_size=2, max_size=5))
+def test_a_signer_that_is_used_again_signs_by_the_day_and_the_keys_of_each_request(
+    requests: list[tuple[Keys, datetime]],
+) -> None:
+    signer = Signer(region="us-east-1", service="sqs")
+    for by, at in requests:
+        signed = signer.signed(HEADERS, b"{}", credentials=by, at=at)
+        assert signed == botocores(HEADERS, b"{}", by, at, "us-east-1")
+
+
+def test_the_key_of_a_day_is_derived_once() -> None:
+    signer = Signer(region="us-east-1", service="sqs")
+    with patch("jobs.aws.sigv4._derived", return_value=b"key") as derived:
+        for hours in (0, 1, 11, 12):
+            at = NOON + timedelta(hours=hours)
+            signer.signed(HEADERS, b"{}", credentials=CREDENTIALS, at=at)
+    assert derived.call_count == 2  # the last is of the next day
+
+
+def test_a_signer_shows_no_secret() -> None:
+    signer = Signer(region="us-east-1", service="sqs")
+    signer.signed(HEADERS, b"{}", credentials=CREDENTIALS, at=NOON)
+    assert CREDENTIALS.secret_key not in repr(signer) + repr(signer._last)
