@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from botocore import xform_name
 
 from jobs.aws import wire
 from jobs.aws.connection import Connection, async_client, async_session, blocking_client
@@ -30,6 +32,7 @@ from jobs.ports import (
 )
 
 if TYPE_CHECKING:
+    from aiobotocore.session import AioSession
     from mypy_boto3_sqs import SQSClient as BlockingClient
     from types_aiobotocore_sqs import SQSClient
 
@@ -41,18 +44,22 @@ __all__ = ["Action", "Observer", "RequestMade", "SqsTransport", "SyncSqs"]
 
 
 class SqsTransport:
-    """SQS for an event loop, on aiobotocore: `jobs.ports.Transport`.
+    """SQS for an event loop: `jobs.ports.Transport`.
 
     ::
 
         async with SqsTransport() as sqs:
             await sqs.send("shop-jobs-high", [OutgoingMessage(body="{}")])
 
-    It holds two clients of one session, so of one set of credentials. One polls: it waits 30 s for
+    It holds two pools of connections, and one set of credentials. One pool polls: it waits 30 s for
     an answer, longer than SQS's longest poll, and never repeats a receive, since the poller does,
     and a repetition inside it would hide an outage for a minute and a half. The other does the
     rest: it gives up after 10 s and tries three times. Deletes and visibility changes are safe to
     repeat; a repeated send can leave a message twice, which at-least-once delivery allows for.
+
+    What a worker calls all the time goes by `jobs.aws.lean`, for less than half of aiobotocore's
+    CPU. aiobotocore finds credentials, endpoint, region and addresses of queues; where they are
+    set up in a way that only it knows (see `jobs.aws.lean.find_route`), it makes every call.
 
     Apart, polls that are held back never take the connections that settlements need.
 
@@ -66,6 +73,7 @@ class SqsTransport:
         max_pool_connections: Polls under way at once, and apart from them other requests. What
             exceeds it waits for a connection.
         on_request: Told of every request.
+        lean: False for aiobotocore making every call.
     """
 
     def __init__(
@@ -76,6 +84,7 @@ class SqsTransport:
         max_pool_connections: int = 50,
         on_request: Observer | None = None,
         clock: Clock | None = None,
+        lean: bool = True,
     ) -> None:
         self._polling = Connection(
             endpoint_url=endpoint_url,
@@ -87,7 +96,9 @@ class SqsTransport:
         self._commands = Connection(
             endpoint_url=endpoint_url, region=region, pool=max_pool_connections
         )
-        self._ledger = Ledger(on_request, clock or SystemClock())
+        self._lean = lean
+        self._clock = clock or SystemClock()
+        self._ledger = Ledger(on_request, self._clock)
         self._resolving: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._lifecycle = asyncio.Lock()
         self._clients: _Clients | None = None
@@ -109,7 +120,8 @@ class SqsTransport:
 
         Raises:
             ConfigurationError: aiobotocore is not installed.
-            TransportError: the region or the profile is missing, or the endpoint is no URL.
+            TransportError: the region, the profile or the CA bundle is missing, or the endpoint is
+                no URL.
         """
         async with self._lifecycle:
             if self._clients is None:
@@ -118,11 +130,31 @@ class SqsTransport:
     async def _open(self) -> _Clients:
         session = async_session()
         async with AsyncExitStack() as stack:
-            polling, commands = [
-                await stack.enter_async_context(async_client("sqs", connection, session))
-                for connection in (self._polling, self._commands)
-            ]
-            return _Clients(polling=polling, commands=commands, closing=stack.pop_all())
+            sdk: SQSClient = await stack.enter_async_context(
+                async_client("sqs", self._commands, session)
+            )
+            polling, commands = await self._lean_callers(stack, session, sdk) or (
+                _SdkCaller(
+                    await stack.enter_async_context(async_client("sqs", self._polling, session))
+                ),
+                _SdkCaller(sdk),
+            )
+            return _Clients(polling=polling, commands=commands, sdk=sdk, closing=stack.pop_all())
+
+    async def _lean_callers(
+        self, stack: AsyncExitStack, session: AioSession, sdk: SQSClient
+    ) -> tuple[_Caller, _Caller] | None:
+        """One that polls and one for the rest; None where only aiobotocore can make the calls."""
+        from jobs.aws.lean import find_route, lean_caller
+
+        route = await find_route(session, sdk) if self._lean else None
+        if route is None:
+            return None
+        polling, commands = [
+            await stack.enter_async_context(lean_caller(route, connection, self._clock))
+            for connection in (self._polling, self._commands)
+        ]
+        return polling, commands
 
     async def stop(self) -> None:
         """Close the connections. Idempotent, and safe before `start`."""
@@ -135,7 +167,7 @@ class SqsTransport:
         """SendMessageBatch: up to ten messages, and up to 1 MiB together."""
         commands, url = self._opened().commands, await self._url(queue)
         with self._ledger.call("send", queue, len(messages)):
-            response = await commands.send_message_batch(**wire.send_request(url, messages))
+            response = await commands.call("SendMessageBatch", wire.send_request(url, messages))
         return wire.read_failures(response, len(messages))
 
     async def receive(
@@ -145,7 +177,7 @@ class SqsTransport:
         polling, url = self._opened().polling, await self._url(queue)
         request = wire.receive_request(url, limit=limit, wait_s=wait_s, visibility_s=visibility_s)
         with self._ledger.call("receive", queue) as call:
-            messages = wire.read_messages(await polling.receive_message(**request))
+            messages = wire.read_messages(await polling.call("ReceiveMessage", request))
             call.entries = len(messages)
         return messages
 
@@ -153,7 +185,7 @@ class SqsTransport:
         """DeleteMessageBatch. Deleting again what is gone is no failure on SQS."""
         commands, url = self._opened().commands, await self._url(queue)
         with self._ledger.call("delete", queue, len(receipts)):
-            response = await commands.delete_message_batch(**wire.delete_request(url, receipts))
+            response = await commands.call("DeleteMessageBatch", wire.delete_request(url, receipts))
         return wire.read_failures(response, len(receipts))
 
     async def change_visibility(
@@ -163,14 +195,14 @@ class SqsTransport:
         commands, url = self._opened().commands, await self._url(queue)
         request = wire.change_visibility_request(url, changes)
         with self._ledger.call("change_visibility", queue, len(changes)):
-            response = await commands.change_message_visibility_batch(**request)
+            response = await commands.call("ChangeMessageVisibilityBatch", request)
         return wire.read_failures(response, len(changes))
 
     async def depth(self, queue: str) -> QueueDepth:
         """GetQueueAttributes: about how many messages there are."""
-        commands, url = self._opened().commands, await self._url(queue)
+        sdk, url = self._opened().sdk, await self._url(queue)
         with self._ledger.call("depth", queue):
-            response = await commands.get_queue_attributes(**wire.depth_request(url))
+            response = await sdk.get_queue_attributes(**wire.depth_request(url))
         return wire.read_depth(response)
 
     async def _url(self, queue: str) -> str:
@@ -180,9 +212,9 @@ class SqsTransport:
         async with self._resolving[queue]:
             if url := self._ledger.urls.get(queue):
                 return url
-            commands = self._opened().commands
+            sdk = self._opened().sdk
             with self._ledger.call("resolve", queue):
-                response = await commands.get_queue_url(QueueName=queue)
+                response = await sdk.get_queue_url(QueueName=queue)
             return self._ledger.urls.setdefault(queue, response["QueueUrl"])
 
     def _opened(self) -> _Clients:
@@ -265,8 +297,28 @@ class SyncSqs:
             return self._client
 
 
+class _Caller(Protocol):
+    """Makes a call of SQS's; raises what `jobs.aws.faults` knows."""
+
+    async def call(self, action: str, params: wire.Request) -> wire.Response: ...
+
+
+class _SdkCaller:
+    """aiobotocore's client, called by SQS's names of its actions."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def call(self, action: str, params: wire.Request) -> wire.Response:
+        method = getattr(self._client, xform_name(action))
+        response: wire.Response = await method(**params)
+        return response
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Clients:
-    polling: SQSClient
-    commands: SQSClient
+    polling: _Caller
+    commands: _Caller
+    sdk: SQSClient
+    """For what is called now and then: addresses and depths."""
     closing: AsyncExitStack

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from jobs.errors import TransportError
-from tests.conformance.real_servers import ELASTICMQ, MINISTACK, MOTO
+from tests.conformance.real_servers import ELASTICMQ, ELASTICMQ_BY_AIOBOTOCORE, MINISTACK, MOTO
 from tests.conformance.servers import MEMORY, Candidate, Feature, Server
 
-SERVERS: tuple[Candidate, ...] = (MEMORY, MOTO, MINISTACK, ELASTICMQ)
+SERVERS: tuple[Candidate, ...] = (MEMORY, MOTO, MINISTACK, ELASTICMQ, ELASTICMQ_BY_AIOBOTOCORE)
 
 # How a test can notice a gap. Anything else, such as a server that did not start, is no gap.
 _SHOWN_BY = (AssertionError, TimeoutError, TransportError, pytest.fail.Exception)

@@ -46,7 +46,7 @@ class RealServer:
 
 
 def _connect_to(
-    name: ServerName,
+    name: ServerName, *, lean: bool = True
 ) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Server]]:
     """A connection for each test; the server itself is the session's fixture ``name``."""
 
@@ -57,7 +57,7 @@ def _connect_to(
             request.getfixturevalue("monkeypatch"), request.getfixturevalue("tmp_path")
         )
         with Queues(endpoint_url, REGION) as queues:
-            async with SqsTransport(endpoint_url=endpoint_url) as transport:
+            async with SqsTransport(endpoint_url=endpoint_url, lean=lean) as transport:
                 yield RealServer(transport, queues)
 
     return connect
@@ -68,3 +68,8 @@ MOTO = Candidate(
 )
 MINISTACK = Candidate(name="ministack", connect=_connect_to("ministack"), gaps=gaps.MINISTACK)
 ELASTICMQ = Candidate(name="elasticmq", connect=_connect_to("elasticmq"), gaps=gaps.ELASTICMQ)
+ELASTICMQ_BY_AIOBOTOCORE = Candidate(
+    name="elasticmq by aiobotocore",
+    connect=_connect_to("elasticmq", lean=False),
+    gaps=gaps.ELASTICMQ,
+)

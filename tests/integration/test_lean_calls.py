@@ -30,6 +30,7 @@ from yarl import URL
 from jobs.aws.connection import Connection, async_client, async_session
 from jobs.aws.lean import LeanCaller, Route, find_route, lean_caller
 from jobs.aws.sqs import SqsTransport
+from jobs.errors import TransportError
 from tests.support.environment import REGION, with_test_credentials, without_aws
 
 NOON = datetime(2030, 1, 2, 12, tzinfo=UTC)
@@ -358,6 +359,15 @@ async def test_the_ca_bundle_is_the_one_that_botocore_would_take(
     assert route is not None
     assert route.tls is not None
     assert route.tls.cert_store_stats()["x509"] == 1
+
+
+@pytest.mark.usefixtures("_credentials")
+async def test_a_ca_bundle_that_is_missing_is_told_of_at_the_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "nowhere.pem"))
+    with pytest.raises(TransportError, match="No such file"):
+        await SqsTransport(region=REGION).start()
 
 
 @pytest.mark.usefixtures("_credentials")
