@@ -1,7 +1,8 @@
 """Headgate: background jobs on AWS SQS and EventBridge.
 
 Declare an `App`, its queues and job types; submit with `Client` or `AsyncClient`; run with
-``headgate worker module:app``. Importing this package imports no AWS SDK.
+``headgate worker module:app``. `jobs.errors` has the tree of what may be raised. Importing this
+package imports no AWS SDK.
 """
 
 from typing import TYPE_CHECKING, Any

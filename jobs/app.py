@@ -87,9 +87,7 @@ class Queue:
         self.name = check_name("the queue", name)
         self.retry = retry
         self.rate_limit = rate_limit
-        chosen = sorted({Priority(priority) for priority in priorities}, key=lambda p: p.rank)
-        if not chosen:
-            raise ConfigurationError(f"the queue {name!r} needs at least one priority")
+        chosen = _priorities(name, priorities)
         self.lanes = {priority: DEFAULT_LANES[priority] for priority in chosen}
         for priority, lane in (lanes or {}).items():
             self._check_priority(priority)
@@ -121,6 +119,11 @@ class Queue:
             DuplicateJobType: the app or queue has a type of that name.
             ConfigurationError: the handler's signature or an argument doesn't fit.
         """
+
+        if not isinstance(name, str):
+            raise ConfigurationError(
+                f'a job type needs a name, got {name!r}: write @app.job("send-email")'
+            )
 
         def declare(function: Callable[..., Any], /) -> JobType[Any, Any]:
             declared = self.define(
@@ -180,6 +183,7 @@ class Queue:
         handler returns, for the type checker.
         """
         check_name("the job type", name)
+        _check_kinds(name, retry, schedule)
         declared: JobType[Any, Any] = JobType(
             name,
             payload,
@@ -237,6 +241,31 @@ def _register(
         registry[declared.name] = declared
 
 
+def _check_kinds(name: str, retry: object, schedule: object) -> None:
+    if not isinstance(retry, Retry | None):
+        raise ConfigurationError(
+            f"the type {name!r}: retry must be a Retry, got {retry!r}: write Retry(attempts=5)"
+        )
+    if not isinstance(schedule, Schedule | None):
+        raise ConfigurationError(
+            f"the type {name!r}: schedule must be made by cron(...) or rate(...), got {schedule!r}"
+        )
+
+
+def _priorities(queue: str, wanted: Iterable[Priority]) -> list[Priority]:
+    try:
+        chosen = {Priority(priority) for priority in wanted if not isinstance(wanted, str)}
+    except ValueError as error:
+        raise ConfigurationError(
+            f"the queue {queue!r}: {error}; there are {', '.join(Priority)}"
+        ) from error
+    if not chosen:
+        raise ConfigurationError(
+            f"the queue {queue!r} needs at least one priority, in a list, got {wanted!r}"
+        )
+    return sorted(chosen, key=lambda priority: priority.rank)
+
+
 def _check_defaults(declared: JobType[Any, Any]) -> None:
     try:
         declared.load({})
@@ -273,6 +302,8 @@ class App:
         self.name = check_name("the app", name)
         stage = stage if stage is not None else Settings.from_env().stage
         self.stage = check_name("the stage", stage) if stage else None
+        if isinstance(handlers, str):
+            raise ConfigurationError(f"App(handlers=...) takes a list: write [{handlers!r}]")
         self.handler_modules = tuple(handlers)
         self.parking = parking
         self._types: dict[str, JobType[Any, Any]] = {}
@@ -319,6 +350,11 @@ class App:
                 )
             queue.join(self._types)
             self._queues[queue.name] = queue
+
+    @property
+    def queues(self) -> Mapping[str, Queue]:
+        """Every queue group by name, the default one included."""
+        return self._queues
 
     @property
     def types(self) -> Mapping[str, JobType[Any, Any]]:

@@ -111,9 +111,9 @@ class Client:
     def _send_all(self, submissions: Sequence[Submission]) -> None:
         results: list[TransportError | None] = []
         for batch in in_batches(submissions, lambda each: size_of(each.message)):
-            try:
-                results += self._send_batch(batch)
-            except TransportError as error:
+            results += self._send_batch(batch)
+            errors = [error for error in results if not isinstance(error, EntryRejected)]
+            if error := next(filter(None, errors), None):
                 # It would fail the rest as well: say which were not taken rather than insist.
                 results += [error] * (len(submissions) - len(results))
                 break
@@ -127,7 +127,13 @@ class Client:
         results: list[TransportError | None] = [None] * len(batch)
         remaining = list(range(len(batch)))
         for tries in range(1, _TRIES + 1):
-            failed = {remaining[f.index]: f for f in self._send([batch[i] for i in remaining])}
+            try:
+                failures = self._send([batch[index] for index in remaining])
+            except TransportError as error:
+                for index in remaining:
+                    results[index] = error
+                break
+            failed = {remaining[failure.index]: failure for failure in failures}
             for index in remaining:
                 results[index] = EntryRejected(failed[index]) if index in failed else None
             remaining = [index for index in failed if not failed[index].sender_fault]

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from jobs.errors import Stopped
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
@@ -62,9 +64,20 @@ class JobContext:
     def cancelled(self) -> bool:
         """True once this attempt should end early: it overran, was cancelled, or the worker stops.
 
-        A thread can't be stopped from outside, so a long plain function looks at this now and then.
+        A thread can't be stopped from outside, so a long plain function looks at this now and then,
+        cleans up, and calls `raise_if_cancelled`. One that returns instead says that it is done.
         """
         return self._stop.raised
+
+    def raise_if_cancelled(self) -> None:
+        """End here if this attempt should end early; the job will be run again.
+
+        Raises:
+            Stopped: it should. Let it pass: the worker then gives the job back or, after an
+                overrun, counts a timeout.
+        """
+        if self._stop.raised:
+            raise Stopped
 
     def request_stop(self) -> None:
         """Make `cancelled` true."""

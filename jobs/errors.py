@@ -30,7 +30,8 @@ HeadgateError
 JobSignal                           raised by a handler to steer its own job
 ├── RetryLater
 ├── DoNotRetry
-└── Discard
+├── Discard
+└── Stopped
 """
 
 from __future__ import annotations
@@ -186,8 +187,7 @@ class QueueMissing(TransportError):
         self.queue = queue
         super().__init__(
             f"the queue {queue!r} does not exist in this account and region: provision it with "
-            "`cdk deploy` (on this machine: `headgate demo`), or check AWS_REGION, AWS_PROFILE, "
-            "AWS_ENDPOINT_URL and HEADGATE_STAGE"
+            "`cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and HEADGATE_STAGE"
         )
 
 
@@ -222,11 +222,17 @@ class JobSignal(Exception):
 
 
 class RetryLater(JobSignal):
-    """Give the job back and run it again after ``after``; it does not count as a failure."""
+    """Give the job back and run it again after ``after``, at least a second.
+
+    It is no failure. But as long as attempts are counted by deliveries it uses one up, and when
+    SQS's limit on deliveries is near the job is dead-lettered as ``deferred-too-often``.
+    """
 
     def __init__(self, after: timedelta, reason: str = "") -> None:
-        if after < timedelta(0):
-            raise ValueError(f"RetryLater(after=...) must not be negative, got {after}")
+        if not isinstance(after, timedelta):
+            raise TypeError(f"RetryLater(after=...) must be a timedelta, got {after!r}")
+        if after < timedelta(seconds=1):
+            raise ValueError(f"RetryLater(after=...) must be at least a second, got {after}")
         self.after = after
         self.reason = reason
         super().__init__(reason or f"retry in {after}")
@@ -246,3 +252,10 @@ class Discard(JobSignal):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+class Stopped(JobSignal):
+    """Give the job back unfinished, because it was asked to end; see ``ctx.raise_if_cancelled``."""
+
+    def __init__(self) -> None:
+        super().__init__("ended early, as it was asked to")

@@ -8,16 +8,19 @@
     job.retry_scheduled   it will be delivered again after a delay
     job.dead_lettered     it is in the dead-letter queue; this is durable
     job.quarantined       it is in the quarantine queue; this is durable
-    job.deferred          it was given back by a limit or by its handler; no attempt was counted
+    job.deferred          it was given back by its handler, which is no failure
     job.discarded         its handler ended it
     job.interrupted       the worker gave it back: shutdown, or its receipt was lost
     job.stalled           a plain function runs past its timeout and can't be stopped
     message.unrunnable    a message can't become a job here; it is backed off, or parked
-    settlement.failed     SQS did not carry out a verdict; the message will be delivered again
-    receipt.lost          SQS no longer honours a delivery that is still being worked on
+    settlement.failed     SQS did not carry out a verdict; a delete and a dead letter are tried
+                          again while the worker holds the message, else it is delivered again
+    receipt.lost          a delivery that is still being worked on is no longer surely ours
+    heartbeat.failed      visibility could not be extended; it is tried again
     poll.failed           a receive failed; the poller backs off
 
-Payloads and credentials are never part of an event.
+Payloads and credentials are never put into an event. The text of an exception is what whoever
+raised it has made it: a handler that quotes its payload in one has it logged.
 """
 
 from __future__ import annotations
@@ -170,6 +173,14 @@ class ReceiptLost(QueueEvent):
     name = "receipt.lost"
     message_id: str
     error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatFailed(QueueEvent):
+    name = "heartbeat.failed"
+    error: str
+    messages: int
+    """How many could not be extended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

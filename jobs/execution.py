@@ -30,6 +30,7 @@ from jobs.errors import (
     MessageUnreadable,
     PayloadInvalid,
     RetryLater,
+    Stopped,
 )
 from jobs.events import (
     Event,
@@ -107,6 +108,7 @@ class Job:
 class Verdict:
     """What has to happen to a message now, and what to say once it has."""
 
+    outcome: Outcome
     action: Action
     attempt: Attempt
     job_type: str
@@ -144,6 +146,7 @@ def load(app: App, delivery: Delivery) -> Job:
             number=envelope.attempts_used + delivery.message.receive_count,
             max_attempts=(options.attempts if options else None) or declared.retry.attempts,
             receives=delivery.message.receive_count,
+            receive_limit=delivery.queue.max_receive_count,
         ),
     )
 
@@ -207,6 +210,7 @@ class Run:
         self._ctx: JobContext | None = None
         self._task: asyncio.Task[Any] | None = None
         self._interruption: str | None = None
+        self._overran = False
 
     @property
     def running(self) -> bool:
@@ -228,6 +232,7 @@ class Run:
         attempt = await self._with_backlog(job, outcome)
         action = settle(outcome, attempt, job.type.retry)
         return Verdict(
+            outcome=outcome,
             action=action,
             attempt=attempt,
             job_type=job.type.name,
@@ -269,7 +274,7 @@ class Run:
         except (KeyboardInterrupt, GeneratorExit):
             raise  # the process, or this coroutine, is being ended
         except BaseException as error:  # noqa: BLE001 - the job's boundary; SystemExit included
-            return self._outcome_of(error)
+            return self._outcome_of(job, error)
         finally:
             self._task = None
             if self._interruption is not None and task is not None:
@@ -297,11 +302,16 @@ class Run:
             overrun.cancel()
 
     def _overrun(self, job: Job, ctx: JobContext) -> None:
+        self._overran = True
         ctx.request_stop()
         self._emit(JobStalled, job, timeout_s=job.timeout_s)
 
-    def _outcome_of(self, error: BaseException) -> Outcome:
+    def _outcome_of(self, job: Job, error: BaseException) -> Outcome:
         match error:
+            case Stopped() if self._overran:
+                return self._failed(JobTimeout(job.type.name, job.timeout_s))
+            case Stopped() if self._interruption is not None:
+                return Interrupted(reason=self._interruption)
             case RetryLater(after=after, reason=reason):
                 return Deferred(after_s=after.total_seconds(), reason=reason)
             case Discard(reason=reason):
@@ -343,6 +353,7 @@ class Run:
         )
         action = settle(outcome, attempt, self._executor.app.parking)
         return Verdict(
+            outcome=outcome,
             action=action,
             attempt=attempt,
             job_type=envelope.type if envelope else message.attributes.get("JobType", "unknown"),

@@ -142,7 +142,8 @@ class JobType(Generic[P, R]):
             # In brackets, since in a message it stands one level deeper.
             [value] = from_json(b"[%b]" % text, allow_inf_nan=False)
         except ValidationError as error:
-            raise PayloadInvalid(self._complaint(error)) from error
+            given = f" (given a {type(payload).__name__})"
+            raise PayloadInvalid(self._complaint(error) + given) from error
         except PydanticSerializationError as error:
             raise PayloadInvalid(f"the payload of {self.name!r} is not valid: {error}") from error
         except ValueError as error:
@@ -219,10 +220,10 @@ def payload_type(job_type: str, function: Callable[..., Any]) -> type[Any]:
             f"resolved: {error}. Define or import it at module level, not inside a function and "
             "not under TYPE_CHECKING"
         ) from error
-    if first is None or first not in hints:
+    if first is None or hints.get(first, JobContext) is JobContext:
         raise ConfigurationError(
-            f"the handler {function.__qualname__} of {job_type!r} must annotate its first "
-            "parameter with the payload's type"
+            f"the handler {function.__qualname__} of {job_type!r} must take the payload first, and "
+            "annotate that parameter with the payload's type"
         )
     found: type[Any] = hints[first]
     return found
@@ -268,8 +269,27 @@ def _wants_context(job_type: str, function: Callable[..., Any]) -> bool:
             signature.bind(*range(arguments))
         except TypeError:
             continue
-        return arguments == 2
+        return arguments == 2 and _takes_context(job_type, function, signature)
     raise ConfigurationError(
         f"the handler {function.__qualname__} of {job_type!r} must take the payload, and may take "
         f"a JobContext after it; its signature is {signature}"
+    )
+
+
+def _takes_context(
+    job_type: str, function: Callable[..., Any], signature: inspect.Signature
+) -> bool:
+    """Whether the second parameter is for the context: it is annotated so, or not at all."""
+    second = list(signature.parameters.values())[1:2]
+    if not second or second[0].kind is inspect.Parameter.VAR_POSITIONAL:
+        return True
+    parameter = second[0]
+    annotated = parameter.annotation
+    if annotated in (inspect.Parameter.empty, JobContext) or "JobContext" in str(annotated):
+        return True
+    if parameter.default is not inspect.Parameter.empty:
+        return False
+    raise ConfigurationError(
+        f"the handler {function.__qualname__} of {job_type!r} has a second parameter {parameter}; "
+        "only a JobContext can be handed to it. All of a job's data goes into the payload"
     )

@@ -1,4 +1,4 @@
-"""Limits on how fast work may run, as values; the worker enforces them."""
+"""Limits on how fast work may run, as values. This version declares them, and enforces none yet."""
 
 from __future__ import annotations
 

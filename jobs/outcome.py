@@ -18,6 +18,7 @@ class Reason(StrEnum):
     UNREADABLE = "unreadable"
     UNKNOWN_TYPE = "unknown-type"
     NEWER_SCHEMA = "newer-schema"
+    DEFERRED_TOO_OFTEN = "deferred-too-often"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,8 @@ class Attempt:
     max_attempts: int
     receives: int
     """Deliveries of the message so far; never fewer than the attempts it carries."""
+    receive_limit: int = 1000
+    """Deliveries after which SQS itself moves the message away, without a reason."""
     crashes: int = 0
     """Attempts that ended with their process, this one counted."""
     backlog: int = 0

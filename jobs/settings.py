@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jobs.errors import SettingsInvalid, did_you_mean
+from jobs.errors import SettingsInvalid
 
 _PREFIX = "HEADGATE_"
 
@@ -25,7 +26,8 @@ class Settings:
         """Read ``environ``, or this process's own environment.
 
         Raises:
-            SettingsInvalid: a ``HEADGATE_*`` variable that means nothing is set.
+            SettingsInvalid: a variable is set that looks like one of these, misspelt. Others are
+                left alone: Kubernetes sets HEADGATE_PORT where a service is called headgate.
         """
         found = {
             name.removeprefix(_PREFIX).lower(): value
@@ -34,9 +36,9 @@ class Settings:
         }
         known = cls.__dataclass_fields__
         for name in found.keys() - known.keys():
-            variables = [_PREFIX + field.upper() for field in known]
-            raise SettingsInvalid(
-                f"the variable {_PREFIX}{name.upper()} means nothing to Headgate: "
-                f"{did_you_mean(_PREFIX + name.upper(), variables)}"
-            )
-        return cls(**{name: value for name, value in found.items() if value})
+            if near := difflib.get_close_matches(name, known, n=1, cutoff=0.75):
+                raise SettingsInvalid(
+                    f"the variable {_PREFIX}{name.upper()} means nothing to Headgate: did you mean "
+                    f"{_PREFIX + near[0].upper()!r}?"
+                )
+        return cls(**{name: value for name, value in found.items() if value and name in known})

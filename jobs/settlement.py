@@ -4,7 +4,7 @@
     Done           Ack
     Discarded      Ack
     Failed         Retry(delay)                             DeadLetter(reason)
-    Deferred       Release(delay): no attempt is counted
+    Deferred       Release(delay)                           DeadLetter(reason)
     Interrupted    Release(0)
     Crashed        Retry(delay)                             Quarantine
     Unrunnable     Retry(delay)                             DeadLetter(reason)
@@ -54,7 +54,7 @@ class RetryAfter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Give the message back; nothing counts against it."""
+    """Give the message back: it has not failed."""
 
     delay_s: int = 0
 
@@ -91,7 +91,12 @@ def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
             return Ack()
         case Failed():
             return _after_failure(outcome, attempt, policy)
-        case Deferred(after_s=after_s):
+        case Deferred(after_s=after_s, reason=why):
+            if attempt.receives >= attempt.receive_limit - 1:
+                # The next delivery but one would be SQS's redrive, which gives no reason.
+                return DeadLetter(
+                    reason=Reason.DEFERRED_TOO_OFTEN, error_type="", error_message=why
+                )
             return Release(delay_s=math.ceil(after_s))
         case Interrupted():
             return Release()

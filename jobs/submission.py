@@ -113,6 +113,11 @@ def prepare(
         UnknownQueue: the type's queue has no such priority.
         PayloadInvalid, PayloadTooLarge, DelayInvalid, OptionInvalid: as their names say.
     """
+    if not isinstance(job, JobType):
+        raise UnknownJobType(
+            f"{job!r} is no job type: pass what @app.job or app.define returned, not a name or a "
+            "function"
+        )
     if app.types.get(job.name) is not job:
         raise UnknownJobType(
             f"{job!r} was not declared on the app {app.name!r}: submit it with its own app's "

@@ -18,6 +18,7 @@ from jobs.errors import ConfigurationError, HeadgateError, SubmissionError
 from jobs.settings import Settings
 from jobs.submission import Overrides
 from jobs.topology import Priority
+from workers.worker import WorkerSettings
 
 cli = typer.Typer(
     name="headgate",
@@ -37,6 +38,8 @@ AppPath = Annotated[
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
+
+_DEFAULTS = WorkerSettings()
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -62,7 +65,7 @@ def duration(text: str | timedelta) -> timedelta:
 @cli.command()
 def worker(
     app: AppPath = None,
-    concurrency: Annotated[int, typer.Option(help="Jobs at once.")] = 50,
+    concurrency: Annotated[int, typer.Option(help="Jobs at once.")] = _DEFAULTS.concurrency,
     reserved: Annotated[
         int | None,
         typer.Option(help="Of them, slots for critical jobs alone; a tenth by default."),
@@ -72,7 +75,7 @@ def worker(
     ] = None,
     drain: Annotated[
         timedelta, typer.Option(parser=duration, help="How long jobs may finish after SIGTERM.")
-    ] = timedelta(seconds=25),
+    ] = _DEFAULTS.drain,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_json: Annotated[
         bool | None,
@@ -82,7 +85,6 @@ def worker(
     """Run jobs until SIGTERM or Ctrl-C; a second one stops at once."""
     from workers.logs import configure
     from workers.process import run
-    from workers.worker import WorkerSettings
 
     configure(level=_log_level(log_level), json=log_json)
     settings = WorkerSettings(

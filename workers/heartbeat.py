@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from jobs.clock import Clock
 from jobs.errors import TransportError
-from jobs.events import Events, ReceiptLost
+from jobs.events import Events, HeartbeatFailed, ReceiptLost
 from jobs.ports import EntryFailure, Transport, VisibilityChange
 from jobs.topology import MAX_BATCH, QueueSpec
 from workers.holding import Hold, Holdings
@@ -78,8 +78,13 @@ class Heartbeat:
         ]
         try:
             failures = await self._transport.change_visibility(queue.name, changes)
-        except TransportError:
-            # Heard of by the poller too; these holds are still due, so the next tick tries again.
+        except TransportError as error:
+            # These holds are still due, so the next tick tries again.
+            self._events.emit(
+                HeartbeatFailed(
+                    at=self._clock.now(), queue=queue.name, error=str(error), messages=len(holds)
+                )
+            )
             return
         self._read(holds, failures, asked_at)
 

@@ -11,6 +11,7 @@ from pythonjsonlogger.json import JsonFormatter
 
 from jobs.events import (
     Event,
+    HeartbeatFailed,
     JobCompleted,
     JobDeadLettered,
     JobDeferred,
@@ -45,6 +46,7 @@ LEVELS: dict[type[Event], int] = {
     MessageUnrunnable: logging.WARNING,
     SettlementFailed: logging.ERROR,
     ReceiptLost: logging.WARNING,
+    HeartbeatFailed: logging.WARNING,
     PollFailed: logging.WARNING,
 }
 """How loud each event is; a test proves that none is missing."""

@@ -250,6 +250,9 @@ class Poller:
             claim = self._claim() or await self._rung()
             if claim is None:
                 continue
+            if self._stopping.is_set():  # since the bell was rung
+                claim.expectation.end()
+                return
             try:
                 await self._receive(self._wait_s, claim)
             except TransportError as error:

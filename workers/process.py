@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from jobs.app import App
 from jobs.aws.sqs import SqsTransport
@@ -16,6 +17,8 @@ from workers.shutdown import Report, on_signals
 from workers.worker import Worker, WorkerSettings
 
 _log = logging.getLogger("headgate.worker")
+
+_CONNECTIONS = 50
 
 EXIT_CLEAN = 0
 EXIT_FAULT = 1
@@ -33,22 +36,28 @@ async def work(
         ConfigurationError, UnknownQueue: the app or the settings are wrong.
         TransportError: there are no credentials or no region.
     """
-    # A poll a queue and its extra receivers hold connections; so do the settlements.
-    async with SqsTransport() as transport:
+    queues = app.topology.select(settings.queues)
+    for name in sorted({queue.group for queue in queues if app.queues[queue.group].rate_limit}):
+        _log.warning("the rate limit of the queue %r is not enforced by this version", name)
+    # Each queue's long poll holds a connection for 20 s; the others are for what else goes on.
+    async with SqsTransport(max_pool_connections=len(queues) + _CONNECTIONS) as transport:
         worker = Worker(app, transport, settings, events=Events(*subscribers))
 
         def stop() -> None:
             worker.stop()
             bound_s = settings.drain.total_seconds()
             _log.info("stopping: jobs may go on for %g s; a second signal ends them", bound_s)
+            _log.info("receives under way are awaited, so that nothing they bring stays hidden")
 
         with on_signals(stop, worker.hurry):
-            _log.info(
-                "working on %s: %s",
-                app.name,
-                ", ".join(queue.name for queue in app.topology.select(settings.queues)),
-            )
-            return await worker.run()
+            _log.info("working on %s: %s", app.name, ", ".join(queue.name for queue in queues))
+            try:
+                return await worker.run()
+            except Exception:
+                if worker.is_stuck:
+                    _log.exception("a part of the worker failed while a handler runs in a thread")
+                    _exit_at_once(EXIT_FAULT)
+                raise
 
 
 def run(app: App, settings: WorkerSettings) -> int:
@@ -73,9 +82,12 @@ async def _run(app: App, settings: WorkerSettings) -> int:
         report.polls_cut,
     )
     if report.abandoned:
-        # Neither the event loop nor the interpreter ends before a stuck handler; nothing is left
-        # to be done.
-        logging.shutdown()
-        sys.stdout.flush()
-        os._exit(EXIT_UNFINISHED)
+        _exit_at_once(EXIT_UNFINISHED)
     return EXIT_UNFINISHED if report.unsettled or report.polls_cut else EXIT_CLEAN
+
+
+def _exit_at_once(code: int) -> NoReturn:
+    """Neither the event loop nor the interpreter ends before a stuck handler does."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)

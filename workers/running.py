@@ -6,10 +6,11 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from jobs.execution import Delivery, Executor
+from jobs.outcome import Interrupted
 from workers.choosing import Waiting
 from workers.holding import Hold, Holdings
 from workers.polling import Demand
@@ -23,12 +24,19 @@ class ThreadPool:
 
     def __init__(self, threads: int) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="headgate-job")
+        self._running: set[Future[Any]] = set()
 
     async def __call__(self, function: Callable[[], Any]) -> Any:
         """Run a function in a thread, with the context variables of here."""
-        context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, context.run, function)
+        future = self._pool.submit(contextvars.copy_context().run, function)
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+        return await asyncio.wrap_future(future)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread runs, which would keep the interpreter from ending."""
+        return bool(self._running)
 
     def close(self) -> None:
         """Take no more work; a thread that still runs is left alone, since it can't be stopped."""
@@ -57,11 +65,13 @@ class Running:
         self._tasks: dict[asyncio.Task[None], Hold] = {}
         self._releases: dict[asyncio.Task[None], Hold] = {}
         self._accepting = True
+        self.interrupted: list[str] = []
+        """Ids of jobs whose attempt was cut short; they run again."""
 
     @property
     def unsettled(self) -> list[Hold]:
-        """What runs, or is being settled."""
-        return list(self._tasks.values())
+        """What runs, is being settled, or is being given back."""
+        return [*self._tasks.values(), *self._releases.values()]
 
     @property
     def unfinished(self) -> list[Hold]:
@@ -147,6 +157,8 @@ class Running:
             self._demand.finished(_rank(hold))
             self.fill()
             self._on_change()
+        if isinstance(verdict.outcome, Interrupted):
+            self.interrupted.append(verdict.attempt.job_id)
         await self._settler.settle(hold, verdict)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, assert_never
 
+from jobs.backoff import Backoff
 from jobs.batcher import Batcher, Pacing
+from jobs.batching import EntryRejected
 from jobs.clock import Clock
 from jobs.dead_letters import dead_letter
 from jobs.errors import TransportError
@@ -27,9 +30,11 @@ from workers.holding import Hold, Holdings
 
 T = TypeVar("T")
 
-SETTLEMENT_PACING = Pacing(linger_s=0.01, tries=8)
-"""Nobody waits for a settlement, so it may linger for company; and it is worth many tries, since
-one that is given up makes a finished job run again."""
+SETTLEMENT_PACING = Pacing(linger_s=0.01)
+"""Nobody waits for a settlement, so it may linger for company."""
+
+_ROUNDS = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
+"""The pauses between rounds of tries that all failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,9 @@ class Settler:
         self._eager = eager
         self._rng = rng
         self._pacing = pacing
+        self._closing = asyncio.Event()
+        self.given_up = 0
+        """Verdicts that were not carried out because the worker had to end."""
         self._deletes: dict[str, Batcher[str]] = {}
         self._changes: dict[str, Batcher[VisibilityChange]] = {}
         self._sends: dict[str, Batcher[OutgoingMessage]] = {}
@@ -99,6 +107,10 @@ class Settler:
         if refused is not None:
             self._report(hold, "", refused)
 
+    def close(self) -> None:
+        """Insist no more: what fails from now on is given up after one more round of tries."""
+        self._closing.set()
+
     async def drain(self) -> None:
         """Send everything that still waits for company."""
         # Sends first: a dead letter's delete is only put when its send has been confirmed.
@@ -108,7 +120,7 @@ class Settler:
     async def _carry_out(self, hold: Hold, verdict: Verdict) -> _Refused | None:
         match verdict.action:
             case Ack():
-                return await self._delete(hold)
+                return await self._delete(hold, verdict)
             case RetryAfter(delay_s=delay_s) | Release(delay_s=delay_s):
                 return await self._show_in(hold, delay_s)
             case DeadLetter() as action:
@@ -129,14 +141,37 @@ class Settler:
             self._clock.now(),
             fifo=hold.delivery.queue.fifo,
         )
-        sent = self._batcher(self._sends, target, self._transport.send, size_of).put(letter)
-        return await _refusal("send", sent) or await self._delete(hold)
+        sends = self._batcher(self._sends, target, self._transport.send, size_of)
+        return await self._insist(
+            "send", partial(sends.put, letter), hold, verdict
+        ) or await self._delete(hold, verdict)
 
-    async def _delete(self, hold: Hold) -> _Refused | None:
+    async def _delete(self, hold: Hold, verdict: Verdict) -> _Refused | None:
         hold.deleting = True
-        queue = hold.delivery.queue.name
-        deleted = self._batcher(self._deletes, queue, self._transport.delete).put(hold.receipt)
-        return await _refusal("delete", deleted)
+        deletes = self._batcher(self._deletes, hold.delivery.queue.name, self._transport.delete)
+        return await self._insist("delete", partial(deletes.put, hold.receipt), hold, verdict)
+
+    async def _insist(
+        self, action: str, put: Callable[[], asyncio.Future[None]], hold: Hold, verdict: Verdict
+    ) -> _Refused | None:
+        """Try until it is carried out: the job has ended, and would otherwise run again.
+
+        The heartbeat holds the message meanwhile. Given up is what SQS blames the request for, what
+        was lost to another worker, and at the worker's end all that is left.
+        """
+        rounds = 0
+        while (refused := await _refusal(action, put())) is not None:
+            if hold.lost or _is_hopeless(refused.error):
+                return refused
+            if self._closing.is_set():
+                self.given_up += 1
+                return refused
+            self._report(hold, verdict.attempt.job_id, refused)
+            rounds += 1
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ROUNDS.delay_s(min(rounds, 10), self._rng)):
+                    await self._closing.wait()
+        return None
 
     async def _show_in(self, hold: Hold, delay_s: int) -> _Refused | None:
         hold.closing = True
@@ -178,6 +213,10 @@ class Settler:
                 error=str(refused.error),
             )
         )
+
+
+def _is_hopeless(error: TransportError) -> bool:
+    return isinstance(error, EntryRejected) and error.failure.sender_fault
 
 
 async def _refusal(action: str, done: asyncio.Future[None]) -> _Refused | None:

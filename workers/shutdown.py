@@ -90,20 +90,20 @@ async def drain(
     cut = {poll for poll in polls if not poll.done()}
     for poll in cut:
         poll.cancel()
-    interrupted = _ids(running)
     running.interrupt(_WHY)
     await asyncio.wait([finishing], timeout=0.1 if hurry.is_set() else CLEAN_UP_S)
     abandoned = _ids(running)
     running.abandon(_WHY)
+    settler.close()
     flushed = asyncio.create_task(_flush(settler, finishing), name="headgate-flush")
     await asyncio.wait([flushed], timeout=FLUSH_S)
     for task in (flushed, finishing):
         task.cancel()
     await asyncio.wait([flushed, finishing, hurried])
     return Report(
-        interrupted=interrupted,
+        interrupted=(*running.interrupted, *abandoned),
         abandoned=abandoned,
-        unsettled=len(running.unsettled),
+        unsettled=len(running.unsettled) + settler.given_up,
         polls_cut=len(cut),
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from jobs.app import App
 from jobs.clock import Clock, SystemClock
-from jobs.errors import SettingsInvalid
+from jobs.errors import ConfigurationError, SettingsInvalid
 from jobs.events import Events
 from jobs.execution import Executor
 from jobs.ports import Transport
@@ -29,10 +29,7 @@ from workers.shutdown import Report, drain
 _MOST_CONCURRENCY = 1000
 
 _PATIENCE = 12.0
-"""By how much longer a message is kept waiting for a slot each time it has come back: after 5 s,
-then 1 min, 12 min, 2.4 h. In SQS's default retention of four days that makes about ten receives."""
-_MOST_RETURNS = 10
-_MOST_PATIENCE_S = 11 * 3600.0  # SQS shows it again after twelve hours, whatever we do
+"""How much longer a message that comes again is kept waiting for a slot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +47,10 @@ class WorkerSettings:
     takes a tenth of ``concurrency``, rounded down, if the worker has critical and other queues."""
     queues: tuple[str, ...] | None = None
     """The queue groups to work on; None means all of the app's."""
-    drain: timedelta = timedelta(seconds=25)
-    """How long running jobs may go on after SIGTERM. With the 5 s that interruption and the last
-    settlements may take it fits into ECS's stop timeout of 30 s; raise both together."""
+    drain: timedelta = timedelta(seconds=22)
+    """How long running jobs may go on after SIGTERM. It lets the longest receive return, and with
+    the 5 s that interruption and the last settlements may take it fits into ECS's stop timeout of
+    30 s; raise both together."""
     give_back_after: timedelta = timedelta(seconds=5)
     """A received message that found no slot for so long goes back to its queue; each time that it
     comes again it is kept twelve times longer."""
@@ -117,6 +115,11 @@ class Worker:
         self._hurry = asyncio.Event()
         self._clock = clock
         queues = sorted(topology.select(settings.queues), key=lambda spec: spec.priority.rank)
+        if not queues:
+            raise ConfigurationError(
+                f"the app {app.name!r} has no queue to work on: declare job types, or name queue "
+                "groups that it has"
+            )
         self._holdings = Holdings()
         self._waiting = Waiting(queues)
         self._demand = Demand(
@@ -168,6 +171,11 @@ class Worker:
             )
             for queue in queues
         ]
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a plain function still runs, so that the process would not end by itself."""
+        return self._threads.busy
 
     def stop(self) -> None:
         """Begin to stop: nothing new is received, running jobs may finish within ``drain``."""
@@ -254,10 +262,9 @@ def _reserved(settings: WorkerSettings, queues: Collection[QueueSpec]) -> int:
 
 
 def _is_overdue(hold: Hold, *, first_s: float, now: float) -> bool:
-    # Each return costs one of the receives that the attempts and SQS's redrive count. Where higher
-    # priorities keep every worker busy for long, a message must not be handed round until it dies.
-    returns = min(hold.delivery.message.receive_count - 1, _MOST_RETURNS)
-    patience_s = min(first_s * _PATIENCE**returns, _MOST_PATIENCE_S)
+    # Each return costs one of the receives that the attempts and SQS's redrive count, so a message
+    # must not be handed round quickly; nor may it wait here for long while another worker is idle.
+    patience_s = first_s * (_PATIENCE if hold.delivery.message.receive_count > 1 else 1)
     return hold.lost or now - hold.delivery.received_at > patience_s
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -10,6 +11,8 @@ from typing import Literal, Self
 from jobs.aws.faults import FOREIGN, fault
 from jobs.clock import Clock
 from jobs.errors import QueueMissing
+
+_log = logging.getLogger("headgate.sqs")
 
 Action = Literal["send", "receive", "delete", "change_visibility", "depth", "resolve"]
 
@@ -85,7 +88,10 @@ class Call:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.ledger.ended(self)
+        try:
+            self.ledger.ended(self)
+        except Exception:  # noqa: BLE001 - the user's code; what was received must not be lost
+            _log.exception("an observer of requests failed")
         if isinstance(error, FOREIGN):
             known = fault(error, action=_PERMISSIONS[self.action], target=self.queue)
             if isinstance(known, QueueMissing):

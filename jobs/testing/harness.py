@@ -134,7 +134,12 @@ class Harness:
             ConfigurationError: a job type has no handler.
             DrainUnfinished: more than ``at_most`` runs were made.
         """
-        asyncio.run(self.adrain(at_most=at_most))
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            asyncio.run(self.adrain(at_most=at_most))
+        else:
+            raise HeadgateError("an event loop runs here: write `await jobs.adrain()`")
 
     async def adrain(self, *, at_most: int = 10_000) -> None:
         """`drain`, for a test that runs in an event loop."""

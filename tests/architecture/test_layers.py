@@ -29,8 +29,8 @@ LAYERS: list[set[str]] = [
     {"batcher", "job", "settlement"},
     {"batching", "messages", "retry"},
     {"aws", "backoff", "envelope", "events"},
-    {"classification", "limits", "schedules", "settings", "topology"},
-    {"clock", "context", "errors", "outcome", "ports"},  # these know nothing else of ours
+    {"classification", "context", "limits", "schedules", "settings", "topology"},
+    {"clock", "errors", "outcome", "ports"},  # these know nothing else of ours
 ]
 """The modules of `jobs` from top to bottom; each imports only from the layers below its own.
 

@@ -40,7 +40,7 @@ def test_every_python_block_of_the_readme_runs_in_order(
     for block in others:
         _run(block, readme)
     assert readme.job.type == "greet"
-    assert set(app.types) >= {"greet", "daily-report", "sync-stock"}
+    assert set(readme.app.types) >= {"greet", "daily-report", "sync-stock"}
 
 
 def test_the_first_job_takes_ten_lines() -> None:

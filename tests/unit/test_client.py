@@ -21,6 +21,7 @@ from jobs.errors import (
     ServiceUnavailable,
     SubmissionError,
     SubmissionFailed,
+    Throttled,
     TransportError,
     UnknownJobType,
     UnknownQueue,
@@ -317,3 +318,23 @@ def test_a_client_may_be_closed_unused_and_twice(app: App) -> None:
     client = Client(app)
     client.close()
     client.close()
+
+
+def test_what_was_taken_before_a_resend_broke_off_is_not_reported_as_refused(
+    app: App, send_email: JobType[Email, None]
+) -> None:
+    sqs = MemorySqs(VirtualClock())
+    sqs.provision(app.topology)
+    events: list[Event] = []
+    sqs.faults.fail_entries("send", indexes=[3])
+    client = Client(
+        app, transport=sqs.blocking, events=Events(events.append), sleep=lambda _seconds: broken()
+    )
+
+    def broken() -> None:
+        sqs.faults.raise_on("send", Throttled("slow down"))
+
+    with pytest.raises(SubmissionFailed) as failed:
+        client.submit_many(send_email, [Email(to=str(number)) for number in range(10)])
+    assert [refusal.index for refusal in failed.value.refusals] == [3]
+    assert len(events) == 9

@@ -92,5 +92,7 @@ def test_the_signals_carry_their_reason() -> None:
     assert Discard("stale").reason == "stale"
     later = RetryLater(after=timedelta(minutes=1))
     assert (later.after, later.reason) == (timedelta(minutes=1), "")
-    with pytest.raises(ValueError, match="must not be negative"):
+    with pytest.raises(ValueError, match="at least a second"):
         RetryLater(after=timedelta(seconds=-1))
+    with pytest.raises(TypeError, match="must be a timedelta, got 5"):
+        RetryLater(after=5)  # type: ignore[arg-type]

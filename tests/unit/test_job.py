@@ -275,8 +275,8 @@ def no_such_attribute(order: math.nope) -> None: ...  # type: ignore[name-define
 @pytest.mark.parametrize(
     ("function", "fault"),
     [
-        (no_parameter, "must annotate its first parameter"),
-        (unannotated, "must annotate its first parameter"),
+        (no_parameter, "annotate that parameter"),
+        (unannotated, "annotate that parameter"),
         (three, r"must take the payload, and may take a JobContext after it; its signature is \("),
         (keyword_only, "must take the payload, and may take a JobContext after it"),
         (generator, "is a generator: calling it would run none of it"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import get_args
 
 import pytest
@@ -253,3 +254,43 @@ async def test_nothing_is_hidden_after_a_stop_in_the_middle_of_settling() -> Non
         and (message.visible_at - rig.clock.now()).total_seconds() > 2
     ]
     assert hidden == []
+
+
+@pytest.mark.parametrize("error", [ServiceUnavailable("down"), AccessDenied("no"), Throttled("")])
+async def test_a_finished_job_runs_once_though_sqs_takes_no_deletes_for_minutes(
+    error: TransportError,
+) -> None:
+    app, mail = one_lane(visibility_s=6)
+
+    @mail.job("work")
+    async def work(_note: Note) -> None:
+        return None
+
+    rig = Rig(app)
+    rig.sqs.faults.raise_on("delete", error, times=10_000)
+    await rig.submit(work)
+    async with rig.working():
+        await rig.happens(SettlementFailed, 3)
+        await asyncio.sleep(300)
+        rig.sqs.faults.clear()
+        await asyncio.sleep(60)  # longer than any pause between rounds
+        assert rig.remaining() == 0
+    assert len(rig.heard(JobStarted)) == 1
+    assert rig.report is not None
+    assert rig.report.clean
+
+
+async def test_a_delete_that_fails_until_the_end_is_reported_as_unsettled() -> None:
+    app, mail = one_lane()
+
+    @mail.job("work")
+    async def work(_note: Note) -> None:
+        return None
+
+    rig = Rig(app)
+    rig.sqs.faults.raise_on("delete", ServiceUnavailable("down"), times=10_000)
+    await rig.submit(work)
+    async with rig.working(drain=timedelta(seconds=1)):
+        await rig.happens(JobCompleted)
+    assert rig.report is not None
+    assert rig.report.unsettled == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from datetime import timedelta
 
 import pytest
@@ -336,3 +338,26 @@ async def test_a_stop_at_any_moment_leaves_nothing_hidden_and_no_job_lost() -> N
                 await asyncio.sleep(1)
     completed = [event.job_id for event in rig.heard(JobCompleted)]
     assert sorted(completed) == sorted(ids), "each exactly once"
+
+
+async def test_a_plain_handler_that_stops_as_it_was_asked_to_is_given_back_and_not_done() -> None:
+    app, mail = one_lane()
+    asked = threading.Event()
+
+    @mail.job("render")
+    def render(_note: Note, ctx: JobContext) -> None:
+        asked.set()
+        while not ctx.cancelled:
+            time.sleep(0.001)
+        ctx.raise_if_cancelled()
+
+    rig = Rig(app)
+    [job_id] = await rig.submit(render)
+    async with rig.working(drain=timedelta(seconds=1)):
+        await rig.happens(JobStarted)
+        await asyncio.to_thread(asked.wait, 30)
+    assert not rig.heard(JobCompleted)
+    assert rig.report is not None
+    assert rig.report.interrupted == (job_id,)
+    [message] = rig.sqs.messages(MAIL)
+    assert message.state is MessageState.VISIBLE
