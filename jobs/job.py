@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Generic, TypeVar, overload
 
 from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, from_json, to_json
+from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, to_json
 
 from jobs.context import JobContext
 from jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
@@ -164,15 +165,41 @@ class JobType(Generic[P, R]):
             # models) from JSON by other rules than from Python values.
             return self._adapter.validate_json(to_json(value))
         except ValidationError as error:
-            raise PayloadInvalid(self._complaint(error)) from error
+            complaint = self._complaint(error, discreet=True)
+        # Not from pydantic's error, which quotes the values: this one is logged by workers.
+        raise PayloadInvalid(complaint)
 
-    def _complaint(self, error: ValidationError) -> str:
-        # include_input=False: a payload must not leak into a log through its error.
+    def _complaint(self, error: ValidationError, *, discreet: bool = False) -> str:
+        """What is wrong with which field; discreetly, nothing that the payload itself brought."""
+        names = self._field_names() if discreet else None
         faults = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc']) or 'payload'}: {fault['msg']}"
+            f"{_place(fault['loc'], names)}: {_told(fault, discreet=discreet)}"
             for fault in error.errors(include_input=False, include_url=False)
         )
         return f"the payload of {self.name!r} is not valid: {faults}"
+
+    def _field_names(self) -> set[str]:
+        try:
+            schema = self._adapter.json_schema()
+        except PydanticInvalidForJsonSchema:
+            return set()  # a type that JSON Schema can't describe: then all names are masked
+        models = [schema, *schema.get("$defs", {}).values()]
+        return {name for model in models for name in model.get("properties", {})}
+
+
+def _place(location: Iterable[int | str], names: set[str] | None) -> str:
+    # A key of a dict is data, where the name of a field is not.
+    parts = [
+        "*" if names is not None and isinstance(part, str) and part not in names else str(part)
+        for part in location
+    ]
+    return ".".join(parts) or "payload"
+
+
+def _told(fault: ErrorDetails, *, discreet: bool) -> str:
+    # What a validator of the model's own says may quote the value.
+    own = fault["type"] in ("value_error", "assertion_error")
+    return "a validator of the model refuses it" if discreet and own else fault["msg"]
 
 
 class Handler:

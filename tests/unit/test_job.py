@@ -8,7 +8,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from jobs import App, JobContext, JobType, Priority, cron
 from jobs.errors import ConfigurationError, DuplicateJobType, HandlerMissing, PayloadInvalid
@@ -417,3 +417,26 @@ def test_a_scheduled_type_whose_payload_has_no_defaults_is_refused_with_the_fiel
     ):
         app.define("report", Order, schedule=cron("0 8 * * ? *"))
     assert "report" not in app.types
+
+
+class Wallet(BaseModel):
+    balances: dict[str, int]
+    pin: int
+
+    @field_validator("pin")
+    @classmethod
+    def four_digits(cls, pin: int) -> int:
+        if pin > 9999:
+            raise ValueError(f"{pin} has more than four digits")
+        return pin
+
+
+def test_an_error_about_a_received_payload_quotes_nothing_of_it() -> None:
+    wallet = App("shop").define("open-wallet", Wallet)
+    with pytest.raises(PayloadInvalid) as refused:
+        wallet.load({"balances": {"ada@example.com": "much"}, "pin": 12345})
+    told = str(refused.value)
+    assert refused.value.__cause__ is refused.value.__context__ is None
+    assert "balances.*: " in told
+    assert "pin: a validator of the model refuses it" in told
+    assert not any(secret in told for secret in ("ada@example.com", "much", "12345"))
