@@ -7,7 +7,7 @@ package imports no AWS SDK.
 
 from typing import TYPE_CHECKING, Any
 
-from jobs.app import App, Queue, load_app
+from jobs.app import App, load_app
 from jobs.backoff import Backoff
 from jobs.client import Client
 from jobs.context import JobContext, Tenant
@@ -15,6 +15,7 @@ from jobs.errors import Discard, DoNotRetry, HeadgateError, RetryLater
 from jobs.events import Event, Events
 from jobs.job import JobType
 from jobs.limits import RateLimit
+from jobs.queue import Queue
 from jobs.retry import Retry
 from jobs.schedules import Schedule, cron, rate
 from jobs.submission import JobHandle

@@ -11,17 +11,17 @@ SQS has confirmed it.
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from jobs import reporting
 from jobs.app import App
 from jobs.clock import Clock
 from jobs.context import JobContext
-from jobs.envelope import Envelope, parse
+from jobs.delivery import UNRUNNABLE, Delivery, Job, legible, load
 from jobs.errors import (
     Discard,
     JobTimeout,
@@ -32,22 +32,7 @@ from jobs.errors import (
     RetryLater,
     Stopped,
 )
-from jobs.events import (
-    Event,
-    Events,
-    JobCompleted,
-    JobDeadLettered,
-    JobDeferred,
-    JobDiscarded,
-    JobFailed,
-    JobInterrupted,
-    JobQuarantined,
-    JobRetryScheduled,
-    JobStalled,
-    JobStarted,
-    MessageUnrunnable,
-)
-from jobs.job import LONGEST_TIMEOUT, Handler, JobType
+from jobs.events import Event, Events
 from jobs.outcome import (
     Attempt,
     Deferred,
@@ -56,52 +41,15 @@ from jobs.outcome import (
     Failed,
     Interrupted,
     Outcome,
-    Reason,
     Unrunnable,
 )
-from jobs.ports import ReceivedMessage
-from jobs.settlement import (
-    Ack,
-    Action,
-    DeadLetter,
-    Quarantine,
-    Release,
-    RetryAfter,
-    settle,
-    text_of,
-)
-from jobs.topology import QueueSpec
+from jobs.settlement import Action, settle
 
 CallBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a plain function off the event loop, and returns what it returned or raises."""
 
 Backlog = Callable[[str], Awaitable[int]]
 """How many messages are visible in a queue, by its physical name."""
-
-_TRACEBACK_FRAMES = 20
-_TRACEBACK_CHARS = 8_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """A message as this process received it."""
-
-    message: ReceivedMessage
-    queue: QueueSpec
-    received_at: float
-    """On the clock's monotonic time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A delivery that turned out to be a job this process can run."""
-
-    envelope: Envelope
-    type: JobType[Any, Any]
-    payload: Any
-    handler: Handler
-    attempt: Attempt
-    timeout_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,54 +62,6 @@ class Verdict:
     job_type: str
     aftermath: Callable[[datetime], Event | None]
     """The event to emit when SQS has confirmed the action; takes the time of that."""
-
-
-def load(app: App, delivery: Delivery) -> Job:
-    """Read a delivery.
-
-    Raises:
-        MessageUnreadable, MessageSchemaNewer: the body can't be read here.
-        MessageTypeUnknown: this process has no handler for its type.
-        PayloadInvalid: the payload doesn't fit the type's model.
-    """
-    envelope = parse(delivery.message.body)
-    declared = app.types.get(envelope.type)
-    if declared is None or not declared.has_handler:
-        raise MessageTypeUnknown(f"no handler for the job type {envelope.type!r} in this worker")
-    if envelope.schema_ > declared.schema:
-        raise MessageSchemaNewer(
-            f"the payload of {envelope.type!r} is of schema {envelope.schema_}; this worker reads "
-            f"up to {declared.schema}"
-        )
-    options = envelope.options
-    overridden = options.timeout_s if options else None
-    return Job(
-        envelope=envelope,
-        type=declared,
-        payload=_payload(declared, envelope.payload),
-        handler=declared.require_handler(),
-        timeout_s=min(overridden or declared.timeout_s, LONGEST_TIMEOUT.total_seconds()),
-        attempt=Attempt(
-            job_id=str(envelope.id),
-            number=envelope.attempts_used + delivery.message.receive_count,
-            max_attempts=(options.attempts if options else None) or declared.retry.attempts,
-            receives=delivery.message.receive_count,
-            receive_limit=delivery.queue.max_receive_count,
-        ),
-    )
-
-
-def _payload(declared: JobType[Any, Any], value: Any) -> Any:
-    try:
-        return declared.load(value)
-    except PayloadInvalid:
-        raise
-    except Exception as error:  # a validator is the user's code, and may raise anything
-        # Only the error's class: its text may show the payload.
-        raise PayloadInvalid(
-            f"the payload of {declared.name!r} can't be read: its model raised "
-            f"{type(error).__name__}"
-        ) from error
 
 
 async def _no_backlog(_queue: str) -> int:
@@ -207,6 +107,7 @@ class Run:
         self.delivery = delivery
         self.job: Job | None = None
         """Known once the message has been read."""
+        self._names: dict[str, Any] = {}
         self._ctx: JobContext | None = None
         self._task: asyncio.Task[Any] | None = None
         self._interruption: str | None = None
@@ -228,6 +129,7 @@ class Run:
             self.job = job = load(self._executor.app, self.delivery)
         except (MessageUnreadable, MessageTypeUnknown, MessageSchemaNewer, PayloadInvalid) as error:
             return self._unrunnable(error)
+        self._names = reporting.names_of(job, self.delivery)
         outcome = await self._call(job)
         attempt = await self._with_backlog(job, outcome)
         action = settle(outcome, attempt, job.type.retry)
@@ -236,7 +138,7 @@ class Run:
             action=action,
             attempt=attempt,
             job_type=job.type.name,
-            aftermath=partial(_aftermath, self._names(job), outcome, action),
+            aftermath=partial(reporting.aftermath, self._names, outcome, action),
         )
 
     def interrupt(self, reason: str, *, abandon: bool = False) -> None:
@@ -255,10 +157,13 @@ class Run:
         if self._interruption is not None:
             return Interrupted(reason=self._interruption)
         self._ctx = ctx = self._context(job)
-        self._emit_started(job)
-        started = self._executor.clock.monotonic()
+        clock = self._executor.clock
+        self._emit(reporting.started(job, self._names, clock.now()))
+        started = clock.monotonic()
         outcome = await self._outcome(job, ctx)
-        self._emit_ended(job, outcome, self._executor.clock.monotonic() - started)
+        ran_s = clock.monotonic() - started
+        if event := reporting.ended(outcome, self._names, ran_s, clock.now()):
+            self._emit(event)
         return outcome
 
     async def _outcome(self, job: Job, ctx: JobContext) -> Outcome:
@@ -304,7 +209,7 @@ class Run:
     def _overrun(self, job: Job, ctx: JobContext) -> None:
         self._overran = True
         ctx.request_stop()
-        self._emit(JobStalled, job, timeout_s=job.timeout_s)
+        self._emit(reporting.stalled(job, self._names, self._executor.clock.now()))
 
     def _outcome_of(self, job: Job, error: BaseException) -> Outcome:
         match error:
@@ -320,7 +225,9 @@ class Run:
                 return self._failed(error)
 
     def _failed(self, error: BaseException) -> Failed:
-        return Failed(error=error, at=self._executor.clock.now(), traceback=_trimmed(error))
+        return Failed(
+            error=error, at=self._executor.clock.now(), traceback=reporting.trimmed(error)
+        )
 
     async def _with_backlog(self, job: Job, outcome: Outcome) -> Attempt:
         if isinstance(outcome, Failed) and job.type.retry.backoff.needs_backlog:
@@ -343,8 +250,8 @@ class Run:
 
     def _unrunnable(self, error: Exception) -> Verdict:
         message = self.delivery.message
-        envelope = _legible(message.body)
-        outcome = Unrunnable(reason=_REASONS[type(error)], detail=str(error))
+        envelope = legible(message.body)
+        outcome = Unrunnable(reason=UNRUNNABLE[type(error)], detail=str(error))
         attempt = Attempt(
             job_id=str(envelope.id) if envelope else message.message_id,
             number=message.receive_count,
@@ -357,48 +264,11 @@ class Run:
             action=action,
             attempt=attempt,
             job_type=envelope.type if envelope else message.attributes.get("JobType", "unknown"),
-            aftermath=partial(_parked, self.delivery, envelope, outcome, action),
+            aftermath=partial(reporting.unrunnable, self.delivery, envelope, outcome, action),
         )
 
-    # --- saying what happens ---------------------------------------------------------------------
-
-    def _names(self, job: Job) -> dict[str, Any]:
-        envelope = job.envelope
-        return {
-            "job_id": job.attempt.job_id,
-            "job_type": job.type.name,
-            "queue": job.type.queue,
-            "priority": self.delivery.queue.priority,
-            "tenant": envelope.tenant,
-            "attempt": job.attempt.number,
-            "max_attempts": job.attempt.max_attempts,
-        }
-
-    def _emit(self, event: Callable[..., Event], job: Job, **fields: Any) -> None:
-        at = self._executor.clock.now()
-        self._executor.events.emit(event(at=at, **self._names(job), **fields))
-
-    def _emit_started(self, job: Job) -> None:
-        due = job.envelope.not_before or job.envelope.submitted_at
-        waited = (self._executor.clock.now() - due).total_seconds()
-        first = job.attempt.receives == 1
-        self._emit(JobStarted, job, waited_s=max(0.0, waited) if first else 0.0)
-
-    def _emit_ended(self, job: Job, outcome: Outcome, ran_s: float) -> None:
-        match outcome:
-            case Done():
-                self._emit(JobCompleted, job, ran_s=ran_s)
-            case Discarded(reason=reason):
-                self._emit(JobDiscarded, job, reason=reason)
-            case Failed(error=error, traceback=text):
-                self._emit(
-                    JobFailed,
-                    job,
-                    ran_s=ran_s,
-                    error_type=type(error).__name__,
-                    error_message=text_of(error),
-                    traceback=text,
-                )
+    def _emit(self, event: Event) -> None:
+        self._executor.events.emit(event)
 
 
 def _call_plain(job: Job, ctx: JobContext) -> Any:
@@ -408,67 +278,3 @@ def _call_plain(job: Job, ctx: JobContext) -> Any:
         # No future can carry it, so whoever awaits the thread would wait for ever. What PEP 479
         # makes of it in a coroutine.
         raise RuntimeError("the handler raised StopIteration") from error
-
-
-def _aftermath(
-    names: dict[str, Any], outcome: Outcome, action: Action, at: datetime
-) -> Event | None:
-    match action:
-        case Ack():
-            return None  # said when the handler ended
-        case RetryAfter(delay_s=delay_s, note=note):
-            return JobRetryScheduled(at=at, delay_s=delay_s, note=note, **names)
-        case DeadLetter(reason=why, error_type=error_type, error_message=message):
-            return JobDeadLettered(
-                at=at, reason=why, error_type=error_type, error_message=message, **names
-            )
-        case Quarantine(detail=detail):
-            return JobQuarantined(at=at, detail=detail, **names)
-        case Release(delay_s=delay_s):
-            if isinstance(outcome, Deferred):
-                return JobDeferred(at=at, delay_s=delay_s, reason=outcome.reason, **names)
-            reason = outcome.reason if isinstance(outcome, Interrupted) else ""
-            return JobInterrupted(at=at, reason=reason, **names)
-
-
-def _legible(body: str) -> Envelope | None:
-    """Whose job a message that can't be run here is, as far as it says so."""
-    try:
-        return parse(body)
-    except (MessageUnreadable, MessageSchemaNewer):
-        return None
-
-
-def _parked(
-    delivery: Delivery,
-    envelope: Envelope | None,
-    outcome: Unrunnable,
-    action: Action,
-    at: datetime,
-) -> MessageUnrunnable:
-    message = delivery.message
-    return MessageUnrunnable(
-        at=at,
-        queue=delivery.queue.name,
-        message_id=message.message_id,
-        job_id=str(envelope.id) if envelope else None,
-        job_type=envelope.type if envelope else None,
-        reason=outcome.reason,
-        detail=outcome.detail,
-        receives=message.receive_count,
-        retry_in_s=action.delay_s if isinstance(action, RetryAfter) else None,
-    )
-
-
-def _trimmed(error: BaseException) -> str:
-    """The traceback's last frames, where the fault is, within a bound."""
-    lines = traceback.format_exception(error, limit=-_TRACEBACK_FRAMES)
-    return "".join(lines)[-_TRACEBACK_CHARS:]
-
-
-_REASONS: dict[type[Exception], Reason] = {
-    MessageUnreadable: Reason.UNREADABLE,
-    MessageTypeUnknown: Reason.UNKNOWN_TYPE,
-    MessageSchemaNewer: Reason.NEWER_SCHEMA,
-    PayloadInvalid: Reason.PAYLOAD_INVALID,
-}

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jobs.execution import Delivery, Run
+from jobs.delivery import Delivery
+from jobs.execution import Run
 from jobs.topology import MAX_VISIBILITY
 
 _MARGIN_S = 2

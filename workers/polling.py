@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from jobs.backoff import Backoff
 from jobs.clock import Clock
+from jobs.delivery import Delivery
 from jobs.errors import CredentialsMissing, RegionMissing, TransportError
 from jobs.events import Events, PollFailed
-from jobs.execution import Delivery
 from jobs.ports import ReceivedMessage, Transport
 from jobs.topology import MAX_BATCH, Priority, QueueSpec
 from workers.choosing import Waiting

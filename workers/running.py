@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from jobs.execution import Delivery, Executor
+from jobs.delivery import Delivery
+from jobs.execution import Executor
 from jobs.outcome import Interrupted
 from workers.choosing import Waiting
 from workers.holding import Hold, Holdings

@@ -13,10 +13,11 @@ from jobs.batching import EntryRejected
 from jobs.client import Client
 from jobs.context import Tenant
 from jobs.dead_letters import dead_letter
+from jobs.delivery import Delivery
 from jobs.envelope import Envelope, parse
 from jobs.errors import HeadgateError
 from jobs.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
-from jobs.execution import Delivery, Executor, Verdict
+from jobs.execution import Executor, Verdict
 from jobs.job import JobType
 from jobs.ports import EntryFailure, ReceivedMessage, VisibilityChange
 from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter

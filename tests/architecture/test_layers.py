@@ -24,8 +24,11 @@ PACKAGES: dict[str, set[str]] = {
 LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
     {"aio", "client"},  # what a submitter calls
-    {"execution", "firing", "submission"},  # a delivery, a schedule's firing, a submission
+    {"execution"},
+    {"reporting"},
+    {"delivery", "firing", "submission"},  # a delivery, a schedule's firing, a submission
     {"app", "dead_letters"},
+    {"queue"},
     {"batcher", "job", "settlement"},
     {"batching", "messages", "retry"},
     {"aws", "backoff", "envelope", "events"},

@@ -13,10 +13,11 @@ from pydantic import BaseModel
 
 from jobs import App, JobContext, Priority, cron, rate
 from jobs.batching import EntryRejected
+from jobs.delivery import Delivery
 from jobs.envelope import derived_job_id, parse
 from jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
 from jobs.events import Event, Events, JobCompleted
-from jobs.execution import Delivery, Executor
+from jobs.execution import Executor
 from jobs.firing import (
     MAX_SCHEDULE_NAME,
     Firing,

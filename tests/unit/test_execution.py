@@ -22,6 +22,7 @@ from jobs import (
     Tenant,
 )
 from jobs.app import DEFAULT_PARKING
+from jobs.delivery import Delivery
 from jobs.envelope import Envelope, Options, new_job_id
 from jobs.events import (
     Event,
@@ -32,7 +33,7 @@ from jobs.events import (
     JobStalled,
     JobStarted,
 )
-from jobs.execution import Delivery, Executor, Run, Verdict
+from jobs.execution import Executor, Run, Verdict
 from jobs.ports import ReceivedMessage
 from jobs.settlement import Ack, DeadLetter, Release, RetryAfter
 from jobs.testing import LoopClock

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from jobs import App, AsyncClient, JobContext, Priority
-from jobs.app import Queue
 from jobs.clock import Clock
 from jobs.events import Event, Events
 from jobs.job import JobType
@@ -23,6 +22,7 @@ from jobs.ports import (
     ReceivedMessage,
     VisibilityChange,
 )
+from jobs.queue import Queue
 from jobs.retry import DEFAULT_RETRY, Retry
 from jobs.testing import LoopClock, MemorySqs, MessageState
 from jobs.testing.faults import Action

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import App, JobContext, Priority
+from jobs.delivery import Delivery
 from jobs.errors import SettingsInvalid
 from jobs.events import JobCompleted, JobStarted
-from jobs.execution import Delivery
 from jobs.ports import ReceivedMessage
 from jobs.testing import MessageState
 from tests.unit.worker.rig import Gate, Note, Rig

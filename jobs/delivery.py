@@ -1,0 +1,105 @@
+"""A message on its way to being a job: what was received, and what it turns out to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.app import App
+from jobs.envelope import Envelope, parse
+from jobs.errors import (
+    MessageSchemaNewer,
+    MessageTypeUnknown,
+    MessageUnreadable,
+    PayloadInvalid,
+)
+from jobs.job import LONGEST_TIMEOUT, Handler, JobType
+from jobs.outcome import Attempt, Reason
+from jobs.ports import ReceivedMessage
+from jobs.topology import QueueSpec
+
+UNRUNNABLE: dict[type[Exception], Reason] = {
+    MessageUnreadable: Reason.UNREADABLE,
+    MessageTypeUnknown: Reason.UNKNOWN_TYPE,
+    MessageSchemaNewer: Reason.NEWER_SCHEMA,
+    PayloadInvalid: Reason.PAYLOAD_INVALID,
+}
+"""Why a message that `load` refuses will be in the dead-letter queue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A message as this process received it."""
+
+    message: ReceivedMessage
+    queue: QueueSpec
+    received_at: float
+    """On the clock's monotonic time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A delivery that turned out to be a job this process can run."""
+
+    envelope: Envelope
+    type: JobType[Any, Any]
+    payload: Any
+    handler: Handler
+    attempt: Attempt
+    timeout_s: float
+
+
+def load(app: App, delivery: Delivery) -> Job:
+    """Read a delivery.
+
+    Raises:
+        MessageUnreadable, MessageSchemaNewer: the body can't be read here.
+        MessageTypeUnknown: this process has no handler for its type.
+        PayloadInvalid: the payload doesn't fit the type's model.
+    """
+    envelope = parse(delivery.message.body)
+    declared = app.types.get(envelope.type)
+    if declared is None or not declared.has_handler:
+        raise MessageTypeUnknown(f"no handler for the job type {envelope.type!r} in this worker")
+    if envelope.schema_ > declared.schema:
+        raise MessageSchemaNewer(
+            f"the payload of {envelope.type!r} is of schema {envelope.schema_}; this worker reads "
+            f"up to {declared.schema}"
+        )
+    options = envelope.options
+    overridden = options.timeout_s if options else None
+    return Job(
+        envelope=envelope,
+        type=declared,
+        payload=_payload(declared, envelope.payload),
+        handler=declared.require_handler(),
+        timeout_s=min(overridden or declared.timeout_s, LONGEST_TIMEOUT.total_seconds()),
+        attempt=Attempt(
+            job_id=str(envelope.id),
+            number=envelope.attempts_used + delivery.message.receive_count,
+            max_attempts=(options.attempts if options else None) or declared.retry.attempts,
+            receives=delivery.message.receive_count,
+            receive_limit=delivery.queue.max_receive_count,
+        ),
+    )
+
+
+def _payload(declared: JobType[Any, Any], value: Any) -> Any:
+    try:
+        return declared.load(value)
+    except PayloadInvalid:
+        raise
+    except Exception as error:  # a validator is the user's code, and may raise anything
+        # Only the error's class: its text may show the payload.
+        raise PayloadInvalid(
+            f"the payload of {declared.name!r} can't be read: its model raised "
+            f"{type(error).__name__}"
+        ) from error
+
+
+def legible(body: str) -> Envelope | None:
+    """Whose job a message that can't be run here is, as far as it says so."""
+    try:
+        return parse(body)
+    except (MessageUnreadable, MessageSchemaNewer):
+        return None

@@ -1,0 +1,243 @@
+"""A queue group: what its job types share, and where they are declared."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar, overload
+
+from jobs.context import JobContext
+from jobs.errors import ConfigurationError, DuplicateJobType, PayloadInvalid
+from jobs.job import JobType, payload_type
+from jobs.limits import RateLimit
+from jobs.retry import DEFAULT_RETRY, Retry
+from jobs.schedules import Schedule
+from jobs.topology import DEFAULT_LANES, Lane, Priority, check_name
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class _Declare(Protocol):
+    """What `Queue.job` returns: a decorator that turns a handler into its `JobType`."""
+
+    @overload
+    def __call__(self, function: Callable[[P, JobContext], Awaitable[R]], /) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[[P], Awaitable[R]], /) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[[P, JobContext], R], /) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[[P], R], /) -> JobType[P, R]: ...
+
+
+class Queue:
+    """A queue group: one SQS queue a priority, and what its job types share.
+
+    Args:
+        name: lower-case words joined by hyphens; goes into the physical names.
+        priorities: the priorities that exist; each is an SQS queue with its dead-letter queue.
+        lanes: other numbers than `DEFAULT_LANES` for some priorities.
+        retry: the policy of types that declare none.
+        rate_limit: at most so many starts of this group's jobs in a while.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        priorities: Iterable[Priority] = tuple(Priority),
+        lanes: Mapping[Priority, Lane] | None = None,
+        retry: Retry = DEFAULT_RETRY,
+        rate_limit: RateLimit | None = None,
+    ) -> None:
+        self.name = check_name("the queue", name)
+        self.retry = retry
+        self.rate_limit = rate_limit
+        chosen = _priorities(name, priorities)
+        self.lanes = {priority: DEFAULT_LANES[priority] for priority in chosen}
+        for priority, lane in (lanes or {}).items():
+            self._check_priority(priority)
+            self.lanes[priority] = lane
+        self._own: dict[str, JobType[Any, Any]] = {}
+        self._registries = [self._own]
+
+    def job(
+        self,
+        name: str,
+        *,
+        priority: Priority | None = None,
+        timeout: timedelta | None = None,
+        retry: Retry | None = None,
+        schema: int = 1,
+        schedule: Schedule | None = None,
+    ) -> _Declare:
+        """Declare a job type together with its handler; used as a decorator.
+
+        Args:
+            name: what messages call the type; lower-case words joined by hyphens.
+            priority: the queue its jobs go to; None takes NORMAL, or the group's only one.
+            timeout: the longest that one attempt may take; None leaves SQS's limit of 12 h.
+            retry: None takes the queue's.
+            schema: the version of the payload; raise it when old workers couldn't read the new one.
+            schedule: when it is submitted by itself, with a payload of the model's defaults.
+
+        Raises:
+            DuplicateJobType: the app or queue has a type of that name.
+            ConfigurationError: the handler's signature or an argument doesn't fit.
+        """
+
+        if not isinstance(name, str):
+            raise ConfigurationError(
+                f'a job type needs a name, got {name!r}: write @app.job("send-email")'
+            )
+
+        def declare(function: Callable[..., Any], /) -> JobType[Any, Any]:
+            declared = self.define(
+                name,
+                payload_type(name, function),
+                priority=priority,
+                timeout=timeout,
+                retry=retry,
+                schema=schema,
+                schedule=schedule,
+            )
+            declared.handler(function)
+            return declared
+
+        return declare
+
+    @overload
+    def define(
+        self,
+        name: str,
+        payload: type[P],
+        *,
+        priority: Priority | None = ...,
+        timeout: timedelta | None = ...,
+        retry: Retry | None = ...,
+        schema: int = ...,
+        schedule: Schedule | None = ...,
+    ) -> JobType[P, None]: ...
+    @overload
+    def define(
+        self,
+        name: str,
+        payload: type[P],
+        *,
+        returns: type[R],
+        priority: Priority | None = ...,
+        timeout: timedelta | None = ...,
+        retry: Retry | None = ...,
+        schema: int = ...,
+        schedule: Schedule | None = ...,
+    ) -> JobType[P, R]: ...
+    def define(
+        self,
+        name: str,
+        payload: type[Any],
+        *,
+        returns: type[Any] | None = None,  # noqa: ARG002 - types the handler and the result
+        priority: Priority | None = None,
+        timeout: timedelta | None = None,
+        retry: Retry | None = None,
+        schema: int = 1,
+        schedule: Schedule | None = None,
+    ) -> JobType[Any, Any]:
+        """Declare a job type without its handler, for code that only submits.
+
+        The arguments and errors are `job`'s; ``payload`` is the model and ``returns`` what the
+        handler returns, for the type checker.
+        """
+        check_name("the job type", name)
+        _check_kinds(name, retry, schedule)
+        declared: JobType[Any, Any] = JobType(
+            name,
+            payload,
+            queue=self.name,
+            priority=self._check_priority(priority or self._default_priority(name)),
+            retry=retry or self.retry,
+            timeout=timeout,
+            schema=schema,
+            schedule=schedule,
+        )
+        if schedule is not None:
+            _check_defaults(declared)
+        _register(self._registries, declared)
+        return declared
+
+    def join(self, registry: dict[str, JobType[Any, Any]]) -> None:
+        """Keep this queue's types, present and future, in an app's registry.
+
+        Raises:
+            DuplicateJobType: the registry has a type of one of their names.
+        """
+        for declared in self._own.values():
+            _register([registry], declared)
+        self._registries.append(registry)
+
+    def _default_priority(self, job_type: str) -> Priority:
+        if len(self.lanes) == 1:
+            return next(iter(self.lanes))
+        if Priority.NORMAL not in self.lanes:
+            raise ConfigurationError(
+                f"the type {job_type!r} names no priority, and its queue {self.name!r} has no "
+                f"'normal' to fall back on: write priority=, one of {', '.join(self.lanes)}"
+            )
+        return Priority.NORMAL
+
+    def _check_priority(self, priority: Priority) -> Priority:
+        if priority not in self.lanes:
+            raise ConfigurationError(
+                f"the queue {self.name!r} has no priority {str(priority)!r}: it was declared with "
+                f"{', '.join(self.lanes)}"
+            )
+        return Priority(priority)
+
+
+def _register(
+    registries: Sequence[dict[str, JobType[Any, Any]]], declared: JobType[Any, Any]
+) -> None:
+    for registry in registries:
+        if (other := registry.get(declared.name)) is not None:
+            raise DuplicateJobType(
+                f"two job types are called {declared.name!r}: one is on the queue {other.queue!r}, "
+                f"the other on {declared.queue!r}. Rename one"
+            )
+    for registry in registries:
+        registry[declared.name] = declared
+
+
+def _check_kinds(name: str, retry: object, schedule: object) -> None:
+    if not isinstance(retry, Retry | None):
+        raise ConfigurationError(
+            f"the type {name!r}: retry must be a Retry, got {retry!r}: write Retry(attempts=5)"
+        )
+    if not isinstance(schedule, Schedule | None):
+        raise ConfigurationError(
+            f"the type {name!r}: schedule must be made by cron(...) or rate(...), got {schedule!r}"
+        )
+
+
+def _priorities(queue: str, wanted: Iterable[Priority]) -> list[Priority]:
+    try:
+        chosen = {Priority(priority) for priority in wanted if not isinstance(wanted, str)}
+    except ValueError as error:
+        raise ConfigurationError(
+            f"the queue {queue!r}: {error}; there are {', '.join(Priority)}"
+        ) from error
+    if not chosen:
+        raise ConfigurationError(
+            f"the queue {queue!r} needs at least one priority, in a list, got {wanted!r}"
+        )
+    return sorted(chosen, key=lambda priority: priority.rank)
+
+
+def _check_defaults(declared: JobType[Any, Any]) -> None:
+    try:
+        declared.load({})
+    except PayloadInvalid as error:
+        raise ConfigurationError(
+            f"the type {declared.name!r} has a schedule, which submits a payload of defaults, but "
+            f"its model can't be made without arguments: {error}"
+        ) from error

@@ -1,0 +1,132 @@
+"""The events of one delivery, as values; whoever runs it emits them."""
+
+from __future__ import annotations
+
+import traceback
+from datetime import datetime
+from typing import Any
+
+from jobs.delivery import Delivery, Job
+from jobs.envelope import Envelope
+from jobs.events import (
+    Event,
+    JobCompleted,
+    JobDeadLettered,
+    JobDeferred,
+    JobDiscarded,
+    JobFailed,
+    JobInterrupted,
+    JobQuarantined,
+    JobRetryScheduled,
+    JobStalled,
+    JobStarted,
+    MessageUnrunnable,
+)
+from jobs.outcome import Deferred, Discarded, Done, Failed, Interrupted, Outcome, Unrunnable
+from jobs.settlement import (
+    Ack,
+    Action,
+    DeadLetter,
+    Quarantine,
+    Release,
+    RetryAfter,
+    text_of,
+)
+
+_TRACEBACK_FRAMES = 20
+_TRACEBACK_CHARS = 8_000
+
+
+def names_of(job: Job, delivery: Delivery) -> dict[str, Any]:
+    """What every event of a job carries."""
+    return {
+        "job_id": job.attempt.job_id,
+        "job_type": job.type.name,
+        "queue": job.type.queue,
+        "priority": delivery.queue.priority,
+        "tenant": job.envelope.tenant,
+        "attempt": job.attempt.number,
+        "max_attempts": job.attempt.max_attempts,
+    }
+
+
+def started(job: Job, names: dict[str, Any], at: datetime) -> JobStarted:
+    """Its handler is about to be called."""
+    due = job.envelope.not_before or job.envelope.submitted_at
+    waited_s = max(0.0, (at - due).total_seconds()) if job.attempt.receives == 1 else 0.0
+    return JobStarted(at=at, waited_s=waited_s, **names)
+
+
+def stalled(job: Job, names: dict[str, Any], at: datetime) -> JobStalled:
+    """Its handler, a plain function, runs past its timeout."""
+    return JobStalled(at=at, timeout_s=job.timeout_s, **names)
+
+
+def ended(outcome: Outcome, names: dict[str, Any], ran_s: float, at: datetime) -> Event | None:
+    """Its handler has ended. None where only what follows is worth telling."""
+    match outcome:
+        case Done():
+            return JobCompleted(at=at, ran_s=ran_s, **names)
+        case Discarded(reason=reason):
+            return JobDiscarded(at=at, reason=reason, **names)
+        case Failed(error=error, traceback=text):
+            return JobFailed(
+                at=at,
+                ran_s=ran_s,
+                error_type=type(error).__name__,
+                error_message=text_of(error),
+                traceback=text,
+                **names,
+            )
+        case _:
+            return None
+
+
+def aftermath(
+    names: dict[str, Any], outcome: Outcome, action: Action, at: datetime
+) -> Event | None:
+    """What to say once SQS has confirmed an action."""
+    match action:
+        case Ack():
+            return None  # said when the handler ended
+        case RetryAfter(delay_s=delay_s, note=note):
+            return JobRetryScheduled(at=at, delay_s=delay_s, note=note, **names)
+        case DeadLetter(reason=why, error_type=error_type, error_message=message):
+            return JobDeadLettered(
+                at=at, reason=why, error_type=error_type, error_message=message, **names
+            )
+        case Quarantine(detail=detail):
+            return JobQuarantined(at=at, detail=detail, **names)
+        case Release(delay_s=delay_s):
+            if isinstance(outcome, Deferred):
+                return JobDeferred(at=at, delay_s=delay_s, reason=outcome.reason, **names)
+            reason = outcome.reason if isinstance(outcome, Interrupted) else ""
+            return JobInterrupted(at=at, reason=reason, **names)
+
+
+def unrunnable(
+    delivery: Delivery,
+    envelope: Envelope | None,
+    outcome: Unrunnable,
+    action: Action,
+    at: datetime,
+) -> MessageUnrunnable:
+    """A message that is no job here has been backed off or parked."""
+    message = delivery.message
+    return MessageUnrunnable(
+        at=at,
+        queue=delivery.queue.name,
+        message_id=message.message_id,
+        job_id=str(envelope.id) if envelope else None,
+        job_type=envelope.type if envelope else None,
+        reason=outcome.reason,
+        detail=outcome.detail,
+        receives=message.receive_count,
+        retry_in_s=action.delay_s if isinstance(action, RetryAfter) else None,
+    )
+
+
+def trimmed(error: BaseException) -> str:
+    """The traceback's last frames, where the fault is, within a bound."""
+    lines = traceback.format_exception(error, limit=-_TRACEBACK_FRAMES)
+    return "".join(lines)[-_TRACEBACK_CHARS:]
