@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from jobs.delivery import Delivery
@@ -25,14 +25,21 @@ class ThreadPool:
 
     def __init__(self, threads: int) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="headgate-job")
-        self._running: set[Future[Any]] = set()
+        self._running: set[object] = set()
 
     async def __call__(self, function: Callable[[], Any]) -> Any:
         """Run a function in a thread, with the context variables of here."""
-        future = self._pool.submit(contextvars.copy_context().run, function)
-        self._running.add(future)
-        future.add_done_callback(self._running.discard)
-        return await asyncio.wrap_future(future)
+        context, token = contextvars.copy_context(), object()
+        self._running.add(token)
+
+        def run() -> Any:
+            try:
+                return context.run(function)
+            finally:
+                # Here and not when the future is done: one that is cancelled leaves its thread.
+                self._running.discard(token)
+
+        return await asyncio.get_running_loop().run_in_executor(self._pool, run)
 
     @property
     def busy(self) -> bool:

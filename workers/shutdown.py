@@ -101,7 +101,7 @@ async def drain(
         task.cancel()
     await asyncio.wait([flushed, finishing, hurried])
     return Report(
-        interrupted=(*running.interrupted, *abandoned),
+        interrupted=tuple(dict.fromkeys((*running.interrupted, *abandoned))),
         abandoned=abandoned,
         unsettled=len(running.unsettled) + settler.given_up,
         polls_cut=len(cut),
