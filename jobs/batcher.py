@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from jobs.batching import EntryRejected, in_batches, pause_s
+from jobs.batching import TRIES, EntryRejected, in_batches, pause_s
 from jobs.errors import TransportError
 from jobs.ports import EntryFailure
 from jobs.topology import MAX_BATCH
@@ -32,7 +32,7 @@ class Pacing:
     """How long an entry waits for company. Ten entries never wait."""
     parallel: int = 16
     """Requests in flight at most; entries beyond them wait, and so share fewer requests."""
-    tries: int = 4
+    tries: int = TRIES
     """How often an entry is sent before it is given up."""
 
 

@@ -19,6 +19,9 @@ from jobs.topology import MAX_BATCH, MAX_MESSAGE_BYTES
 
 T = TypeVar("T")
 
+TRIES = 4
+"""How often an entry is sent before it is given up or, where one insists, reported."""
+
 _PAUSES = Backoff.exponential(base=0.1, factor=2, cap=5, jitter="equal")
 
 

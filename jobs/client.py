@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 from jobs.app import App
-from jobs.batching import EntryRejected, in_batches, pause_s
+from jobs.batching import TRIES, EntryRejected, in_batches, pause_s
 from jobs.clock import Clock, SystemClock
 from jobs.errors import TransportError
 from jobs.events import Events
@@ -20,8 +20,6 @@ from jobs.submission import JobHandle, Overrides, Submission, prepare_many, rais
 
 P = TypeVar("P")
 R = TypeVar("R")
-
-_TRIES = 4
 
 
 class Client:
@@ -111,11 +109,12 @@ class Client:
     def _send_all(self, submissions: Sequence[Submission]) -> None:
         results: list[TransportError | None] = []
         for batch in in_batches(submissions, lambda each: size_of(each.message)):
-            results += self._send_batch(batch)
-            errors = [error for error in results if not isinstance(error, EntryRejected)]
-            if error := next(filter(None, errors), None):
+            sent = self._send_batch(batch)
+            results += sent
+            broken = [error for error in sent if error and not isinstance(error, EntryRejected)]
+            if broken:
                 # It would fail the rest as well: say which were not taken rather than insist.
-                results += [error] * (len(submissions) - len(results))
+                results += broken[:1] * (len(submissions) - len(results))
                 break
         at = self._clock.now()
         for submission, result in zip(submissions, results, strict=True):
@@ -126,7 +125,7 @@ class Client:
     def _send_batch(self, batch: Sequence[Submission]) -> list[TransportError | None]:
         results: list[TransportError | None] = [None] * len(batch)
         remaining = list(range(len(batch)))
-        for tries in range(1, _TRIES + 1):
+        for tries in range(1, TRIES + 1):
             try:
                 failures = self._send([batch[index] for index in remaining])
             except TransportError as error:
@@ -139,7 +138,7 @@ class Client:
             remaining = [index for index in failed if not failed[index].sender_fault]
             if not remaining:
                 break
-            if tries < _TRIES:
+            if tries < TRIES:
                 self._sleep(pause_s(tries, self._rng))
         return results
 
