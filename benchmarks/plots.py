@@ -20,6 +20,7 @@ from matplotlib import pyplot as plt
 def draw(cells: list[dict[str, object]], title: str, path: Path) -> None:
     """Bars of medians, with lines from the smallest to the largest value."""
     names = [str(cell["contestant"]) for cell in cells]
+    # Read from JSON, so its types are not known; report.py wrote lists of numbers.
     values = [list(map(float, cell["values"])) for cell in cells]  # type: ignore[call-overload]
     medians = [statistics.median(each) for each in values]
     spans = [

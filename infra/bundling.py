@@ -145,6 +145,7 @@ class _LocalBundling:
     def __init__(self, installer: Installer) -> None:
         self._installer = installer
 
+    # jsii passes the image by its name, as CDK's interface has it; nothing here needs docker.
     def try_bundle(self, output_dir: str, *, image: DockerImage, **_options: Any) -> bool:  # noqa: ARG002
         bundle(Path(output_dir), self._installer)
         return True

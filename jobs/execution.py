@@ -21,6 +21,7 @@ from jobs import reporting
 from jobs.app import App
 from jobs.clock import Clock
 from jobs.context import JobContext
+from jobs.dead_letters import dead_letter
 from jobs.delivery import UNRUNNABLE, Delivery, Job, legible, load
 from jobs.errors import (
     Discard,
@@ -43,7 +44,8 @@ from jobs.outcome import (
     Outcome,
     Unrunnable,
 )
-from jobs.settlement import Action, settle
+from jobs.ports import OutgoingMessage
+from jobs.settlement import Action, DeadLetter, Quarantine, settle
 
 CallBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a plain function off the event loop, and returns what it returned or raises."""
@@ -62,6 +64,26 @@ class Verdict:
     job_type: str
     aftermath: Callable[[datetime], Event | None]
     """The event to emit when SQS has confirmed the action; takes the time of that."""
+
+
+def parked(
+    delivery: Delivery,
+    verdict: Verdict,
+    action: DeadLetter | Quarantine,
+    *,
+    quarantine: str,
+    at: datetime,
+) -> tuple[str, OutgoingMessage]:
+    """Where a message goes that will not run again, by the queue's physical name, and as what."""
+    letter = dead_letter(
+        delivery.message,
+        action,
+        verdict.attempt,
+        verdict.job_type,
+        at,
+        fifo=delivery.queue.fifo,
+    )
+    return (delivery.queue.dlq_name if isinstance(action, DeadLetter) else quarantine), letter
 
 
 async def _no_backlog(_queue: str) -> int:

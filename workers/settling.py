@@ -18,10 +18,9 @@ from jobs.backoff import Backoff
 from jobs.batcher import Batcher, Pacing
 from jobs.batching import EntryRejected
 from jobs.clock import Clock
-from jobs.dead_letters import dead_letter
 from jobs.errors import TransportError
 from jobs.events import Events, SettlementFailed
-from jobs.execution import Verdict
+from jobs.execution import Verdict, parked
 from jobs.messages import size_of
 from jobs.ports import OutgoingMessage, Transport, VisibilityChange
 from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
@@ -123,23 +122,16 @@ class Settler:
                 return await self._delete(hold, verdict)
             case RetryAfter(delay_s=delay_s) | Release(delay_s=delay_s):
                 return await self._show_in(hold, delay_s)
-            case DeadLetter() as action:
-                return await self._park(hold, verdict, action, hold.delivery.queue.dlq_name)
-            case Quarantine() as action:
-                return await self._park(hold, verdict, action, self._quarantine)
+            case DeadLetter() | Quarantine() as action:
+                return await self._park(hold, verdict, action)
             case _:
                 assert_never(verdict.action)
 
     async def _park(
-        self, hold: Hold, verdict: Verdict, action: DeadLetter | Quarantine, target: str
+        self, hold: Hold, verdict: Verdict, action: DeadLetter | Quarantine
     ) -> _Refused | None:
-        letter = dead_letter(
-            hold.delivery.message,
-            action,
-            verdict.attempt,
-            verdict.job_type,
-            self._clock.now(),
-            fifo=hold.delivery.queue.fifo,
+        target, letter = parked(
+            hold.delivery, verdict, action, quarantine=self._quarantine, at=self._clock.now()
         )
         sends = self._batcher(self._sends, target, self._transport.send, size_of)
         return await self._insist(

@@ -71,6 +71,7 @@ def blocking_client(service: str, connection: Connection) -> Any:
 
     try:
         session = boto3.session.Session()
+        # The stubs have an overload a service by name; which service is decided at run time.
         return session.client(  # type: ignore[call-overload]
             service, config=Config(**connection.config()), **connection.arguments()
         )
@@ -93,6 +94,7 @@ async def async_client(
 
     async with AsyncExitStack() as stack:
         try:
+            # As above: the stubs want the service's name spelled out.
             opening = owner.create_client(  # type: ignore[call-overload]
                 service, config=AioConfig(**connection.config()), **connection.arguments()
             )

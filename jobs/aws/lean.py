@@ -109,6 +109,7 @@ async def _route(session: AioSession, client: SQSClient) -> Route | None:
     return Route(
         endpoint=endpoint.with_path("/"),
         region=client.meta.region_name,
+        # An option that Config sets from its arguments, so the stubs don't see it.
         user_agent=config.user_agent,  # type: ignore[attr-defined]
         credentials=credentials,
         tls=await asyncio.to_thread(_tls, session) if endpoint.scheme == "https" else None,

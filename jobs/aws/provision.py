@@ -91,6 +91,7 @@ def _seconds(duration: timedelta) -> str:
 async def _create(sqs: SQSClient, name: str, attributes: Attributes) -> str:
     """Create a queue, and return its ARN."""
     try:
+        # The stubs want literal keys; ours are a plain mapping, compared with the CDK template's.
         created = await sqs.create_queue(QueueName=name, Attributes=attributes)  # type: ignore[arg-type]
         answer = await sqs.get_queue_attributes(
             QueueUrl=created["QueueUrl"], AttributeNames=["QueueArn"]

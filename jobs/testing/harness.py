@@ -12,12 +12,11 @@ from jobs.app import App
 from jobs.batching import EntryRejected
 from jobs.client import Client
 from jobs.context import Tenant
-from jobs.dead_letters import dead_letter
 from jobs.delivery import Delivery
 from jobs.envelope import Envelope, parse
 from jobs.errors import HeadgateError
 from jobs.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
-from jobs.execution import Executor, Verdict
+from jobs.execution import Executor, Verdict, parked
 from jobs.job import JobType
 from jobs.ports import EntryFailure, ReceivedMessage, VisibilityChange
 from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
@@ -188,17 +187,10 @@ class Harness:
                 change = VisibilityChange(receipt=receipt, timeout_s=timeout_s)
                 _all_done(await self.sqs.change_visibility(queue, [change]))
             case DeadLetter() | Quarantine() as action:
-                letter = dead_letter(
-                    delivery.message,
-                    action,
-                    verdict.attempt,
-                    verdict.job_type,
-                    self.clock.now(),
-                    fifo=delivery.queue.fifo,
+                quarantine = self.app.topology.quarantine_name
+                target, letter = parked(
+                    delivery, verdict, action, quarantine=quarantine, at=self.clock.now()
                 )
-                parked = isinstance(action, DeadLetter)
-                topology = self.app.topology
-                target = delivery.queue.dlq_name if parked else topology.quarantine_name
                 _all_done(await self.sqs.send(target, [letter]))
                 _all_done(await self.sqs.delete(queue, [receipt]))
 
