@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.servers import running_server
 
-
 # No test has a wall-clock window, and Hypothesis brings two: how long an example may take, and how
 # long it may take to make one. Both fail on a busy machine and say nothing of a guarantee.
 settings.register_profile("headgate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
