@@ -23,9 +23,12 @@ HeadgateError
 │   ├── RegionMissing
 │   ├── AccessDenied
 │   ├── QueueMissing
+│   ├── TableMissing
 │   ├── Throttled
 │   └── ServiceUnavailable
-└── JobTimeout                      an attempt ran past its timeout
+├── JobTimeout                      an attempt ran past its timeout
+├── ChildFailed                     a handler raised in a process of its own
+└── ChildDied                       that process ended with the handler in it
 
 JobSignal                           raised by a handler to steer its own job
 ├── RetryLater
@@ -191,6 +194,17 @@ class QueueMissing(TransportError):
         )
 
 
+class TableMissing(TransportError):
+    """The app's table does not exist on AWS."""
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        super().__init__(
+            f"the table {table!r} does not exist in this account and region: provision it with "
+            "`cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and HEADGATE_STAGE"
+        )
+
+
 class Throttled(TransportError):
     """AWS asked for fewer requests."""
 
@@ -212,6 +226,35 @@ class JobTimeout(HeadgateError):
     def __init__(self, job_type: str, timeout_s: float) -> None:
         self.timeout_s = timeout_s
         super().__init__(f"{job_type!r} ran past its timeout of {timeout_s:g} s")
+
+
+# --- a handler in a process of its own ----------------------------------------------------------
+
+
+class ChildFailed(HeadgateError):
+    """A handler raised in its own process: what the worker knows of the error, without its object.
+
+    The child judges the error by its type's policy, since only it has the error's class.
+    """
+
+    def __init__(
+        self,
+        error_type: str,
+        message: str,
+        *,
+        traceback: str,
+        retryable: bool,
+        retry_after_s: float | None,
+    ) -> None:
+        self.error_type = error_type
+        self.traceback = traceback
+        self.retryable = retryable
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+
+class ChildDied(HeadgateError):
+    """The process that ran a handler died: by a signal, by exiting, or for want of memory."""
 
 
 # --- raised by a handler to steer its own job ----------------------------------------------------

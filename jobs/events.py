@@ -3,12 +3,14 @@
     name                  emitted when
     job.submitted         SQS took a job from this client
     job.started           a handler is about to be called
+    job.progress          its handler says how far it is
     job.completed         the handler returned
     job.failed            the handler raised or timed out; what follows has an event of its own
     job.retry_scheduled   it will be delivered again after a delay
     job.dead_lettered     it is in the dead-letter queue; this is durable
     job.quarantined       it is in the quarantine queue; this is durable
     job.deferred          it was given back by its handler, which is no failure
+    job.crashed           the process that ran it died, now or in an earlier delivery
     job.discarded         its handler ended it
     job.interrupted       the worker gave it back: shutdown, or its receipt was lost
     job.stalled           a plain function runs past its timeout and can't be stopped
@@ -16,8 +18,17 @@
     settlement.failed     SQS did not carry out a verdict; a delete and a dead letter are tried
                           again while the worker holds the message, else it is delivered again
     receipt.lost          a delivery that is still being worked on is no longer surely ours
+    settlement.flushed    one request of deletes, visibility changes or dead letters was answered
+    heartbeat.extended    the visibility of a batch of held messages was extended
     heartbeat.failed      visibility could not be extended; it is tried again
+    poll.received         a receive returned, with or without messages
     poll.failed           a receive failed; the poller backs off
+    limit.reached         a limit holds back what has been received, or stops receiving
+    limit.cleared         it lets work through again
+    breaker.opened        too many failures: what it guards is not run for a while
+    breaker.probing       a few jobs are let through, to see whether the fault is over
+    breaker.closed        what it guards runs again
+    budget.spent          a queue's retries for this while are used up
 
 Payloads and credentials are never put into an event. The text of an exception is what whoever
 raised it has made it: a handler that quotes its payload in one has it logged.
@@ -26,10 +37,10 @@ raised it has made it: a handler that quotes its payload in one has it logged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jobs.context import Tenant
 from jobs.topology import Priority
@@ -76,6 +87,16 @@ class JobStarted(_Attempted):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobProgress(_Attempted):
+    name = "job.progress"
+    percent: float
+    """0 to 100."""
+    message: str
+    data: Mapping[str, Any]
+    """What the handler added; JSON values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobCompleted(_Attempted):
     name = "job.completed"
     ran_s: float
@@ -116,6 +137,14 @@ class JobDeferred(_Attempted):
     name = "job.deferred"
     delay_s: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCrashed(_Attempted):
+    name = "job.crashed"
+    detail: str
+    crashes: int
+    """Of this job within the time that counts, this one included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +205,20 @@ class ReceiptLost(QueueEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SettlementFlushed(QueueEvent):
+    name = "settlement.flushed"
+    action: str
+    """``delete``, ``change_visibility`` or ``send``."""
+    entries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatExtended(QueueEvent):
+    name = "heartbeat.extended"
+    messages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatFailed(QueueEvent):
     name = "heartbeat.failed"
     error: str
@@ -184,10 +227,63 @@ class HeartbeatFailed(QueueEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PollReceived(QueueEvent):
+    name = "poll.received"
+    messages: int
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PollFailed(QueueEvent):
     name = "poll.failed"
     error: str
     retry_in_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitEvent(Event):
+    """Something happened to a limit."""
+
+    limit: str
+    """Which one: ``rate:queue:payments``, ``breaker:type:charge-card``, ``concurrency:app``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitReached(LimitEvent):
+    name = "limit.reached"
+    retry_in_s: float | None
+    """None: when that ends can't be told, since it hangs on other jobs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitCleared(LimitEvent):
+    name = "limit.cleared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerOpened(LimitEvent):
+    name = "breaker.opened"
+    failures: int
+    """Within the breaker's window, of so many ``runs``."""
+    runs: int
+    open_for_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerProbing(LimitEvent):
+    name = "breaker.probing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerClosed(LimitEvent):
+    name = "breaker.closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSpent(LimitEvent):
+    name = "budget.spent"
+    retry_in_s: float
+    """When the next retry fits into it."""
 
 
 Subscriber = Callable[[Event], None]

@@ -1,7 +1,8 @@
-"""What Headgate needs from a queue service, and nothing else: the seam for AWS and for tests.
+"""What Headgate needs from AWS, and nothing else: the seam for AWS and for tests.
 
-`jobs.aws.sqs` implements it on SQS, `jobs.testing` in memory; one conformance suite holds both to
-SQS's documented behaviour. Queues go by their physical names; the implementation finds addresses.
+A queue service is a `Transport`: `jobs.aws.sqs` implements it on SQS, `jobs.testing` in memory, and
+one conformance suite holds both to SQS's documented behaviour. Queues go by their physical names;
+the implementation finds addresses. A `Table` is what DynamoDB is used for, with a suite likewise.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,3 +104,52 @@ class BlockingTransport(Protocol):
     """The one call that a synchronous submitter needs."""
 
     def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One item of the table."""
+
+    pk: str
+    """The partition it stands in; not empty."""
+    sk: str
+    """Its place there; not empty. Items of a partition are read in this order."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """JSON values: strings, numbers, booleans, None, lists and maps of them."""
+    version: int = 0
+    """Of an item written by `Table.replace`, counted from 1; 0 for one that was simply put."""
+    expires_at: datetime | None = None
+    """When the table may forget it; aware. Reads leave out what has expired."""
+
+
+class Table(Protocol):
+    """One DynamoDB table, keyed by ``pk`` and ``sk``. Any method may raise a `TransportError`."""
+
+    async def put(self, items: Sequence[Item]) -> list[Item]:
+        """Write up to 25 items, each replacing what stands in its place; no two of one place.
+
+        Returns those that were not written; whoever calls tries them again.
+        """
+        ...
+
+    async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
+        """All items of a partition whose ``sk`` starts with ``prefix``, in the order of ``sk``.
+
+        Strongly consistent: every write that was confirmed before is seen.
+        """
+        ...
+
+    async def get(self, pk: str, sk: str) -> Item | None:
+        """One item, strongly consistent."""
+        ...
+
+    async def replace(self, item: Item) -> Item | None:
+        """Write an item if what stands in its place is of the version just before its own.
+
+        ``version`` 1 thus creates, and is refused where there is an item that has not expired.
+
+        Returns:
+            None once it is written; else what stands there instead. An item of version 0 without
+            data says that there is nothing.
+        """
+        ...

@@ -10,23 +10,34 @@ from typing import Any
 from pythonjsonlogger.json import JsonFormatter
 
 from jobs.events import (
+    BreakerClosed,
+    BreakerOpened,
+    BreakerProbing,
+    BudgetSpent,
     Event,
+    HeartbeatExtended,
     HeartbeatFailed,
     JobCompleted,
+    JobCrashed,
     JobDeadLettered,
     JobDeferred,
     JobDiscarded,
     JobFailed,
     JobInterrupted,
+    JobProgress,
     JobQuarantined,
     JobRetryScheduled,
     JobStalled,
     JobStarted,
     JobSubmitted,
+    LimitCleared,
+    LimitReached,
     MessageUnrunnable,
     PollFailed,
+    PollReceived,
     ReceiptLost,
     SettlementFailed,
+    SettlementFlushed,
 )
 
 _log = logging.getLogger("headgate.worker")
@@ -34,27 +45,38 @@ _log = logging.getLogger("headgate.worker")
 LEVELS: dict[type[Event], int] = {
     JobSubmitted: logging.DEBUG,
     JobStarted: logging.DEBUG,
+    JobProgress: logging.DEBUG,
     JobCompleted: logging.INFO,
     JobFailed: logging.WARNING,
     JobRetryScheduled: logging.INFO,
     JobDeadLettered: logging.ERROR,
     JobQuarantined: logging.CRITICAL,
+    JobCrashed: logging.ERROR,
     JobDeferred: logging.INFO,
     JobDiscarded: logging.INFO,
     JobInterrupted: logging.WARNING,
     JobStalled: logging.WARNING,
     MessageUnrunnable: logging.WARNING,
     SettlementFailed: logging.ERROR,
+    SettlementFlushed: logging.DEBUG,
     ReceiptLost: logging.WARNING,
+    HeartbeatExtended: logging.DEBUG,
     HeartbeatFailed: logging.WARNING,
+    PollReceived: logging.DEBUG,
     PollFailed: logging.WARNING,
+    LimitReached: logging.INFO,
+    LimitCleared: logging.INFO,
+    BreakerOpened: logging.WARNING,
+    BreakerProbing: logging.INFO,
+    BreakerClosed: logging.INFO,
+    BudgetSpent: logging.WARNING,
 }
 """How loud each event is; a test proves that none is missing."""
 
 _SDKS = ("aiobotocore", "boto3", "botocore")
 """They log whole requests, payloads included, at DEBUG, and nothing of use at INFO."""
 
-_LEFT_OUT = {"at", "tenant", "traceback"}
+_LEFT_OUT = {"at", "data", "tenant", "traceback"}
 
 
 def log_event(event: Event) -> None:
