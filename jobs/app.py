@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, Unpack
 
 from jobs.backoff import Backoff
 from jobs.errors import (
@@ -16,7 +16,7 @@ from jobs.errors import (
     did_you_mean,
 )
 from jobs.job import JobType
-from jobs.limits import RateLimit
+from jobs.limits import LimitOptions, Limits
 from jobs.queue import Queue
 from jobs.retry import DEFAULT_RETRY, Retry
 from jobs.settings import Settings
@@ -53,6 +53,8 @@ class App:
         handlers: modules that a worker imports, and a submitter doesn't, to attach handlers.
         parking: how often and how far apart a message that can't be run here is tried again
             before it is parked in the dead-letter queue.
+        limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of its
+            jobs together; see `jobs.limits`.
 
     Raises:
         ConfigurationError: a name is not fit for AWS.
@@ -65,7 +67,9 @@ class App:
         stage: str | None = None,
         handlers: Iterable[str] = (),
         parking: Retry = DEFAULT_PARKING,
+        **limits: Unpack[LimitOptions],
     ) -> None:
+        self.limits = Limits.of(limits)
         self.name = check_name("the app", name)
         stage = stage if stage is not None else Settings.from_env().stage
         self.stage = check_name("the stage", stage) if stage else None
@@ -93,12 +97,10 @@ class App:
         priorities: Iterable[Priority] = tuple(Priority),
         lanes: Mapping[Priority, Lane] | None = None,
         retry: Retry = DEFAULT_RETRY,
-        rate_limit: RateLimit | None = None,
+        **limits: Unpack[LimitOptions],
     ) -> Queue:
         """Declare a queue group; the arguments are `Queue`'s."""
-        declared = Queue(
-            name, priorities=priorities, lanes=lanes, retry=retry, rate_limit=rate_limit
-        )
+        declared = Queue(name, priorities=priorities, lanes=lanes, retry=retry, **limits)
         self.include(declared)
         return declared
 

@@ -15,8 +15,9 @@ from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, t
 
 from jobs.context import JobContext
 from jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
+from jobs.limits import Limits
+from jobs.options import Isolation, JobOptions, check_options
 from jobs.retry import Retry
-from jobs.schedules import Schedule
 from jobs.topology import MAX_VISIBILITY, Priority
 
 P = TypeVar("P")
@@ -41,21 +42,21 @@ class JobType(Generic[P, R]):
         queue: str,
         priority: Priority,
         retry: Retry,
-        timeout: timedelta | None,
-        schema: int,
-        schedule: Schedule | None,
+        options: JobOptions,
     ) -> None:
+        check_options(name, options)
         self.name = name
         self.payload = payload
         self.queue = queue
         self.priority = priority
-        self.retry = retry
-        self.timeout_s = check_timeout(name, timeout)
-        self.schema = schema
-        self.schedule = schedule
+        self.retry = options.get("retry") or retry
+        self.timeout_s = check_timeout(name, options.get("timeout"))
+        self.schema = options.get("schema", 1)
+        self.schedule = options.get("schedule")
+        self.isolation: Isolation = options.get("isolation", "worker")
+        self.memory_mb = options.get("memory_mb")
+        self.limits = Limits.of(options)
         self._handler: Handler | None = None
-        if schema < 1:
-            raise ConfigurationError(f"the type {name!r}: schema counts from 1, got {schema}")
 
     def __repr__(self) -> str:
         return f"<JobType {self.name} on {self.queue}/{self.priority}>"

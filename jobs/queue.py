@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar, Unpack, overload
 
 from jobs.context import JobContext
 from jobs.errors import ConfigurationError, DuplicateJobType, PayloadInvalid
 from jobs.job import JobType, payload_type
-from jobs.limits import RateLimit
+from jobs.limits import LimitOptions, Limits
+from jobs.options import JobOptions
 from jobs.retry import DEFAULT_RETRY, Retry
-from jobs.schedules import Schedule
 from jobs.topology import DEFAULT_LANES, Lane, Priority, check_name
 
 P = TypeVar("P")
@@ -39,7 +38,8 @@ class Queue:
         priorities: the priorities that exist; each is an SQS queue with its dead-letter queue.
         lanes: other numbers than `DEFAULT_LANES` for some priorities.
         retry: the policy of types that declare none.
-        rate_limit: at most so many starts of this group's jobs in a while.
+        limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of this
+            group's jobs together; see `jobs.limits`.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class Queue:
         priorities: Iterable[Priority] = tuple(Priority),
         lanes: Mapping[Priority, Lane] | None = None,
         retry: Retry = DEFAULT_RETRY,
-        rate_limit: RateLimit | None = None,
+        **limits: Unpack[LimitOptions],
     ) -> None:
         self.name = check_name("the queue", name)
         self.retry = retry
-        self.rate_limit = rate_limit
+        self.limits = Limits.of(limits)
         chosen = _priorities(name, priorities)
         self.lanes = {priority: DEFAULT_LANES[priority] for priority in chosen}
         for priority, lane in (lanes or {}).items():
@@ -62,29 +62,16 @@ class Queue:
         self._own: dict[str, JobType[Any, Any]] = {}
         self._registries = [self._own]
 
-    def job(
-        self,
-        name: str,
-        *,
-        priority: Priority | None = None,
-        timeout: timedelta | None = None,
-        retry: Retry | None = None,
-        schema: int = 1,
-        schedule: Schedule | None = None,
-    ) -> _Declare:
+    def job(self, name: str, **options: Unpack[JobOptions]) -> _Declare:
         """Declare a job type together with its handler; used as a decorator.
 
         Args:
             name: what messages call the type; lower-case words joined by hyphens.
-            priority: the queue its jobs go to; None takes NORMAL, or the group's only one.
-            timeout: the longest that one attempt may take; None leaves SQS's limit of 12 h.
-            retry: None takes the queue's.
-            schema: the version of the payload; raise it when old workers couldn't read the new one.
-            schedule: when it is submitted by itself, with a payload of the model's defaults.
+            options: see `jobs.options.JobOptions`.
 
         Raises:
             DuplicateJobType: the app or queue has a type of that name.
-            ConfigurationError: the handler's signature or an argument doesn't fit.
+            ConfigurationError: the handler's signature or an option doesn't fit.
         """
 
         if not isinstance(name, str):
@@ -93,15 +80,7 @@ class Queue:
             )
 
         def declare(function: Callable[..., Any], /) -> JobType[Any, Any]:
-            declared = self.define(
-                name,
-                payload_type(name, function),
-                priority=priority,
-                timeout=timeout,
-                retry=retry,
-                schema=schema,
-                schedule=schedule,
-            )
+            declared: JobType[Any, Any] = self.define(name, payload_type(name, function), **options)
             declared.handler(function)
             return declared
 
@@ -109,28 +88,11 @@ class Queue:
 
     @overload
     def define(
-        self,
-        name: str,
-        payload: type[P],
-        *,
-        priority: Priority | None = ...,
-        timeout: timedelta | None = ...,
-        retry: Retry | None = ...,
-        schema: int = ...,
-        schedule: Schedule | None = ...,
+        self, name: str, payload: type[P], **options: Unpack[JobOptions]
     ) -> JobType[P, None]: ...
     @overload
     def define(
-        self,
-        name: str,
-        payload: type[P],
-        *,
-        returns: type[R],
-        priority: Priority | None = ...,
-        timeout: timedelta | None = ...,
-        retry: Retry | None = ...,
-        schema: int = ...,
-        schedule: Schedule | None = ...,
+        self, name: str, payload: type[P], *, returns: type[R], **options: Unpack[JobOptions]
     ) -> JobType[P, R]: ...
     def define(
         self,
@@ -138,30 +100,23 @@ class Queue:
         payload: type[Any],
         *,
         returns: type[Any] | None = None,  # noqa: ARG002 - types the handler and the result
-        priority: Priority | None = None,
-        timeout: timedelta | None = None,
-        retry: Retry | None = None,
-        schema: int = 1,
-        schedule: Schedule | None = None,
+        **options: Unpack[JobOptions],
     ) -> JobType[Any, Any]:
         """Declare a job type without its handler, for code that only submits.
 
-        The arguments and errors are `job`'s; ``payload`` is the model and ``returns`` what the
+        The options and errors are `job`'s; ``payload`` is the model and ``returns`` what the
         handler returns, for the type checker.
         """
         check_name("the job type", name)
-        _check_kinds(name, retry, schedule)
         declared: JobType[Any, Any] = JobType(
             name,
             payload,
             queue=self.name,
-            priority=self._check_priority(priority or self._default_priority(name)),
-            retry=retry or self.retry,
-            timeout=timeout,
-            schema=schema,
-            schedule=schedule,
+            priority=self._check_priority(options.get("priority") or self._default_priority(name)),
+            retry=self.retry,
+            options=options,
         )
-        if schedule is not None:
+        if declared.schedule is not None:
             _check_defaults(declared)
         _register(self._registries, declared)
         return declared
@@ -206,17 +161,6 @@ def _register(
             )
     for registry in registries:
         registry[declared.name] = declared
-
-
-def _check_kinds(name: str, retry: object, schedule: object) -> None:
-    if not isinstance(retry, Retry | None):
-        raise ConfigurationError(
-            f"the type {name!r}: retry must be a Retry, got {retry!r}: write Retry(attempts=5)"
-        )
-    if not isinstance(schedule, Schedule | None):
-        raise ConfigurationError(
-            f"the type {name!r}: schedule must be made by cron(...) or rate(...), got {schedule!r}"
-        )
 
 
 def _priorities(queue: str, wanted: Iterable[Priority]) -> list[Priority]:

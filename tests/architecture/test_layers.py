@@ -30,7 +30,8 @@ LAYERS: list[set[str]] = [
     {"app", "dead_letters"},
     {"queue"},
     {"batcher", "job", "settlement"},
-    {"batching", "messages", "retry"},
+    {"batching", "messages", "options"},
+    {"retry"},
     {"aws", "backoff", "envelope", "events"},
     {"classification", "context", "limits", "schedules", "settings", "topology"},
     {"clock", "errors", "outcome", "ports"},  # these know nothing else of ours

@@ -59,7 +59,7 @@ def test_a_queue_has_the_policy_and_the_rate_that_the_shop_needs(
     queues = (shop.orders, shop.payments, shop.inventory, shop.notifications)
     [queue] = [queue for queue in queues if queue.name == declared.queue]
     assert declared.retry == retry
-    assert queue.rate_limit == RateLimit(limit)
+    assert queue.limits.rate_limit == RateLimit(limit)
 
 
 def test_the_shop_has_ten_queues_and_no_priority_that_is_not_used() -> None:

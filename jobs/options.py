@@ -1,0 +1,83 @@
+"""What a job type may decide besides its name and payload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Literal, get_args
+
+from jobs.errors import ConfigurationError, did_you_mean
+from jobs.limits import LimitOptions
+from jobs.retry import Retry
+from jobs.schedules import Schedule
+from jobs.topology import Priority
+
+Isolation = Literal["worker", "process"]
+
+
+class JobOptions(LimitOptions, total=False):
+    """The keywords of `Queue.job` and `Queue.define`."""
+
+    priority: Priority | None
+    """The queue its jobs go to; None takes NORMAL, or the group's only one."""
+    timeout: timedelta | None
+    """The longest that one attempt may take; None leaves SQS's limit of 12 h."""
+    retry: Retry | None
+    """None takes the queue's."""
+    schema: int
+    """The version of the payload, from 1; raise it when old workers couldn't read the new one."""
+    schedule: Schedule | None
+    """When it is submitted by itself, with a payload of the model's defaults."""
+    isolation: Isolation
+    """``worker`` runs the handler in the worker's own process: an ``async def`` in its event loop,
+    a plain function in a thread. ``process`` runs it in a child process, which is killed at the
+    timeout, and whose death is a crash of this one job."""
+    memory_mb: int | None
+    """The resident memory, in MiB, at which a child process is killed; None sets no limit."""
+
+
+def check_options(name: str, options: Mapping[str, Any]) -> None:
+    """Check what a type checker would have, and how the options go together.
+
+    Raises:
+        ConfigurationError: one is unknown, of the wrong kind, or contradicts another.
+    """
+    known = JobOptions.__annotations__
+    for option in options:
+        if option not in known:
+            raise ConfigurationError(
+                f"the type {name!r}: a job type has no option {option!r}: "
+                f"{did_you_mean(option, known)}"
+            )
+    _check_kinds(name, options)
+    _check_isolation(name, options)
+
+
+def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
+    retry, schedule = options.get("retry"), options.get("schedule")
+    if not isinstance(retry, Retry | None):
+        raise ConfigurationError(
+            f"the type {name!r}: retry must be a Retry, got {retry!r}: write Retry(attempts=5)"
+        )
+    if not isinstance(schedule, Schedule | None):
+        raise ConfigurationError(
+            f"the type {name!r}: schedule must be made by cron(...) or rate(...), got {schedule!r}"
+        )
+    if (schema := options.get("schema", 1)) < 1:
+        raise ConfigurationError(f"the type {name!r}: schema counts from 1, got {schema}")
+
+
+def _check_isolation(name: str, options: Mapping[str, Any]) -> None:
+    isolation, memory_mb = options.get("isolation", "worker"), options.get("memory_mb")
+    if isolation not in get_args(Isolation):
+        raise ConfigurationError(
+            f"the type {name!r}: isolation must be 'worker' or 'process', got {isolation!r}"
+        )
+    if memory_mb is None:
+        return
+    if isolation != "process":
+        raise ConfigurationError(
+            f"the type {name!r}: memory_mb bounds a process of its own: add isolation='process'"
+        )
+    if memory_mb < 1:
+        raise ConfigurationError(f"the type {name!r}: memory_mb must be positive, got {memory_mb}")
