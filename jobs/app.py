@@ -18,7 +18,8 @@ from jobs.errors import (
 from jobs.job import JobType
 from jobs.limits import LimitOptions, Limits
 from jobs.queue import Queue
-from jobs.retry import DEFAULT_RETRY, Retry
+from jobs.records import RecordsLevel, check_level
+from jobs.retry import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, CrashLimit, Retry
 from jobs.settings import Settings
 from jobs.topology import (
     Lane,
@@ -53,8 +54,13 @@ class App:
         handlers: modules that a worker imports, and a submitter doesn't, to attach handlers.
         parking: how often and how far apart a message that can't be run here is tried again
             before it is parked in the dead-letter queue.
-        limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of its
-            jobs together; see `jobs.limits`.
+        crash_limit: how many of a job's attempts may kill the process that runs them before it is
+            put into quarantine.
+        records: what workers write into the app's DynamoDB table: ``failures`` (whatever did not
+            complete) or ``off``. With records an attempt is a failure or a crash; without them
+            every delivery counts as one.
+        limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
+            its jobs together; see `jobs.limits`.
 
     Raises:
         ConfigurationError: a name is not fit for AWS.
@@ -67,6 +73,8 @@ class App:
         stage: str | None = None,
         handlers: Iterable[str] = (),
         parking: Retry = DEFAULT_PARKING,
+        crash_limit: CrashLimit = DEFAULT_CRASH_LIMIT,
+        records: RecordsLevel = "off",
         **limits: Unpack[LimitOptions],
     ) -> None:
         self.limits = Limits.of(limits)
@@ -77,6 +85,8 @@ class App:
             raise ConfigurationError(f"App(handlers=...) takes a list: write [{handlers!r}]")
         self.handler_modules = tuple(handlers)
         self.parking = parking
+        self.crash_limit = crash_limit
+        self.records = check_level(records)
         self._types: dict[str, JobType[Any, Any]] = {}
         self._queues: dict[str, Queue] = {}
         self._topologies: dict[tuple[int, int], Topology] = {}

@@ -29,7 +29,7 @@ class Pacing:
     """When a `Batcher` sends what it has, and how often it tries."""
 
     linger_s: float = 0.005
-    """How long an entry waits for company. Ten entries never wait."""
+    """How long an entry waits for company. A full batch never waits."""
     parallel: int = 16
     """Requests in flight at most; entries beyond them wait, and so share fewer requests."""
     tries: int = TRIES
@@ -46,6 +46,7 @@ class Batcher(Generic[T]):
         size_of: an item's bytes; only sends have any to count.
         name: of the tasks.
         rng: spreads the pauses between tries.
+        most: entries in a batch; so many never wait for company.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class Batcher(Generic[T]):
         name: str,
         rng: random.Random,
         size_of: Callable[[T], int] = lambda _item: 0,
+        most: int = MAX_BATCH,
     ) -> None:
         self._call = call
+        self._most = most
         self._pacing = pacing
         self._eager = eager
         self._size_of = size_of
@@ -97,7 +100,7 @@ class Batcher(Generic[T]):
 
     def _enqueue(self, entry: _Entry[T]) -> None:
         self._waiting.append(entry)
-        if len(self._waiting) >= MAX_BATCH:
+        if len(self._waiting) >= self._most:
             self._flush()
         elif self._timer is None:
             loop = asyncio.get_running_loop()
@@ -116,7 +119,9 @@ class Batcher(Generic[T]):
             flight.add_done_callback(self._landed)
 
     def _next_batch(self) -> list[_Entry[T]]:
-        batch = next(in_batches(self._waiting, lambda entry: self._size_of(entry.item)))
+        batch = next(
+            in_batches(self._waiting, lambda entry: self._size_of(entry.item), most=self._most)
+        )
         for _ in batch:
             self._waiting.popleft()
         return batch

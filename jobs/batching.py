@@ -38,18 +38,21 @@ def pause_s(tries: int, rng: random.Random) -> float:
     return _PAUSES.delay_s(tries, rng)
 
 
-def in_batches(items: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """Cut a sequence into SQS batches: at most ten entries and at most 1 MiB each, in order.
+def in_batches(
+    items: Iterable[T], size_of: Callable[[T], int], *, most: int = MAX_BATCH
+) -> Iterator[list[T]]:
+    """Cut a sequence into batches: at most ``most`` entries and at most 1 MiB each, in order.
 
     Args:
         items: what to send.
         size_of: an item's bytes as SQS counts them (body and attributes).
+        most: entries in a batch; ten for SQS.
     """
     batch: list[T] = []
     size = 0
     for item in items:
         item_size = size_of(item)
-        if batch and (len(batch) == MAX_BATCH or size + item_size > MAX_MESSAGE_BYTES):
+        if batch and (len(batch) == most or size + item_size > MAX_MESSAGE_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(item)

@@ -80,6 +80,7 @@ def load(app: App, delivery: Delivery) -> Job:
             max_attempts=(options.attempts if options else None) or declared.retry.attempts,
             receives=delivery.message.receive_count,
             receive_limit=delivery.queue.max_receive_count,
+            crash_limit=app.crash_limit.crashes,
         ),
     )
 

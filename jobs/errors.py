@@ -249,7 +249,7 @@ class ChildFailed(HeadgateError):
         self.error_type = error_type
         self.traceback = traceback
         self.retryable = retryable
-        self.retry_after_s = retry_after_s
+        self.retry_after = retry_after_s  # as errors of HTTP clients call it
         super().__init__(message)
 
 

@@ -23,6 +23,7 @@
     heartbeat.failed      visibility could not be extended; it is tried again
     poll.received         a receive returned, with or without messages
     poll.failed           a receive failed; the poller backs off
+    records.failed        records could not be read or written; the job goes on without
     limit.reached         a limit holds back what has been received, or stops receiving
     limit.cleared         it lets work through again
     breaker.opened        too many failures: what it guards is not run for a while
@@ -238,6 +239,15 @@ class PollFailed(QueueEvent):
     name = "poll.failed"
     error: str
     retry_in_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsFailed(QueueEvent):
+    name = "records.failed"
+    action: str
+    """``read`` or ``write``."""
+    job_id: str
+    error: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

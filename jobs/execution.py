@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,6 +25,7 @@ from jobs.context import JobContext
 from jobs.dead_letters import dead_letter
 from jobs.delivery import UNRUNNABLE, Delivery, Job, legible, load
 from jobs.errors import (
+    ChildDied,
     Discard,
     JobTimeout,
     MessageSchemaNewer,
@@ -36,12 +38,14 @@ from jobs.errors import (
 from jobs.events import Event, Events
 from jobs.outcome import (
     Attempt,
+    Crashed,
     Deferred,
     Discarded,
     Done,
     Failed,
     Interrupted,
     Outcome,
+    Reason,
     Unrunnable,
 )
 from jobs.ports import OutgoingMessage
@@ -49,6 +53,13 @@ from jobs.settlement import Action, DeadLetter, Quarantine, settle
 
 CallBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a plain function off the event loop, and returns what it returned or raises."""
+
+CallIsolated = Callable[[Job, str, JobContext], Awaitable[Any]]
+"""Runs a handler, given its message's body, in a process of its own, and returns what it returned.
+Raises its signal, `JobTimeout`, `ChildFailed` or `ChildDied`; cancelled, it ends the process."""
+
+Around = Callable[[Job, Delivery], AbstractContextManager[None]]
+"""Entered around each call of a handler, in the context that the handler sees."""
 
 Backlog = Callable[[str], Awaitable[int]]
 """How many messages are visible in a queue, by its physical name."""
@@ -62,8 +73,11 @@ class Verdict:
     action: Action
     attempt: Attempt
     job_type: str
-    aftermath: Callable[[datetime], Event | None]
-    """The event to emit when SQS has confirmed the action; takes the time of that."""
+    tell: Callable[[Action, datetime], Event | None]
+
+    def aftermath(self, at: datetime) -> Event | None:
+        """The event to emit when SQS has confirmed the action, at that time."""
+        return self.tell(self.action, at)
 
 
 def parked(
@@ -90,6 +104,10 @@ async def _no_backlog(_queue: str) -> int:
     return 0
 
 
+def _nothing_around(_job: Job, _delivery: Delivery) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 class Executor:
     """Makes runs for an app.
 
@@ -98,6 +116,8 @@ class Executor:
         clock: tells the time.
         events: hears of every step.
         call_blocking: runs plain functions; threads by default.
+        call_isolated: runs handlers of ``isolation="process"``; without it they run as others do.
+        around: entered around each call of a handler.
         backlog: answers adaptive backoffs; without it they see an empty queue.
     """
 
@@ -108,16 +128,20 @@ class Executor:
         clock: Clock,
         events: Events,
         call_blocking: CallBlocking = asyncio.to_thread,
+        call_isolated: CallIsolated | None = None,
+        around: Around = _nothing_around,
         backlog: Backlog = _no_backlog,
     ) -> None:
         self.app = app
         self.clock = clock
         self.events = events
         self.call_blocking = call_blocking
+        self.call_isolated = call_isolated
+        self.around = around
         self.backlog = backlog
 
     def begin(self, delivery: Delivery) -> Run:
-        """A run of this delivery; nothing happens until its `Run.verdict` is awaited."""
+        """A run of this delivery, read; its handler is called by `Run.verdict`."""
         return Run(self, delivery)
 
 
@@ -128,12 +152,25 @@ class Run:
         self._executor = executor
         self.delivery = delivery
         self.job: Job | None = None
-        """Known once the message has been read."""
+        """None if the message is no job here."""
+        self._unfit = Unrunnable(reason=Reason.UNREADABLE, detail="")
+        """Why it is none."""
+        self._crash: Crashed | None = None
         self._names: dict[str, Any] = {}
         self._ctx: JobContext | None = None
         self._task: asyncio.Task[Any] | None = None
         self._interruption: str | None = None
         self._overran = False
+        try:
+            self._take(load(executor.app, delivery))
+        except (MessageUnreadable, MessageTypeUnknown, MessageSchemaNewer, PayloadInvalid) as error:
+            self._unfit = Unrunnable(reason=UNRUNNABLE[type(error)], detail=str(error))
+        if delivery.message.receive_count >= delivery.queue.max_receive_count:
+            # SQS's own redrive would be next, and it gives no reason.
+            self._crash = Crashed(
+                detail=f"delivered {delivery.message.receive_count} times, without an outcome that "
+                "ended it: it may kill the process that runs it"
+            )
 
     @property
     def running(self) -> bool:
@@ -141,38 +178,51 @@ class Run:
         return self._task is not None
 
     @property
-    def is_async(self) -> bool:
-        """Whether its handler is a coroutine function, so that it can be cancelled."""
-        return self.job is not None and self.job.handler.is_async
+    def cancellable(self) -> bool:
+        """Whether its handler can be ended from outside: it is async, or in a child process."""
+        return self.job is not None and (self.job.handler.is_async or self._isolated(self.job))
+
+    def recall(self, *, number: int, crashes: int, crash: Crashed | None) -> None:
+        """Take in what records tell of earlier deliveries, before the verdict is asked for.
+
+        Args:
+            number: of the attempt that this delivery would make, from 1.
+            crashes: of this job, lately.
+            crash: the delivery before this one ended with its process, which was not known.
+        """
+        if self.job is None:
+            return
+        attempt = replace(self.job.attempt, number=number, crashes=crashes)
+        self._take(replace(self.job, attempt=attempt))
+        if crash is not None:
+            self._emit(reporting.crashed(self._names, crash, crashes, self._executor.clock.now()))
+            if crashes >= attempt.crash_limit:
+                self._crash = crash
 
     async def verdict(self) -> Verdict:
         """Run the job to its end. A handler's failure is an outcome, never raised."""
-        try:
-            self.job = job = load(self._executor.app, self.delivery)
-        except (MessageUnreadable, MessageTypeUnknown, MessageSchemaNewer, PayloadInvalid) as error:
-            return self._unrunnable(error)
-        self._names = reporting.names_of(job, self.delivery)
-        outcome = await self._call(job)
-        attempt = await self._with_backlog(job, outcome)
-        action = settle(outcome, attempt, job.type.retry)
+        if (job := self.job) is None:
+            return self._unrunnable(self._unfit)
+        outcome = self._crash or await self._call(job)
+        attempt = await self._attempt(job, outcome)
         return Verdict(
             outcome=outcome,
-            action=action,
+            action=settle(outcome, attempt, job.type.retry),
             attempt=attempt,
             job_type=job.type.name,
-            aftermath=partial(reporting.aftermath, self._names, outcome, action),
+            tell=partial(reporting.aftermath, self._names, outcome),
         )
 
     def interrupt(self, reason: str, *, abandon: bool = False) -> None:
         """Ask the attempt to end early.
 
-        An async handler is cancelled. A plain function only sees ``ctx.cancelled``; with
-        ``abandon`` the run ends without it, while its thread goes on.
+        An async handler is cancelled, and a child process ended. A plain function only sees
+        ``ctx.cancelled``; with ``abandon`` the run ends without it, while its thread goes on.
         """
         self._interruption = self._interruption or reason
         if self._ctx is not None:
             self._ctx.request_stop()
-        if self._task is not None and (abandon or self.is_async):
+        if self._task is not None and (abandon or self.cancellable):
             self._task.cancel(reason)
 
     async def _call(self, job: Job) -> Outcome:
@@ -184,14 +234,18 @@ class Run:
         started = clock.monotonic()
         outcome = await self._outcome(job, ctx)
         ran_s = clock.monotonic() - started
-        if event := reporting.ended(outcome, self._names, ran_s, clock.now()):
+        if isinstance(outcome, Crashed):
+            crashes = job.attempt.crashes + 1
+            self._emit(reporting.crashed(self._names, outcome, crashes, clock.now()))
+        elif event := reporting.ended(outcome, self._names, ran_s, clock.now()):
             self._emit(event)
         return outcome
 
     async def _outcome(self, job: Job, ctx: JobContext) -> Outcome:
         self._task = task = asyncio.current_task()
         try:
-            return Done(result=await self._handle(job, ctx))
+            with self._executor.around(job, self.delivery):
+                return Done(result=await self._handle(job, ctx))
         except asyncio.CancelledError as error:
             if self._interruption is not None:
                 return Interrupted(reason=self._interruption)
@@ -208,6 +262,8 @@ class Run:
                 task.uncancel()  # it has been dealt with; settling goes on
 
     async def _handle(self, job: Job, ctx: JobContext) -> Any:
+        if (isolated := self._executor.call_isolated) and self._isolated(job):
+            return await isolated(job, self.delivery.message.body, ctx)
         if not job.handler.is_async:
             return await self._handle_in_thread(job, ctx)
         scope = asyncio.timeout(job.timeout_s)
@@ -243,6 +299,8 @@ class Run:
                 return Deferred(after_s=after.total_seconds(), reason=reason)
             case Discard(reason=reason):
                 return Discarded(reason=reason)
+            case ChildDied():
+                return Crashed(detail=str(error))
             case _:
                 return self._failed(error)
 
@@ -251,11 +309,24 @@ class Run:
             error=error, at=self._executor.clock.now(), traceback=reporting.trimmed(error)
         )
 
-    async def _with_backlog(self, job: Job, outcome: Outcome) -> Attempt:
+    async def _attempt(self, job: Job, outcome: Outcome) -> Attempt:
+        """The attempt as the verdict has to know it."""
+        if self._crash is not None:  # it was not called
+            crashes = max(job.attempt.crashes, job.attempt.crash_limit)
+            return replace(job.attempt, crashes=crashes)
+        if isinstance(outcome, Crashed):
+            return replace(job.attempt, crashes=job.attempt.crashes + 1)
         if isinstance(outcome, Failed) and job.type.retry.backoff.needs_backlog:
             backlog = await self._executor.backlog(self.delivery.queue.name)
             return replace(job.attempt, backlog=backlog)
         return job.attempt
+
+    def _take(self, job: Job) -> None:
+        self.job = job
+        self._names = reporting.names_of(job, self.delivery)
+
+    def _isolated(self, job: Job) -> bool:
+        return job.type.isolation == "process" and self._executor.call_isolated is not None
 
     def _context(self, job: Job) -> JobContext:
         return JobContext(
@@ -270,23 +341,21 @@ class Run:
 
     # --- messages that are no job here -----------------------------------------------------------
 
-    def _unrunnable(self, error: Exception) -> Verdict:
+    def _unrunnable(self, outcome: Unrunnable) -> Verdict:
         message = self.delivery.message
         envelope = legible(message.body)
-        outcome = Unrunnable(reason=UNRUNNABLE[type(error)], detail=str(error))
         attempt = Attempt(
             job_id=str(envelope.id) if envelope else message.message_id,
             number=message.receive_count,
             max_attempts=self._executor.app.parking.attempts,
             receives=message.receive_count,
         )
-        action = settle(outcome, attempt, self._executor.app.parking)
         return Verdict(
             outcome=outcome,
-            action=action,
+            action=settle(outcome, attempt, self._executor.app.parking),
             attempt=attempt,
             job_type=envelope.type if envelope else message.attributes.get("JobType", "unknown"),
-            aftermath=partial(reporting.unrunnable, self.delivery, envelope, outcome, action),
+            tell=partial(reporting.unrunnable, self.delivery, envelope, outcome),
         )
 
     def _emit(self, event: Event) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Self, TypedDict
 
 from jobs.errors import SettingsInvalid
 
@@ -22,3 +23,16 @@ class RateLimit:
             raise SettingsInvalid(f"RateLimit(per=...) must be a timedelta, got {self.per!r}")
         if self.per <= timedelta(0):
             raise SettingsInvalid(f"RateLimit(per=...) must be positive, got {self.per}")
+
+
+class LimitOptions(TypedDict, total=False):
+    rate_limit: RateLimit | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    rate_limit: RateLimit | None = None
+
+    @classmethod
+    def of(cls, options: LimitOptions) -> Self:
+        return cls(rate_limit=options.get("rate_limit"))

@@ -91,6 +91,8 @@ class Attempt:
     receive_limit: int = 1000
     """Deliveries after which SQS itself moves the message away, without a reason."""
     crashes: int = 0
-    """Attempts that ended with their process, this one counted."""
+    """Attempts that lately ended with their process; a `Crashed` one is counted."""
+    crash_limit: int = 3
+    """The crash that puts the job into quarantine."""
     backlog: int = 0
     """Messages visible in the queue, where an adaptive backoff asks for it."""

@@ -38,8 +38,8 @@ class Queue:
         priorities: the priorities that exist; each is an SQS queue with its dead-letter queue.
         lanes: other numbers than `DEFAULT_LANES` for some priorities.
         retry: the policy of types that declare none.
-        limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of this
-            group's jobs together; see `jobs.limits`.
+        limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
+            this group's jobs together; see `jobs.limits`.
     """
 
     def __init__(

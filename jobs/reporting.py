@@ -8,9 +8,11 @@ from typing import Any
 
 from jobs.delivery import Delivery, Job
 from jobs.envelope import Envelope
+from jobs.errors import ChildFailed
 from jobs.events import (
     Event,
     JobCompleted,
+    JobCrashed,
     JobDeadLettered,
     JobDeferred,
     JobDiscarded,
@@ -22,7 +24,16 @@ from jobs.events import (
     JobStarted,
     MessageUnrunnable,
 )
-from jobs.outcome import Deferred, Discarded, Done, Failed, Interrupted, Outcome, Unrunnable
+from jobs.outcome import (
+    Crashed,
+    Deferred,
+    Discarded,
+    Done,
+    Failed,
+    Interrupted,
+    Outcome,
+    Unrunnable,
+)
 from jobs.settlement import (
     Ack,
     Action,
@@ -31,6 +42,7 @@ from jobs.settlement import (
     Release,
     RetryAfter,
     text_of,
+    type_of,
 )
 
 _TRACEBACK_FRAMES = 20
@@ -73,13 +85,18 @@ def ended(outcome: Outcome, names: dict[str, Any], ran_s: float, at: datetime) -
             return JobFailed(
                 at=at,
                 ran_s=ran_s,
-                error_type=type(error).__name__,
+                error_type=type_of(error),
                 error_message=text_of(error),
                 traceback=text,
                 **names,
             )
         case _:
             return None
+
+
+def crashed(names: dict[str, Any], outcome: Crashed, crashes: int, at: datetime) -> JobCrashed:
+    """Its process died, now or in an earlier delivery."""
+    return JobCrashed(at=at, detail=outcome.detail, crashes=crashes, **names)
 
 
 def aftermath(
@@ -128,5 +145,7 @@ def unrunnable(
 
 def trimmed(error: BaseException) -> str:
     """The traceback's last frames, where the fault is, within a bound."""
+    if isinstance(error, ChildFailed):
+        return error.traceback
     lines = traceback.format_exception(error, limit=-_TRACEBACK_FRAMES)
     return "".join(lines)[-_TRACEBACK_CHARS:]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from jobs.backoff import Backoff, check_count, nth
 from jobs.classification import ErrorKind, classify, combined, leaves, retry_after_s
-from jobs.errors import SettingsInvalid, did_you_mean
+from jobs.errors import ChildFailed, SettingsInvalid, did_you_mean
 
 _RETRY_AFTER_JITTER = 0.2
 _MOST_ATTEMPTS = 1000
@@ -75,6 +75,8 @@ class Retry:
 
     def should_retry(self, error: BaseException) -> bool:
         """Whether the error is worth another attempt, if one is left; that is not looked at."""
+        if isinstance(error, ChildFailed):
+            return error.retryable  # judged where the error itself was to hand
         match self.kind_of(error):
             case ErrorKind.TRANSIENT:
                 return True
@@ -93,6 +95,34 @@ class Retry:
 
 DEFAULT_RETRY = Retry()
 """What a job type has that names no policy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrashLimit:
+    """How many of a job's attempts may end with the death of their process.
+
+    Raises:
+        SettingsInvalid: a field is out of range.
+    """
+
+    crashes: int = 3
+    """The last one puts the job into quarantine, 1 to 1000."""
+    within: timedelta = timedelta(minutes=5)
+    """Crashes further apart don't add up. A crash is only noticed when its message shows again, so
+    the queue's visibility timeout is added once for each."""
+
+    def __post_init__(self) -> None:
+        check_count("crashes", self.crashes, most=_MOST_ATTEMPTS)
+        if self.within <= timedelta(0):
+            raise SettingsInvalid(f"within must be positive, got {self.within}")
+
+    def window(self, visibility: timedelta) -> timedelta:
+        """The time within which crashes add up, on a queue of that visibility timeout."""
+        return self.within + self.crashes * visibility
+
+
+DEFAULT_CRASH_LIMIT = CrashLimit()
+"""Three within five minutes."""
 
 
 def retry_delay_s(

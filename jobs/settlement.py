@@ -20,7 +20,7 @@ from typing import assert_never
 
 from jobs.backoff import job_rng
 from jobs.classification import retry_after_s
-from jobs.errors import DoNotRetry, SettingsInvalid
+from jobs.errors import ChildFailed, DoNotRetry, SettingsInvalid
 from jobs.outcome import (
     Attempt,
     Crashed,
@@ -34,8 +34,6 @@ from jobs.outcome import (
     Unrunnable,
 )
 from jobs.retry import DEFAULT_RETRY, Retry, retry_delay_s
-
-CRASHES_TO_QUARANTINE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +99,7 @@ def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
         case Interrupted():
             return Release()
         case Crashed(detail=detail):
-            if attempt.crashes >= CRASHES_TO_QUARANTINE:
+            if attempt.crashes >= attempt.crash_limit or attempt.number >= attempt.max_attempts:
                 return Quarantine(detail=detail)
             return _backed_off(policy, attempt.number, attempt)
         case Unrunnable(reason=reason, detail=detail):
@@ -121,11 +119,16 @@ def text_of(error: BaseException) -> str:
         return f"<{type(fault).__name__} in {type(error).__name__}.__str__>"
 
 
+def type_of(error: BaseException) -> str:
+    """The class's name; of an error in a child process, the one it had there."""
+    return error.error_type if isinstance(error, ChildFailed) else type(error).__name__
+
+
 def _after_failure(failed: Failed, attempt: Attempt, policy: Retry) -> Action:
     if reason := _final(failed.error, attempt, policy):
         return DeadLetter(
             reason=reason,
-            error_type=type(failed.error).__name__,
+            error_type=type_of(failed.error),
             error_message=text_of(failed.error),
         )
     return _backed_off(policy, attempt.number, attempt, failed)

@@ -31,29 +31,24 @@ class Waiting:
         """Add a message at the end of its queue's line."""
         self._lines[hold.delivery.queue.name].append(hold)
 
-    def next_rank(self) -> int | None:
-        """The rank of what has to start first, or None if nothing waits."""
-        line = self._first()
-        return line[0].delivery.queue.priority.rank if line else None
-
-    def next(self) -> Hold | None:
-        """Take out what has to start first, or None if nothing waits."""
-        line = self._first()
-        return line.popleft() if line else None
-
-    def _first(self) -> deque[Hold] | None:
+    def next(self, may_start: Callable[[Hold], bool]) -> Hold | None:
+        """Take out what has to start first of what may start, or None."""
         best: deque[Hold] | None = None
-        best_rank = 0
+        best_at = 0
         for name, line in self._lines.items():
-            if not line:
-                continue
-            if best is None:
-                best, best_rank = line, self._ranks[name]
-            elif self._ranks[name] > best_rank:
+            if best is not None and self._ranks[name] > best[best_at].delivery.queue.priority.rank:
                 break  # lines are in the order of their rank
-            elif line[0].delivery.received_at < best[0].delivery.received_at:
-                best = line
-        return best
+            for at, hold in enumerate(line):
+                if not may_start(hold):
+                    continue
+                if best is None or hold.delivery.received_at < best[best_at].delivery.received_at:
+                    best, best_at = line, at
+                break
+        if best is None:
+            return None
+        hold = best[best_at]
+        del best[best_at]
+        return hold
 
     def of(self, queue: QueueSpec) -> int:
         """How many wait in this queue's line."""

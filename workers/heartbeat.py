@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from jobs.clock import Clock
 from jobs.errors import TransportError
-from jobs.events import Events, HeartbeatFailed, ReceiptLost
+from jobs.events import Events, HeartbeatExtended, HeartbeatFailed, ReceiptLost
 from jobs.ports import EntryFailure, Transport, VisibilityChange
 from jobs.topology import MAX_BATCH, QueueSpec
 from workers.holding import Hold, Holdings
@@ -87,6 +87,10 @@ class Heartbeat:
             )
             return
         self._read(holds, failures, asked_at)
+        extended = HeartbeatExtended(
+            at=self._clock.now(), queue=queue.name, messages=len(holds) - len(failures)
+        )
+        self._events.emit(extended)
 
     def _read(
         self, holds: Sequence[Hold], failures: Sequence[EntryFailure], asked_at: float
@@ -107,8 +111,7 @@ class Heartbeat:
 
     def _lose(self, hold: Hold, failure: EntryFailure) -> None:
         hold.lost = True
-        if hold.run is not None:
-            hold.run.interrupt("its receipt was lost")
+        hold.run.interrupt("its receipt was lost")
         self._report(hold, f"{failure.code}: {failure.message}")
 
     def _report(self, hold: Hold, error: str) -> None:

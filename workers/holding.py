@@ -18,11 +18,12 @@ _MARGIN_S = 2
 class Hold:
     """One delivery while this worker is answerable for it."""
 
-    delivery: Delivery
+    run: Run
+    """Its delivery, read; it is called once it is started."""
     extended_at: float
     """When its visibility was last set, on the clock's monotonic time."""
-    run: Run | None = None
-    """Once it has been started."""
+    ready: bool = True
+    """What happened to its job before is known, so that it may start."""
     lost: bool = False
     """SQS no longer honours its receipt; another worker may have the message."""
     shared: bool = False
@@ -34,6 +35,10 @@ class Hold:
     """A delete is under way: that SQS doesn't know the receipt any more is then no loss."""
     beat: asyncio.Task[None] | None = None
     """The latest extension; a verdict on visibility waits for its end."""
+
+    @property
+    def delivery(self) -> Delivery:
+        return self.run.delivery
 
     @property
     def receipt(self) -> str:
@@ -67,9 +72,9 @@ class Holdings:
     def __contains__(self, hold: Hold) -> bool:
         return hold.receipt in self._holds
 
-    def take(self, delivery: Delivery) -> Hold:
+    def take(self, run: Run) -> Hold:
         """Begin to hold a delivery."""
-        hold = Hold(delivery, delivery.received_at)
+        hold = Hold(run, run.delivery.received_at)
         self._holds[hold.receipt] = hold
         return hold
 

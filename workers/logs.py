@@ -36,6 +36,7 @@ from jobs.events import (
     PollFailed,
     PollReceived,
     ReceiptLost,
+    RecordsFailed,
     SettlementFailed,
     SettlementFlushed,
 )
@@ -64,6 +65,7 @@ LEVELS: dict[type[Event], int] = {
     HeartbeatFailed: logging.WARNING,
     PollReceived: logging.DEBUG,
     PollFailed: logging.WARNING,
+    RecordsFailed: logging.WARNING,
     LimitReached: logging.INFO,
     LimitCleared: logging.INFO,
     BreakerOpened: logging.WARNING,

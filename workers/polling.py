@@ -18,7 +18,7 @@ from jobs.backoff import Backoff
 from jobs.clock import Clock
 from jobs.delivery import Delivery
 from jobs.errors import CredentialsMissing, RegionMissing, TransportError
-from jobs.events import Events, PollFailed
+from jobs.events import Events, PollFailed, PollReceived
 from jobs.ports import ReceivedMessage, Transport
 from jobs.topology import MAX_BATCH, Priority, QueueSpec
 from workers.choosing import Waiting
@@ -291,10 +291,19 @@ class Poller:
         finally:
             claim.expectation.end()
         self._failures, self._demand.answered = 0, True
+        self._report(len(messages), started)
         self._last, self._full = len(messages), len(messages) >= claim.limit
         self._accept(messages, started, wait_s)
         if not self._full:
             self._demand.changed()
+
+    def _report(self, messages: int, started: float) -> None:
+        took_s = self._clock.monotonic() - started
+        self._events.emit(
+            PollReceived(
+                at=self._clock.now(), queue=self.queue.name, messages=messages, took_s=took_s
+            )
+        )
 
     def _accept(self, messages: Sequence[ReceivedMessage], started: float, wait_s: float) -> None:
         now = self._clock.monotonic()

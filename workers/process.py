@@ -37,8 +37,6 @@ async def work(
         TransportError: there are no credentials or no region.
     """
     queues = app.topology.select(settings.queues)
-    for name in sorted({queue.group for queue in queues if app.queues[queue.group].limits.rate_limit}):
-        _log.warning("the rate limit of the queue %r is not enforced by this version", name)
     # Each queue's long poll holds a connection for 20 s; the others are for what else goes on.
     async with SqsTransport(max_pool_connections=len(queues) + _CONNECTIONS) as transport:
         worker = Worker(app, transport, settings, events=Events(*subscribers))

@@ -7,14 +7,21 @@ import contextvars
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from jobs.delivery import Delivery
-from jobs.execution import Executor
-from jobs.outcome import Interrupted
+from jobs.delivery import Delivery, Job
+from jobs.execution import Executor, Verdict
+from jobs.outcome import Failed, Interrupted, Outcome
+from jobs.settlement import RetryAfter
+from jobs.topology import Priority
 from workers.choosing import Waiting
 from workers.holding import Hold, Holdings
+from workers.isolation import ChildPool
+from workers.limiting import Gate
 from workers.polling import Demand
+from workers.recording import Recorder
 from workers.settling import Settler
 
 _log = logging.getLogger("headgate.worker")
@@ -61,9 +68,15 @@ class Running:
         waiting: Waiting,
         holdings: Holdings,
         demand: Demand,
+        gate: Gate,
         *,
+        recorder: Recorder | None,
+        children: ChildPool | None,
         on_change: Callable[[], None],
     ) -> None:
+        self._gate = gate
+        self._recorder = recorder
+        self._children = children
         self._executor = executor
         self._settler = settler
         self._waiting = waiting
@@ -72,6 +85,8 @@ class Running:
         self._on_change = on_change
         self._tasks: dict[asyncio.Task[None], Hold] = {}
         self._releases: dict[asyncio.Task[None], Hold] = {}
+        self._recalls: set[asyncio.Task[None]] = set()
+        self._on_probation: Hold | None = None
         self._accepting = True
         self.interrupted: list[str] = []
         """Ids of jobs whose attempt was cut short; they run again."""
@@ -84,13 +99,14 @@ class Running:
     @property
     def unfinished(self) -> list[Hold]:
         """What runs: its handler has not ended."""
-        return [hold for hold in self._tasks.values() if hold.run is not None and hold.run.running]
+        return [hold for hold in self._tasks.values() if hold.run.running]
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
         """Take in what a receive brought: it starts, waits for a slot, or goes back."""
         for delivery in deliveries:
-            hold = self._holdings.take(delivery)
+            hold = self._holdings.take(self._executor.begin(delivery))
             if self._accepting:
+                self._recall(hold)
                 self._waiting.put(hold)
             else:
                 self.release(hold)
@@ -108,17 +124,48 @@ class Running:
             task.add_done_callback(self._ended)
 
     def _next(self) -> Hold | None:
-        rank = self._waiting.next_rank()
-        if rank is None or self._demand.free(rank) <= 0:
+        if self._demand.free(Priority.CRITICAL.rank) <= 0:
             return None
-        return self._waiting.next()
+        return self._waiting.next(self._may_start)
+
+    def _may_start(self, hold: Hold) -> bool:
+        if not hold.ready or self._demand.free(_rank(hold)) <= 0:
+            return False
+        return (job := hold.run.job) is None or not self._held_back(job)
+
+    def _held_back(self, job: Job) -> bool:
+        """Whether something else than the want of a slot keeps a job from starting."""
+        if _is_suspect(job) and self._on_probation is not None:
+            return True
+        if (
+            self._children is not None
+            and job.type.isolation == "process"
+            and self._children.free < 1
+        ):
+            return True
+        return self._gate.block(job) is not None
+
+    def _recall(self, hold: Hold) -> None:
+        """Have records say what happened to a job that has been delivered before."""
+        if self._recorder is None or hold.delivery.message.receive_count == 1:
+            return
+        hold.ready = False
+        task = asyncio.create_task(self._recorder.recall(hold), name="headgate-recall")
+        self._recalls.add(task)
+        task.add_done_callback(partial(self._recalled, hold))
+
+    def _recalled(self, hold: Hold, task: asyncio.Task[None]) -> None:
+        self._recalls.discard(task)
+        hold.ready = True  # without records, then, if it failed
+        _log_fault(task, hold)
+        self.fill()
 
     def release(self, hold: Hold) -> None:
         """Give back a message that has not been started."""
         if self._is_gone(hold):
             self._holdings.drop(hold)
             return
-        task = asyncio.create_task(self._settler.release(hold), name="headgate-release")
+        task = asyncio.create_task(self._give_back(hold), name="headgate-release")
         self._releases[task] = hold
         task.add_done_callback(self._released)
 
@@ -136,8 +183,7 @@ class Running:
     def interrupt(self, reason: str) -> None:
         """End all attempts early; see `jobs.execution.Run.interrupt`."""
         for hold in self._tasks.values():
-            if hold.run is not None:
-                hold.run.interrupt(reason)
+            hold.run.interrupt(reason)
 
     def abandon(self, reason: str) -> None:
         """Give back what still runs, and wait for it no more.
@@ -146,9 +192,9 @@ class Running:
         ever return, its message is deleted after all.
         """
         for task, hold in [*self._tasks.items()]:
-            if hold.run is not None and hold.run.running:
+            if hold.run.running:
                 hold.run.interrupt(reason, abandon=True)
-                if hold.run.is_async:
+                if hold.run.cancellable:
                     del self._tasks[task]
                     self.release(hold)
                     hold.lost = True
@@ -158,16 +204,41 @@ class Running:
         return hold.lost or hold.shared or hold.lapsed(self._executor.clock.monotonic())
 
     async def _process(self, hold: Hold) -> None:
-        hold.run = run = self._executor.begin(hold.delivery)
+        verdict = await self._run(hold)
+        if isinstance(verdict.outcome, Interrupted):
+            self.interrupted.append(verdict.attempt.job_id)
+        if self._recorder is not None:
+            await self._recorder.explain(hold, verdict)
+        await self._settler.settle(hold, verdict)
+
+    async def _run(self, hold: Hold) -> Verdict:
+        """Run a job in its slot, and within its limits."""
+        job = hold.run.job
+        ticket = self._gate.start(job) if job is not None else None
+        if suspect := job is not None and _is_suspect(job):
+            self._on_probation = hold
+        outcome: Outcome = Interrupted(reason="the worker failed")
         try:
-            verdict = await run.verdict()
+            if self._recorder is not None:
+                await self._recorder.starts(hold)
+            verdict = await hold.run.verdict()
+            outcome = verdict.outcome
         finally:
+            if suspect:
+                self._on_probation = None
+            if job is not None:
+                self._gate.end(ticket, outcome, retryable=_is_retryable(job, outcome))
             self._demand.finished(_rank(hold))
             self.fill()
             self._on_change()
-        if isinstance(verdict.outcome, Interrupted):
-            self.interrupted.append(verdict.attempt.job_id)
-        await self._settler.settle(hold, verdict)
+        if job is not None and isinstance(verdict.action, RetryAfter):
+            return replace(verdict, action=self._gate.retry(job, verdict.action))
+        return verdict
+
+    async def _give_back(self, hold: Hold) -> None:
+        if self._recorder is not None:
+            await self._recorder.released(hold)
+        await self._settler.release(hold)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if (hold := self._tasks.pop(task, None)) is None:
@@ -182,6 +253,19 @@ class Running:
 
 def _rank(hold: Hold) -> int:
     return hold.delivery.queue.priority.rank
+
+
+def _is_suspect(job: Job) -> bool:
+    """Whether another crash would put it into quarantine.
+
+    Suspects run one at a time: what runs beside the job that kills its worker is thus suspected
+    twice at most, and never takes the blame.
+    """
+    return 0 < job.attempt.crash_limit - 1 <= job.attempt.crashes
+
+
+def _is_retryable(job: Job, outcome: Outcome) -> bool:
+    return isinstance(outcome, Failed) and job.type.retry.should_retry(outcome.error)
 
 
 def _log_fault(task: asyncio.Task[None], hold: Hold) -> None:

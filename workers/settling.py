@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, assert_never
+from typing import TypeVar, assert_never
 
 from jobs.backoff import Backoff
 from jobs.batcher import Batcher, Pacing
 from jobs.batching import EntryRejected
 from jobs.clock import Clock
 from jobs.errors import TransportError
-from jobs.events import Events, SettlementFailed
+from jobs.events import Events, SettlementFailed, SettlementFlushed
 from jobs.execution import Verdict, parked
 from jobs.messages import size_of
-from jobs.ports import OutgoingMessage, Transport, VisibilityChange
+from jobs.ports import EntryFailure, OutgoingMessage, Transport, VisibilityChange
 from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.topology import Topology
 from workers.holding import Hold, Holdings
@@ -180,12 +180,12 @@ class Settler:
         self,
         batchers: dict[str, Batcher[T]],
         queue: str,
-        call: Callable[..., Any],
+        call: Callable[[str, Sequence[T]], Awaitable[list[EntryFailure]]],
         size_of: Callable[[T], int] = lambda _item: 0,
     ) -> Batcher[T]:
         if (batcher := batchers.get(queue)) is None:
             batcher = batchers[queue] = Batcher(
-                partial(call, queue),
+                partial(self._flush, call, queue),
                 pacing=self._pacing,
                 eager=self._eager,
                 name=f"headgate-settle-{call.__name__}-{queue}",
@@ -193,6 +193,20 @@ class Settler:
                 size_of=size_of,
             )
         return batcher
+
+    async def _flush(
+        self,
+        call: Callable[[str, Sequence[T]], Awaitable[list[EntryFailure]]],
+        queue: str,
+        entries: Sequence[T],
+    ) -> list[EntryFailure]:
+        failures = await call(queue, entries)
+        self._events.emit(
+            SettlementFlushed(
+                at=self._clock.now(), queue=queue, action=call.__name__, entries=len(entries)
+            )
+        )
+        return failures
 
     def _report(self, hold: Hold, job_id: str, refused: _Refused) -> None:
         self._events.emit(

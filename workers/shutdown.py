@@ -124,5 +124,5 @@ def _ids(running: Running) -> tuple[str, ...]:
     return tuple(
         hold.run.job.attempt.job_id
         for hold in running.unfinished
-        if hold.run is not None and hold.run.job is not None
+        if hold.run.job is not None
     )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import secrets
+import socket
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,13 +18,16 @@ from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError, SettingsInvalid
 from jobs.events import Events
 from jobs.execution import Executor
-from jobs.ports import Transport
+from jobs.ports import Table, Transport
 from jobs.topology import Priority, QueueSpec
 from workers.backlog import Backlog
 from workers.choosing import Waiting
 from workers.heartbeat import Heartbeat
 from workers.holding import Hold, Holdings
+from workers.isolation import ChildPool
+from workers.limiting import Gate
 from workers.polling import Demand, Poller
+from workers.recording import Recorder
 from workers.running import Running, ThreadPool
 from workers.settling import SETTLEMENT_PACING, Settler
 from workers.shutdown import Report, drain
@@ -86,6 +92,8 @@ class Worker:
         app: its handlers are loaded here.
         transport: open, and left open.
         settings: how many jobs at once, of which queues, and so on.
+        table: open, and left open; for records and for limits of the fleet.
+        name: tells this worker from others, in records and leases; None makes one up.
         clock: tells the time.
         events: hears of everything.
         rng: spreads pauses.
@@ -101,6 +109,8 @@ class Worker:
         transport: Transport,
         settings: WorkerSettings = WorkerSettings(),
         *,
+        table: Table | None = None,
+        name: str | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
         rng: random.Random | None = None,
@@ -110,6 +120,7 @@ class Worker:
         clock = clock or SystemClock()
         events = events or Events()
         rng = rng or random.Random()  # noqa: S311 - spreads pauses, guards no secret
+        name = name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
         self._settings = settings
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -131,6 +142,13 @@ class Worker:
             on_change=self._notice,
         )
         self._threads = ThreadPool(settings.concurrency)
+        self._gate = Gate()
+        self._children = _children()
+        self._recorder = (
+            Recorder(app, table, worker=name, clock=clock, events=events, rng=rng)
+            if table is not None and app.records != "off"
+            else None
+        )
         self._settler = Settler(
             transport,
             topology,
@@ -146,6 +164,7 @@ class Worker:
             clock=clock,
             events=events,
             call_blocking=self._threads,
+            call_isolated=self._children.call if self._children is not None else None,
             backlog=Backlog(transport, clock),
         )
         self._running = Running(
@@ -154,6 +173,9 @@ class Worker:
             self._waiting,
             self._holdings,
             self._demand,
+            self._gate,
+            recorder=self._recorder,
+            children=self._children,
             on_change=self._notice,
         )
         self._heartbeat = Heartbeat(transport, queues, self._holdings, clock=clock, events=events)
@@ -278,3 +300,7 @@ def _raise_first_fault(tasks: Collection[asyncio.Task[Any]]) -> None:
     for task in tasks:
         if task.done() and not task.cancelled() and (error := task.exception()) is not None:
             raise error
+
+
+def _children() -> ChildPool | None:
+    return None

@@ -33,7 +33,7 @@ LAYERS: list[set[str]] = [
     {"batching", "messages", "options"},
     {"retry"},
     {"aws", "backoff", "envelope", "events"},
-    {"classification", "context", "limits", "schedules", "settings", "topology"},
+    {"classification", "context", "limits", "records", "schedules", "settings", "topology"},
     {"clock", "errors", "outcome", "ports"},  # these know nothing else of ours
 ]
 """The modules of `jobs` from top to bottom; each imports only from the layers below its own.
