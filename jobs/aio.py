@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
@@ -19,6 +20,7 @@ from jobs.job import JobType
 from jobs.messages import size_of
 from jobs.ports import OutgoingMessage, Transport
 from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
+from jobs.topology import QueueSpec
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -98,7 +100,7 @@ class AsyncClient:
         return [submission.handle() for submission in submissions]
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
-        pending = [self._batcher(each.queue.name).put(each.message) for each in submissions]
+        pending = [self._batcher(each.queue).put(each.message) for each in submissions]
         await asyncio.wait(pending) if pending else None
         at = self._clock.now()
         results = [_error_of(future) for future in pending]
@@ -107,13 +109,15 @@ class AsyncClient:
                 self._events.emit(submission.event(at))
         raise_refused(submissions, results)
 
-    def _batcher(self, queue: str) -> Batcher[OutgoingMessage]:
+    def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
+        queue = spec.name
         if (batcher := self._batchers.get(queue)) is None:
             if self._transport is None:
                 raise ConfigurationError("AsyncClient is not open: use it in `async with`")
             batcher = Batcher(
                 partial(self._transport.send, queue),
-                pacing=self._pacing,
+                # One after the other, or a later request could overtake one that is tried again.
+                pacing=replace(self._pacing, parallel=1) if spec.fifo else self._pacing,
                 eager=lambda: not self._batchers[queue].busy,
                 size_of=size_of,
                 name=f"headgate-submit-{queue}",

@@ -107,10 +107,11 @@ class App:
         priorities: Iterable[Priority] = tuple(Priority),
         lanes: Mapping[Priority, Lane] | None = None,
         retry: Retry = DEFAULT_RETRY,
+        fifo: bool = False,
         **limits: Unpack[LimitOptions],
     ) -> Queue:
         """Declare a queue group; the arguments are `Queue`'s."""
-        declared = Queue(name, priorities=priorities, lanes=lanes, retry=retry, **limits)
+        declared = Queue(name, priorities=priorities, lanes=lanes, retry=retry, fifo=fifo, **limits)
         self.include(declared)
         return declared
 
@@ -195,8 +196,9 @@ class App:
         return QueueSpec(
             group=queue.name,
             priority=priority,
-            name=physical_name(*parts),
-            dlq_name=physical_name(*parts, "dlq"),
+            name=physical_name(*parts, fifo=queue.fifo),
+            dlq_name=physical_name(*parts, "dlq", fifo=queue.fifo),
+            fifo=queue.fifo,
             lane=queue.lanes[priority],
             max_receive_count=min(
                 max(most, self.parking.attempts) + BACKSTOP_MARGIN, MAX_RECEIVE_COUNT

@@ -95,7 +95,7 @@ def parked(
         verdict.attempt,
         verdict.job_type,
         at,
-        fifo=delivery.queue.fifo,
+        fifo=delivery.queue.fifo and isinstance(action, DeadLetter),  # the quarantine is standard
     )
     return (delivery.queue.dlq_name if isinstance(action, DeadLetter) else quarantine), letter
 

@@ -58,6 +58,8 @@ class ScheduledJob(BaseModel):
     priority: Priority
     queue_name: _Text
     """The physical name of the queue on AWS."""
+    fifo_group: _Text | None = None
+    """Where the queue is FIFO, the group whose order the job keeps."""
 
 
 class Firing(ScheduledJob):
@@ -96,7 +98,7 @@ class Firing(ScheduledJob):
 
     def message(self, now: datetime) -> OutgoingMessage:
         """The message that a worker can run."""
-        return message_of(self.envelope(now))
+        return message_of(self.envelope(now), fifo_group=self.fifo_group)
 
 
 def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
@@ -107,7 +109,8 @@ def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
         PayloadInvalid: the type's model can't be made of its defaults.
         UnknownQueue: the type's queue is not one of ``app``'s.
     """
-    job.load(_DEFAULTS)
+    payload = job.load(_DEFAULTS)
+    queue = app.topology.queue(job.queue, job.priority)
     scheduled = ScheduledJob(
         schedule=schedule_name(job),
         type=job.name,
@@ -115,9 +118,16 @@ def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
         payload=_DEFAULTS,
         queue=job.queue,
         priority=job.priority,
-        queue_name=app.topology.queue(job.queue, job.priority).name,
+        queue_name=queue.name,
+        fifo_group=_fifo_group(job, payload) if queue.fifo else None,
     )
-    return scheduled.model_dump(mode="json", by_alias=True) | _CONTEXT
+    rendered = scheduled.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return rendered | _CONTEXT
+
+
+def _fifo_group(job: JobType[Any, Any], payload: Any) -> str:
+    # A type whose submissions name its groups has none for its schedule: that is one of its own.
+    return job.group_by(payload) if job.group_by is not None else job.name
 
 
 def read_firing(event: Mapping[str, Any]) -> Firing:

@@ -55,6 +55,7 @@ class JobType(Generic[P, R]):
         self.schedule = options.get("schedule")
         self.isolation: Isolation = options.get("isolation", "worker")
         self.memory_mb = options.get("memory_mb")
+        self.group_by = options.get("group_by")
         self.limits = Limits.of(options)
         self._handler: Handler | None = None
 

@@ -6,8 +6,17 @@ from jobs.envelope import Envelope
 from jobs.ports import OutgoingMessage
 
 
-def message_of(envelope: Envelope, *, delay_s: int = 0) -> OutgoingMessage:
-    """The message that carries a job; its attributes tell what it is without reading the body."""
+def message_of(
+    envelope: Envelope, *, delay_s: int = 0, fifo_group: str | None = None
+) -> OutgoingMessage:
+    """The message that carries a job; its attributes tell what it is without reading the body.
+
+    Args:
+        envelope: the body.
+        delay_s: 0 to 900.
+        fifo_group: for a FIFO queue, the group whose order it keeps. SQS then drops what is sent
+            under the same job's id within five minutes.
+    """
     return OutgoingMessage(
         body=_sendable(envelope.to_body()),
         attributes={
@@ -16,7 +25,8 @@ def message_of(envelope: Envelope, *, delay_s: int = 0) -> OutgoingMessage:
             "Source": envelope.source,
         },
         delay_s=delay_s,
-        group=envelope.tenant.org if envelope.tenant else None,
+        group=fifo_group or (envelope.tenant.org if envelope.tenant else None),
+        deduplication_id=str(envelope.id) if fifo_group else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
@@ -34,6 +34,9 @@ class JobOptions(LimitOptions, total=False):
     timeout, and whose death is a crash of this one job."""
     memory_mb: int | None
     """The resident memory, in MiB, at which a child process is killed; None sets no limit."""
+    group_by: Callable[[Any], str] | None
+    """On a FIFO queue: from a payload, the name of the group within which jobs keep their order and
+    run one at a time, such as an account's id. None leaves it to each submission."""
 
 
 def check_options(name: str, options: Mapping[str, Any]) -> None:

@@ -38,6 +38,8 @@ class Queue:
         priorities: the priorities that exist; each is an SQS queue with its dead-letter queue.
         lanes: other numbers than `DEFAULT_LANES` for some priorities.
         retry: the policy of types that declare none.
+        fifo: jobs of one group run one at a time, in the order of their submission; see ``group``
+            of a submission and ``group_by`` of a type. SQS takes no delays on such a queue.
         limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
             this group's jobs together; see `jobs.limits`.
     """
@@ -49,9 +51,11 @@ class Queue:
         priorities: Iterable[Priority] = tuple(Priority),
         lanes: Mapping[Priority, Lane] | None = None,
         retry: Retry = DEFAULT_RETRY,
+        fifo: bool = False,
         **limits: Unpack[LimitOptions],
     ) -> None:
         self.name = check_name("the queue", name)
+        self.fifo = fifo
         self.retry = retry
         self.limits = Limits.of(limits)
         chosen = _priorities(name, priorities)
@@ -108,6 +112,11 @@ class Queue:
         handler returns, for the type checker.
         """
         check_name("the job type", name)
+        if options.get("group_by") is not None and not self.fifo:
+            raise ConfigurationError(
+                f"the type {name!r}: group_by orders the jobs of a FIFO queue, and {self.name!r} "
+                "is none: declare it with app.queue(..., fifo=True)"
+            )
         declared: JobType[Any, Any] = JobType(
             name,
             payload,

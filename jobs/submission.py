@@ -64,6 +64,9 @@ class Overrides(TypedDict, total=False):
     """The longest that one attempt may take."""
     tenant: str | Tenant
     """Whose job it is; SQS's fair queues keep one tenant's flood from delaying the others."""
+    group: str
+    """On a FIFO queue, the group whose jobs run one at a time and in order; without it the type's
+    ``group_by`` is asked, and then the tenant is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +128,7 @@ def prepare(
         )
     _check_names(job, overrides)
     queue = _queue(job, topology, overrides.get("priority"))
-    delay_s = _delay_s(job, overrides, now)
+    delay_s = _delay_s(job, overrides, queue, now)
     envelope = Envelope(
         v=VERSION,
         id=job_id,
@@ -140,7 +143,8 @@ def prepare(
         source=source,
         options=_options(job, overrides, queue),
     )
-    message = message_of(envelope, delay_s=delay_s)
+    group = _fifo_group(job, payload, overrides, queue)
+    message = message_of(envelope, delay_s=delay_s, fifo_group=group)
     if (size := size_of(message)) > MAX_MESSAGE_BYTES:
         raise PayloadTooLarge(
             f"the message for {job.name!r} would have {size:,} bytes; SQS takes "
@@ -229,7 +233,7 @@ def _priority(job: JobType[Any, Any], wanted: Priority | None) -> Priority:
         ) from error
 
 
-def _delay_s(job: JobType[Any, Any], overrides: Overrides, now: datetime) -> int:
+def _delay_s(job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec, now: datetime) -> int:
     delay, at = overrides.get("delay"), overrides.get("at")
     if delay is not None and at is not None:
         raise DelayInvalid(f"{job.name!r}: give delay or at, not both")
@@ -241,6 +245,10 @@ def _delay_s(job: JobType[Any, Any], overrides: Overrides, now: datetime) -> int
         raise DelayInvalid(_no_timedelta(job, "delay", delay))
     if delay < timedelta(0):
         raise DelayInvalid(f"{job.name!r}: delay must not be negative, got {delay}")
+    if delay and queue.fifo:
+        raise DelayInvalid(
+            f"{job.name!r}: SQS delays no single message of a FIFO queue, and {queue.name!r} is one"
+        )
     if delay > MAX_DELAY:
         raise DelayInvalid(
             f"{job.name!r}: a delay of {delay} is over SQS's limit of {MAX_DELAY}; longer delays "
@@ -272,6 +280,30 @@ def _tenant(job: JobType[Any, Any], tenant: str | Tenant | None) -> Tenant | Non
             f"SQS's MessageGroupId), got {named.org!r}"
         )
     return named
+
+
+def _fifo_group(
+    job: JobType[P, Any], payload: P, overrides: Overrides, queue: QueueSpec
+) -> str | None:
+    given = overrides.get("group")
+    if not queue.fifo:
+        if given is not None:
+            raise OptionInvalid(
+                f"{job.name!r}: group orders the jobs of a FIFO queue, and {queue.name!r} is none"
+            )
+        return None
+    group = given or (job.group_by(payload) if job.group_by else _org(overrides.get("tenant")))
+    if not _is_group_id(group):
+        raise OptionInvalid(
+            f"{job.name!r}: {queue.name!r} is FIFO, so each job needs a group, of 1 to 128 ASCII "
+            f"characters without spaces, got {group!r}: submit with group=..., or declare the type "
+            "with group_by=..."
+        )
+    return group
+
+
+def _org(tenant: str | Tenant | None) -> str | None:
+    return tenant.org if isinstance(tenant, Tenant) else tenant
 
 
 def _is_group_id(value: object) -> bool:

@@ -33,6 +33,7 @@ class StoredMessage:
     body: str
     attributes: Mapping[str, str]
     group: str | None
+    deduplication_id: str | None
     receive_count: int
     sent_at: datetime
     state: MessageState
@@ -48,6 +49,7 @@ def stored(message: Message, *, now: datetime, now_s: float) -> StoredMessage:
         body=message.content.body,
         attributes=message.content.attributes,
         group=message.content.group,
+        deduplication_id=message.content.deduplication_id,
         receive_count=message.receive_count,
         sent_at=message.sent_at,
         state=message.state,
