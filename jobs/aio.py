@@ -60,6 +60,7 @@ class AsyncClient:
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._transport = transport
         self._owned = AsyncExitStack()
+        self._sending: set[asyncio.Future[None]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
 
     async def __aenter__(self) -> Self:
@@ -98,6 +99,16 @@ class AsyncClient:
         )
         await self._send_all(submissions)
         return [submission.handle() for submission in submissions]
+
+    def send(self, submission: Submission) -> asyncio.Future[None]:
+        """Send what has been prepared; the future is done when SQS has it, and raises as `submit`.
+
+        It goes on if nobody awaits it.
+        """
+        sending = asyncio.ensure_future(self._send_all([submission]))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+        return sending
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
         pending = [self._batcher(each.queue).put(each.message) for each in submissions]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Unpack
 
@@ -15,10 +15,13 @@ from jobs.errors import (
     UnknownJobType,
     did_you_mean,
 )
+from jobs.events import Event, JobEvent
+from jobs.hooks import Hook, Hooks
 from jobs.job import JobType
 from jobs.limits import LimitOptions, Limits
 from jobs.queue import Queue
 from jobs.records import RecordsLevel, check_level
+from jobs.resources import Resources
 from jobs.retry import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, CrashLimit, Retry
 from jobs.settings import Settings
 from jobs.topology import (
@@ -44,7 +47,7 @@ BACKSTOP_MARGIN = 10
 crashes don't trigger it before the worker has decided."""
 
 
-class App:
+class App(Hooks):
     """A job system: its queues, its job types and their policies.
 
     Args:
@@ -77,7 +80,9 @@ class App:
         records: RecordsLevel = "off",
         **limits: Unpack[LimitOptions],
     ) -> None:
+        super().__init__()
         self.limits = Limits.of(limits)
+        self.resources = Resources()
         self.name = check_name("the app", name)
         stage = stage if stage is not None else Settings.from_env().stage
         self.stage = check_name("the stage", stage) if stage else None
@@ -94,6 +99,9 @@ class App:
         self.include(default)
         self.job = default.job
         """`Queue.job` of the default queue, ``jobs``."""
+        self.resource = self.resources.add
+        """Declare what handlers share, by a generator function that yields it once: used as a
+        decorator; see `jobs.resources`."""
         self.define = default.define
         """`Queue.define` of the default queue, ``jobs``."""
 
@@ -174,6 +182,12 @@ class App:
             quarantine_name=physical_name(self.name, self.stage, "quarantine"),
         )
 
+    def hooks_of(self, event: Event) -> Iterator[Hook]:
+        """The hooks to call for an event: the app's own, then those of its job's type."""
+        yield from self.hooks_for(event)
+        if isinstance(event, JobEvent) and (declared := self._types.get(event.job_type)):
+            yield from declared.hooks_for(event)
+
     def load_handlers(self) -> None:
         """Import the modules of ``handlers=``; what a worker does before it starts.
 
@@ -186,6 +200,8 @@ class App:
             _import(module, f"App({self.name!r}, handlers=[{module!r}])")
         for declared in self._types.values():
             declared.require_runnable()
+            handler = declared.require_handler()
+            self.resources.require(handler.name, handler.wants)
 
     def _types_of(self, queue: Queue) -> list[JobType[Any, Any]]:
         return [declared for declared in self._types.values() if declared.queue == queue.name]

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import MutableMapping
+from collections.abc import Awaitable, Generator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
 from jobs.errors import Stopped
+
+if TYPE_CHECKING:
+    from jobs.job import JobType
+    from jobs.submission import Overrides, PendingJob
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +24,18 @@ class Tenant:
 
     org: str
     workspace: str | None = None
+
+
+class Host(Protocol):
+    """What a context hands on to whatever runs its job. Callable in any thread."""
+
+    def progress(self, percent: float, message: str, data: Mapping[str, Any]) -> None:
+        """Tell how far the job is."""
+        ...
+
+    def submit(self, job: JobType[P, R], payload: P, overrides: Overrides) -> PendingJob[R]:
+        """Submit another job; in a plain function's thread, return when SQS has it."""
+        ...
 
 
 class _JobLog(logging.LoggerAdapter[logging.Logger]):
@@ -36,6 +55,16 @@ class _Flag:
     raised: bool = False
 
 
+class _Already:
+    """An awaitable for what has happened by the time that one could await it."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+_ALREADY = _Already()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
     """Handed to a handler that takes a second argument."""
@@ -52,6 +81,7 @@ class JobContext:
     tenant: Tenant | None
     deadline: datetime
     """When this attempt times out; aware, UTC."""
+    _host: Host = field(repr=False)
     _stop: _Flag = field(default_factory=_Flag, repr=False)
 
     @property
@@ -78,6 +108,42 @@ class JobContext:
         """
         if self._stop.raised:
             raise Stopped
+
+    def progress(self, percent: float, message: str = "", **data: Any) -> Awaitable[None]:
+        """Tell how far the job is, for whoever watches it; awaited or not, it never waits.
+
+        Args:
+            percent: 0 to 100.
+            message: what it does now, in a word or two.
+            data: more about it, as JSON values.
+
+        Raises:
+            ValueError: ``percent`` is out of range.
+        """
+        if not 0 <= percent <= 100:
+            raise ValueError(f"progress must lie between 0 and 100, got {percent}")
+        self._host.progress(percent, message, data)
+        return _ALREADY
+
+    def submit(
+        self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
+    ) -> PendingJob[R]:
+        """Submit another job, as a child of this one: for the same tenant, in the same trace.
+
+        An async handler awaits it, to know that SQS has taken the job; in a plain function the call
+        itself waits. A job is not completed before all that it submitted is taken: if SQS refuses
+        one, the attempt fails.
+
+        Args:
+            job: of the same app.
+            payload: for it.
+            overrides: see `jobs.submission.Overrides`.
+
+        Raises:
+            SubmissionError: the payload or an option doesn't fit.
+            TransportError: SQS didn't take it.
+        """
+        return self._host.submit(job, payload, overrides)
 
     def request_stop(self) -> None:
         """Make `cancelled` true."""

@@ -23,6 +23,7 @@
     heartbeat.failed      visibility could not be extended; it is tried again
     poll.received         a receive returned, with or without messages
     poll.failed           a receive failed; the poller backs off
+    hook.failed           a hook raised, or took too long; nothing else changes
     records.failed        records could not be read or written; the job goes on without
     limit.reached         a limit holds back what has been received, or stops receiving
     limit.cleared         it lets work through again
@@ -239,6 +240,15 @@ class PollFailed(QueueEvent):
     name = "poll.failed"
     error: str
     retry_in_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookFailed(Event):
+    name = "hook.failed"
+    hook: str
+    event: str
+    """The name of the event that it was called with."""
+    error: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from jobs.clock import Clock
 from jobs.context import JobContext
 from jobs.dead_letters import dead_letter
 from jobs.delivery import UNRUNNABLE, Delivery, Job, legible, load
+from jobs.desk import Desk, Send
 from jobs.errors import (
     ChildDied,
     Discard,
@@ -49,6 +50,7 @@ from jobs.outcome import (
     Unrunnable,
 )
 from jobs.ports import OutgoingMessage
+from jobs.resources import NOTHING, Shared
 from jobs.settlement import Action, DeadLetter, Quarantine, settle
 
 CallBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -118,6 +120,8 @@ class Executor:
         call_blocking: runs plain functions; threads by default.
         call_isolated: runs handlers of ``isolation="process"``; without it they run as others do.
         around: entered around each call of a handler.
+        send: sends what handlers submit; without it they can't.
+        shared: the app's open resources.
         backlog: answers adaptive backoffs; without it they see an empty queue.
     """
 
@@ -130,6 +134,8 @@ class Executor:
         call_blocking: CallBlocking = asyncio.to_thread,
         call_isolated: CallIsolated | None = None,
         around: Around = _nothing_around,
+        send: Send | None = None,
+        shared: Shared = NOTHING,
         backlog: Backlog = _no_backlog,
     ) -> None:
         self.app = app
@@ -138,6 +144,8 @@ class Executor:
         self.call_blocking = call_blocking
         self.call_isolated = call_isolated
         self.around = around
+        self.send = send
+        self.shared = shared
         self.backlog = backlog
 
     def begin(self, delivery: Delivery) -> Run:
@@ -228,11 +236,19 @@ class Run:
     async def _call(self, job: Job) -> Outcome:
         if self._interruption is not None:
             return Interrupted(reason=self._interruption)
-        self._ctx = ctx = self._context(job)
-        clock = self._executor.clock
+        executor, clock = self._executor, self._executor.clock
+        desk = Desk(
+            executor.app,
+            job,
+            self._names,
+            clock=clock,
+            events=executor.events,
+            send=executor.send,
+        )
+        self._ctx = ctx = self._context(job, desk)
         self._emit(reporting.started(job, self._names, clock.now()))
         started = clock.monotonic()
-        outcome = await self._outcome(job, ctx)
+        outcome = await self._outcome(job, ctx, desk)
         ran_s = clock.monotonic() - started
         if isinstance(outcome, Crashed):
             crashes = job.attempt.crashes + 1
@@ -241,11 +257,13 @@ class Run:
             self._emit(event)
         return outcome
 
-    async def _outcome(self, job: Job, ctx: JobContext) -> Outcome:
+    async def _outcome(self, job: Job, ctx: JobContext, desk: Desk) -> Outcome:
         self._task = task = asyncio.current_task()
         try:
             with self._executor.around(job, self.delivery):
-                return Done(result=await self._handle(job, ctx))
+                result = await self._handle(job, ctx)
+            await desk.all_taken()
+            return Done(result=result)
         except asyncio.CancelledError as error:
             if self._interruption is not None:
                 return Interrupted(reason=self._interruption)
@@ -269,7 +287,7 @@ class Run:
         scope = asyncio.timeout(job.timeout_s)
         try:
             async with scope:
-                return await job.handler.call(job.payload, ctx)
+                return await job.handler.call(job.payload, ctx, self._executor.shared)
         except TimeoutError as error:
             if scope.expired():
                 raise JobTimeout(job.type.name, job.timeout_s) from error
@@ -280,7 +298,9 @@ class Run:
         # twice, so an overrun is reported and its late result counts.
         overrun = asyncio.get_running_loop().call_later(job.timeout_s, self._overrun, job, ctx)
         try:
-            return await self._executor.call_blocking(partial(_call_plain, job, ctx))
+            return await self._executor.call_blocking(
+                partial(_call_plain, job, ctx, self._executor.shared)
+            )
         finally:
             overrun.cancel()
 
@@ -328,7 +348,7 @@ class Run:
     def _isolated(self, job: Job) -> bool:
         return job.type.isolation == "process" and self._executor.call_isolated is not None
 
-    def _context(self, job: Job) -> JobContext:
+    def _context(self, job: Job, desk: Desk) -> JobContext:
         return JobContext(
             id=job.attempt.job_id,
             type=job.type.name,
@@ -337,6 +357,7 @@ class Run:
             max_attempts=job.attempt.max_attempts,
             tenant=job.envelope.tenant,
             deadline=self._executor.clock.now() + timedelta(seconds=job.timeout_s),
+            _host=desk,
         )
 
     # --- messages that are no job here -----------------------------------------------------------
@@ -362,9 +383,9 @@ class Run:
         self._executor.events.emit(event)
 
 
-def _call_plain(job: Job, ctx: JobContext) -> Any:
+def _call_plain(job: Job, ctx: JobContext, shared: Shared) -> Any:
     try:
-        return job.handler.call(job.payload, ctx)
+        return job.handler.call(job.payload, ctx, shared)
     except StopIteration as error:
         # No future can carry it, so whoever awaits the thread would wait for ever. What PEP 479
         # makes of it in a coroutine.

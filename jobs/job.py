@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -15,20 +15,23 @@ from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, t
 
 from jobs.context import JobContext
 from jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
+from jobs.hooks import Hooks
 from jobs.limits import Limits
 from jobs.options import Isolation, JobOptions, check_options
+from jobs.resources import NOTHING, Shared
 from jobs.retry import Retry
 from jobs.topology import MAX_VISIBILITY, Priority
 
 P = TypeVar("P")
 R = TypeVar("R")
+Rest = ParamSpec("Rest")
 
 LONGEST_TIMEOUT = MAX_VISIBILITY - timedelta(minutes=10)
 """The longest an attempt may take. SQS shows a message again 12 h after its receive whatever is
 done about it; the ten minutes are for the time it waited in the worker and for its settlement."""
 
 
-class JobType(Generic[P, R]):
+class JobType(Hooks, Generic[P, R]):
     """The contract of one kind of job: its name, payload, queue and policy.
 
     Made by `Queue.job`, `Queue.define` and the same methods of `App`.
@@ -44,6 +47,7 @@ class JobType(Generic[P, R]):
         retry: Retry,
         options: JobOptions,
     ) -> None:
+        super().__init__()
         check_options(name, options)
         self.name = name
         self.payload = payload
@@ -64,22 +68,21 @@ class JobType(Generic[P, R]):
 
     @overload
     def handler(
-        self, function: Callable[[P, JobContext], Awaitable[R]], /
-    ) -> Callable[[P, JobContext], Awaitable[R]]: ...
-    @overload
-    def handler(self, function: Callable[[P], Awaitable[R]], /) -> Callable[[P], Awaitable[R]]: ...
+        self, function: Callable[Concatenate[P, Rest], Awaitable[R]], /
+    ) -> Callable[Concatenate[P, Rest], Awaitable[R]]: ...
     @overload
     def handler(
-        self, function: Callable[[P, JobContext], R], /
-    ) -> Callable[[P, JobContext], R]: ...
-    @overload
-    def handler(self, function: Callable[[P], R], /) -> Callable[[P], R]: ...
+        self, function: Callable[Concatenate[P, Rest], R], /
+    ) -> Callable[Concatenate[P, Rest], R]: ...
     def handler(self, function: Callable[..., Any], /) -> Callable[..., Any]:
         """Attach what runs the job; used as a decorator.
 
+        It takes the payload first; a parameter annotated with `JobContext` gets the context, and
+        one annotated with the type of an app's resource gets that.
+
         Raises:
-            ConfigurationError: the type has a handler already, or the function doesn't take the
-                payload and optionally a `JobContext`.
+            ConfigurationError: the type has a handler already, or the function has a parameter
+                that nothing can be handed to.
         """
         if self._handler is not None:
             raise ConfigurationError(
@@ -212,16 +215,29 @@ class Handler:
         self.function = function
         self.name = f"{function.__module__}.{function.__qualname__}"
         self.is_async = inspect.iscoroutinefunction(function)
-        self._wants_context = _wants_context(job_type, function)
+        self._context, self._wanted = _injected(job_type, function)
 
-    def call(self, payload: Any, ctx: JobContext) -> Any:
+    @property
+    def wants(self) -> Collection[Any]:
+        """The types of the resources that it takes."""
+        return self._wanted.values()
+
+    def call(self, payload: Any, ctx: JobContext, shared: Shared = NOTHING) -> Any:
         """Call it: the result of a plain function, the coroutine of an async one.
+
+        Args:
+            payload: handed over first.
+            ctx: handed over if it is wanted.
+            shared: open resources by their type, of which each that is wanted is handed over.
 
         Raises:
             ConfigurationError: a plain function returned an awaitable. Nobody would await it, and
                 the job would pass for done without having run.
         """
-        result = self.function(payload, ctx) if self._wants_context else self.function(payload)
+        arguments = {name: shared[kind] for name, kind in self._wanted.items()}
+        if self._context is not None:
+            arguments[self._context] = ctx
+        result = self.function(payload, **arguments)
         if not self.is_async and inspect.isawaitable(result):
             if inspect.iscoroutine(result):
                 result.close()
@@ -241,14 +257,7 @@ def payload_type(job_type: str, function: Callable[..., Any]) -> type[Any]:
     """
     _check_function(job_type, function)
     first = next(iter(inspect.signature(function).parameters), None)
-    try:
-        hints = typing.get_type_hints(function)
-    except (NameError, AttributeError, SyntaxError, TypeError) as error:
-        raise ConfigurationError(
-            f"the handler {function.__qualname__} of {job_type!r} has an annotation that can't be "
-            f"resolved: {error}. Define or import it at module level, not inside a function and "
-            "not under TYPE_CHECKING"
-        ) from error
+    hints = _hints(job_type, function)
     if first is None or hints.get(first, JobContext) is JobContext:
         raise ConfigurationError(
             f"the handler {function.__qualname__} of {job_type!r} must take the payload first, and "
@@ -291,34 +300,73 @@ def _check_function(job_type: str, function: Callable[..., Any]) -> None:
         )
 
 
-def _wants_context(job_type: str, function: Callable[..., Any]) -> bool:
+def _injected(job_type: str, function: Callable[..., Any]) -> tuple[str | None, dict[str, Any]]:
+    """The parameter that gets the context, and those that get resources, with their types."""
     signature = inspect.signature(function)
-    for arguments in (2, 1):
-        try:
-            signature.bind(*range(arguments))
-        except TypeError:
-            continue
-        return arguments == 2 and _takes_context(job_type, function, signature)
-    raise ConfigurationError(
-        f"the handler {function.__qualname__} of {job_type!r} must take the payload, and may take "
-        f"a JobContext after it; its signature is {signature}"
+    try:
+        signature.bind(None, **dict.fromkeys(_required(signature)))
+    except TypeError as error:
+        raise ConfigurationError(
+            f"the handler {function.__qualname__} of {job_type!r} must take the payload first, and "
+            f"whatever else it needs by parameters with a name; its signature is {signature}"
+        ) from error
+    hints = _hints(job_type, function)
+    context: str | None = None
+    wanted: dict[str, Any] = {}
+    for parameter in list(signature.parameters.values())[1:]:
+        kind = hints.get(parameter.name, parameter.annotation)
+        if _is_context(parameter, kind, first=context is None):
+            context = parameter.name
+        elif parameter.name in _required(signature):
+            wanted[parameter.name] = _resource(job_type, function, parameter, kind)
+    return context, wanted
+
+
+def _required(signature: inspect.Signature) -> list[str]:
+    """The names of the parameters after the payload that have no default."""
+    return [
+        parameter.name
+        for parameter in list(signature.parameters.values())[1:]
+        if parameter.default is inspect.Parameter.empty
+        and parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    ]
+
+
+def _is_context(parameter: inspect.Parameter, kind: Any, *, first: bool) -> bool:
+    """Whether it is for the context: annotated so, or the first one not annotated at all."""
+    if kind is JobContext or JobContext in typing.get_args(kind):
+        return True
+    bare = kind is inspect.Parameter.empty and parameter.default is inspect.Parameter.empty
+    return (
+        first
+        and bare
+        and parameter.kind
+        in (
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            inspect.Parameter.KEYWORD_ONLY,
+        )
     )
 
 
-def _takes_context(
-    job_type: str, function: Callable[..., Any], signature: inspect.Signature
-) -> bool:
-    """Whether the second parameter is for the context: it is annotated so, or not at all."""
-    second = list(signature.parameters.values())[1:2]
-    if not second or second[0].kind is inspect.Parameter.VAR_POSITIONAL:
-        return True
-    parameter = second[0]
-    annotated = parameter.annotation
-    if annotated in (inspect.Parameter.empty, JobContext) or "JobContext" in str(annotated):
-        return True
-    if parameter.default is not inspect.Parameter.empty:
-        return False
-    raise ConfigurationError(
-        f"the handler {function.__qualname__} of {job_type!r} has a second parameter {parameter}; "
-        "only a JobContext can be handed to it. All of a job's data goes into the payload"
-    )
+def _resource(
+    job_type: str, function: Callable[..., Any], parameter: inspect.Parameter, kind: Any
+) -> Any:
+    # Nobody shares a number or a text: such a parameter is meant for a job's data.
+    if kind is inspect.Parameter.empty or getattr(kind, "__module__", None) == "builtins":
+        raise ConfigurationError(
+            f"the handler {function.__qualname__} of {job_type!r} has a parameter "
+            f"{parameter.name!r} that nothing can be handed to: annotate it with JobContext, or "
+            "with the type of a resource. All of a job's data goes into the payload"
+        )
+    return kind
+
+
+def _hints(job_type: str, function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        raise ConfigurationError(
+            f"the handler {function.__qualname__} of {job_type!r} has an annotation that can't be "
+            f"resolved: {error}. Define or import it at module level, not inside a function and "
+            "not under TYPE_CHECKING"
+        ) from error

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Protocol, TypeVar, Unpack, overload
 
-from jobs.context import JobContext
 from jobs.errors import ConfigurationError, DuplicateJobType, PayloadInvalid
 from jobs.job import JobType, payload_type
 from jobs.limits import LimitOptions, Limits
@@ -21,13 +20,11 @@ class _Declare(Protocol):
     """What `Queue.job` returns: a decorator that turns a handler into its `JobType`."""
 
     @overload
-    def __call__(self, function: Callable[[P, JobContext], Awaitable[R]], /) -> JobType[P, R]: ...
+    def __call__(
+        self, function: Callable[Concatenate[P, ...], Awaitable[R]], /
+    ) -> JobType[P, R]: ...
     @overload
-    def __call__(self, function: Callable[[P], Awaitable[R]], /) -> JobType[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[[P, JobContext], R], /) -> JobType[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[[P], R], /) -> JobType[P, R]: ...
+    def __call__(self, function: Callable[Concatenate[P, ...], R], /) -> JobType[P, R]: ...
 
 
 class Queue:

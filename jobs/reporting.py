@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from jobs.events import (
     JobDiscarded,
     JobFailed,
     JobInterrupted,
+    JobProgress,
     JobQuarantined,
     JobRetryScheduled,
     JobStalled,
@@ -67,6 +69,13 @@ def started(job: Job, names: dict[str, Any], at: datetime) -> JobStarted:
     due = job.envelope.not_before or job.envelope.submitted_at
     waited_s = max(0.0, (at - due).total_seconds()) if job.attempt.receives == 1 else 0.0
     return JobStarted(at=at, waited_s=waited_s, **names)
+
+
+def progress(
+    names: Mapping[str, Any], percent: float, message: str, data: Mapping[str, Any], at: datetime
+) -> JobProgress:
+    """Its handler says how far it is."""
+    return JobProgress(at=at, percent=percent, message=message, data=data, **names)
 
 
 def stalled(job: Job, names: dict[str, Any], at: datetime) -> JobStalled:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypedDict, TypeVar
 from uuid import UUID
@@ -48,6 +48,37 @@ class JobHandle(Generic[R]):
 
     id: str
     type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingJob(JobHandle[R]):
+    """A job that is on its way to SQS; awaiting it waits until SQS has it. Its id is known at once.
+
+    Awaited, it raises the `TransportError` or `SubmissionFailed` of a job that SQS didn't take.
+    """
+
+    taken: Awaitable[object] = field(repr=False, compare=False)
+
+    def __await__(self) -> Generator[Any, Any, JobHandle[R]]:
+        yield from self.taken.__await__()
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a submission comes from."""
+
+    source: str = "sdk"
+    """As the envelope has it: ``sdk``, ``schedule:NAME``, ``event:NAME`` or ``replay:ID``."""
+    parent: UUID | None = None
+    """The job whose handler submits it."""
+    trace: str | None = None
+    """A W3C traceparent."""
+    tenant: Tenant | None = None
+    """For whom, if the submission doesn't say."""
+
+
+_SDK = Origin()
 
 
 class Overrides(TypedDict, total=False):
@@ -107,7 +138,7 @@ def prepare(
     *,
     now: datetime,
     job_id: UUID,
-    source: str = "sdk",
+    origin: Origin = _SDK,
 ) -> Submission:
     """Check a submission and build its message.
 
@@ -139,11 +170,14 @@ def prepare(
         priority=queue.priority,
         submitted_at=now,
         not_before=now + timedelta(seconds=delay_s) if delay_s else None,
-        tenant=_tenant(job, overrides.get("tenant")),
-        source=source,
+        tenant=_tenant(job, overrides.get("tenant")) or origin.tenant,
+        source=origin.source,
+        parent=origin.parent,
+        trace=origin.trace,
         options=_options(job, overrides, queue),
     )
-    group = _fifo_group(job, payload, overrides, queue)
+    tenant = envelope.tenant.org if envelope.tenant else None
+    group = _fifo_group(job, payload, overrides, queue, tenant)
     message = message_of(envelope, delay_s=delay_s, fifo_group=group)
     if (size := size_of(message)) > MAX_MESSAGE_BYTES:
         raise PayloadTooLarge(
@@ -283,7 +317,7 @@ def _tenant(job: JobType[Any, Any], tenant: str | Tenant | None) -> Tenant | Non
 
 
 def _fifo_group(
-    job: JobType[P, Any], payload: P, overrides: Overrides, queue: QueueSpec
+    job: JobType[P, Any], payload: P, overrides: Overrides, queue: QueueSpec, tenant: str | None
 ) -> str | None:
     given = overrides.get("group")
     if not queue.fifo:
@@ -292,7 +326,7 @@ def _fifo_group(
                 f"{job.name!r}: group orders the jobs of a FIFO queue, and {queue.name!r} is none"
             )
         return None
-    group = given or (job.group_by(payload) if job.group_by else _org(overrides.get("tenant")))
+    group = given or (job.group_by(payload) if job.group_by else tenant)
     if not _is_group_id(group):
         raise OptionInvalid(
             f"{job.name!r}: {queue.name!r} is FIFO, so each job needs a group, of 1 to 128 ASCII "
@@ -300,10 +334,6 @@ def _fifo_group(
             "with group_by=..."
         )
     return group
-
-
-def _org(tenant: str | Tenant | None) -> str | None:
-    return tenant.org if isinstance(tenant, Tenant) else tenant
 
 
 def _is_group_id(value: object) -> bool:

@@ -122,7 +122,5 @@ async def _flush(settler: Settler, finishing: asyncio.Task[None]) -> None:
 
 def _ids(running: Running) -> tuple[str, ...]:
     return tuple(
-        hold.run.job.attempt.job_id
-        for hold in running.unfinished
-        if hold.run.job is not None
+        hold.run.job.attempt.job_id for hold in running.unfinished if hold.run.job is not None
     )

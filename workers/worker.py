@@ -8,11 +8,13 @@ import random
 import secrets
 import socket
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError, SettingsInvalid
@@ -24,13 +26,14 @@ from workers.backlog import Backlog
 from workers.choosing import Waiting
 from workers.heartbeat import Heartbeat
 from workers.holding import Hold, Holdings
+from workers.hooks import HookRunner
 from workers.isolation import ChildPool
 from workers.limiting import Gate
 from workers.polling import Demand, Poller
 from workers.recording import Recorder
 from workers.running import Running, ThreadPool
 from workers.settling import SETTLEMENT_PACING, Settler
-from workers.shutdown import Report, drain
+from workers.shutdown import FLUSH_S, Report, drain
 
 _MOST_CONCURRENCY = 1000
 
@@ -116,6 +119,7 @@ class Worker:
         rng: random.Random | None = None,
     ) -> None:
         app.load_handlers()
+        self._app = app
         topology = app.topology
         clock = clock or SystemClock()
         events = events or Events()
@@ -159,16 +163,20 @@ class Worker:
             rng=rng,
             pacing=SETTLEMENT_PACING,
         )
-        executor = Executor(
+        self._client = AsyncClient(app, transport=transport, clock=clock, events=events)
+        self._hooks = HookRunner(app, clock=clock, events=events)
+        events.subscribe(self._hooks)
+        self._executor = Executor(
             app,
             clock=clock,
             events=events,
+            send=self._client.send,
             call_blocking=self._threads,
             call_isolated=self._children.call if self._children is not None else None,
             backlog=Backlog(transport, clock),
         )
         self._running = Running(
-            executor,
+            self._executor,
             self._settler,
             self._waiting,
             self._holdings,
@@ -229,6 +237,11 @@ class Worker:
             raise
 
     async def _work(self) -> Report:
+        async with self._app.resources.opened() as shared:
+            self._executor.shared = shared
+            return await self._work_with_resources()
+
+    async def _work_with_resources(self) -> Report:
         polls = {
             asyncio.create_task(poller.run(), name=f"headgate-poll-{poller.queue.name}")
             for poller in self._pollers
@@ -236,6 +249,7 @@ class Worker:
         supports = {
             asyncio.create_task(self._heartbeat.run(), name="headgate-heartbeat"),
             asyncio.create_task(self._give_back(), name="headgate-give-back"),
+            asyncio.create_task(self._hooks.run(), name="headgate-hooks"),
         }
         stopped = asyncio.create_task(self._stop.wait(), name="headgate-stop")
         try:
@@ -250,11 +264,22 @@ class Worker:
                 bound_s=self._settings.drain.total_seconds(),
                 hurry=self._hurry,
             )
+            await self._flush()
         finally:
             await _end({stopped, *polls, *supports})
             self._threads.close()
+            self._hooks.close()
         _raise_first_fault({*polls, *supports})
         return report
+
+    async def _flush(self) -> None:
+        """Let what stands beside the jobs come to an end, within a bound."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH_S):
+                await self._client.close()
+                await self._hooks.drain()
+                if self._recorder is not None:
+                    await self._recorder.drain()
 
     def _close(self) -> None:
         for poller in self._pollers:

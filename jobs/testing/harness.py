@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -19,6 +20,7 @@ from jobs.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitt
 from jobs.execution import Executor, Verdict, parked
 from jobs.job import JobType
 from jobs.ports import EntryFailure, ReceivedMessage, VisibilityChange
+from jobs.resources import Shared
 from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.testing.clock import VirtualClock
 from jobs.testing.inspection import StoredMessage
@@ -72,6 +74,8 @@ class Harness:
         self.events: list[Event] = []
         """Everything that happened, in order."""
         self._hub = Events(self.events.append)
+        self._hooked = 0
+        """How many of them have had their hooks called."""
         self.client = Client(
             app,
             transport=self.sqs.blocking,
@@ -144,7 +148,18 @@ class Harness:
     async def adrain(self, *, at_most: int = 10_000) -> None:
         """`drain`, for a test that runs in an event loop."""
         self.app.load_handlers()
-        executor = Executor(self.app, clock=self.clock, events=self._hub, backlog=self._backlog)
+        async with self.app.resources.opened() as shared:
+            await self._drain(shared, at_most)
+
+    async def _drain(self, shared: Shared, at_most: int) -> None:
+        executor = Executor(
+            self.app,
+            clock=self.clock,
+            events=self._hub,
+            send=self.async_client.send,
+            shared=shared,
+            backlog=self._backlog,
+        )
         for _ in range(at_most):
             if not (taken := await self._take()):
                 return
@@ -154,7 +169,16 @@ class Harness:
             await self._carry_out(delivery, verdict)
             if (event := verdict.aftermath(self.clock.now())) is not None:
                 self._hub.emit(event)
+            await self._call_hooks()
         raise DrainUnfinished(f"after {at_most} runs there are still jobs in the queues")
+
+    async def _call_hooks(self) -> None:
+        """Call the hooks of what has happened since; what one raises is the test's to see."""
+        happened, self._hooked = self.events[self._hooked :], len(self.events)
+        for event in happened:
+            for hook in self.app.hooks_of(event):
+                if inspect.isawaitable(result := hook(event)):
+                    await result
 
     async def _take(self) -> tuple[QueueSpec, ReceivedMessage] | None:
         """The next job by priority, after as much time as it takes; None when all is empty."""

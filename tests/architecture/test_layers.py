@@ -25,15 +25,16 @@ LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
     {"aio", "client"},  # what a submitter calls
     {"execution"},
+    {"desk"},
     {"reporting"},
     {"delivery", "firing", "submission"},  # a delivery, a schedule's firing, a submission
     {"app", "dead_letters"},
     {"queue"},
     {"batcher", "job", "settlement"},
-    {"batching", "messages", "options"},
+    {"batching", "hooks", "messages", "options"},
     {"retry"},
     {"aws", "backoff", "envelope", "events"},
-    {"classification", "context", "limits", "records", "schedules", "settings", "topology"},
+    {"classification", "context", "limits", "records", "resources", "schedules", "settings", "topology"},
     {"clock", "errors", "outcome", "ports"},  # these know nothing else of ours
 ]
 """The modules of `jobs` from top to bottom; each imports only from the layers below its own.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from logging import Logger
 from typing import assert_type
 
 from pydantic import BaseModel
@@ -64,11 +65,8 @@ def types_of_declarations() -> None:
 
 
 def declarations_at_fault() -> None:
-    @app.job("three")  # type: ignore[arg-type]
-    async def three(payload: Email, ctx: JobContext, more: int) -> None: ...
-
-    @app.job("no-context")  # type: ignore[arg-type]
-    def no_context(payload: Email, ctx: str) -> None: ...
+    @app.job("none")  # type: ignore[arg-type]
+    async def none() -> None: ...
 
     @app.job("late", timeout=30)  # type: ignore[arg-type]
     def late(payload: Email) -> None: ...
@@ -128,8 +126,8 @@ def handlers_at_fault() -> None:
     @silent.handler  # type: ignore[arg-type]
     async def of_another(payload: Wrong) -> None: ...
 
-    @silent.handler  # type: ignore[arg-type]
-    def of_three(payload: Email, ctx: JobContext, more: int) -> None: ...
+    @silent.handler
+    def with_a_resource(payload: Email, ctx: JobContext, log: Logger) -> None: ...
 
 
 # --- submitting ----------------------------------------------------------------------------------

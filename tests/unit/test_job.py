@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Annotated, Any
+from unittest.mock import Mock
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from jobs import App, JobContext, JobType, Priority, cron
+from jobs.context import Host
 from jobs.errors import ConfigurationError, DuplicateJobType, HandlerMissing, PayloadInvalid
 from jobs.job import LONGEST_TIMEOUT
 
@@ -212,6 +214,7 @@ CONTEXT = JobContext(
     max_attempts=3,
     tenant=None,
     deadline=datetime(2026, 1, 1, tzinfo=UTC),
+    _host=Mock(spec=Host),
 )
 
 
@@ -259,7 +262,7 @@ def test_the_payload_s_type_is_the_first_parameter_s_annotation(app: App) -> Non
 def no_parameter() -> None: ...
 def unannotated(order) -> None: ...  # type: ignore[no-untyped-def]
 def three(order: Order, ctx: JobContext, other: int) -> None: ...
-def keyword_only(order: Order, *, ctx: JobContext) -> None: ...
+def by_position(order: Order, ctx: JobContext, /) -> None: ...
 def generator(order: Order) -> Iterator[int]:
     yield order.id
 
@@ -277,8 +280,8 @@ def no_such_attribute(order: math.nope) -> None: ...  # type: ignore[name-define
     [
         (no_parameter, "annotate that parameter"),
         (unannotated, "annotate that parameter"),
-        (three, r"must take the payload, and may take a JobContext after it; its signature is \("),
-        (keyword_only, "must take the payload, and may take a JobContext after it"),
+        (three, "a parameter 'other' that nothing can be handed to"),
+        (by_position, r"must take the payload first, .*; its signature is \("),
         (generator, "is a generator: calling it would run none of it"),
         (async_generator, "is a generator: calling it would run none of it"),
         (type_checking_only, "can't be resolved: name 'Decimal' is not defined.*TYPE_CHECKING"),
@@ -296,7 +299,7 @@ def test_a_function_that_can_not_be_a_handler_is_refused_with_name_type_and_reas
         assert name in str(raised.value)
 
 
-@pytest.mark.parametrize("function", [no_parameter, three, keyword_only, generator])
+@pytest.mark.parametrize("function", [no_parameter, three, by_position, generator])
 def test_what_is_attached_to_a_contract_is_checked_as_well(
     job: JobType[Order, None], function: Callable[..., Any]
 ) -> None:

@@ -1,0 +1,88 @@
+"""The user's own code at what happens to jobs: subscribers to events, by app or by type.
+
+    @app.on_dead
+    async def page(event: JobDeadLettered | JobQuarantined) -> None: ...
+
+    @send_email.on_failed
+    def note(event: JobFailed) -> None: ...
+
+Hooks run beside the jobs, one at a time, in the order of the events. One that raises is reported by
+an event of its own, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from jobs.events import (
+    Event,
+    JobCompleted,
+    JobDeadLettered,
+    JobFailed,
+    JobProgress,
+    JobQuarantined,
+    JobRetryScheduled,
+    JobStalled,
+    JobStarted,
+)
+
+H = TypeVar("H", bound=Callable[..., Any])
+Returned = TypeVar("Returned")
+Hook = Callable[[Any], Any]
+"""Takes an event; a plain function, which runs in a thread, or an async one."""
+
+
+class Hooks:
+    """What an `App` and a `JobType` have in common: decorators for hooks."""
+
+    def __init__(self) -> None:
+        self._hooks: dict[type[Event], list[Hook]] = defaultdict(list)
+
+    def on_start(self, hook: Callable[[JobStarted], Returned]) -> Callable[[JobStarted], Returned]:
+        """Before a handler is called; for every attempt."""
+        return self._add(hook, JobStarted)
+
+    def on_complete(
+        self, hook: Callable[[JobCompleted], Returned]
+    ) -> Callable[[JobCompleted], Returned]:
+        """A handler returned."""
+        return self._add(hook, JobCompleted)
+
+    def on_failed(self, hook: Callable[[JobFailed], Returned]) -> Callable[[JobFailed], Returned]:
+        """An attempt failed, whatever follows."""
+        return self._add(hook, JobFailed)
+
+    def on_retry(
+        self, hook: Callable[[JobRetryScheduled], Returned]
+    ) -> Callable[[JobRetryScheduled], Returned]:
+        """A job will be tried again."""
+        return self._add(hook, JobRetryScheduled)
+
+    def on_dead(
+        self, hook: Callable[[JobDeadLettered | JobQuarantined], Returned]
+    ) -> Callable[[JobDeadLettered | JobQuarantined], Returned]:
+        """A job is in the dead-letter queue or in quarantine; that is durable by now."""
+        return self._add(hook, JobDeadLettered, JobQuarantined)
+
+    def on_stalled(
+        self, hook: Callable[[JobStalled], Returned]
+    ) -> Callable[[JobStalled], Returned]:
+        """A plain function runs past its timeout."""
+        return self._add(hook, JobStalled)
+
+    def on_progress(
+        self, hook: Callable[[JobProgress], Returned]
+    ) -> Callable[[JobProgress], Returned]:
+        """A handler said how far it is."""
+        return self._add(hook, JobProgress)
+
+    def hooks_for(self, event: Event) -> Sequence[Hook]:
+        """Those that want to hear of an event, in the order of their declaration."""
+        return self._hooks.get(type(event), ())
+
+    def _add(self, hook: H, *kinds: type[Event]) -> H:
+        for kind in kinds:
+            self._hooks[kind].append(hook)
+        return hook
