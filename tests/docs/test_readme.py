@@ -1,9 +1,10 @@
-"""The README's code, run as a reader would: block after block, on a local AWS."""
+"""The documents' code, run as a reader would: block after block."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -15,14 +16,20 @@ from tests.support.environment import REGION, with_test_credentials
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+PAGES = sorted((ROOT / "docs").glob("*.md"))
 
 
-def _python_blocks() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def _python_blocks(text: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
 def _run(code: str, module: ModuleType) -> None:
-    exec(compile(code, "README.md", "exec"), vars(module))  # noqa: S102 - it is ours
+    exec(compile(code, module.__name__, "exec"), vars(module))  # noqa: S102 - it is ours
+
+
+def _links_of(path: Path) -> list[Path]:
+    found = re.findall(r"\]\((?!http)([^)#]+)\)", path.read_text())
+    return sorted({(path.parent / each).resolve() for each in found})
 
 
 def test_every_python_block_of_the_readme_runs_in_order(
@@ -31,7 +38,7 @@ def test_every_python_block_of_the_readme_runs_in_order(
     with_test_credentials(monkeypatch, tmp_path)
     monkeypatch.setenv("AWS_ENDPOINT_URL", ministack)
     readme = ModuleType("readme")
-    blocks = _python_blocks()
+    blocks = _python_blocks(README)
     declaring, *others = blocks
     _run(declaring, readme)
     app = readme.app
@@ -44,13 +51,26 @@ def test_every_python_block_of_the_readme_runs_in_order(
 
 
 def test_the_first_job_takes_ten_lines() -> None:
-    lines = [line for line in _python_blocks()[0].splitlines() if line.strip()]
+    lines = [line for line in _python_blocks(README)[0].splitlines() if line.strip()]
     assert len(lines) <= 10
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"\]\((?!http)([^)#]+)\)", README))))
-def test_every_file_that_the_readme_links_to_exists(path: str) -> None:
-    assert (ROOT / path).exists()
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_python_block_of_a_page_runs_in_order(
+    page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType(page.stem)
+    monkeypatch.setitem(sys.modules, page.stem, module)  # where annotations are looked up
+    for block in _python_blocks(page.read_text()):
+        _run(block, module)
+    for app in [value for value in vars(module).values() if isinstance(value, App)]:
+        app.load_handlers()
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_every_file_that_a_page_links_to_exists(page: Path) -> None:
+    for path in _links_of(page):
+        assert path.exists()
 
 
 def test_every_make_target_that_the_readme_names_exists() -> None:
