@@ -24,6 +24,8 @@ class Hold:
     """When its visibility was last set, on the clock's monotonic time."""
     ready: bool = True
     """What happened to its job before is known, so that it may start."""
+    ticket: object = None
+    """What the limits want back when it has ended."""
     lost: bool = False
     """SQS no longer honours its receipt; another worker may have the message."""
     shared: bool = False

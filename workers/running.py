@@ -118,7 +118,7 @@ class Running:
             if self._is_gone(hold):
                 self._holdings.drop(hold)
                 continue
-            self._demand.started(_rank(hold))
+            self._occupy(hold)
             task = asyncio.create_task(self._process(hold), name="headgate-job")
             self._tasks[task] = hold
             task.add_done_callback(self._ended)
@@ -212,11 +212,7 @@ class Running:
         await self._settler.settle(hold, verdict)
 
     async def _run(self, hold: Hold) -> Verdict:
-        """Run a job in its slot, and within its limits."""
-        job = hold.run.job
-        ticket = self._gate.start(job) if job is not None else None
-        if suspect := job is not None and _is_suspect(job):
-            self._on_probation = hold
+        """Run a job in its slot."""
         outcome: Outcome = Interrupted(reason="the worker failed")
         try:
             if self._recorder is not None:
@@ -224,16 +220,28 @@ class Running:
             verdict = await hold.run.verdict()
             outcome = verdict.outcome
         finally:
-            if suspect:
-                self._on_probation = None
-            if job is not None:
-                self._gate.end(ticket, outcome, retryable=_is_retryable(job, outcome))
-            self._demand.finished(_rank(hold))
+            self._vacate(hold, outcome)
             self.fill()
             self._on_change()
-        if job is not None and isinstance(verdict.action, RetryAfter):
+        if (job := hold.run.job) is not None and isinstance(verdict.action, RetryAfter):
             return replace(verdict, action=self._gate.retry(job, verdict.action))
         return verdict
+
+    def _occupy(self, hold: Hold) -> None:
+        """Take what a job needs to run, at once, so that the next choice reckons with it."""
+        self._demand.started(_rank(hold))
+        if (job := hold.run.job) is None:
+            return
+        hold.ticket = self._gate.start(job)
+        if _is_suspect(job):
+            self._on_probation = hold
+
+    def _vacate(self, hold: Hold, outcome: Outcome) -> None:
+        self._demand.finished(_rank(hold))
+        if self._on_probation is hold:
+            self._on_probation = None
+        if (job := hold.run.job) is not None:
+            self._gate.end(hold.ticket, outcome, retryable=_is_retryable(job, outcome))
 
     async def _give_back(self, hold: Hold) -> None:
         if self._recorder is not None:

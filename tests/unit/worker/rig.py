@@ -24,7 +24,7 @@ from jobs.ports import (
 )
 from jobs.queue import Queue
 from jobs.retry import DEFAULT_RETRY, Retry
-from jobs.testing import LoopClock, MemorySqs, MessageState
+from jobs.testing import LoopClock, MemorySqs, MemoryTable, MessageState
 from jobs.testing.faults import Action
 from jobs.topology import DEFAULT_LANES, Lane
 from workers.shutdown import Report
@@ -125,6 +125,7 @@ class Rig:
         self.sqs = MemorySqs(self.clock, old_receipts_work=old_receipts_work)
         self.sqs.provision(app.topology)
         self.wire = Wire(self.sqs)
+        self.table = MemoryTable(self.clock)
         self.events: list[Event] = []
         self._happened = asyncio.Condition()
         self.report: Report | None = None
@@ -149,6 +150,7 @@ class Rig:
             self.app,
             self.wire,
             WorkerSettings(**settings),
+            table=self.table,
             clock=self.clock,
             events=Events(self.hear),
             rng=random.Random(0),  # noqa: S311 - spreads pauses

@@ -1,0 +1,311 @@
+"""Crashes told from failures, and attempts from deliveries, by what workers write down."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from jobs import App, Backoff, JobContext, Retry, RetryLater
+from jobs.events import (
+    JobCompleted,
+    JobCrashed,
+    JobDeadLettered,
+    JobFailed,
+    JobQuarantined,
+    JobRetryScheduled,
+    JobStarted,
+    RecordsFailed,
+)
+from jobs.job import JobType
+from jobs.queue import Queue
+from jobs.records import Mark, mark, partition
+from jobs.retry import DEFAULT_CRASH_LIMIT, CrashLimit
+from jobs.topology import Priority
+from tests.unit.worker.rig import MAIL, Gate, Note, Rig, lanes
+
+pytestmark = pytest.mark.looptime
+
+QUARANTINE = "shop-quarantine"
+VISIBILITY_S = 30
+
+
+THRICE = Retry(attempts=3, backoff=Backoff.fixed(1))
+
+
+def recorded(
+    retry: Retry = THRICE, *, crash_limit: CrashLimit = DEFAULT_CRASH_LIMIT
+) -> tuple[App, Queue]:
+    """An app with records and the one queue ``shop-mail-normal``."""
+    app = App("shop", records="failures", crash_limit=crash_limit)
+    lane = lanes(VISIBILITY_S)[Priority.NORMAL]
+    queue = app.queue(
+        "mail", priorities=[Priority.NORMAL], lanes={Priority.NORMAL: lane}, retry=retry
+    )
+    return app, queue
+
+
+class Dying:
+    """Workers that receive what is visible, and die without a word."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+
+    async def receive(self, *, started: bool = True) -> None:
+        """Take one message, and be gone; its visibility timeout has ended when this returns."""
+        rig = self._rig
+        [message] = await rig.sqs.receive(MAIL, limit=1, wait_s=20)
+        if started and message.receive_count > 1:
+            job_id = _job_id(message.body)
+            item = mark(
+                job_id, message.message_id, message.receive_count, Mark.STARTED, rig.clock.now()
+            )
+            await rig.table.put([item])
+        await asyncio.sleep(VISIBILITY_S + 0.1)
+
+
+def _job_id(body: str) -> str:
+    from jobs.envelope import parse
+
+    return str(parse(body).id)
+
+
+def sender(queue: Queue, seen: list[int]) -> JobType[Note, None]:
+    """A job that writes down its attempt."""
+
+    @queue.job("send")
+    async def send(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+
+    return send
+
+
+async def test_a_delivery_that_ended_without_a_word_is_a_crash_and_an_attempt() -> None:
+    app, queue = recorded()
+    seen: list[int] = []
+    rig = Rig(app)
+    [job_id] = await rig.submit(sender(queue, seen))
+    await Dying(rig).receive()
+    async with rig.working():
+        [crashed] = await rig.happens(JobCrashed)
+        await rig.happens(JobCompleted)
+    assert (crashed.job_id, crashed.crashes) == (job_id, 1)
+    assert seen == [2]
+
+
+async def test_a_job_is_quarantined_at_its_third_crash_without_being_run_again() -> None:
+    app, queue = recorded(Retry(attempts=10))
+    seen: list[int] = []
+    rig = Rig(app)
+    [job_id] = await rig.submit(sender(queue, seen))
+    for _ in range(3):
+        # Each death but the last is found by the next receiver.
+        await Dying(rig).receive()
+        await _found_by_the_next(rig, job_id)
+    async with rig.working():
+        [quarantined] = await rig.happens(JobQuarantined)
+    assert quarantined.job_id == job_id
+    assert seen == []
+    [letter] = rig.sqs.messages(QUARANTINE)
+    assert letter.attributes["Reason"] == "quarantined"
+    assert rig.remaining() == 0
+
+
+async def _found_by_the_next(rig: Rig, job_id: str) -> None:
+    """What a receiver writes of the delivery before its own; `Dying` looks at nothing."""
+    [message] = rig.sqs.messages(MAIL)
+    receive = message.receive_count
+    if receive < 3:
+        found = mark(job_id, message.message_id, receive, Mark.CRASHED, rig.clock.now())
+        await rig.table.put([found])
+
+
+async def test_crashes_further_apart_than_the_window_do_not_add_up() -> None:
+    app, queue = recorded(
+        Retry(attempts=10), crash_limit=CrashLimit(crashes=2, within=timedelta(minutes=1))
+    )
+    seen: list[int] = []
+    rig = Rig(app)
+    [job_id] = await rig.submit(sender(queue, seen))
+    dying = Dying(rig)
+    await dying.receive()
+    await _found_by_the_next(rig, job_id)
+    await asyncio.sleep(600)
+    await dying.receive()
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert seen == [3]
+
+
+async def test_a_later_delivery_that_was_never_started_is_no_crash() -> None:
+    app, queue = recorded()
+    seen: list[int] = []
+    rig = Rig(app)
+    [job_id] = await rig.submit(sender(queue, seen))
+    dying = Dying(rig)
+    await dying.receive()
+    await _found_by_the_next(rig, job_id)
+    await dying.receive(started=False)  # it waited in a worker that another job killed
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert seen == [2]
+    assert rig.heard(JobCrashed) == []
+
+
+async def test_a_job_may_be_put_off_more_often_than_it_has_attempts() -> None:
+    app, queue = recorded()
+    seen: list[int] = []
+
+    @queue.job("poll")
+    async def poll(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+        if len(seen) <= 8:
+            raise RetryLater(timedelta(seconds=5), "not ready")
+
+    rig = Rig(app)
+    await rig.submit(poll)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert seen == [1] * 9
+    assert rig.heard(JobCrashed) == []
+
+
+async def test_failures_count_up_to_the_last_attempt_and_no_further() -> None:
+    app, queue = recorded()
+
+    @queue.job("fail")
+    async def fail(_note: Note) -> None:
+        raise ConnectionError("down")
+
+    rig = Rig(app)
+    await rig.submit(fail)
+    async with rig.working():
+        [dead] = await rig.happens(JobDeadLettered)
+    assert [event.attempt for event in rig.heard(JobStarted)] == [1, 2, 3]
+    assert dead.reason == "attempts-exhausted"
+
+
+async def test_what_a_deploy_interrupts_keeps_its_attempt() -> None:
+    app, queue = recorded()
+    gate = Gate()
+    slow = queue.define("slow", Note)
+    slow.handler(gate.__call__)
+    rig = Rig(app)
+    await rig.submit(slow, "a")
+    for _ in range(4):
+        worker = rig.worker(drain=timedelta(0))
+        run = asyncio.create_task(worker.run())
+        await gate.reached(len(gate.started) + 1)
+        worker.stop()
+        await run
+    gate.open("a")
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert {event.attempt for event in rig.heard(JobStarted)} == {1}
+    assert rig.heard(JobCrashed) == []
+
+
+async def test_a_failure_is_written_before_its_message_can_be_seen_again() -> None:
+    app, queue = recorded()
+
+    @queue.job("fail")
+    async def fail(_note: Note) -> None:
+        raise ConnectionError("down")
+
+    rig = Rig(app)
+    [job_id] = await rig.submit(fail)
+    known: list[list[str]] = []
+
+    async def look() -> None:
+        items = await rig.table.query(partition(job_id))
+        known.append([item.sk.rpartition("#")[2] for item in items])
+
+    rig.wire.requests["change_visibility"] = look
+    async with rig.working():
+        await rig.happens(JobRetryScheduled)
+        rig.wire.requests.clear()
+        await rig.happens(JobDeadLettered)
+    assert known[0] == ["failed"]
+
+
+async def test_a_first_delivery_reads_and_writes_nothing() -> None:
+    app, queue = recorded()
+    rig = Rig(app)
+    await rig.submit(sender(queue, []), *"abcdefgh")
+    async with rig.working():
+        await rig.happens(JobCompleted, 8)
+    assert rig.table.calls == []
+
+
+async def test_without_its_table_jobs_run_and_are_counted_by_deliveries() -> None:
+    app, queue = recorded()
+    seen: list[int] = []
+
+    @queue.job("flaky")
+    async def flaky(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+        if len(seen) < 3:
+            raise ConnectionError("down")
+
+    rig = Rig(app)
+    rig.table.missing = True
+    await rig.submit(flaky)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert seen == [1, 2, 3]
+    assert {event.action for event in rig.heard(RecordsFailed)} == {"read", "write"}
+    assert rig.heard(JobFailed)
+
+
+async def test_suspects_run_one_at_a_time_and_others_beside_them() -> None:
+    app, queue = recorded(Retry(attempts=10))
+    gate = Gate()
+    risky, plain = queue.define("risky", Note), queue.define("plain", Note)
+    risky.handler(gate.__call__)
+    plain.handler(gate.__call__)
+    rig = Rig(app)
+    suspects = await rig.submit(risky, "s1", "s2")
+    await _suspect(rig, suspects)
+    await rig.submit(plain, "p1", "p2")
+    async with rig.working(concurrency=10):
+        await gate.reached(3)
+        await asyncio.sleep(10)
+        first = [name for name in gate.started if name.startswith("s")]
+        assert len(first) == 1
+        assert {"p1", "p2"} < set(gate.started)
+        gate.open(*first)
+        await gate.reached(4)
+        gate.open("s1", "s2", "p1", "p2")
+        await rig.happens(JobCompleted, 4)
+
+
+async def _suspect(rig: Rig, job_ids: list[str]) -> None:
+    """Have each job crash twice."""
+    for _ in range(2):
+        for message in await rig.sqs.receive(MAIL, limit=10, wait_s=0):
+            receive, job_id = message.receive_count, _job_id(message.body)
+            assert job_id in job_ids
+            await rig.table.put(
+                [mark(job_id, message.message_id, receive, Mark.CRASHED, rig.clock.now())]
+            )
+        await asyncio.sleep(VISIBILITY_S + 0.1)
+
+
+async def test_without_records_the_last_delivery_before_sqs_s_own_redrive_goes_to_quarantine() -> (
+    None
+):
+    app = App("shop")
+    lane = lanes(VISIBILITY_S)[Priority.NORMAL]
+    queue = app.queue("mail", priorities=[Priority.NORMAL], lanes={Priority.NORMAL: lane})
+    seen: list[int] = []
+    rig = Rig(app)
+    [job_id] = await rig.submit(sender(queue, seen))
+    [spec] = app.topology.queues
+    for _ in range(spec.max_receive_count - 1):
+        await Dying(rig).receive(started=False)
+    async with rig.working():
+        [quarantined] = await rig.happens(JobQuarantined)
+    assert quarantined.job_id == job_id
+    assert seen == []
+    assert len(rig.sqs.messages(QUARANTINE)) == 1
