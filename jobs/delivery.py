@@ -13,7 +13,8 @@ from jobs.errors import (
     MessageUnreadable,
     PayloadInvalid,
 )
-from jobs.job import LONGEST_TIMEOUT, Handler, JobType
+from jobs.handler import Handler
+from jobs.job import LONGEST_TIMEOUT, JobType
 from jobs.outcome import Attempt, Reason
 from jobs.ports import ReceivedMessage
 from jobs.topology import QueueSpec

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Concatenate, Protocol, TypeVar, Unpack, overload
 
 from jobs.errors import ConfigurationError, DuplicateJobType, PayloadInvalid
-from jobs.job import JobType, payload_type
+from jobs.handler import payload_type
+from jobs.job import JobType
 from jobs.limits import LimitOptions, Limits
 from jobs.options import JobOptions
 from jobs.retry import DEFAULT_RETRY, Retry

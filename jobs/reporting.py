@@ -83,9 +83,13 @@ def stalled(job: Job, names: dict[str, Any], at: datetime) -> JobStalled:
     return JobStalled(at=at, timeout_s=job.timeout_s, **names)
 
 
-def ended(outcome: Outcome, names: dict[str, Any], ran_s: float, at: datetime) -> Event | None:
+def ended(
+    outcome: Outcome, job: Job, names: dict[str, Any], ran_s: float, at: datetime
+) -> Event | None:
     """Its handler has ended. None where only what follows is worth telling."""
     match outcome:
+        case Crashed():
+            return crashed(names, outcome, job.attempt.crashes + 1, at)
         case Done():
             return JobCompleted(at=at, ran_s=ran_s, **names)
         case Discarded(reason=reason):

@@ -238,7 +238,7 @@ class Worker:
 
     async def _work(self) -> Report:
         async with self._app.resources.opened() as shared:
-            self._executor.shared = shared
+            self._executor.means.shared = shared
             return await self._work_with_resources()
 
     async def _work_with_resources(self) -> Report:

@@ -25,13 +25,14 @@ LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
     {"aio", "client"},  # what a submitter calls
     {"execution"},
+    {"calling"},
     {"desk"},
     {"reporting"},
     {"delivery", "firing", "submission"},  # a delivery, a schedule's firing, a submission
     {"app", "dead_letters"},
     {"queue"},
     {"batcher", "job", "settlement"},
-    {"batching", "hooks", "messages", "options"},
+    {"batching", "handler", "hooks", "messages", "options"},
     {"retry"},
     {"aws", "backoff", "envelope", "events"},
     {"classification", "context", "limits", "records", "resources", "schedules", "settings", "topology"},

@@ -1,0 +1,195 @@
+"""One call of a handler: in the event loop, a thread or a process; it ends in one outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from jobs import reporting
+from jobs.app import App
+from jobs.clock import Clock
+from jobs.context import JobContext
+from jobs.delivery import Delivery, Job
+from jobs.desk import Desk, Send
+from jobs.errors import ChildDied, Discard, JobTimeout, RetryLater, Stopped
+from jobs.events import Events
+from jobs.outcome import Crashed, Deferred, Discarded, Done, Failed, Interrupted, Outcome
+from jobs.resources import Shared
+
+CallBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a plain function off the event loop, and returns what it returned or raises."""
+
+CallIsolated = Callable[[Job, str, JobContext], Awaitable[Any]]
+"""Runs a handler, given its message's body, in a process of its own, and returns what it returned.
+Raises its signal, `JobTimeout`, `ChildFailed` or `ChildDied`; cancelled, it ends the process."""
+
+Around = Callable[[Job, Delivery], AbstractContextManager[None]]
+"""Entered around each call of a handler, in the context that the handler sees."""
+
+
+def _nothing_around(_job: Job, _delivery: Delivery) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+@dataclass(slots=True, kw_only=True)
+class Means:
+    """What calls of an app's handlers need from their host."""
+
+    app: App
+    clock: Clock
+    events: Events
+    """Hears of every step."""
+    call_blocking: CallBlocking = asyncio.to_thread
+    call_isolated: CallIsolated | None = None
+    """For ``isolation="process"``; without it such handlers run as others do."""
+    around: Around = _nothing_around
+    send: Send | None = None
+    """Sends what handlers submit; without it they can't."""
+    shared: Shared = field(default_factory=dict)
+    """The app's open resources."""
+
+    def isolates(self, job: Job) -> bool:
+        """Whether a job's handler runs in a process of its own."""
+        return job.type.isolation == "process" and self.call_isolated is not None
+
+    def can_cancel(self, job: Job) -> bool:
+        """Whether its handler can be ended from outside: it is async, or in a child process."""
+        return job.handler.is_async or self.isolates(job)
+
+
+class Call:
+    """One call of a job's handler, and how it may be ended early."""
+
+    def __init__(self, means: Means, job: Job, delivery: Delivery, names: dict[str, Any]) -> None:
+        self._means = means
+        self._job = job
+        self._delivery = delivery
+        self._names = names
+        self._desk = Desk(
+            means.app, job, names, clock=means.clock, events=means.events, send=means.send
+        )
+        self._ctx = self._context()
+        self._task: asyncio.Task[Any] | None = None
+        self._interruption: str | None = None
+        self._overran = False
+
+    @property
+    def running(self) -> bool:
+        """Whether the handler has been called and has not ended."""
+        return self._task is not None
+
+    def interrupt(self, reason: str, *, abandon: bool) -> None:
+        """Ask it to end early; see `jobs.execution.Run.interrupt`."""
+        self._interruption = self._interruption or reason
+        self._ctx.request_stop()
+        if self._task is not None and (abandon or self._means.can_cancel(self._job)):
+            self._task.cancel(reason)
+
+    async def outcome(self) -> Outcome:
+        """Call the handler, tell of it, and return how it ended; its failure is never raised."""
+        clock, job = self._means.clock, self._job
+        self._means.events.emit(reporting.started(job, self._names, clock.now()))
+        started = clock.monotonic()
+        outcome = await self._bounded()
+        ran_s = clock.monotonic() - started
+        if event := reporting.ended(outcome, job, self._names, ran_s, clock.now()):
+            self._means.events.emit(event)
+        return outcome
+
+    async def _bounded(self) -> Outcome:
+        self._task = task = asyncio.current_task()
+        try:
+            with self._means.around(self._job, self._delivery):
+                result = await self._handle()
+            await self._desk.all_taken()
+            return Done(result=result)
+        except asyncio.CancelledError as error:
+            if self._interruption is not None:
+                return Interrupted(reason=self._interruption)
+            if task is not None and task.cancelling():
+                raise  # somebody ended this task: the message will be delivered again
+            return self._failed(error)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise  # the process, or this coroutine, is being ended
+        except BaseException as error:  # noqa: BLE001 - the job's boundary; SystemExit included
+            return self._outcome_of(error)
+        finally:
+            self._task = None
+            if self._interruption is not None and task is not None:
+                task.uncancel()  # it has been dealt with; settling goes on
+
+    async def _handle(self) -> Any:
+        job, ctx = self._job, self._ctx
+        if (isolated := self._means.call_isolated) and self._means.isolates(job):
+            return await isolated(job, self._delivery.message.body, ctx)
+        if not job.handler.is_async:
+            return await self._handle_in_thread()
+        scope = asyncio.timeout(job.timeout_s)
+        try:
+            async with scope:
+                return await job.handler.call(job.payload, ctx, self._means.shared)
+        except TimeoutError as error:
+            if scope.expired():
+                raise JobTimeout(job.type.name, job.timeout_s) from error
+            raise
+
+    async def _handle_in_thread(self) -> Any:
+        # A thread can't be stopped. Settling the job while its thread still runs would run it
+        # twice, so an overrun is reported and its late result counts.
+        overrun = asyncio.get_running_loop().call_later(self._job.timeout_s, self._overrun)
+        function = partial(_call_plain, self._job, self._ctx, self._means.shared)
+        try:
+            return await self._means.call_blocking(function)
+        finally:
+            overrun.cancel()
+
+    def _overrun(self) -> None:
+        self._overran = True
+        self._ctx.request_stop()
+        at = self._means.clock.now()
+        self._means.events.emit(reporting.stalled(self._job, self._names, at))
+
+    def _outcome_of(self, error: BaseException) -> Outcome:
+        match error:
+            case Stopped() if self._overran:
+                return self._failed(JobTimeout(self._job.type.name, self._job.timeout_s))
+            case Stopped() if self._interruption is not None:
+                return Interrupted(reason=self._interruption)
+            case RetryLater(after=after, reason=reason):
+                return Deferred(after_s=after.total_seconds(), reason=reason)
+            case Discard(reason=reason):
+                return Discarded(reason=reason)
+            case ChildDied():
+                return Crashed(detail=str(error))
+            case _:
+                return self._failed(error)
+
+    def _failed(self, error: BaseException) -> Failed:
+        return Failed(error=error, at=self._means.clock.now(), traceback=reporting.trimmed(error))
+
+    def _context(self) -> JobContext:
+        job = self._job
+        return JobContext(
+            id=job.attempt.job_id,
+            type=job.type.name,
+            queue=job.type.queue,
+            attempt=job.attempt.number,
+            max_attempts=job.attempt.max_attempts,
+            tenant=job.envelope.tenant,
+            deadline=self._means.clock.now() + timedelta(seconds=job.timeout_s),
+            _host=self._desk,
+        )
+
+
+def _call_plain(job: Job, ctx: JobContext, shared: Shared) -> Any:
+    try:
+        return job.handler.call(job.payload, ctx, shared)
+    except StopIteration as error:
+        # No future can carry it, so whoever awaits the thread would wait for ever. What PEP 479
+        # makes of it in a coroutine.
+        raise RuntimeError("the handler raised StopIteration") from error
