@@ -17,9 +17,7 @@ from functools import partial
 from typing import Any
 
 from jobs import reporting
-from jobs.app import App
 from jobs.calling import Call, Means
-from jobs.clock import Clock
 from jobs.dead_letters import dead_letter
 from jobs.delivery import UNRUNNABLE, Delivery, Job, legible, load
 from jobs.errors import (
@@ -28,7 +26,7 @@ from jobs.errors import (
     MessageUnreadable,
     PayloadInvalid,
 )
-from jobs.events import Event, Events
+from jobs.events import Event
 from jobs.outcome import (
     Attempt,
     Crashed,
@@ -88,25 +86,12 @@ class Executor:
     """Makes runs for an app.
 
     Args:
-        app: whose job types are run.
-        clock: tells the time.
-        events: hears of every step.
+        means: the app, and what calls of its handlers need.
         backlog: answers adaptive backoffs; without it they see an empty queue.
-        means: what else the calls of handlers need; see `jobs.calling.Means`.
     """
 
-    def __init__(
-        self,
-        app: App,
-        *,
-        clock: Clock,
-        events: Events,
-        backlog: Backlog = _no_backlog,
-        **means: Any,
-    ) -> None:
-        self.app = app
-        self.clock = clock
-        self.means = Means(app=app, clock=clock, events=events, **means)
+    def __init__(self, means: Means, *, backlog: Backlog = _no_backlog) -> None:
+        self.means = means
         self.backlog = backlog
 
     def begin(self, delivery: Delivery) -> Run:
@@ -129,7 +114,7 @@ class Run:
         self._call: Call | None = None
         self._interruption: str | None = None
         try:
-            self._take(load(executor.app, delivery))
+            self._take(load(executor.means.app, delivery))
         except (MessageUnreadable, MessageTypeUnknown, MessageSchemaNewer, PayloadInvalid) as error:
             self._unfit = Unrunnable(reason=UNRUNNABLE[type(error)], detail=str(error))
         if delivery.message.receive_count >= delivery.queue.max_receive_count:
@@ -162,7 +147,7 @@ class Run:
         attempt = replace(self.job.attempt, number=number, crashes=crashes)
         self._take(replace(self.job, attempt=attempt))
         if crash is not None:
-            at = self._executor.clock.now()
+            at = self._executor.means.clock.now()
             self._executor.means.events.emit(reporting.crashed(self._names, crash, crashes, at))
             if crashes >= attempt.crash_limit:
                 self._crash = crash
@@ -223,12 +208,12 @@ class Run:
         attempt = Attempt(
             job_id=str(envelope.id) if envelope else message.message_id,
             number=message.receive_count,
-            max_attempts=self._executor.app.parking.attempts,
+            max_attempts=self._executor.means.app.parking.attempts,
             receives=message.receive_count,
         )
         return Verdict(
             outcome=outcome,
-            action=settle(outcome, attempt, self._executor.app.parking),
+            action=settle(outcome, attempt, self._executor.means.app.parking),
             attempt=attempt,
             job_type=envelope.type if envelope else message.attributes.get("JobType", "unknown"),
             tell=partial(reporting.unrunnable, self.delivery, envelope, outcome),

@@ -201,7 +201,7 @@ class Running:
 
     def _is_gone(self, hold: Hold) -> bool:
         """Whether a message that has not been started is no longer ours alone."""
-        return hold.lost or hold.shared or hold.lapsed(self._executor.clock.monotonic())
+        return hold.lost or hold.shared or hold.lapsed(self._executor.means.clock.monotonic())
 
     async def _process(self, hold: Hold) -> None:
         verdict = await self._run(hold)

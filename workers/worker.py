@@ -16,6 +16,7 @@ from typing import Any
 
 from jobs.aio import AsyncClient
 from jobs.app import App
+from jobs.calling import Means
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError, SettingsInvalid
 from jobs.events import Events
@@ -166,17 +167,16 @@ class Worker:
         self._client = AsyncClient(app, transport=transport, clock=clock, events=events)
         self._hooks = HookRunner(app, clock=clock, events=events)
         events.subscribe(self._hooks)
-        self._executor = Executor(
-            app,
+        self._means = Means(
+            app=app,
             clock=clock,
             events=events,
             send=self._client.send,
             call_blocking=self._threads,
             call_isolated=self._children.call if self._children is not None else None,
-            backlog=Backlog(transport, clock),
         )
         self._running = Running(
-            self._executor,
+            Executor(self._means, backlog=Backlog(transport, clock)),
             self._settler,
             self._waiting,
             self._holdings,
@@ -238,7 +238,7 @@ class Worker:
 
     async def _work(self) -> Report:
         async with self._app.resources.opened() as shared:
-            self._executor.means.shared = shared
+            self._means.shared = shared
             return await self._work_with_resources()
 
     async def _work_with_resources(self) -> Report:

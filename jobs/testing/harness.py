@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.batching import EntryRejected
+from jobs.calling import Means
 from jobs.client import Client
 from jobs.context import Tenant
 from jobs.delivery import Delivery
@@ -152,14 +153,14 @@ class Harness:
             await self._drain(shared, at_most)
 
     async def _drain(self, shared: Shared, at_most: int) -> None:
-        executor = Executor(
-            self.app,
+        means = Means(
+            app=self.app,
             clock=self.clock,
             events=self._hub,
             send=self.async_client.send,
             shared=shared,
-            backlog=self._backlog,
         )
+        executor = Executor(means, backlog=self._backlog)
         for _ in range(at_most):
             if not (taken := await self._take()):
                 return

@@ -47,6 +47,7 @@ TESTING = [
     "Harness",
     "LoopClock",
     "MemorySqs",
+    "MemoryTable",
     "MessageState",
     "StoredMessage",
     "Submitted",

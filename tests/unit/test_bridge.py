@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from jobs import App, JobContext, Priority, cron, rate
 from jobs.batching import EntryRejected
+from jobs.calling import Means
 from jobs.delivery import Delivery
 from jobs.envelope import derived_job_id, parse
 from jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
@@ -133,7 +134,7 @@ async def test_a_worker_runs_a_scheduled_job_with_the_defaults_of_its_model(
 ) -> None:
     job_id = bridge.submit_firing(read_firing(shop.fired()), sqs.blocking, clock.now())
     events: list[Event] = []
-    executor = Executor(shop.app, clock=clock, events=Events(events.append))
+    executor = Executor(Means(app=shop.app, clock=clock, events=Events(events.append)))
 
     [message] = await sqs.receive(shop.queue, limit=1, wait_s=0)
     delivery = Delivery(

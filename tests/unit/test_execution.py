@@ -22,6 +22,7 @@ from jobs import (
     Tenant,
 )
 from jobs.app import DEFAULT_PARKING
+from jobs.calling import Means
 from jobs.delivery import Delivery
 from jobs.envelope import Envelope, Options, new_job_id
 from jobs.events import (
@@ -56,7 +57,12 @@ class _Bench:
         self.app.job("work", **({"retry": _FIXED} | options))(handler)
         self.events: list[Event] = []
         self.executor = Executor(
-            self.app, clock=LoopClock(), events=Events(self.events.append), call_blocking=_call
+            Means(
+                app=self.app,
+                clock=LoopClock(),
+                events=Events(self.events.append),
+                call_blocking=_call,
+            )
         )
 
     def begin(self, *, receives: int = 1, body: str | None = None, **envelope: Any) -> Run:
@@ -322,7 +328,7 @@ async def test_a_plain_function_is_never_cut_off_and_its_late_result_counts() ->
         await asyncio.sleep(60)
         return function()
 
-    bench.executor.call_blocking = slow_thread
+    bench.executor.means.call_blocking = slow_thread
     run = bench.begin()
     task = asyncio.create_task(run.verdict())
     await asyncio.sleep(10)
@@ -341,7 +347,7 @@ async def test_a_thread_that_is_abandoned_releases_its_message() -> None:
     async def stuck_thread(_function: Callable[[], Any]) -> Any:
         await asyncio.Event().wait()
 
-    bench.executor.call_blocking = stuck_thread
+    bench.executor.means.call_blocking = stuck_thread
     run = bench.begin()
     task = asyncio.create_task(run.verdict())
     await asyncio.sleep(1)
@@ -385,7 +391,7 @@ async def test_a_submissions_overrides_win_over_the_type() -> None:
         await asyncio.sleep(600)
 
     bench = _Bench(handler, timeout=timedelta(seconds=5))
-    began = bench.executor.clock.now()
+    began = bench.executor.means.clock.now()
     verdict = await bench.verdict(
         options=Options(attempts=9, timeout_s=40), receives=8, tenant=Tenant(org="org-1")
     )

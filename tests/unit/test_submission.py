@@ -166,7 +166,10 @@ def test_a_faulty_delay_is_refused_with_type_and_field(
     ("overrides", "fault"),
     [
         ({"prioriy": Priority.LOW}, "no option 'prioriy': did you mean 'priority'"),
-        ({"eta": 1}, "no option 'eta': known are: at, attempts, delay, group, priority, tenant, timeout"),
+        (
+            {"eta": 1},
+            "no option 'eta': known are: at, attempts, delay, group, priority, tenant, timeout",
+        ),
         ({"priority": "urgent"}, "'urgent' is no priority; there are critical, high, normal, low"),
         ({"attempts": 0}, "attempts must lie between 1 and 14, got 0"),
         ({"attempts": 15}, "attempts must lie between 1 and 14, got 15: after 15 receives SQS"),

@@ -153,6 +153,7 @@ async def test_progress_beyond_a_hundred_per_cent_is_the_handlers_fault() -> Non
 
 
 async def test_a_host_without_a_sender_says_so() -> None:
+    from jobs.calling import Means
     from jobs.delivery import Delivery
     from jobs.events import Events
     from jobs.execution import Executor
@@ -163,7 +164,7 @@ async def test_a_host_without_a_sender_says_so() -> None:
     await rig.submit(parent)
     [message] = await rig.sqs.receive(MAIL, limit=1, wait_s=0)
     [spec] = [spec for spec in app.topology.queues if spec.name == MAIL]
-    executor = Executor(app, clock=rig.clock, events=Events())
+    executor = Executor(Means(app=app, clock=rig.clock, events=Events()))
     run = executor.begin(Delivery(message=message, queue=spec, received_at=0))
     outcome = (await run.verdict()).outcome
     assert isinstance(outcome, Failed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped]  # it has no types of its own
 
 from jobs import App, Backoff, Priority, Retry
 from jobs.backoff import Jitter
