@@ -27,6 +27,9 @@ _FlatJitter: TypeAlias = Literal["full", "equal"] | float | None
 Jitter: TypeAlias = _FlatJitter | Literal["decorrelated"]
 """How a delay is randomised; see `Backoff`."""
 
+Bounds: TypeAlias = tuple[float, float]
+"""The least and the most that a delay may be, in seconds."""
+
 
 def job_rng(job_id: str) -> random.Random:
     """A fresh generator whose numbers follow from the job's id alone.
@@ -179,12 +182,24 @@ class Backoff:
         """
         return nth(self.delays(rng, backlog), attempt)
 
+    def bounds(self) -> Iterator[Bounds]:
+        """The least and the most seconds before attempt 2, 3, 4, and so on without end.
+
+        Of an adaptive backoff the most is what the deepest queue makes of it.
+
+        Raises:
+            SettingsInvalid: a custom function failed; see `custom`.
+        """
+        return self._strategy.bounds()
+
     def __repr__(self) -> str:
         return f"Backoff.{self._strategy}"
 
 
 class _Strategy(Protocol):
     def delays(self, rng: random.Random, /) -> Iterator[float]: ...
+
+    def bounds(self) -> Iterator[Bounds]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +213,17 @@ class _Exponential:
         if self.jitter == "decorrelated":
             return self._decorrelated(rng)
         return (_spread(delay, self.jitter, rng, cap=self.cap) for delay in self._growing())
+
+    def bounds(self) -> Iterator[Bounds]:
+        if self.jitter == "decorrelated":
+            return self._decorrelated_bounds()
+        return (_bounds(delay, self.jitter, cap=self.cap) for delay in self._growing())
+
+    def _decorrelated_bounds(self) -> Iterator[Bounds]:
+        most = self.base
+        while True:
+            most = min(self.cap, most * 3)
+            yield min(self.base, most), most
 
     def _growing(self) -> Iterator[float]:
         # Multiplied step by step: `factor ** attempt` overflows where this just stays at the cap.
@@ -230,6 +256,9 @@ class _Adaptive:
         stretched = self.growth.base * (1 + max(0, depth) / self.backlog)
         return replace(self.growth, base=min(self.growth.cap, stretched))
 
+    def bounds(self) -> Iterator[Bounds]:
+        return ((least, self.growth.cap) for least, _ in self.growth.bounds())
+
     def __str__(self) -> str:
         growth = self.growth
         return f"adaptive({growth.arguments}, backlog={self.backlog}, jitter={growth.jitter!r})"
@@ -244,6 +273,10 @@ class _Steps:
         steps = chain(self.steps, repeat(self.steps[-1]))
         return (_spread(delay, self.jitter, rng) for delay in steps)
 
+    def bounds(self) -> Iterator[Bounds]:
+        steps = chain(self.steps, repeat(self.steps[-1]))
+        return (_bounds(delay, self.jitter) for delay in steps)
+
     def __str__(self) -> str:
         name = "fixed" if len(self.steps) == 1 else "steps"
         return f"{name}({', '.join(map(str, self.steps))}, jitter={self.jitter!r})"
@@ -255,6 +288,9 @@ class _Custom:
 
     def delays(self, _rng: random.Random, /) -> Iterator[float]:
         return map(self._delay_s, count(1))
+
+    def bounds(self) -> Iterator[Bounds]:
+        return ((delay, delay) for delay in map(self._delay_s, count(1)))
 
     def _delay_s(self, attempt: int) -> float:
         try:
@@ -282,6 +318,18 @@ def _spread(
             return delay / 2 + rng.uniform(0, delay / 2)
         case share:
             return rng.uniform(delay * (1 - share), min(cap, delay * (1 + share)))
+
+
+def _bounds(delay: float, jitter: _FlatJitter, *, cap: float = LONGEST_WAIT_S) -> Bounds:
+    match jitter:
+        case None:
+            return delay, delay
+        case "full":
+            return 0.0, delay
+        case "equal":
+            return delay / 2, delay
+        case share:
+            return delay * (1 - share), min(cap, delay * (1 + share))
 
 
 def nth(numbers: Iterator[float], attempt: int) -> float:

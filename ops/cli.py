@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +35,8 @@ AppPath = Annotated[
         help="module:attribute, as in shop.app:app; HEADGATE_APP names it when left out.",
     ),
 ]
+
+AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -123,6 +125,31 @@ def submit(
         overrides["tenant"] = tenant
     with Client(found) as client:
         print(client.submit(declared, declared.load(value), **overrides).id)
+
+
+@cli.command()
+def check(app: AppPath = None, json: AsJson = False) -> None:
+    """Find faults of the configuration before AWS does; exits with 1 if there are errors."""
+    from jobs.checks import check as faults_of
+    from ops.checking import show_faults
+
+    found = _app(app)
+    found.load_handlers()
+    raise typer.Exit(show_faults(faults_of(found, datetime.now(UTC)), as_json=json))
+
+
+@cli.command()
+def plan(
+    app: Annotated[str, typer.Argument(metavar="APP", help="module:attribute")],
+    job_type: Annotated[str, typer.Argument(help="The job type's name.")],
+    json: AsJson = False,
+) -> None:
+    """When each attempt of a failing job comes."""
+    from ops.checking import show_plan
+
+    found = _app(app)
+    declared = found.find_type(job_type)
+    show_plan(declared, found.topology.queue(declared.queue, declared.priority), as_json=json)
 
 
 @cli.command()

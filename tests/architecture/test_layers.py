@@ -29,6 +29,8 @@ LAYERS: list[set[str]] = [
     {"desk"},
     {"reporting"},
     {"delivery", "firing", "submission"},  # a delivery, a schedule's firing, a submission
+    {"checks"},
+    {"timeline"},
     {"app", "dead_letters"},
     {"queue"},
     {"batcher", "job", "settlement"},

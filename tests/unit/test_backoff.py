@@ -243,6 +243,23 @@ def test_any_element_of_a_jobs_chain_can_be_computed_again_from_its_id(
     assert backoff.delay_s(attempt, job_rng(job_id), depth) == chain[-1]
 
 
+@given(backoffs, st.text(), depths)
+def test_every_delay_lies_within_its_bounds(backoff: Backoff, job_id: str, depth: int) -> None:
+    delays = first(backoff, 20, job_id=job_id, backlog=depth)
+    for delay, (least, most) in zip(delays, backoff.bounds(), strict=False):
+        assert least - 1e-9 <= delay <= most * (1 + 1e-9)
+
+
+@given(backoffs)
+def test_bounds_are_no_wider_than_the_delays_of_many_jobs(backoff: Backoff) -> None:
+    if backoff.needs_backlog or "decorrelated" in repr(backoff):
+        return  # their extremes hang on a deep queue, or on a run of luck
+    delays = [backoff.delay_s(3, job_rng(job_id)) for job_id in IDS[:500]]
+    least, most = next(islice(backoff.bounds(), 2, None))
+    assert min(delays) - least <= (most - least) / 20 + 1e-9
+    assert most - max(delays) <= (most - least) / 20 + 1e-9
+
+
 @given(backoffs, st.integers(1, 20))
 def test_every_delay_draws_one_random_number_or_none_without_jitter(
     backoff: Backoff, attempt: int

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import logging
 import os
 import subprocess
@@ -271,6 +272,60 @@ def test_a_queue_that_the_worker_s_app_lacks_is_exit_code_2(
     assert (code, err) == (2, "headgate: the app 'shop' has no queue 'mail'\n")
 
 
+# --- check and plan ------------------------------------------------------------------------------
+
+FAULTY = """
+
+from jobs import cron
+
+class Nothing(BaseModel):
+    pass
+
+@app.job("new-year", schedule=cron("0 0 31 6 ? *"))
+def new_year(nothing: Nothing) -> None: ...
+"""
+
+
+def test_an_app_without_faults_passes_the_check(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(["check", "cli_shop:app"], monkeypatch, capsys)
+    assert (code, out) == (0, "no faults\n")
+    code, out, _ = run(["check", "cli_shop:app", "--json"], monkeypatch, capsys)
+    assert (code, json.loads(out)) == (0, [])
+
+
+def test_a_fault_is_exit_code_1_and_one_line_that_names_its_rule(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "cli_shop.py").write_text(textwrap.dedent(APP + FAULTY))
+    code, out, _ = run(["check", "cli_shop:app"], monkeypatch, capsys)
+    assert code == 1
+    assert out.startswith("error: type new-year: cron(0 0 31 6 ? *) has no date")
+    assert out.endswith("[schedule-never-fires]\n")
+    code, out, _ = run(["check", "cli_shop:app", "--json"], monkeypatch, capsys)
+    assert [fault["rule"] for fault in json.loads(out)] == ["schedule-never-fires"]
+    assert code == 1
+
+
+def test_a_plan_shows_when_each_attempt_comes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(["plan", "cli_shop:app", "send-email"], monkeypatch, capsys)
+    assert code == 0
+    assert "0 s to 3 s" in out
+    code, out, _ = run(["plan", "cli_shop:app", "send-email", "--json"], monkeypatch, capsys)
+    assert [each["latest_s"] for each in json.loads(out)] == [0, 1, 3]
+
+
+def test_a_type_that_the_app_lacks_has_no_plan(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(["plan", "cli_shop:app", "send-emial"], monkeypatch, capsys)
+    assert code == 2
+    assert "did you mean 'send-email'?" in err
+
+
 # --- the command itself --------------------------------------------------------------------------
 
 
@@ -283,5 +338,5 @@ def test_the_installed_command_lists_its_subcommands() -> None:
         timeout=60,
     )
     assert answered.returncode == 0, answered.stderr
-    for command in ("worker", "submit", "demo"):
+    for command in ("worker", "submit", "check", "plan", "demo"):
         assert command in answered.stdout

@@ -1,0 +1,269 @@
+"""Faults of an app's configuration, found before AWS finds them.
+
+Each rule looks at one thing and yields faults. What is wrong with a single value is refused where
+it is declared; what is wrong between values that are declared apart is found here.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, Literal
+
+from jobs.app import BACKSTOP_MARGIN, MAX_RECEIVE_COUNT, App
+from jobs.errors import SettingsInvalid
+from jobs.job import LONGEST_TIMEOUT, JobType
+from jobs.timeline import timeline
+from jobs.topology import MAX_VISIBILITY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that is wrong."""
+
+    rule: str
+    """Its name, which stays the same between versions."""
+    where: str
+    """The job type or queue."""
+    what: str
+    why: str
+    """What would happen."""
+    instead: str
+    """What to write."""
+    severity: Literal["error", "warning"] = "error"
+    """An app with errors is not synthesized."""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}. {self.why}. {self.instead} [{self.rule}]"
+
+
+Rule = Callable[[App, datetime], Iterator[Fault]]
+
+
+def check(app: App, now: datetime) -> list[Fault]:
+    """All faults of an app, errors first. An app without any is fit to be deployed.
+
+    Args:
+        app: with all that it declares.
+        now: what is in the past can't fire any more; aware.
+    """
+    found = [fault for rule in RULES for fault in rule(app, now)]
+    return sorted(found, key=lambda fault: fault.severity != "error")
+
+
+def custom_backoff_fails(app: App, _now: datetime) -> Iterator[Fault]:
+    """A custom backoff that raises, or returns no delay, for an attempt that may come."""
+    for job in app.types.values():
+        try:
+            timeline(job)
+        except SettingsInvalid as error:
+            yield Fault(
+                rule="custom-backoff-fails",
+                where=_type(job),
+                what=str(error),
+                why="Its retries would fall back on the default policy",
+                instead="Mend the function: it is called with each attempt, from 1",
+            )
+
+
+def wait_beyond_visibility(app: App, _now: datetime) -> Iterator[Fault]:
+    """A retry that should come later than SQS can hide a message."""
+    for job in _with_timeline(app):
+        waits = islice(job.retry.backoff.bounds(), job.retry.attempts - 1)
+        longest = timedelta(seconds=max((most for _, most in waits), default=0))
+        if longest > MAX_VISIBILITY:
+            yield Fault(
+                rule="wait-beyond-visibility",
+                where=_type(job),
+                what=f"{job.retry.backoff!r} may wait {longest}",
+                why=f"SQS hides a message for {MAX_VISIBILITY} at most, so retries come sooner",
+                instead="Lower the backoff's cap to 43200 seconds, or have fewer attempts",
+            )
+
+
+def retries_outlive_retention(app: App, _now: datetime) -> Iterator[Fault]:
+    """Attempts that end later than SQS keeps the message."""
+    for job in _with_timeline(app):
+        queue = app.topology.queue(job.queue, job.priority)
+        timeout_s = 0.0 if _has_no_timeout(job) else job.timeout_s
+        window_s = timeline(job)[-1].latest_s + job.retry.attempts * timeout_s
+        if window_s > queue.retention.total_seconds():
+            yield Fault(
+                rule="retries-outlive-retention",
+                where=_type(job),
+                what=f"its {job.retry.attempts} attempts may take {timedelta(seconds=window_s)}",
+                why=f"SQS deletes a message after {queue.retention}, without a dead letter",
+                instead="Have fewer attempts, a shorter timeout or a lower cap of the backoff",
+            )
+
+
+def attempts_above_backstop(app: App, _now: datetime) -> Iterator[Fault]:
+    """More attempts than SQS's own redrive lets a message have."""
+    most = MAX_RECEIVE_COUNT - BACKSTOP_MARGIN
+    for job in app.types.values():
+        if job.retry.attempts > most:
+            yield Fault(
+                rule="attempts-above-backstop",
+                where=_type(job),
+                what=f"it may make {job.retry.attempts} attempts",
+                why=f"SQS moves a message away after {MAX_RECEIVE_COUNT} receives, and prefetching "
+                "and deploys use some up",
+                instead=f"Declare at most {most} attempts",
+            )
+
+
+def dead_letters_expire_first(app: App, _now: datetime) -> Iterator[Fault]:
+    """A dead-letter queue that keeps messages no longer than its source."""
+    for queue in app.topology.queues:
+        if queue.dlq_retention <= queue.retention:
+            yield Fault(
+                rule="dead-letters-expire-first",
+                where=f"queue {queue.name}",
+                what=f"its dead letters are kept for {queue.dlq_retention}, it for "
+                f"{queue.retention}",
+                why="What SQS's own redrive moves keeps its age, and would be deleted on arrival",
+                instead="Keep dead letters longer than the queue keeps messages",
+            )
+
+
+def schedule_never_fires(app: App, now: datetime) -> Iterator[Fault]:
+    """A cron expression without a date."""
+    for job in app.types.values():
+        if job.schedule is not None and not _can_fire(job.schedule.expression, now):
+            yield Fault(
+                rule="schedule-never-fires",
+                where=_type(job),
+                what=f"{job.schedule.expression} has no date from now on",
+                why="EventBridge takes it, and never fires",
+                instead="Check the day of month against the month, and the year",
+            )
+
+
+def rate_below_schedule(app: App, _now: datetime) -> Iterator[Fault]:
+    """A rate limit that lets through less than a schedule submits."""
+    for job in app.types.values():
+        every_s = _period_s(job)
+        for owner, limits in (
+            (_type(job), job.limits),
+            (f"queue {job.queue}", app.queues[job.queue].limits),
+            (f"app {app.name}", app.limits),
+        ):
+            limit = limits.rate_limit
+            if every_s and limit and limit.limit / limit.per.total_seconds() < 1 / every_s:
+                yield Fault(
+                    rule="rate-below-schedule",
+                    where=_type(job),
+                    what=f"it is scheduled every {timedelta(seconds=every_s)}, and the rate limit "
+                    f"of {owner} lets {limit.limit} start in {limit.per}",
+                    why="Its backlog would grow without end",
+                    instead="Raise the limit, or schedule it less often",
+                )
+
+
+def no_timeout_in_a_process(app: App, _now: datetime) -> Iterator[Fault]:
+    """A process of its own that nothing ends."""
+    for job in app.types.values():
+        if job.isolation == "process" and _has_no_timeout(job):
+            yield Fault(
+                rule="no-timeout-in-a-process",
+                where=_type(job),
+                what="it has isolation='process' and no timeout",
+                why="A child that hangs is only killed after SQS's 12 hours",
+                instead="Declare timeout=timedelta(...)",
+                severity="warning",
+            )
+
+
+def fifo_without_group(app: App, _now: datetime) -> Iterator[Fault]:
+    """A type of a FIFO queue whose every submission has to name a group."""
+    for job in app.types.values():
+        if app.queues[job.queue].fifo and job.group_by is None:
+            yield Fault(
+                rule="fifo-without-group",
+                where=_type(job),
+                what="its queue is FIFO, and the type has no group_by",
+                why="A submission without group= or tenant= is refused",
+                instead="Declare group_by=lambda payload: ... on the type",
+                severity="warning",
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    custom_backoff_fails,
+    wait_beyond_visibility,
+    retries_outlive_retention,
+    attempts_above_backstop,
+    dead_letters_expire_first,
+    schedule_never_fires,
+    rate_below_schedule,
+    no_timeout_in_a_process,
+    fifo_without_group,
+)
+"""All of them. Two types of one name, a missing handler, contradicting day fields of a cron
+expression and values out of range are refused where they are declared or loaded."""
+
+
+def _type(job: JobType[Any, Any]) -> str:
+    return f"type {job.name}"
+
+
+def _has_no_timeout(job: JobType[Any, Any]) -> bool:
+    return job.timeout_s == LONGEST_TIMEOUT.total_seconds()
+
+
+def _with_timeline(app: App) -> Iterator[JobType[Any, Any]]:
+    for job in app.types.values():
+        try:
+            timeline(job)
+        except SettingsInvalid:
+            continue  # `custom_backoff_fails` tells of it
+        yield job
+
+
+# --- schedules -----------------------------------------------------------------------------------
+
+_RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
+_PERIODS_S = {"minute": 60, "hour": 3_600, "day": 86_400}
+_MONTHS = {name.upper(): number for number, name in enumerate(calendar.month_abbr) if name}
+_LONGEST_MONTHS = {month: calendar.monthrange(2024, month)[1] for month in range(1, 13)}
+_LAST_YEAR = 2199  # of EventBridge's year field
+
+
+def _period_s(job: JobType[Any, Any]) -> int | None:
+    """Seconds between two firings of a rate schedule."""
+    found = _RATE.fullmatch(job.schedule.expression) if job.schedule else None
+    return int(found[1]) * _PERIODS_S[found[2]] if found else None
+
+
+def _can_fire(expression: str, now: datetime) -> bool:
+    if not expression.startswith("cron("):
+        return True
+    _, _, day, month, _, year = expression.removeprefix("cron(").removesuffix(")").split()
+    years = _numbers(year, range(1970, _LAST_YEAR + 1), {})
+    months = _numbers(month, range(1, 13), _MONTHS)
+    days = _numbers(day, range(1, 32), {})
+    if years is not None and max(years, default=0) < now.year:
+        return False
+    if days is None or months is None:
+        return True
+    return any(min(days, default=32) <= _LONGEST_MONTHS[month] for month in months)
+
+
+def _numbers(field: str, all_: range, names: dict[str, int]) -> set[int] | None:
+    """What a cron field stands for; None where that hangs on the month (``L``, ``W``, ``?``)."""
+    found: set[int] = set()
+    for part in field.upper().split(","):
+        span, _, step = part.partition("/")
+        first, _, last = span.partition("-")
+        try:
+            start = all_[0] if first == "*" else names.get(first) or int(first)
+            end = all_[-1] if first == "*" or (step and not last) else start
+            end = (names.get(last) or int(last)) if last else end
+            found.update(range(start, end + 1, int(step or 1)))
+        except ValueError:
+            return None
+    return found & set(all_)

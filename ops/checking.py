@@ -1,0 +1,82 @@
+"""``headgate check`` and ``headgate plan``: what an app's declarations come to."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from jobs.checks import Fault
+from jobs.job import JobType
+from jobs.timeline import Planned, timeline
+from jobs.topology import QueueSpec
+
+EXIT_FAULTY = 1
+"""An app has faults that keep it from being deployed."""
+
+_BAR = 40
+
+
+def show_faults(faults: Sequence[Fault], *, as_json: bool) -> int:
+    """Print faults; returns the exit code."""
+    if as_json:
+        print(json.dumps([dataclasses.asdict(fault) for fault in faults], indent=2))
+    for fault in () if as_json else faults:
+        print(f"{fault.severity}: {fault}")
+    if not faults and not as_json:
+        print("no faults")
+    return EXIT_FAULTY if any(fault.severity == "error" for fault in faults) else 0
+
+
+def show_plan(job: JobType[Any, Any], queue: QueueSpec, *, as_json: bool) -> None:
+    """Print when each attempt of a job type comes.
+
+    Raises:
+        SettingsInvalid: its custom backoff failed.
+    """
+    planned = timeline(job)
+    if as_json:
+        print(json.dumps([dataclasses.asdict(each) for each in planned], indent=2))
+        return
+    table = Table("attempt", "wait before it", "comes after", "", title=_title(job))
+    for each in planned:
+        table.add_row(
+            str(each.attempt),
+            _span(each.least_wait_s, each.most_wait_s),
+            _span(each.earliest_s, each.latest_s),
+            _bar(each, planned[-1].latest_s),
+        )
+    Console().print(table)
+    print(
+        f"All attempts come within {_duration(planned[-1].latest_s)} and what the attempts "
+        f"themselves take; SQS keeps the message for {_duration(queue.retention.total_seconds())}."
+    )
+
+
+def _title(job: JobType[Any, Any]) -> str:
+    return f"{job.name}: {job.retry.attempts} attempts, {job.retry.backoff!r}"
+
+
+def _bar(each: Planned, whole_s: float) -> str:
+    """Between its earliest and its latest time, on a line as long as the whole."""
+    if whole_s == 0:
+        return ""
+    start, end = (round(_BAR * at / whole_s) for at in (each.earliest_s, each.latest_s))
+    return " " * start + "█" * max(1, end - start)
+
+
+def _span(least_s: float, most_s: float) -> str:
+    if least_s == most_s:
+        return _duration(least_s)
+    return f"{_duration(least_s)} to {_duration(most_s)}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:g} s"
+    return str(timedelta(seconds=round(seconds)))

@@ -1,0 +1,120 @@
+"""Faults between values declared apart: for each rule an app that fails and one that passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from examples.shop.contracts import app as shop
+from jobs import App, Backoff, Priority, RateLimit, Retry, cron, rate
+from jobs.checks import RULES, check
+
+NOW = datetime(2026, 5, 4, tzinfo=UTC)
+
+
+class Note(BaseModel):
+    text: str = ""
+
+
+def declared(**options: Any) -> App:
+    app = App("shop")
+    app.define("note", Note, **options)
+    return app
+
+
+def fifo(**options: Any) -> App:
+    app = App("shop")
+    queue = app.queue("ledger", fifo=True, priorities=[Priority.NORMAL])
+    queue.define("book", Note, **options)
+    return app
+
+
+def hourly(limit: RateLimit) -> App:
+    return declared(schedule=rate(timedelta(minutes=1)), rate_limit=limit)
+
+
+PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
+    "custom-backoff-fails": (
+        lambda: declared(retry=Retry(backoff=Backoff.custom(lambda attempt: attempt))),
+        lambda: declared(retry=Retry(backoff=Backoff.custom(lambda attempt: 1 - attempt))),
+    ),
+    "wait-beyond-visibility": (
+        lambda: declared(retry=Retry(attempts=2, backoff=Backoff.fixed(43_200))),
+        lambda: declared(retry=Retry(attempts=2, backoff=Backoff.fixed(43_201))),
+    ),
+    "retries-outlive-retention": (
+        lambda: declared(
+            retry=Retry(attempts=9, backoff=Backoff.fixed(42_000)), timeout=timedelta(minutes=10)
+        ),
+        lambda: declared(
+            retry=Retry(attempts=9, backoff=Backoff.fixed(42_000)), timeout=timedelta(hours=2)
+        ),
+    ),
+    "attempts-above-backstop": (
+        lambda: declared(retry=Retry(attempts=990)),
+        lambda: declared(retry=Retry(attempts=991)),
+    ),
+    "schedule-never-fires": (
+        lambda: declared(schedule=cron("0 8 29 2 ? *")),
+        lambda: declared(schedule=cron("0 8 30 2 ? *")),
+    ),
+    "rate-below-schedule": (
+        lambda: hourly(RateLimit(1, per=timedelta(minutes=1))),
+        lambda: hourly(RateLimit(1, per=timedelta(minutes=2))),
+    ),
+    "no-timeout-in-a-process": (
+        lambda: declared(isolation="process", timeout=timedelta(hours=1)),
+        lambda: declared(isolation="process"),
+    ),
+    "fifo-without-group": (lambda: fifo(group_by=lambda note: note.text), fifo),
+}
+
+
+@pytest.mark.parametrize("rule", PASSING_AND_FAILING)
+def test_each_rule_finds_its_fault_and_only_there(rule: str) -> None:
+    passing, failing = PASSING_AND_FAILING[rule]
+    assert check(passing(), NOW) == []
+    [fault] = check(failing(), NOW)
+    assert fault.rule == rule
+    assert fault.where in ("type note", "type book")
+    assert fault.what
+    assert fault.why
+    assert fault.instead
+
+
+def test_every_rule_is_tried_here_but_one_that_no_declaration_can_break_yet() -> None:
+    tried = {rule.replace("-", "_") for rule in PASSING_AND_FAILING}
+    assert {rule.__name__ for rule in RULES} - tried == {"dead_letters_expire_first"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "fires"),
+    [
+        ("0 8 * * ? *", True),
+        ("0 8 ? * MON-FRI *", True),
+        ("0 8 31 4,6,9,11 ? *", False),
+        ("0 8 31 APR-MAY ? *", True),
+        ("0 8 L 2 ? *", True),
+        ("0 8 30/1 FEB ? *", False),
+        ("0 8 1 1 ? 2025", False),
+        ("0 8 1 1 ? 2025-2027", True),
+        ("0 8 1 1 ? 2024/2", True),
+    ],
+)
+def test_a_cron_expression_is_known_to_have_a_date_or_not(expression: str, fires: bool) -> None:
+    faults = check(declared(schedule=cron(expression)), NOW)
+    assert [fault.rule for fault in faults] == ([] if fires else ["schedule-never-fires"])
+
+
+def test_errors_come_first() -> None:
+    app = fifo()
+    app.define("note", Note, retry=Retry(attempts=991))
+    assert [fault.severity for fault in check(app, NOW)] == ["error", "warning"]
+
+
+def test_the_example_passes() -> None:
+    assert check(shop, NOW) == []
