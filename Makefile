@@ -50,7 +50,7 @@ synth: $(INSTALLED) ## The CloudFormation template, into cdk.out
 cdk-app: $(INSTALLED)
 	@JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 $(BIN)/python -m infra.app
 
-bench: $(INSTALLED) ## Headgate beside its peers (Linux, Java and Maven; about 25 minutes)
+bench: $(INSTALLED) ## Headgate beside its peers (Linux, Java and Maven; about half an hour)
 	$(BIN)/python -m benchmarks
 
 bench-quick: $(INSTALLED) ## One small round of the same: does it all work?

@@ -13,7 +13,7 @@ from benchmarks import report
 from benchmarks.bench import Bench
 from benchmarks.environments import PEERS, python_with
 from benchmarks.report import PLOTS_REQUIREMENTS
-from benchmarks.rows import FULL, QUICK
+from benchmarks.scale import FULL, QUICK
 from benchmarks.stage import use_test_account
 from tests.support.java_servers import ELASTICMQ, java_process
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -14,23 +13,26 @@ from benchmarks.contestants import (
     BARE,
     BARE_POLLERS,
     CELERY_GEVENT,
-    CELERY_PREFORK,
     DRAMATIQ,
     HEADGATE,
     TASKIQ,
     Contestant,
+    in_turn,
 )
+from benchmarks.hardship import Hardship
 from benchmarks.imports import import_ms
-from benchmarks.proxy import Proxy
 from benchmarks.results import Collector
-from benchmarks.rows import URGENT, Scale
+from benchmarks.scale import Scale
 from benchmarks.stage import Stage
+from benchmarks.waits import ON_FOUR_QUEUES, Waits
 from jobs.ports import OutgoingMessage
+from tests.support.proxy import ProxyProcess
 
 _COUNTED = (HEADGATE, CELERY_GEVENT, DRAMATIQ, TASKIQ, BARE)
+_ONE_BY_ONE = (CELERY_GEVENT, DRAMATIQ)
+"""Who submits one job a request, which takes minutes where latency is added."""
 _WITH_SLOTS = (HEADGATE, CELERY_GEVENT, DRAMATIQ, TASKIQ, BARE_POLLERS)
 _ONE_OF_EACH = (HEADGATE, CELERY_GEVENT, BARE)
-_ON_FOUR_QUEUES = (HEADGATE, CELERY_PREFORK, DRAMATIQ, TASKIQ, BARE)
 
 _JOB_S = 0.05
 _REQUESTS_TIMED = 300
@@ -49,6 +51,10 @@ class Bench:
         "critical",
         "sustained",
         "idle",
+        "kill",
+        "stop",
+        "long",
+        "soak",
         "imports",
         "proxy",
     )
@@ -61,6 +67,8 @@ class Bench:
         self._stages = {each: Stage(each, server, folder) for each in ALL}
         self._bodies: dict[Contestant, list[OutgoingMessage]] = {}
         self.results = Collector()
+        self._waits = Waits(server, self._stages, scale, self.results, self._say)
+        self._hardship = Hardship(server, folder, scale, self.results, self._say)
 
     def run(self, parts: Iterable[str]) -> None:
         """Measure the parts, the server warmed up before."""
@@ -69,10 +77,14 @@ class Bench:
             "requests": self._requests,
             "drain": self._drain,
             "slots": self._slots,
-            "pickup": self._pickup,
-            "critical": self._critical,
+            "pickup": self._waits.pickup,
+            "critical": self._waits.critical,
             "sustained": self._sustained,
             "idle": self._idle,
+            "kill": self._hardship.kill,
+            "stop": self._hardship.stop,
+            "long": self._hardship.long,
+            "soak": self._hardship.soak,
             "imports": self._imports,
             "proxy": self._proxy,
         }
@@ -85,33 +97,41 @@ class Bench:
             self._drain_once(BARE_POLLERS, self._server)
 
     def _requests(self) -> None:
-        jobs = self._scale.jobs
-        with Proxy(self._server) as proxy:
-            for contestant in _COUNTED:
-                self._say("requests", contestant.name)
-                stage = self._stages[contestant]
-                stage.clear("drain")
-                sent = rows.submitted_requests(stage, proxy, jobs)
-                bodies = stage.record(stage.queues("drain")[0], jobs)
-                taken = rows.drained_requests(stage, proxy, bodies, jobs)
-                self.results.add("requests", contestant.name, (sent + taken).total() / jobs)
-                self._bodies.setdefault(contestant, bodies)
-                if contestant is HEADGATE:
-                    stage.clear("drain")
-                    single = ("headgate_peer.py", "submit-singly")
-                    sent = rows.submitted_requests(stage, proxy, jobs, single)
-                    total = (sent + taken).total()
-                    self.results.add("requests-single", contestant.name, total / jobs)
+        with ProxyProcess(self._server) as proxy:
+            for latency_ms in self._scale.latencies_ms:
+                proxy.delay(latency_ms / 1000)
+                for contestant in in_turn(_COUNTED, self._scale.few_rounds):
+                    slow = latency_ms > 0 and contestant in _ONE_BY_ONE
+                    jobs = self._scale.jobs // (10 if slow else 1)
+                    self._say(f"requests-{latency_ms}", contestant.name)
+                    self._requests_of(contestant, proxy, jobs, str(latency_ms))
+
+    def _requests_of(
+        self, contestant: Contestant, proxy: ProxyProcess, jobs: int, latency: str
+    ) -> None:
+        stage = self._stages[contestant]
+        stage.clear("drain")
+        sent = rows.submitted_requests(stage, proxy, jobs)
+        if contestant not in self._bodies:
+            self._bodies[contestant] = stage.record(stage.queues("drain")[0], jobs)
+        taken = rows.drained_requests(stage, proxy, self._bodies[contestant], jobs)
+        self.results.add(f"requests-{latency}", contestant.name, (sent + taken).total() / jobs)
+        if contestant is HEADGATE:
+            stage.clear("drain")
+            single = ("headgate_peer.py", "submit-singly")
+            sent = rows.submitted_requests(stage, proxy, jobs, single)
+            total = (sent + taken).total()
+            self.results.add(f"requests-single-{latency}", contestant.name, total / jobs)
 
     def _drain(self) -> None:
-        with Proxy(self._server) as proxy:
+        with ProxyProcess(self._server) as proxy:
             for latency_ms in self._scale.latencies_ms:
                 row = f"drain-{latency_ms}"
                 who = ALL if self._scale.everyone else _ONE_OF_EACH
                 self._drain_rounds(row, proxy, latency_ms, who, job_s=0)
 
     def _slots(self) -> None:
-        with Proxy(self._server) as proxy:
+        with ProxyProcess(self._server) as proxy:
             for latency_ms in self._scale.latencies_ms:
                 row = f"slots-{latency_ms}"
                 who = _WITH_SLOTS if self._scale.everyone else _ONE_OF_EACH
@@ -120,7 +140,7 @@ class Bench:
     def _drain_rounds(
         self,
         row: str,
-        proxy: Proxy,
+        proxy: ProxyProcess,
         latency_ms: int,
         contestants: Sequence[Contestant],
         *,
@@ -128,7 +148,8 @@ class Bench:
     ) -> None:
         proxy.delay(latency_ms / 1000)
         endpoint_url = proxy.endpoint_url if latency_ms else self._server
-        for contestant in self._in_turn(contestants):
+        rounds = self._scale.few_rounds if latency_ms else self._scale.rounds
+        for contestant in in_turn(contestants, rounds):
             self._say(row, contestant.name)
             drained = self._drain_once(contestant, endpoint_url, row=row, job_s=job_s)
             self.results.add(row, contestant.name, drained.jobs_per_s)
@@ -153,61 +174,30 @@ class Bench:
             job_s=job_s,
         )
 
-    def _pickup(self) -> None:
-        count = self._scale.pickups
-        bodies = {}
-        for contestant in _ON_FOUR_QUEUES:
-            stage = self._stages[contestant]
-            stage.clear("jobs")
-            stage.submit("jobs", 0, count + 4, self._server)
-            bodies[contestant] = {
-                queue: stage.record(queue, count + 4) for queue in stage.queues("jobs")
-            }
-        for seed, contestant in enumerate(self._in_turn(_ON_FOUR_QUEUES)):
-            self._say("pickup", contestant.name)
-            stage = self._stages[contestant]
-            took = rows.pickup(stage, self._server, bodies[contestant], count, seed)
-            self.results.add("pickup-p50", contestant.name, took.p50_ms)
-            self.results.add("pickup-p99", contestant.name, took.p99_ms)
-
-    def _critical(self) -> None:
-        stage, count = self._stages[HEADGATE], max(10, self._scale.pickups // 4)
-        stage.clear("jobs")
-        stage.submit("jobs", URGENT, count, self._server)
-        critical, *_, low_queue = stage.queues("jobs")
-        bodies = {"critical": sorted(stage.record(critical, count), key=_number)}
-        stage.clear("jobs")
-        stage.submit("jobs", 0, count, self._server)
-        bodies["low"] = stage.record(low_queue, count)
-        for _ in range(self._scale.rounds):
-            self._say("critical", HEADGATE.name)
-            took = rows.critical_pickup(stage, self._server, bodies, count, self._scale.low)
-            self.results.add("critical-p50", HEADGATE.name, took.p50_ms)
-            self.results.add("critical-p99", HEADGATE.name, took.p99_ms)
-
     def _sustained(self) -> None:
-        self._say("sustained", HEADGATE.name)
         scale = self._scale
-        found = rows.sustained(
-            self._stages[HEADGATE],
-            self._server,
-            jobs_per_s=scale.steady_jobs_per_s,
-            seconds=scale.steady_s,
-        )
-        figures = {
-            "sustained": found.jobs_per_s,
-            "sustained-lost": found.lost,
-            "sustained-twice": found.twice,
-            "sustained-critical-p50": found.critical.p50_ms,
-            "sustained-critical-p99": found.critical.p99_ms,
-            "sustained-memory": found.memory_mb,
-        }
-        for row, figure in figures.items():
-            self.results.add(row, HEADGATE.name, figure)
+        for _ in range(scale.few_rounds):
+            self._say("sustained", HEADGATE.name)
+            found = rows.sustained(
+                self._stages[HEADGATE],
+                self._server,
+                jobs_per_s=scale.steady_jobs_per_s,
+                seconds=scale.steady_s,
+            )
+            figures = {
+                "sustained": found.jobs_per_s,
+                "sustained-lost": found.lost,
+                "sustained-twice": found.twice,
+                "sustained-critical-p50": found.critical.p50_ms,
+                "sustained-critical-p99": found.critical.p99_ms,
+                "sustained-memory": found.memory_mb,
+            }
+            for row, figure in figures.items():
+                self.results.add(row, HEADGATE.name, figure)
 
     def _idle(self) -> None:
         self._say("idle", "all side by side")
-        stages = {each: self._stages[each] for each in _ON_FOUR_QUEUES}
+        stages = {each: self._stages[each] for each in ON_FOUR_QUEUES}
         found = rows.idle_requests(stages, self._server, self._scale.idle_s, self._scale.settle_s)
         for name, per_minute in found.items():
             self.results.add("idle", name, per_minute)
@@ -222,7 +212,7 @@ class Bench:
         stage = self._stages[BARE]
         stage.clear("drain")
         (queue,) = stage.queues("drain")
-        with Proxy(self._server) as proxy:
+        with ProxyProcess(self._server) as proxy:
             ways = {
                 "past the proxy": (self._server, 0.0),
                 "through it": (proxy.endpoint_url, 0.0),
@@ -233,12 +223,6 @@ class Bench:
                     proxy.delay(latency_s)
                     took_ms = rows.request_ms(endpoint_url, queue, _REQUESTS_TIMED)
                     self.results.add("proxy", way, took_ms)
-
-    def _in_turn(self, contestants: Sequence[Contestant]) -> Iterable[Contestant]:
-        """Every contestant in every round, each round begun by another one."""
-        for number in range(self._scale.rounds):
-            first = number % len(contestants)
-            yield from (*contestants[first:], *contestants[:first])
 
     def _say(self, part: str, who: str) -> None:
         print(f"{time.monotonic() - self._began:5.0f} s  {part}: {who}", flush=True)
@@ -251,9 +235,3 @@ class Bench:
             stage.submit("drain", 0, count, self._server)
             self._bodies[contestant] = stage.record(stage.queues("drain")[0], count)
         return self._bodies[contestant]
-
-
-def _number(message: OutgoingMessage) -> int:
-    """The number of a job that Headgate submitted."""
-    number: int = json.loads(message.body)["payload"]["number"]
-    return number

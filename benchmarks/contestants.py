@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.environments import PEERS, python_with
+from benchmarks.environments import PEERS, ROOT, python_with
 
 Group = Literal["drain", "jobs"]
 """The one queue that is drained, or the four by priority."""
@@ -39,6 +40,10 @@ class Contestant:
         if self.requirements is None:
             return sys.executable
         return python_with(PEERS / self.requirements)
+
+    def path(self) -> str:
+        """Where its interpreter looks for modules: Headgate is measured as it stands here."""
+        return os.pathsep.join(map(str, (PEERS, *([ROOT] if self.requirements is None else []))))
 
     def worker_command(self, queues: Sequence[str], group: Group, concurrency: int) -> list[str]:
         """The command of a worker on these queues."""
@@ -83,7 +88,8 @@ DRAMATIQ = Contestant(
     requirements="dramatiq.txt",
     work=("-m", "dramatiq", "dramatiq_peer", "--processes", "1", "--threads", "{concurrency}"),
     submit=("dramatiq_peer.py", "submit"),
-    settings="1 process with 50 threads; only `Retries` of its middleware; polls of 20 s",
+    settings="1 process with 50 threads; only `Retries` of its middleware; polls of 20 s; "
+    "the queue's visibility timeout, not its own of 12 h",
     environment=(("dramatiq_worker_timeout", "20000"),),
 )
 
@@ -96,7 +102,8 @@ TASKIQ = Contestant(
         *("--log-level", "WARNING"),
     ),
     submit=("taskiq_peer.py", "submit"),
-    settings="50 tasks, a prefetch of 50, 10 messages a receive, polls of 20 s, sends batched",
+    settings="50 tasks, a prefetch of 50, 10 messages a receive, polls of 20 s, sends batched; "
+    "its heartbeat on where jobs are followed, off where speed is measured",
 )
 
 BARE = Contestant(
@@ -120,9 +127,16 @@ BARE_BOTO3 = Contestant(
     requirements="bare.txt",
     work=("bare_peer.py", "work-in-threads"),
     submit=("bare_peer.py", "submit"),
-    settings="the same on boto3 in five threads",
+    settings="the same on boto3 in five threads; on four queues in one thread each",
     concurrency=5,
 )
 
 PEERS_ALONE = (CELERY_GEVENT, CELERY_PREFORK, DRAMATIQ, TASKIQ)
 ALL = (HEADGATE, *PEERS_ALONE, BARE, BARE_POLLERS, BARE_BOTO3)
+
+
+def in_turn(contestants: Sequence[Contestant], rounds: int) -> Iterator[Contestant]:
+    """Every contestant in every round, each round begun by another one."""
+    for number in range(rounds):
+        first = number % len(contestants)
+        yield from (*contestants[first:], *contestants[:first])

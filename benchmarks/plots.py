@@ -1,4 +1,4 @@
-"""Draws results as bars, in an environment of its own, so that matplotlib burdens nothing else.
+"""Draws results, in an environment of its own, so that matplotlib burdens nothing else.
 
 ``python plots.py results/latest.json KEY=TITLE ...`` writes a PNG a key beside the file.
 """
@@ -38,14 +38,36 @@ def draw(cells: list[dict[str, object]], title: str, path: Path) -> None:
     plt.close(figure)
 
 
+def draw_lines(curves: list[dict[str, object]], title: str, path: Path) -> None:
+    """A line a contestant, over the number of jobs."""
+    figure, axes = plt.subplots(figsize=(8, 4))
+    for curve in curves:
+        # Read from JSON, as above: pairs of numbers.
+        counts, values = zip(*curve["points"], strict=True)  # type: ignore[misc]
+        ours = curve["contestant"] == "headgate"
+        axes.plot(counts, values, label=curve["contestant"], linewidth=2.5 if ours else 1)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("jobs")
+    axes.set_ylabel("MB")
+    axes.legend(fontsize=8)
+    axes.set_title(title, fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
 def main() -> None:
     """Draw what the command line names."""
     source = Path(sys.argv[1])
-    figures = json.loads(source.read_text())["figures"]
+    results = json.loads(source.read_text())
     for argument in sys.argv[2:]:
         key, _, title = argument.partition("=")
-        if cells := [cell for cell in figures if cell["row"] == key]:
-            draw(cells, title, source.with_name(f"{key}.png"))
+        path = source.with_name(f"{key}.png")
+        if cells := [cell for cell in results["figures"] if cell["row"] == key]:
+            draw(cells, title, path)
+        if curves := [curve for curve in results["curves"] if curve["row"] == key]:
+            draw_lines(curves, title, path)
 
 
 if __name__ == "__main__":

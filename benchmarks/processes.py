@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +24,7 @@ class WorkerEnded(Exception):
 class WorkerProcess:
     """A command in a session of its own, which is killed with all of its children at the end.
 
-    Killed, not stopped: how contestants shut down is tested elsewhere, and would take time here.
+    Killed, not stopped, unless `stop` is asked for: to shut down in order takes time.
     """
 
     def __init__(
@@ -56,9 +57,26 @@ class WorkerProcess:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """``kill -9`` for all of its processes, as when the machine is lost. Idempotent."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+    def stop(self, within_s: float) -> float:
+        """Send SIGTERM to the first process; returns after how many seconds it had ended.
+
+        What has not ended after ``within_s`` is killed, as ECS does.
+        """
+        began = time.monotonic()
+        self._process.terminate()
+        try:
+            self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        return time.monotonic() - began
 
     def check(self) -> None:
         """Make sure that it still runs.
@@ -90,7 +108,11 @@ class WorkerProcess:
 
     def memory_mb(self) -> float:
         """Its memory with its children's, pages that they share counted once (PSS)."""
-        return sum(_pss_kb(pid) for pid in self._pids()) / 1024
+        return sum(_memory_kb(pid, "Pss") for pid in self._pids()) / 1024
+
+    def resident_mb(self) -> float:
+        """The memory that each of its processes holds, added up (RSS): shared pages count again."""
+        return sum(_memory_kb(pid, "Rss") for pid in self._pids()) / 1024
 
     def _pids(self) -> list[int]:
         """The processes of its session."""
@@ -120,9 +142,9 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS if fields else 0.0
 
 
-def _pss_kb(pid: int) -> int:
+def _memory_kb(pid: int, kind: str) -> int:
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(f"{kind}:"))

@@ -17,7 +17,7 @@ from rich.table import Table
 from benchmarks.contestants import ALL
 from benchmarks.environments import ROOT, python_with
 from benchmarks.results import Figure, Results
-from benchmarks.targets import ROWS, Row
+from benchmarks.table import CURVES, ROWS, Row
 
 _HERE = Path(__file__).parent
 _LATEST = _HERE / "results" / "latest.json"
@@ -30,6 +30,7 @@ def save(results: Results) -> None:
     """Keep results, and draw them."""
     results.write(_LATEST)
     plotted = [f"{row.key}={_plain(row.title)}" for row in ROWS if row.plotted]
+    plotted += [f"{key}={title}" for key, title in CURVES.items()]
     subprocess.run(  # noqa: S603 - our own script in an environment of our own
         [python_with(PLOTS_REQUIREMENTS), str(_HERE / "plots.py"), str(_LATEST), *plotted],
         check=True,

@@ -7,8 +7,8 @@ import os
 import platform
 import re
 import statistics
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -44,6 +44,15 @@ class Figure:
         return max(self.values)
 
 
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """How a contestant's figure went on within one round."""
+
+    row: str
+    contestant: str
+    points: tuple[tuple[float, float], ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
     """Everything that one run measured."""
@@ -51,6 +60,7 @@ class Results:
     measured: Mapping[str, Any]
     """Date, command, machine, versions."""
     figures: tuple[Figure, ...]
+    curves: tuple[Curve, ...] = ()
 
     def get(self, row: str, contestant: str) -> Figure | None:
         """A cell, if it was measured."""
@@ -70,7 +80,11 @@ class Results:
             {"row": each.row, "contestant": each.contestant, "values": list(each.values)}
             for each in self.figures
         ]
-        path.write_text(json.dumps({"measured": self.measured, "figures": cells}, indent=1) + "\n")
+        data = {"measured": self.measured, "figures": cells}
+        # One line each: hundreds of points would bury the figures.
+        curves = ",\n  ".join(json.dumps(asdict(curve)) for curve in self.curves)
+        text = json.dumps(data, indent=1).removesuffix("\n}")
+        path.write_text(f'{text},\n "curves": [\n  {curves}\n ]\n}}\n')
 
     @classmethod
     def read(cls, path: Path) -> Results:
@@ -80,7 +94,11 @@ class Results:
             Figure(cell["row"], cell["contestant"], tuple(cell["values"]))
             for cell in data["figures"]
         )
-        return cls(measured=data["measured"], figures=figures)
+        curves = tuple(
+            Curve(each["row"], each["contestant"], tuple((x, y) for x, y in each["points"]))
+            for each in data.get("curves", ())
+        )
+        return cls(measured=data["measured"], figures=figures, curves=curves)
 
 
 @dataclass(slots=True)
@@ -88,10 +106,15 @@ class Collector:
     """Gathers values while they are measured."""
 
     _values: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    _curves: list[Curve] = field(default_factory=list)
 
     def add(self, row: str, contestant: str, value: float) -> None:
         """One round's value."""
         self._values.setdefault((row, contestant), []).append(round(value, 4))
+
+    def add_curve(self, row: str, contestant: str, points: Iterable[tuple[float, float]]) -> None:
+        """What is drawn as a line."""
+        self._curves.append(Curve(row, contestant, tuple((x, round(y, 2)) for x, y in points)))
 
     def last(self, row: str, contestant: str) -> float | None:
         """The latest value of a cell."""
@@ -109,7 +132,7 @@ class Collector:
             "versions": _versions(),
         }
         figures = tuple(Figure(*cell, tuple(found)) for cell, found in self._values.items())
-        return Results(measured=measured, figures=figures)
+        return Results(measured=measured, figures=figures, curves=tuple(self._curves))
 
 
 def _machine() -> str:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from benchmarks.contestants import Contestant
 from benchmarks.processes import WorkerProcess
-from benchmarks.proxy import Proxy
 from benchmarks.stage import REGION, Stage
 from benchmarks.tally import Mark, Tally
 from jobs.aws.sqs import SyncSqs
 from jobs.ports import OutgoingMessage
 from jobs.topology import Priority
+from tests.support.proxy import ProxyProcess
 
 URGENT = 1_000_000  # as in peers/common.py
 
@@ -27,65 +27,6 @@ _FLUSH_BOUND_S = 15.0
 _ENOUGH = 50
 _WARM_UP_S = 0.5
 """Left out at the start of a drain: the first connections, and receivers that still multiply."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """How much is measured."""
-
-    rounds: int
-    jobs: int
-    """No-op jobs of the row that counts requests; as many bodies are recorded."""
-    most: int
-    """Jobs put into a queue for one drain, at most."""
-    drain_s: float
-    """A drain is cut off after so long."""
-    pickups: int
-    """Messages sent one by one, a round."""
-    low: int
-    """Low jobs that wait while critical ones are sent."""
-    steady_s: float
-    """How long the steady load lasts."""
-    steady_jobs_per_s: int
-    idle_s: float
-    settle_s: float
-    """For workers to start and open their polls, before idle requests are counted."""
-    imports: int
-    latencies_ms: tuple[int, ...]
-    everyone: bool
-    """Whether all contestants drain, or one of each kind."""
-
-
-FULL = Scale(
-    rounds=5,
-    jobs=10_000,
-    most=12_000,
-    drain_s=3,
-    pickups=100,
-    low=10_000,
-    steady_s=60,
-    steady_jobs_per_s=1000,
-    idle_s=60,
-    settle_s=10,
-    imports=10,
-    latencies_ms=(0, 10),
-    everyone=True,
-)
-QUICK = Scale(
-    rounds=1,
-    jobs=200,
-    most=2_000,
-    drain_s=1,
-    pickups=10,
-    low=500,
-    steady_s=3,
-    steady_jobs_per_s=300,
-    idle_s=20,
-    settle_s=3,
-    imports=1,
-    latencies_ms=(10,),
-    everyone=False,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +69,7 @@ _APART = 200_000  # each priority's numbers begin so far after the one's before;
 
 
 def submitted_requests(
-    stage: Stage, proxy: Proxy, jobs: int, command: Sequence[str] = ()
+    stage: Stage, proxy: ProxyProcess, jobs: int, command: Sequence[str] = ()
 ) -> Counter[str]:
     """The requests that submitting so many jobs takes."""
     before = proxy.counts()
@@ -137,7 +78,7 @@ def submitted_requests(
 
 
 def drained_requests(
-    stage: Stage, proxy: Proxy, bodies: Sequence[OutgoingMessage], jobs: int
+    stage: Stage, proxy: ProxyProcess, bodies: Sequence[OutgoingMessage], jobs: int
 ) -> Counter[str]:
     """The requests that one worker makes to work them off, its deletes included."""
     stage.clear("drain")
@@ -184,7 +125,7 @@ def drain(
 
 def pickup(
     stage: Stage,
-    server: str,
+    endpoint_url: str,
     bodies: Mapping[str, Sequence[OutgoingMessage]],
     count: int,
     seed: int,
@@ -194,8 +135,8 @@ def pickup(
     queues = stage.queues("jobs")
     stage.clear("jobs")
     with (
-        stage.working("jobs", endpoint_url=server) as (worker, tally),
-        SyncSqs(endpoint_url=server, region=REGION) as sqs,
+        stage.working("jobs", endpoint_url=endpoint_url) as (worker, tally),
+        SyncSqs(endpoint_url=endpoint_url, region=REGION) as sqs,
     ):
         for number, queue in enumerate(queues):  # each queue once, so that it polls all of them
             sqs.send(queue, [bodies[queue][count + number]])
@@ -211,15 +152,19 @@ def pickup(
 
 
 def critical_pickup(
-    stage: Stage, server: str, bodies: Mapping[str, Sequence[OutgoingMessage]], count: int, low: int
+    stage: Stage,
+    endpoint_url: str,
+    bodies: Mapping[str, Sequence[OutgoingMessage]],
+    count: int,
+    low: int,
 ) -> Pickup:
     """How soon a critical job starts while so many low jobs of a second each wait and run."""
     queues = stage.queues("jobs")
     stage.clear("jobs")
     stage.load(queues[list(Priority).index(Priority.LOW)], bodies["low"], low)
     with (
-        stage.working("jobs", endpoint_url=server, job_s=1) as (worker, tally),
-        SyncSqs(endpoint_url=server, region=REGION) as sqs,
+        stage.working("jobs", endpoint_url=endpoint_url, job_s=1) as (worker, tally),
+        SyncSqs(endpoint_url=endpoint_url, region=REGION) as sqs,
     ):
         _await_first(tally, worker)
         sent: list[float] = []
@@ -282,7 +227,7 @@ def idle_requests(
         proxies = {}
         for contestant, stage in stages.items():
             stage.clear("jobs")
-            proxy = proxies[contestant] = stack.enter_context(Proxy(server))
+            proxy = proxies[contestant] = stack.enter_context(ProxyProcess(server))
             stack.enter_context(stage.working("jobs", endpoint_url=proxy.endpoint_url))
         time.sleep(settle_s)
         before = {contestant: proxy.counts() for contestant, proxy in proxies.items()}

@@ -6,14 +6,14 @@ import asyncio
 import itertools
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.contestants import Contestant, Group
 from benchmarks.environments import PEERS
 from benchmarks.processes import WorkerProcess
-from benchmarks.tally import Tally
+from benchmarks.tally import Runs, Tally
 from jobs.aws.sqs import SqsTransport, SyncSqs
 from jobs.ports import OutgoingMessage, ReceivedMessage
 from jobs.topology import MAX_BATCH, Priority
@@ -40,20 +40,31 @@ class Stage:
         contestant: whose.
         server: the server's URL, without a proxy before it.
         folder: for tallies and logs.
+        lane: tells several stages of one contestant apart.
+        visibility_s: of the queues.
     """
 
-    def __init__(self, contestant: Contestant, server: str, folder: Path) -> None:
+    def __init__(
+        self,
+        contestant: Contestant,
+        server: str,
+        folder: Path,
+        *,
+        lane: str = "",
+        visibility_s: int = _VISIBILITY_S,
+    ) -> None:
         self.contestant = contestant
+        self._app = f"bench-{contestant.slug}{lane}"
+        self._visibility_s = visibility_s
         self._server = server
         self._folder = folder
         self._made: set[str] = set()
 
     def queues(self, group: Group) -> list[str]:
         """The names of a group's queues, most urgent first."""
-        app = f"bench-{self.contestant.slug}"
         if group == "drain":
-            return [f"{app}-drain-normal"]
-        return [f"{app}-jobs-{priority}" for priority in Priority]
+            return [f"{self._app}-drain-normal"]
+        return [f"{self._app}-jobs-{priority}" for priority in Priority]
 
     def clear(self, group: Group) -> None:
         """Make the group's queues anew, empty."""
@@ -61,7 +72,7 @@ class Stage:
             for queue in self.queues(group):
                 if queue in self._made:
                     admin.delete_queue(queue)
-                admin.create_queue(queue, visibility_s=_VISIBILITY_S)
+                admin.create_queue(queue, visibility_s=self._visibility_s)
                 self._made.add(queue)
 
     def submit(
@@ -71,7 +82,7 @@ class Stage:
         specs = [f"{queue}:{first}:{count}" for queue in self.queues(group)]
         run = [self.contestant.python(), *(command or self.contestant.submit), *specs]
         environment = self._environment(group, endpoint_url, self._folder / "unused", 0, 1)
-        log = self._folder / "submit.log"
+        log = self._folder / f"{self._app}-submit.log"
         with WorkerProcess(run, cwd=PEERS, environment=environment, log=log) as submitter:
             submitter.wait(_SUBMIT_BOUND_S)
 
@@ -108,17 +119,42 @@ class Stage:
 
     @contextmanager
     def working(
-        self, group: Group, *, endpoint_url: str, job_s: float = 0, concurrency: int = 0
+        self, group: Group, *, endpoint_url: str, job_s: float = 0, left: Path | None = None
     ) -> Iterator[tuple[WorkerProcess, Tally]]:
-        """A running worker of the contestant, and the tally of its jobs."""
-        slots = concurrency or self.contestant.concurrency
+        """A running worker of the contestant, and the tally of its jobs.
+
+        Headgate's writes to ``left`` what it has not closed when it is stopped.
+        """
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             tally = Tally(Path(folder) / "tally")
-            command = self.contestant.worker_command(self.queues(group), group, slots)
-            environment = self._environment(group, endpoint_url, tally.path, job_s, slots)
-            log = Path(folder) / "worker.log"
-            with WorkerProcess(command, cwd=PEERS, environment=environment, log=log) as worker:
+            extra = {} if left is None else {"BENCH_LEFT": str(left)}
+            with self._worker(group, endpoint_url, tally, job_s, extra) as worker:
                 yield worker, tally
+
+    @contextmanager
+    def followed(self, runs: Runs, *, job_s: float, spread: float = 0) -> Iterator[WorkerProcess]:
+        """A running worker on the queue that is drained; what its jobs do is added to ``runs``.
+
+        With a ``spread`` of 1 jobs take between half of ``job_s`` and one and a half of it.
+        """
+        extra = {"BENCH_STARTS": str(runs.starts.path), "BENCH_JOB_SPREAD": str(spread)}
+        with self._worker("drain", self._server, runs.ends, job_s, extra) as worker:
+            yield worker
+
+    @contextmanager
+    def _worker(
+        self, group: Group, endpoint_url: str, tally: Tally, job_s: float, extra: Mapping[str, str]
+    ) -> Iterator[WorkerProcess]:
+        slots = self.contestant.concurrency
+        command = self.contestant.worker_command(self.queues(group), group, slots)
+        environment = self._environment(group, endpoint_url, tally.path, job_s, slots)
+        with (
+            tempfile.TemporaryDirectory(dir=self._folder) as folder,
+            WorkerProcess(
+                command, cwd=PEERS, environment={**environment, **extra}, log=Path(folder) / "log"
+            ) as worker,
+        ):
+            yield worker
 
     def _environment(
         self, group: Group, endpoint_url: str, tally: Path, job_s: float, concurrency: int
@@ -127,12 +163,13 @@ class Stage:
             **ACCOUNT,
             **dict(self.contestant.environment),
             "AWS_ENDPOINT_URL": endpoint_url,
-            "BENCH_APP": f"bench-{self.contestant.slug}",
+            "BENCH_APP": self._app,
             "BENCH_CONCURRENCY": str(concurrency),
             "BENCH_JOB_S": str(job_s),
             "BENCH_QUEUES": ",".join(self.queues(group)),
             "BENCH_TALLY": str(tally),
-            "PYTHONPATH": str(PEERS),
+            "BENCH_VISIBILITY_S": str(self._visibility_s),
+            "PYTHONPATH": self.contestant.path(),
         }
 
 

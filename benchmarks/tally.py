@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,3 +55,27 @@ class Tally:
                 return False
             time.sleep(every_s)
         return True
+
+
+class Runs:
+    """What jobs began and what they ended, in files that outlive the workers.
+
+    Args:
+        folder: where the files are; they must be new.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.starts = Tally(folder / "starts")
+        self.ends = Tally(folder / "ends")
+
+    def started(self) -> Counter[int]:
+        """How often each job has begun."""
+        return Counter(mark.number for mark in self.starts.marks())
+
+    def ended(self) -> Counter[int]:
+        """How often each job has ended."""
+        return Counter(mark.number for mark in self.ends.marks())
+
+    def running(self) -> set[int]:
+        """The jobs that have begun and not ended."""
+        return set(self.started()) - set(self.ended())

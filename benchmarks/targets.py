@@ -1,4 +1,4 @@
-"""The rows of the report, and what Headgate set out to reach in each."""
+"""What Headgate set out to reach, and how it is judged."""
 
 from __future__ import annotations
 
@@ -33,18 +33,9 @@ class Target:
         return f"{self.text}: **{'met' if met else 'not met'}** ({value:.3g}){reason}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line of the table."""
+def ours(row: str) -> Callable[[Results], float | None]:
+    """Headgate's median."""
 
-    key: str
-    title: str
-    targets: tuple[Target, ...] = ()
-    digits: int = 0
-    plotted: bool = False
-
-
-def _ours(row: str) -> Callable[[Results], float | None]:
     def measure(results: Results) -> float | None:
         figure = results.get(row, HEADGATE.name)
         return figure.median if figure else None
@@ -61,176 +52,73 @@ def _best_peer(row: str, results: Results) -> float | None:
     return max(medians, default=None)
 
 
-def _times_best_peer(row: str) -> Callable[[Results], float | None]:
+def times_best_peer(row: str) -> Callable[[Results], float | None]:
+    """Headgate's median as a multiple of the fastest peer's."""
+
     def measure(results: Results) -> float | None:
-        ours, best = _ours(row)(results), _best_peer(row, results)
-        return ours / best if ours is not None and best else None
+        figure, best = results.get(row, HEADGATE.name), _best_peer(row, results)
+        return figure.median / best if figure and best else None
 
     return measure
 
 
-def _of_bare(row: str) -> Callable[[Results], float | None]:
+def of_bare(row: str) -> Callable[[Results], float | None]:
+    """Headgate's median as a multiple of the bare loop's."""
+
     def measure(results: Results) -> float | None:
-        ours, bare = _ours(row)(results), results.get(row, BARE.name)
-        return ours / bare.median if ours is not None and bare and bare.median else None
+        figure, bare = results.get(row, HEADGATE.name), results.get(row, BARE.name)
+        return figure.median / bare.median if figure and bare and bare.median else None
 
     return measure
 
 
-def _above_server(row: str) -> Callable[[Results], float | None]:
+def above_server(row: str, floor_row: str) -> Callable[[Results], float | None]:
     """Above the bare loop's median, which is the server's and the client library's own time."""
 
     def measure(results: Results) -> float | None:
-        ours, floor = _ours(row)(results), results.get("pickup-p50", BARE.name)
-        return ours - floor.median if ours is not None and floor else None
+        figure, floor = results.get(row, HEADGATE.name), results.get(floor_row, BARE.name)
+        return figure.median - floor.median if figure and floor else None
 
     return measure
 
 
-ROWS = (
-    Row(
-        key="requests",
-        title="SQS requests a no-op job: `submit_many` and one worker",
-        targets=(Target(text="≤ 0.33", measure=_ours("requests"), at_most=0.33),),
-        digits=3,
-        plotted=True,
-    ),
-    Row(
-        key="requests-single",
-        title="the same, single concurrent `submit`s on `AsyncClient`",
-        targets=(Target(text="≤ 0.45", measure=_ours("requests-single"), at_most=0.45),),
-        digits=3,
-    ),
-    Row(
-        key="drain-0",
-        title="no-op jobs/s of one worker, no latency added",
-        targets=(
-            Target(text="≥ 0.7 of the bare loop", measure=_of_bare("drain-0"), at_least=0.7),
-            Target(
-                text="≥ 3 times the fastest peer", measure=_times_best_peer("drain-0"), at_least=3
-            ),
-        ),
-        plotted=True,
-    ),
-    Row(
-        key="drain-10",
-        title="no-op jobs/s of one worker, 10 ms of latency",
-        targets=(
-            Target(
-                text="≥ 4 times the fastest peer", measure=_times_best_peer("drain-10"), at_least=4
-            ),
-        ),
-        plotted=True,
-    ),
-    Row(
-        key="cpu",
-        title="seconds of the worker's CPU for 1,000 no-op jobs",
-        targets=(Target(text="≤ 0.2", measure=_ours("cpu"), at_most=0.2),),
-        digits=2,
-        plotted=True,
-    ),
-    Row(
-        key="slots-0",
-        title="jobs of 50 ms a second at 50 slots (1,000 possible), no latency added",
-        targets=(Target(text="≥ 930", measure=_ours("slots-0"), at_least=930),),
-        plotted=True,
-    ),
-    Row(
-        key="slots-10",
-        title="the same, 10 ms of latency",
-        targets=(Target(text="≥ 850", measure=_ours("slots-10"), at_least=850),),
-        plotted=True,
-    ),
-    Row(
-        key="pickup-p50",
-        title="ms from sending to running, idle worker on four queues, p50",
-        targets=(
-            Target(text="< 4 above the bare loop", measure=_above_server("pickup-p50"), at_most=4),
-        ),
-        digits=1,
-        plotted=True,
-    ),
-    Row(
-        key="pickup-p99",
-        title="the same, p99",
-        targets=(
-            Target(
-                text="< 10 above the bare loop's p50",
-                measure=_above_server("pickup-p99"),
-                at_most=10,
-            ),
-        ),
-        digits=1,
-    ),
-    Row(
-        key="critical-p50",
-        title="ms from sending to running, critical job while 10,000 low ones of 1 s wait, p50",
-    ),
-    Row(
-        key="critical-p99",
-        title="the same, p99",
-        targets=(
-            Target(
-                text="< 100",
-                measure=_ours("critical-p99"),
-                at_most=100,
-            ),
-        ),
-    ),
-    Row(
-        key="sustained",
-        title="jobs/s of one worker under a steady 1,000 a second of all priorities, 60 s",
-        targets=(Target(text="≥ 990", measure=_ours("sustained"), at_least=990),),
-    ),
-    Row(
-        key="sustained-lost",
-        title="jobs lost of those 60,000",
-        targets=(Target(text="none", measure=_ours("sustained-lost"), at_most=0),),
-    ),
-    Row(
-        key="sustained-twice",
-        title="jobs run twice of those",
-        targets=(Target(text="none", measure=_ours("sustained-twice"), at_most=0),),
-    ),
-    Row(
-        key="sustained-critical-p50",
-        title="ms from sending to running of its 3,000 critical jobs, p50",
-        digits=1,
-    ),
-    Row(
-        key="sustained-critical-p99",
-        title="the same, p99",
-        targets=(
-            Target(
-                text="< 100, the server's own time included",
-                measure=_ours("sustained-critical-p99"),
-                at_most=100,
-            ),
-        ),
-        digits=1,
-    ),
-    Row(key="sustained-memory", title="MB of its memory at the end (PSS)"),
-    Row(
-        key="idle",
-        title="requests a minute of an idle worker on four queues",
-        targets=(Target(text="≤ 12", measure=_ours("idle"), at_most=12),),
-        plotted=True,
-    ),
-    Row(
-        key="memory",
-        title="MB of memory at 50 slots (PSS)",
-        targets=(Target(text="< 100", measure=_ours("memory"), at_most=100),),
-        plotted=True,
-    ),
-    Row(
-        key="import-jobs",
-        title="ms of `import jobs`",
-        targets=(Target(text="< 150", measure=_ours("import-jobs"), at_most=150),),
-    ),
-    Row(
-        key="import-bridge",
-        title="ms of `import lambdas.bridge`",
-        targets=(Target(text="< 500", measure=_ours("import-bridge"), at_most=500),),
-    ),
-    Row(key="proxy", title="ms of one small request of boto3's", digits=2),
-)
+def worst(row: str) -> Callable[[Results], float | None]:
+    """The largest value of all rounds: what must never happen is not judged by a median."""
+
+    def measure(results: Results) -> float | None:
+        figure = results.get(row, HEADGATE.name)
+        return figure.high if figure else None
+
+    return measure
+
+
+def _fewest(row: str) -> Callable[[Results], float | None]:
+    """The smallest value of all rounds."""
+
+    def measure(results: Results) -> float | None:
+        figure = results.get(row, HEADGATE.name)
+        return figure.low if figure else None
+
+    return measure
+
+
+def again_beyond_running(results: Results) -> float | None:
+    """By how many the jobs that ran again exceeded those that were running, at the worst kill."""
+    again = results.get("kill-again", HEADGATE.name)
+    running = results.get("kill-running", HEADGATE.name)
+    if again is None or running is None:
+        return None
+    return max(each - bound for each, bound in zip(again.values, running.values, strict=True))
+
+
+def none_ever(row: str) -> tuple[Target]:
+    """Nothing of it in any round."""
+    return (Target(text="none, ever", measure=worst(row), at_most=0),)
+
+
+def exactly_one(row: str, what: str) -> tuple[Target, Target]:
+    """One of it in every round."""
+    return (
+        Target(text=f"no second {what}", measure=worst(row), at_most=1),
+        Target(text=f"one {what}", measure=_fewest(row), at_least=1),
+    )

@@ -17,7 +17,7 @@ import boto3
 from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
 from botocore.config import Config
-from common import CONCURRENCY, QUEUES, done, job_s, queue_url, submissions
+from common import CONCURRENCY, QUEUES, begin, done, job_s, queue_url, submissions
 
 _BATCH = 10
 _WAIT_S = 20
@@ -36,7 +36,7 @@ def _deletes(messages: list[Any]) -> list[dict[str, str]]:
 
 async def _run(message: Any) -> None:
     number = json.loads(message["Body"])["n"]
-    if seconds := job_s(number):
+    if seconds := begin(number):
         await asyncio.sleep(seconds)
     done(number)
 
@@ -64,10 +64,9 @@ async def _work(pollers: int) -> None:
         )
 
 
-def _poll_in_thread() -> None:
+def _poll_in_thread(url: str) -> None:
     config = Config(max_pool_connections=1, parameter_validation=False)
     sqs = boto3.session.Session().client("sqs", config=config)
-    url = queue_url(QUEUES[0])
     while True:
         received = sqs.receive_message(
             QueueUrl=url, MaxNumberOfMessages=_BATCH, WaitTimeSeconds=_WAIT_S
@@ -75,13 +74,17 @@ def _poll_in_thread() -> None:
         if messages := received.get("Messages"):
             for message in messages:
                 number = json.loads(message["Body"])["n"]
-                time.sleep(job_s(number))
+                time.sleep(begin(number))
                 done(number)
             sqs.delete_message_batch(QueueUrl=url, Entries=_deletes(messages))
 
 
 def _work_in_threads() -> None:
-    threads = [threading.Thread(target=_poll_in_thread) for _ in range(CONCURRENCY)]
+    threads = [
+        threading.Thread(target=_poll_in_thread, args=[queue_url(queue)])
+        for queue in QUEUES
+        for _ in range(CONCURRENCY // len(QUEUES))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

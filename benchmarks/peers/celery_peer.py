@@ -6,7 +6,7 @@ import os
 import time
 
 from celery import Celery
-from common import CONCURRENCY, QUEUES, done, job_s, queue_url, submissions
+from common import CONCURRENCY, QUEUES, begin, done, queue_url, submissions
 
 app = Celery("bench")
 app.conf.update(
@@ -40,7 +40,7 @@ app.conf.update(
 
 @app.task(name="bench")
 def bench(number: int) -> None:
-    if seconds := job_s(number):
+    if seconds := begin(number):
         time.sleep(seconds)
     done(number)
 

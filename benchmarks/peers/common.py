@@ -1,7 +1,8 @@
 """What the scripts of all contestants share; only the standard library, since each has its own
 virtual environment.
 
-A job is a number. Its handler takes `job_s` seconds and then writes the number down.
+A job is a number. Its handler takes `job_s` seconds and then writes the number down; where runs
+are followed it also writes it down when it begins.
 """
 
 from __future__ import annotations
@@ -17,17 +18,33 @@ REGION = os.environ["AWS_REGION"]
 QUEUES = os.environ["BENCH_QUEUES"].split(",")
 CONCURRENCY = int(os.environ["BENCH_CONCURRENCY"])
 
+FOLLOWED = "BENCH_STARTS" in os.environ
+"""Whether the starts of jobs are written down, in a file of their own."""
+
 URGENT = 1_000_000
 """Jobs from this number on take no time, whatever the others take."""
 
 _RECORD = struct.Struct("<qd")
 _JOB_S = float(os.environ["BENCH_JOB_S"])
-_tally = os.open(os.environ["BENCH_TALLY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+_SPREAD = float(os.environ.get("BENCH_JOB_SPREAD", "0"))
+_GOLDEN = 0.618034  # its multiples are spread evenly over 0 to 1
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+_tally = os.open(os.environ["BENCH_TALLY"], _APPEND)
+_starts = os.open(os.environ["BENCH_STARTS"], _APPEND) if FOLLOWED else -1
+
+
+def begin(number: int) -> float:
+    """How many seconds a job takes that begins now."""
+    if FOLLOWED:
+        os.write(_starts, _RECORD.pack(number, time.monotonic()))
+    return job_s(number)
 
 
 def job_s(number: int) -> float:
-    """How many seconds a job takes."""
-    return 0.0 if number >= URGENT else _JOB_S
+    """How many seconds a job takes; with a spread, each number another time around the mean."""
+    if number >= URGENT:
+        return 0.0
+    return _JOB_S * (1 + _SPREAD * (number * _GOLDEN % 1 - 0.5)) if _SPREAD else _JOB_S
 
 
 def done(number: int) -> None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import time
 
 import dramatiq
-from common import ENDPOINT_URL, QUEUES, REGION, done, job_s, submissions
+from common import ENDPOINT_URL, QUEUES, REGION, begin, done, submissions
 from dramatiq.middleware import Retries
 from dramatiq_sqs import SQSBroker
 
-broker = SQSBroker(endpoint_url=ENDPOINT_URL, region_name=REGION, middleware=[Retries()])
+broker = SQSBroker(
+    endpoint_url=ENDPOINT_URL,
+    region_name=REGION,
+    middleware=[Retries()],
+    visibility_timeout=None,  # the queue's: by default a killed worker's messages hide for 12 h
+)
 dramatiq.set_broker(broker)
 
 
 def _bench(number: int) -> None:
-    if seconds := job_s(number):
+    if seconds := begin(number):
         time.sleep(seconds)
     done(number)
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 
-from common import CONCURRENCY, done, job_s, submissions
+from common import CONCURRENCY, begin, done, submissions
 from pydantic import BaseModel
 
 from jobs import App, AsyncClient, Client, JobType, Priority
-from workers.process import run
+from jobs.topology import DEFAULT_LANES
+from workers.process import run, work
 from workers.worker import WorkerSettings
 
 _TICK_S = 0.05
@@ -23,18 +28,35 @@ class Number(BaseModel):
 
 
 async def _bench(payload: Number) -> None:
-    if seconds := job_s(payload.number):
+    if seconds := begin(payload.number):
         await asyncio.sleep(seconds)
     done(payload.number)
 
 
 app = App(os.environ["BENCH_APP"])
-drain = app.queue("drain", priorities=[Priority.NORMAL])
+visibility = timedelta(seconds=float(os.environ["BENCH_VISIBILITY_S"]))
+lane = replace(DEFAULT_LANES[Priority.NORMAL], visibility=visibility)
+drain = app.queue("drain", priorities=[Priority.NORMAL], lanes={Priority.NORMAL: lane})
 
 on_drain = drain.job("bench")(_bench)
 by_priority = {
     priority: app.job(f"bench-{priority}", priority=priority)(_bench) for priority in Priority
 }
+
+
+async def _work_and_see_what_is_left(settings: WorkerSettings) -> dict[str, object]:
+    """Work until SIGTERM; returns which tasks and how many sockets are left then."""
+    sockets = _sockets()  # the event loop's own
+    await work(app, settings)
+    await asyncio.sleep(0)  # a socket is closed a turn after it was told to
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    return {"tasks": [task.get_name() for task in tasks], "sockets": _sockets() - sockets}
+
+
+def _sockets() -> int:
+    """How many sockets this process has open."""
+    opened = Path("/proc/self/fd").iterdir()
+    return sum(each.is_symlink() and "socket:" in str(each.readlink()) for each in opened)
 
 
 def _type_of(queue: str) -> JobType[Number, None]:
@@ -93,7 +115,11 @@ if __name__ == "__main__":
         case "work":
             group = sys.argv[2]
             settings = WorkerSettings(concurrency=CONCURRENCY, queues=(group,))
-            sys.exit(run(app, settings))
+            if told := os.environ.get("BENCH_LEFT"):
+                left = asyncio.run(_work_and_see_what_is_left(settings))
+                Path(told).write_text(json.dumps(left))
+            else:
+                sys.exit(run(app, settings))
         case "submit":
             _submit()
         case "submit-singly":

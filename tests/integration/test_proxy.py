@@ -1,4 +1,4 @@
-"""The fault-injecting proxy that other tests rely on."""
+"""The proxy that other tests and the benchmarks rely on: it counts, delays and misbehaves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,18 @@ from jobs.aws.sqs import SqsTransport
 from jobs.errors import ServiceUnavailable, Throttled
 from jobs.ports import OutgoingMessage
 from tests.support.environment import with_test_credentials
-from tests.support.proxy import BROKEN, THROTTLED, Delay, Drop, FailEntries, Hold, Proxy
+from tests.support.proxy import (
+    BROKEN,
+    THROTTLED,
+    UNAVAILABLE,
+    Delay,
+    Drop,
+    FailEntries,
+    Hold,
+    Proxy,
+    ProxyProcess,
+    Refuse,
+)
 from tests.support.stage import Stage
 
 MESSAGES = [OutgoingMessage(body=f'{{"n": {number}}}') for number in range(5)]
@@ -69,12 +80,13 @@ async def test_a_batch_that_fails_as_a_whole_does_not_reach_the_server(
     assert (await stage.depth("steady")).visible == 0
 
 
+@pytest.mark.parametrize("refusal", [BROKEN, UNAVAILABLE], ids=["500", "503"])
 async def test_a_refusal_is_an_error_of_sqs_until_it_is_healed(
-    proxy: Proxy, sqs: SqsTransport, queue: str
+    proxy: Proxy, sqs: SqsTransport, queue: str, refusal: Refuse
 ) -> None:
     await sqs.depth(queue)
     proxy.inject(THROTTLED, actions=["ReceiveMessage"], times=1)
-    proxy.inject(BROKEN, actions=["ReceiveMessage"])
+    proxy.inject(refusal, actions=["ReceiveMessage"])
     with pytest.raises(Throttled, match="injected by the proxy"):
         await sqs.receive(queue, limit=1, wait_s=0)
     with pytest.raises(ServiceUnavailable, match="injected by the proxy"):
@@ -107,6 +119,32 @@ async def test_an_answer_can_be_held_back_until_it_is_released(
     assert await sending == []
 
 
+async def test_a_frozen_server_gets_the_request_when_it_thaws(
+    proxy: Proxy, sqs: SqsTransport, stage: Stage, queue: str
+) -> None:
+    frozen = Hold(forward=False)
+    proxy.inject(frozen, actions=["SendMessageBatch"], times=1)
+    sending = asyncio.create_task(sqs.send(queue, MESSAGES))
+    await proxy.until(lambda: proxy.faults["SendMessageBatch"] == 1)
+    assert (await stage.depth("steady")).visible == 0
+    assert not sending.done()
+    frozen.release.set()
+    assert await sending == []
+    assert (await stage.depth("steady")).visible == 5
+
+
+async def test_leaving_the_proxy_closes_what_it_still_holds(stage: Stage, queue: str) -> None:
+    async with Proxy(stage.endpoint_url) as proxy:
+        sqs = SqsTransport(endpoint_url=proxy.endpoint_url)
+        await sqs.start()
+        proxy.inject(Hold(), actions=["ReceiveMessage"])
+        receiving = asyncio.create_task(sqs.receive(queue, limit=1, wait_s=0))
+        await proxy.until(lambda: proxy.forwarded["ReceiveMessage"] == 1)
+    with pytest.raises(ServiceUnavailable, match="got no answer"):
+        await receiving
+    await sqs.stop()
+
+
 async def test_an_answer_can_be_delayed(proxy: Proxy, sqs: SqsTransport, queue: str) -> None:
     await sqs.depth(queue)
     loop = asyncio.get_running_loop()
@@ -126,3 +164,39 @@ async def test_a_server_that_has_gone_looks_gone(
     ):
         with pytest.raises(ServiceUnavailable):
             await sqs.depth("any")
+
+
+async def test_each_request_takes_at_least_the_latency_that_was_asked_for(
+    proxy: Proxy, sqs: SqsTransport, queue: str
+) -> None:
+    loop = asyncio.get_running_loop()
+    proxy.delay(0.2)
+    began = loop.time()
+    await sqs.depth(queue)  # and GetQueueUrl before
+    assert loop.time() - began >= 2 * 0.2
+    assert not proxy.faults
+
+
+async def test_a_fault_and_the_latency_add_up(proxy: Proxy, sqs: SqsTransport, queue: str) -> None:
+    await sqs.depth(queue)
+    loop = asyncio.get_running_loop()
+    proxy.delay(0.1)
+    proxy.inject(Delay(seconds=0.1), actions=["ReceiveMessage"])
+    began = loop.time()
+    assert await sqs.receive(queue, limit=1, wait_s=0) == []
+    assert loop.time() - began >= 2 * 0.1
+
+
+async def test_a_proxy_in_a_process_of_its_own_counts_and_delays(stage: Stage, queue: str) -> None:
+    loop = asyncio.get_running_loop()
+    with ProxyProcess(stage.endpoint_url) as proxy:
+        async with SqsTransport(endpoint_url=proxy.endpoint_url) as sqs:
+            assert await sqs.send(queue, MESSAGES[:1]) == []
+            (message,) = await sqs.receive(queue, limit=10, wait_s=5)
+            assert message.body == MESSAGES[0].body
+            proxy.delay(0.2)
+            began = loop.time()
+            assert await sqs.delete(queue, [message.receipt]) == []
+            assert loop.time() - began >= 0.2
+        counted = ("GetQueueUrl", "SendMessageBatch", "ReceiveMessage", "DeleteMessageBatch")
+        assert proxy.counts() == dict.fromkeys(counted, 1)

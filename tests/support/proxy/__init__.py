@@ -1,0 +1,39 @@
+"""The one proxy in front of a local SQS: it counts requests, delays them, and misbehaves when told.
+
+`Proxy` lives in a test's event loop, where faults are injected and counts are waited for::
+
+    async with Proxy(server) as proxy:
+        proxy.inject(Refuse(status=503, code="ServiceUnavailable"), times=2)
+        worker = await stage.worker("steady", endpoint_url=proxy.endpoint_url)
+
+`ProxyProcess` is the same in a process of its own, for benchmarks, so that it costs what is
+measured little more than the latency that it is told to add.
+"""
+
+from tests.support.proxy.faults import (
+    BROKEN,
+    THROTTLED,
+    UNAVAILABLE,
+    Delay,
+    Drop,
+    FailEntries,
+    Fault,
+    Hold,
+    Refuse,
+)
+from tests.support.proxy.process import ProxyProcess
+from tests.support.proxy.server import Proxy
+
+__all__ = [
+    "BROKEN",
+    "THROTTLED",
+    "UNAVAILABLE",
+    "Delay",
+    "Drop",
+    "FailEntries",
+    "Fault",
+    "Hold",
+    "Proxy",
+    "ProxyProcess",
+    "Refuse",
+]

@@ -1,0 +1,33 @@
+"""``python -m tests.support.proxy TARGET``: what `ProxyProcess` starts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from tests.support.proxy.server import Proxy
+
+
+async def _serve(target: str) -> None:
+    """Commands come as lines of JSON; their end, such as the parent's death, ends the proxy."""
+    commands = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(commands), sys.stdin
+    )
+    async with Proxy(target) as proxy:
+        _say({"endpoint_url": proxy.endpoint_url})
+        async for line in commands:
+            command = json.loads(line)
+            if "latency_s" in command:
+                proxy.delay(command["latency_s"])
+            _say(proxy.requests)
+
+
+def _say(value: Any) -> None:
+    print(json.dumps(value), flush=True)  # noqa: T201 - what the parent reads
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(sys.argv[1]))

@@ -1,0 +1,185 @@
+"""One client's connection through the proxy.
+
+What no fault hits goes on by callbacks alone, a message in one piece, so that little is added to
+what is measured through it. A fault takes a task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import assert_never, cast
+
+from tests.support.proxy import wire
+from tests.support.proxy.faults import Delay, Drop, FailEntries, Fault, Hold, Refuse, refusal
+from tests.support.proxy.traffic import Traffic
+
+_OnAnswer = Callable[[bytes], None]
+
+
+class Connection(asyncio.Protocol):
+    """From a client, with one to the server of its own; a request at a time.
+
+    Whichever of the two is lost takes the other with it, and what is under way.
+    """
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+        self._loop = asyncio.get_running_loop()
+        self._reader = wire.MessageReader()
+        self._busy = False
+        self._client: asyncio.Transport | None = None
+        self._upstream: asyncio.Transport | None = None
+        self._waiting = b""
+        """The request that waits for the connection to the server."""
+        self._action = ""
+        """Of the request under way."""
+        self._on_answer: _OnAnswer = self._reply
+        self._opening: asyncio.Task[None] | None = None
+        self._fault: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._client = cast("asyncio.Transport", transport)
+        self._traffic.connections.add(self)
+        self._opening = self._traffic.start(self._open(), "proxy-open")
+
+    def data_received(self, data: bytes) -> None:
+        self._reader.feed(data)
+        self._next()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
+        self._client = None
+        self.end()
+        self._forget()
+
+    def upstream_lost(self) -> None:
+        """The server has closed its side, or we have."""
+        self._upstream = None
+        if self._client is not None:
+            self._client.close()  # what was answered before still arrives
+        self._forget()
+
+    def end(self) -> None:
+        """Close both sides at once."""
+        for task in (self._opening, self._fault):
+            if task is not None:
+                task.cancel()
+        for side in (self._client, self._upstream):
+            if side is not None:
+                side.abort()
+
+    def answered(self, answer: bytes) -> None:
+        """The server has answered the request under way."""
+        self._traffic.count(self._traffic.forwarded, self._action)
+        self._on_answer(answer)
+
+    def _next(self) -> None:
+        if self._busy or (request := self._reader.take()) is None:
+            return
+        traffic = self._traffic
+        self._busy, self._action = True, wire.action(request)
+        traffic.count(traffic.requests, self._action)
+        if (fault := traffic.injections.next_for(self._action)) is not None:
+            traffic.count(traffic.faults, self._action)
+            self._fault = traffic.start(self._misbehave(fault, request), "proxy-fault")
+        elif traffic.latency_s > 0:
+            self._loop.call_later(traffic.latency_s, self._send, request)
+        else:
+            self._send(request)
+
+    def _send(self, request: bytes) -> None:
+        if self._upstream is None:
+            self._waiting = request
+        else:
+            self._upstream.write(request)
+
+    def _reply(self, answer: bytes) -> None:
+        if self._client is not None:
+            self._client.write(answer)
+        self._busy = False
+        self._next()
+
+    async def _ask(self, request: bytes) -> bytes:
+        """The server's answer, which goes nowhere else."""
+        answer: asyncio.Future[bytes] = self._loop.create_future()
+        self._on_answer = answer.set_result
+        self._send(request)
+        try:
+            return await answer
+        finally:
+            self._on_answer = self._reply
+
+    async def _misbehave(self, fault: Fault, request: bytes) -> None:
+        await asyncio.sleep(self._traffic.latency_s)
+        answer = await self._answer(fault, request)
+        if answer is not None:
+            self._reply(answer)
+        elif self._client is not None:
+            self._client.abort()
+
+    async def _answer(self, fault: Fault, request: bytes) -> bytes | None:
+        """The answer to give; None drops the connection."""
+        match fault:
+            case Refuse():
+                return refusal(fault)
+            case Drop(forward=forward):
+                if forward:
+                    await self._ask(request)
+                return None
+            case Delay(seconds=seconds):
+                answer = await self._ask(request)
+                await asyncio.sleep(seconds)
+                return answer
+            case Hold(forward=True, release=release):
+                answer = await self._ask(request)
+                await release.wait()
+                return answer
+            case Hold(release=release):
+                await release.wait()
+                return await self._ask(request)
+            case FailEntries():
+                return await self._ask_in_part(fault, request)
+            case _:
+                assert_never(fault)
+
+    async def _ask_in_part(self, fault: FailEntries, request: bytes) -> bytes:
+        batch, failures = fault.split(wire.body(request))
+        answer = wire.json_response(HTTPStatus.OK, {})
+        if batch["Entries"]:
+            answer = await self._ask(wire.with_body(request, batch))
+            if wire.status(answer) != HTTPStatus.OK:
+                return answer
+        return wire.json_response(HTTPStatus.OK, fault.join(wire.body(answer), failures))
+
+    async def _open(self) -> None:
+        try:
+            self._upstream, _ = await self._loop.create_connection(
+                lambda: _Upstream(self), self._traffic.host, self._traffic.port
+            )
+        except OSError:  # the server has gone: so does the client's connection
+            if self._client is not None:
+                self._client.abort()
+            return
+        if self._waiting:
+            self._upstream.write(self._waiting)
+
+    def _forget(self) -> None:
+        if self._client is None and self._upstream is None:
+            self._traffic.forget(self)
+
+
+class _Upstream(asyncio.Protocol):
+    """The side to the server."""
+
+    def __init__(self, owner: Connection) -> None:
+        self._owner = owner
+        self._reader = wire.MessageReader()
+
+    def data_received(self, data: bytes) -> None:
+        self._reader.feed(data)
+        if (answer := self._reader.take()) is not None:
+            self._owner.answered(answer)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
+        self._owner.upstream_lost()

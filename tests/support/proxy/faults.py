@@ -1,0 +1,124 @@
+"""What can go wrong with a request, as values; and which requests it hits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from tests.support.proxy.wire import json_response
+
+_MESSAGE = "injected by the proxy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuse:
+    """Answer with an error, without asking the server."""
+
+    status: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """Close the connection instead of answering."""
+
+    forward: bool
+    """Whether the server has carried the request out by then, so that only its answer is lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delay:
+    """Hold the server's answer back for so long."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Freeze: answer nothing until ``release`` is set."""
+
+    forward: bool = True
+    """Whether the server carries the request out meanwhile, or gets it when it is released."""
+    release: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailEntries:
+    """Report entries of a batch as failed, without handing them to the server."""
+
+    every: int = 2
+    """1 fails all of them, 2 the first, third, fifth and so on."""
+    code: str = "InternalError"
+    sender_fault: bool = False
+
+    def split(self, body: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The batch that is left for the server, and the failures of the other entries."""
+        batch = json.loads(body)
+        entries = batch["Entries"]
+        failed = entries[:: self.every]
+        batch["Entries"] = [entry for entry in entries if entry not in failed]
+        return batch, [self._failure(entry) for entry in failed]
+
+    def join(self, body: bytes, failures: list[dict[str, Any]]) -> dict[str, Any]:
+        """What the server said of its part, with the failures of the other."""
+        result = json.loads(body)
+        return {"Successful": [], **result, "Failed": [*result.get("Failed", ()), *failures]}
+
+    def _failure(self, entry: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "Id": entry["Id"],
+            "SenderFault": self.sender_fault,
+            "Code": self.code,
+            "Message": _MESSAGE,
+        }
+
+
+Fault = Refuse | Drop | Delay | Hold | FailEntries
+
+THROTTLED = Refuse(status=HTTPStatus.BAD_REQUEST, code="ThrottlingException")
+BROKEN = Refuse(status=HTTPStatus.INTERNAL_SERVER_ERROR, code="InternalFailure")
+UNAVAILABLE = Refuse(status=HTTPStatus.SERVICE_UNAVAILABLE, code="ServiceUnavailable")
+
+
+def refusal(fault: Refuse) -> bytes:
+    """An error as SQS words it."""
+    error = {"__type": f"com.amazonaws.sqs#{fault.code}", "message": _MESSAGE}
+    return json_response(fault.status, error)
+
+
+@dataclass(slots=True, eq=False)
+class _Injection:
+    fault: Fault
+    actions: frozenset[str]
+    """Empty: all."""
+    left: float
+
+    def takes(self, action: str) -> bool:
+        """Whether the fault hits this request; counts it."""
+        if self.left < 1 or (self.actions and action not in self.actions):
+            return False
+        self.left -= 1
+        return True
+
+
+class Injections:
+    """The faults to come, in the order in which they were injected."""
+
+    def __init__(self) -> None:
+        self._all: list[_Injection] = []
+
+    def add(self, fault: Fault, actions: Iterable[str], times: float) -> None:
+        """Do this to the next ``times`` requests of these actions, or of all."""
+        self._all.append(_Injection(fault, frozenset(actions), times))
+
+    def clear(self) -> None:
+        """Do nothing more."""
+        self._all.clear()
+
+    def next_for(self, action: str) -> Fault | None:
+        """What hits this request."""
+        return next((each.fault for each in self._all if each.takes(action)), None)

@@ -1,0 +1,82 @@
+"""What all connections of one proxy share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tests.support.proxy.faults import Injections
+
+_GENEROUS_S = 60.0
+
+
+class Ending(Protocol):
+    """A connection, as the proxy ends it."""
+
+    def end(self) -> None:
+        """Close it at once."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What has come so far, and what is to become of what comes."""
+
+    host: str
+    port: int
+    """Where the server is."""
+    latency_s: float = 0.0
+    injections: Injections = field(default_factory=Injections)
+    requests: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    forwarded: Counter[str] = field(default_factory=Counter)
+    connections: set[Ending] = field(default_factory=set)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def count(self, counter: Counter[str], action: str) -> None:
+        """One more."""
+        counter[action] += 1
+        self._changed.set()
+
+    def forget(self, connection: Ending) -> None:
+        """A connection has ended."""
+        self.connections.discard(connection)
+        self._changed.set()
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        """Wait until the counts, or the connections, are as wanted.
+
+        Raises:
+            TimeoutError: they did not become so.
+        """
+        async with asyncio.timeout(_GENEROUS_S):
+            while not happened():
+                self._changed.clear()
+                await self._changed.wait()
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """A task that `finish` watches."""
+        task = asyncio.create_task(work, name=name)
+        self.tasks.add(task)
+        task.add_done_callback(self._forget_if_well)
+        return task
+
+    def _forget_if_well(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is None:
+            self.tasks.discard(task)
+
+    async def finish(self) -> None:
+        """End all connections.
+
+        Raises:
+            ExceptionGroup: what tasks failed with since the proxy was started.
+        """
+        for connection in tuple(self.connections):
+            connection.end()
+        ended = await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.until(lambda: not self.connections)
+        if faults := [each for each in ended if isinstance(each, Exception)]:
+            raise ExceptionGroup("the proxy failed", faults)
