@@ -29,7 +29,7 @@ from jobs.firing import (
 )
 from jobs.job import JobType
 from jobs.settlement import Ack
-from jobs.submission import prepare
+from jobs.submission import Origin, prepare
 from jobs.testing import MemorySqs, VirtualClock
 from lambdas import bridge
 
@@ -122,7 +122,7 @@ def test_a_fired_schedule_becomes_the_message_that_a_submitted_job_would_be(
         {},
         now=clock.now(),
         job_id=derived_job_id(DUE, firing.schedule_arn),
-        source="schedule:report",
+        origin=Origin(source="schedule:report"),
     )
     assert job_id == submitted.id
     assert parse(stored.body) == submitted.envelope.model_copy(update={"payload": {}})
