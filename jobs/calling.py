@@ -13,7 +13,7 @@ from typing import Any
 from jobs import reporting
 from jobs.app import App
 from jobs.clock import Clock
-from jobs.context import JobContext
+from jobs.context import JobContext, current_job
 from jobs.delivery import Delivery, Job
 from jobs.desk import Desk, Send
 from jobs.errors import ChildDied, Discard, JobTimeout, RetryLater, Stopped
@@ -32,7 +32,8 @@ Around = Callable[[Job, Delivery], AbstractContextManager[None]]
 """Entered around each call of a handler, in the context that the handler sees."""
 
 
-def _nothing_around(_job: Job, _delivery: Delivery) -> AbstractContextManager[None]:
+def nothing_around(_job: Job, _delivery: Delivery) -> AbstractContextManager[None]:
+    """Nothing around a call."""
     return nullcontext()
 
 
@@ -47,7 +48,7 @@ class Means:
     call_blocking: CallBlocking = asyncio.to_thread
     call_isolated: CallIsolated | None = None
     """For ``isolation="process"``; without it such handlers run as others do."""
-    around: Around = _nothing_around
+    around: Around = nothing_around
     send: Send | None = None
     """Sends what handlers submit; without it they can't."""
     shared: Shared = field(default_factory=dict)
@@ -103,6 +104,7 @@ class Call:
 
     async def _bounded(self) -> Outcome:
         self._task = task = asyncio.current_task()
+        here = current_job.set(self._ctx)
         try:
             with self._means.around(self._job, self._delivery):
                 result = await self._handle()
@@ -119,6 +121,7 @@ class Call:
         except BaseException as error:  # noqa: BLE001 - the job's boundary; SystemExit included
             return self._outcome_of(error)
         finally:
+            current_job.reset(here)
             self._task = None
             if self._interruption is not None and task is not None:
                 task.uncancel()  # it has been dealt with; settling goes on

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Generator, Mapping, MutableMapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
@@ -148,3 +149,7 @@ class JobContext:
     def request_stop(self) -> None:
         """Make `cancelled` true."""
         self._stop.raised = True
+
+
+current_job: ContextVar[JobContext | None] = ContextVar("headgate_job", default=None)
+"""The job that runs here, so that every line it has logged can name it."""

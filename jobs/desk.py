@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
-from uuid import UUID
 
 from jobs import reporting
 from jobs.app import App
@@ -16,6 +15,7 @@ from jobs.errors import ConfigurationError
 from jobs.events import Events
 from jobs.job import JobType
 from jobs.submission import Origin, Overrides, PendingJob, Submission, prepare
+from jobs.tracing import current_traceparent
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -74,7 +74,11 @@ class Desk:
         """
         now = self._clock.now()
         envelope = self._job.envelope
-        origin = Origin(parent=UUID(str(envelope.id)), trace=envelope.trace, tenant=envelope.tenant)
+        origin = Origin(
+            parent=envelope.id,
+            trace=current_traceparent() or envelope.trace,
+            tenant=envelope.tenant,
+        )
         return prepare(
             self._app,
             self._app.topology,

@@ -23,6 +23,7 @@
     heartbeat.failed      visibility could not be extended; it is tried again
     poll.received         a receive returned, with or without messages
     poll.failed           a receive failed; the poller backs off
+    loop.blocked          a handler kept the event loop from turning, and with it all others
     hook.failed           a hook raised, or took too long; nothing else changes
     records.failed        records could not be read or written; the job goes on without
     limit.reached         a limit holds back what has been received, or stops receiving
@@ -93,7 +94,8 @@ class JobProgress(_Attempted):
     name = "job.progress"
     percent: float
     """0 to 100."""
-    message: str
+    note: str
+    """What it does now, in its handler's words."""
     data: Mapping[str, Any]
     """What the handler added; JSON values."""
 
@@ -240,6 +242,14 @@ class PollFailed(QueueEvent):
     name = "poll.failed"
     error: str
     retry_in_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopBlocked(Event):
+    name = "loop.blocked"
+    blocked_s: float
+    job_types: tuple[str, ...]
+    """Of the async handlers that ran: one of them is to blame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

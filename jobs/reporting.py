@@ -72,10 +72,10 @@ def started(job: Job, names: dict[str, Any], at: datetime) -> JobStarted:
 
 
 def progress(
-    names: Mapping[str, Any], percent: float, message: str, data: Mapping[str, Any], at: datetime
+    names: Mapping[str, Any], percent: float, note: str, data: Mapping[str, Any], at: datetime
 ) -> JobProgress:
     """Its handler says how far it is."""
-    return JobProgress(at=at, percent=percent, message=message, data=data, **names)
+    return JobProgress(at=at, percent=percent, note=note, data=data, **names)
 
 
 def stalled(job: Job, names: dict[str, Any], at: datetime) -> JobStalled:

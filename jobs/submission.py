@@ -33,6 +33,7 @@ from jobs.job import LONGEST_TIMEOUT, JobType
 from jobs.messages import message_of, size_of
 from jobs.ports import OutgoingMessage
 from jobs.topology import MAX_DELAY, MAX_MESSAGE_BYTES, Priority, QueueSpec, Topology
+from jobs.tracing import current_traceparent
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -173,7 +174,7 @@ def prepare(
         tenant=_tenant(job, overrides.get("tenant")) or origin.tenant,
         source=origin.source,
         parent=origin.parent,
-        trace=origin.trace,
+        trace=origin.trace or current_traceparent(),
         options=_options(job, overrides, queue),
     )
     tenant = envelope.tenant.org if envelope.tenant else None

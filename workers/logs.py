@@ -9,6 +9,7 @@ from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter
 
+from jobs.context import current_job
 from jobs.events import (
     BreakerClosed,
     BreakerOpened,
@@ -33,6 +34,7 @@ from jobs.events import (
     JobSubmitted,
     LimitCleared,
     LimitReached,
+    LoopBlocked,
     MessageUnrunnable,
     PollFailed,
     PollReceived,
@@ -66,6 +68,7 @@ LEVELS: dict[type[Event], int] = {
     HeartbeatFailed: logging.WARNING,
     PollReceived: logging.DEBUG,
     PollFailed: logging.WARNING,
+    LoopBlocked: logging.WARNING,
     HookFailed: logging.ERROR,
     RecordsFailed: logging.WARNING,
     LimitReached: logging.INFO,
@@ -109,6 +112,7 @@ def configure(*, level: int = logging.INFO, json: bool | None = None) -> None:
         json: one JSON object a line; None means whenever standard error is no terminal.
     """
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_name_job)
     if json if json is not None else not sys.stderr.isatty():
         handler.setFormatter(
             JsonFormatter(
@@ -123,6 +127,13 @@ def configure(*, level: int = logging.INFO, json: bool | None = None) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for name in _SDKS:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
+
+
+def _name_job(record: logging.LogRecord) -> bool:
+    """Put the running job's id and type on a line, whoever writes it."""
+    if (ctx := current_job.get()) is not None and not hasattr(record, "job_id"):
+        record.job_id, record.job_type, record.attempt = ctx.id, ctx.type, ctx.attempt
+    return True
 
 
 class _PlainFormatter(logging.Formatter):

@@ -207,6 +207,14 @@ class Worker:
         """Whether a plain function still runs, so that the process would not end by itself."""
         return self._threads.busy
 
+    def active(self) -> list[tuple[str, str]]:
+        """The type and queue of each job whose handler runs now."""
+        return [
+            (job.type.name, job.type.queue)
+            for hold in self._running.unfinished
+            if (job := hold.run.job) is not None
+        ]
+
     def stop(self) -> None:
         """Begin to stop: nothing new is received, running jobs may finish within ``drain``."""
         self._stop.set()

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.batching import EntryRejected
-from jobs.calling import Means
+from jobs.calling import Around, Means, nothing_around
 from jobs.client import Client
 from jobs.context import Tenant
 from jobs.delivery import Delivery
@@ -58,6 +58,10 @@ class Harness:
     Hand `client` or `async_client` to the code under test; then look at `submitted`, or run
     everything with `drain`. Retries don't wait: the clock jumps to when the next message is due.
 
+    Args:
+        app: its handlers are loaded by `drain`.
+        around: entered around each call of a handler.
+
     Example:
         >>> jobs = Harness(app)  # doctest: +SKIP
         >>> sign_up("ada@example.com", client=jobs.client)
@@ -67,8 +71,9 @@ class Harness:
         >>> assert jobs.completed(send_email) == 1
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, *, around: Around = nothing_around) -> None:
         self.app = app
+        self._around = around
         self.clock = VirtualClock()
         self.sqs = MemorySqs(self.clock)
         self.sqs.provision(app.topology)
@@ -158,6 +163,7 @@ class Harness:
             clock=self.clock,
             events=self._hub,
             send=self.async_client.send,
+            around=self._around,
             shared=shared,
         )
         executor = Executor(means, backlog=self._backlog)

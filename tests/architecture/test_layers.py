@@ -38,7 +38,7 @@ LAYERS: list[set[str]] = [
     {"retry"},
     {"aws", "backoff", "envelope", "events"},
     {"classification", "context", "limits", "records", "resources", "schedules", "settings", "topology"},
-    {"clock", "errors", "outcome", "ports"},  # these know nothing else of ours
+    {"clock", "errors", "outcome", "ports", "tracing"},  # these know nothing else of ours
 ]
 """The modules of `jobs` from top to bottom; each imports only from the layers below its own.
 

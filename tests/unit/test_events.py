@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from jobs import Event, Events, events
-from jobs.events import JobEvent, QueueEvent
+from jobs.events import HookFailed, JobEvent, LimitEvent, LoopBlocked, QueueEvent
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -17,6 +17,10 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick(Event):
     name = "tick"
+
+
+OF_THE_WORKER = (HookFailed, LoopBlocked)
+"""Events of no one job, queue or limit."""
 
 
 def named() -> list[type[Event]]:
@@ -33,8 +37,8 @@ def test_the_table_in_the_docstring_lists_exactly_the_events_that_there_are() ->
 
 
 @pytest.mark.parametrize("cls", named(), ids=lambda cls: cls.name)
-def test_an_event_says_which_job_or_queue_it_is_about_and_never_a_payload(cls: type[Event]) -> None:
-    assert issubclass(cls, JobEvent | QueueEvent)
+def test_an_event_says_what_it_is_about_and_never_a_payload(cls: type[Event]) -> None:
+    assert issubclass(cls, JobEvent | QueueEvent | LimitEvent) or cls in OF_THE_WORKER
     assert cls.name.startswith("job.") is issubclass(cls, JobEvent)
     assert {field.name for field in fields(cls)}.isdisjoint({"payload", "body", "result"})
 

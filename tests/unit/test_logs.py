@@ -31,6 +31,9 @@ VALUES: dict[str, Any] = {
     "Priority": Priority.HIGH,
     "Tenant | None": Tenant(org="org-1"),
     "datetime": NOW,
+    "float | None": 2.5,
+    "tuple[str, ...]": ("a", "b"),
+    "Mapping[str, Any]": {"secret": 1},
 }
 
 
@@ -73,6 +76,10 @@ def test_every_event_is_one_line_of_json_with_its_fields(cls: type[Event], error
     for field in fields(cls):
         if field.name == "tenant":
             assert record["tenant"] == "org-1"
+        elif field.name == "data":
+            assert "secret" not in line
+        elif field.name == "job_types":
+            assert record["job_types"] == ["a", "b"]
         elif field.name != "at":
             assert record[field.name] == VALUES[str(field.type)]
 
@@ -165,3 +172,20 @@ def test_no_line_ever_shows_a_payload_however_its_job_ends(errors: Written) -> N
     written = errors()
     assert all(event.name in written for event in jobs.events)
     assert SECRET not in written
+
+
+def test_a_line_that_a_library_logs_while_a_job_runs_names_the_job(errors: Written) -> None:
+    app = App("shop")
+
+    @app.job("send")
+    def send(_payload: Secret) -> None:
+        logging.getLogger("some.library").warning("slow answer")
+
+    jobs = Harness(app)
+    configure(json=True)
+    handle = jobs.client.submit(send, Secret(text="x"))
+    jobs.drain()
+    logging.getLogger("some.library").warning("nobody's")
+    during, after = (json.loads(line) for line in errors().splitlines())
+    assert (during["job_id"], during["job_type"], during["attempt"]) == (handle.id, "send", 1)
+    assert "job_id" not in after

@@ -22,6 +22,7 @@ def test_this_process_s_own_environment_is_the_default(monkeypatch: pytest.Monke
     [
         ("HEADGATE_STAGES", "did you mean 'HEADGATE_STAGE'"),
         ("HEADGATE_APPS", "did you mean 'HEADGATE_APP'"),
+        ("HEADGATE_STOP_TIMEOUT_S", "did you mean 'HEADGATE_STOP_TIMEOUT'"),
     ],
 )
 def test_a_variable_that_is_misspelt_is_refused(variable: str, answer: str) -> None:
@@ -29,6 +30,21 @@ def test_a_variable_that_is_misspelt_is_refused(variable: str, answer: str) -> N
         Settings.from_env({variable: "x"})
 
 
-@pytest.mark.parametrize("variable", ["HEADGATE_PORT", "HEADGATE_SERVICE_HOST", "HEADGATE_"])
+@pytest.mark.parametrize(
+    "variable", ["HEADGATE_PORT", "HEADGATE_SERVICE_HOST", "HEADGATE_", "HEADGATE_SUPERVISOR"]
+)
 def test_a_variable_of_somebody_elses_is_left_alone(variable: str) -> None:
     assert Settings.from_env({variable: "x", "HEADGATE_APP": "shop:app"}).app == "shop:app"
+
+
+def test_the_stop_timeout_is_read_in_seconds_and_absent_unless_it_is_set() -> None:
+    assert Settings.from_env({"HEADGATE_STOP_TIMEOUT": "120"}).stop_timeout_s == 120
+    assert Settings.from_env({"HEADGATE_STOP_TIMEOUT": "0.5"}).stop_timeout_s == 0.5
+    assert Settings.from_env({"HEADGATE_STOP_TIMEOUT": ""}).stop_timeout_s is None
+    assert Settings.from_env({}).stop_timeout_s is None
+
+
+@pytest.mark.parametrize("value", ["30s", "soon", "0", "-1", "nan", "inf"])
+def test_a_stop_timeout_that_is_no_time_is_refused_by_its_name(value: str) -> None:
+    with pytest.raises(SettingsInvalid, match="HEADGATE_STOP_TIMEOUT must be a number"):
+        Settings.from_env({"HEADGATE_STOP_TIMEOUT": value})

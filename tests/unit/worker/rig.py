@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from jobs import App, AsyncClient, JobContext, Priority
 from jobs.clock import Clock
-from jobs.events import Event, Events
+from jobs.events import Event, Events, Subscriber
 from jobs.job import JobType
 from jobs.ports import (
     EntryFailure,
@@ -127,6 +127,8 @@ class Rig:
         self.wire = Wire(self.sqs)
         self.table = MemoryTable(self.clock)
         self.events: list[Event] = []
+        self.subscribers: list[Subscriber] = []
+        """Others that hear what the workers made from now on tell."""
         self._happened = asyncio.Condition()
         self.report: Report | None = None
 
@@ -152,7 +154,7 @@ class Rig:
             WorkerSettings(**settings),
             table=self.table,
             clock=self.clock,
-            events=Events(self.hear),
+            events=Events(self.hear, *self.subscribers),
             rng=random.Random(0),  # noqa: S311 - spreads pauses
         )
 

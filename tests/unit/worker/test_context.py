@@ -134,7 +134,7 @@ async def test_progress_is_told_without_waiting_awaited_or_not(*, plain: bool) -
     async with rig.working():
         await rig.happens(JobCompleted)
         [progress] = await rig.happens(JobProgress)
-    assert (progress.job_id, progress.percent, progress.message) == (job_id, 40, "rendering")
+    assert (progress.job_id, progress.percent, progress.note) == (job_id, 40, "rendering")
     assert progress.data == {"step": "pdf"}
 
 

@@ -47,7 +47,7 @@ async def test_hooks_of_app_and_type_hear_of_each_step_in_order() -> None:
 
     @send.on_progress
     def _(event: JobProgress) -> None:
-        heard.append(f"progress {event.percent} {event.message}")
+        heard.append(f"progress {event.percent} {event.note}")
 
     @app.on_failed
     def _(event: JobFailed) -> None:
