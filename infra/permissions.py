@@ -1,12 +1,13 @@
-"""Who may do what, and nothing more: the actions that `jobs.aws.sqs` calls, on an app's own queues.
+"""Who may do what, and nothing more: what `jobs.aws` calls, on an app's own queues and table.
 
-No role may create, list or purge queues.
+No role may create, list or purge queues, or scan a table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 
@@ -22,6 +23,15 @@ WORK = (
 )
 """What running a queue's jobs takes."""
 
+RECORD = (
+    "dynamodb:GetItem",
+    "dynamodb:Query",
+    "dynamodb:PutItem",
+    "dynamodb:UpdateItem",
+    "dynamodb:BatchWriteItem",
+)
+"""What keeping records of them takes."""
+
 
 def grant_submit(grantee: iam.IGrantable, queues: Sequence[sqs.IQueue]) -> iam.Grant:
     """Let ``grantee`` submit jobs to these queues."""
@@ -29,13 +39,19 @@ def grant_submit(grantee: iam.IGrantable, queues: Sequence[sqs.IQueue]) -> iam.G
 
 
 def grant_work(
-    grantee: iam.IGrantable, queues: Sequence[sqs.IQueue], parking: Sequence[sqs.IQueue]
+    grantee: iam.IGrantable,
+    queues: Sequence[sqs.IQueue],
+    parking: Sequence[sqs.IQueue],
+    table: dynamodb.ITableV2,
 ) -> iam.Grant:
-    """Let ``grantee`` run the jobs of these queues.
+    """Let ``grantee`` run the jobs of these queues, and record them in the table.
 
     ``parking`` is where it may move what it gives up: the dead-letter queues and the quarantine.
     """
-    return _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, parking))
+    record = iam.Grant.add_to_principal(
+        grantee=grantee, actions=list(RECORD), resource_arns=[table.table_arn]
+    )
+    return _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, parking)).combine(record)
 
 
 def statement(actions: Sequence[str], *resources: str) -> iam.PolicyStatement:

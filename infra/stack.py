@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aws_cdk import RemovalPolicy, Stack, Tags
+from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -12,6 +13,7 @@ from constructs import Construct
 from infra import permissions
 from infra.functions import Bridge
 from infra.queues import Queues
+from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
 from jobs.app import App
 from jobs.errors import ConfigurationError
@@ -20,11 +22,12 @@ from jobs.topology import QUARANTINE_RETENTION, physical_name
 
 
 class JobSystem(Construct):
-    """All that an app needs on AWS: its queues, its schedules and the bridge between them.
+    """All that an app needs on AWS: queues, a table, schedules and the bridge that serves them.
 
     Args:
         app: what to provision; its topology is read now, so declare everything before.
-        removal_policy: what happens to a queue, and the jobs in it, that leaves the stack.
+        removal_policy: what happens to a queue, and the jobs in it, that leaves the stack. The
+            table stays, unless the stage is None or ``"dev"``.
 
     Raises:
         ConfigurationError: the app has no job types, or a name is too long for AWS.
@@ -50,6 +53,7 @@ class JobSystem(Construct):
         super().__init__(scope, construct_id)
         self.app = app
         self._queues = Queues(self, "Queues", topology=app.topology, removal_policy=removal_policy)
+        self._records = Records(self, "Records", topology=app.topology)
         if scheduled_types(app):
             self._add_schedules()
 
@@ -57,14 +61,19 @@ class JobSystem(Construct):
         """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
         return self._queues.by_name[physical]
 
+    @property
+    def table(self) -> dynamodb.ITableV2:
+        """The table of the jobs' records; for alarms, for one."""
+        return self._records.table
+
     def grant_submit(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` submit any of the app's jobs."""
         return permissions.grant_submit(grantee, list(self._queues.by_name.values()))
 
     def grant_work(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` run the app's jobs, and move what it gives up to its dead letters."""
+        """Let ``grantee`` run the app's jobs, record them, and park what it gives up."""
         return permissions.grant_work(
-            grantee, list(self._queues.by_name.values()), self._queues.parking
+            grantee, list(self._queues.by_name.values()), self._queues.parking, self.table
         )
 
     def _add_schedules(self) -> None:

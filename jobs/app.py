@@ -180,6 +180,7 @@ class App(Hooks):
                 for priority in queue.lanes
             ),
             quarantine_name=physical_name(self.name, self.stage, "quarantine"),
+            table_name=physical_name(self.name, self.stage, "records"),
         )
 
     def hooks_of(self, event: Event) -> Iterator[Hook]:

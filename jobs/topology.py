@@ -127,6 +127,8 @@ class Topology:
     stage: str | None
     queues: tuple[QueueSpec, ...]
     quarantine_name: str
+    table_name: str
+    """The DynamoDB table of the jobs' records and of what needs conditions."""
 
     def queue(self, group: str, priority: Priority) -> QueueSpec:
         """The queue of that group and priority.

@@ -34,6 +34,7 @@ class Connection:
     """None: what the environment and the profile say, else AWS's own."""
     region: str | None = None
     """None: ``AWS_REGION``, then what botocore finds (``AWS_DEFAULT_REGION``, the profile)."""
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
     read_timeout_s: float = 10
     """Seconds of silence after which a request is given up."""
     attempts: int = 3
@@ -49,7 +50,7 @@ class Connection:
     def config(self) -> dict[str, Any]:
         """The arguments of botocore's `Config`, or of aiobotocore's."""
         return {
-            "connect_timeout": CONNECT_TIMEOUT_S,
+            "connect_timeout": self.connect_timeout_s,
             "read_timeout": self.read_timeout_s,
             "max_pool_connections": self.pool,
             "retries": {"mode": "standard", "total_max_attempts": self.attempts},

@@ -17,6 +17,7 @@ from jobs.errors import (
     QueueMissing,
     RegionMissing,
     ServiceUnavailable,
+    TableMissing,
     Throttled,
     TransportError,
 )
@@ -60,6 +61,7 @@ _CONNECTION_ERRORS = frozenset(
 _QUOTES_ITS_VALUES = frozenset({"ParamValidationError", "ValidationError"})
 
 _QUEUE_MISSING_CODES = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
+_TABLE_MISSING_CODE = "ResourceNotFoundException"  # other services have it too
 _CREDENTIAL_CODES = frozenset(
     {
         "AuthFailure",
@@ -109,8 +111,9 @@ _THROTTLING_CODES = frozenset(
     }
 )
 _UNAVAILABLE_CODES = frozenset(
-    {"InternalError", "InternalFailure", "RequestTimeout", "RequestTimeoutException"}
-    | {"ServiceUnavailable", "Unavailable"}
+    {"InternalError", "InternalFailure", "InternalServerError"}
+    | {"ReplicatedWriteConflictException", "TransactionConflictException"}
+    | {"RequestTimeout", "RequestTimeoutException", "ServiceUnavailable", "Unavailable"}
 )
 
 _GIVE_CREDENTIALS = (
@@ -153,6 +156,8 @@ def _refusal(error: ClientError, action: str, target: str) -> TransportError:
     name = re.split(r"[.#]", code)[-1]
     if name in _QUEUE_MISSING_CODES:
         return QueueMissing(target)
+    if name == _TABLE_MISSING_CODE and action.startswith("dynamodb:"):
+        return TableMissing(target)
     if name in _CREDENTIAL_CODES:
         return CredentialsMissing(
             f"AWS did not accept the credentials: {code}: {said}; {_GIVE_CREDENTIALS}"

@@ -1,25 +1,32 @@
-"""An app's queues on a local stack or in a test. Production uses CDK; workers never call this."""
+"""An app's queues and table on a local stack or in a test. Production uses CDK, workers neither."""
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobs.aws.connection import Connection, async_client
 from jobs.aws.faults import FOREIGN, fault
 from jobs.topology import QUARANTINE_RETENTION, QueueSpec, Topology
 
 if TYPE_CHECKING:
+    from types_aiobotocore_dynamodb import DynamoDBClient
     from types_aiobotocore_sqs import SQSClient
 
 Attributes = dict[str, str]
+
+EXPIRY = "expires_at"
+"""The table's attribute that DynamoDB's time to live goes by: epoch seconds."""
+
+_POLL_S, _POLLS = 1, 60  # how a table is waited for; a local one is there at once
 
 
 async def provision(
     topology: Topology, *, endpoint_url: str | None = None, region: str | None = None
 ) -> None:
-    """Create every queue of the topology, its dead-letter queues and the quarantine.
+    """Create every queue of the topology, its dead-letter queues, the quarantine and the table.
 
     What exists with the same attributes is left as it is.
 
@@ -34,6 +41,60 @@ async def provision(
             dlq_arn = await _create(sqs, spec.dlq_name, dead_letter_attributes(spec))
             await _create(sqs, spec.name, queue_attributes(spec, dlq_arn))
         await _create(sqs, topology.quarantine_name, quarantine_attributes())
+    await create_table(topology.table_name, endpoint_url=endpoint_url, region=region)
+
+
+async def create_table(
+    name: str, *, endpoint_url: str | None = None, region: str | None = None
+) -> None:
+    """Create a table for `jobs.aws.dynamo`, and wait until it can be used. Idempotent.
+
+    Raises:
+        ConfigurationError: aiobotocore is not installed.
+        TransportError: AWS could not be asked, or refused, or the table was not there in a minute.
+    """
+    connection = Connection(endpoint_url=endpoint_url, region=region)
+    async with async_client("dynamodb", connection) as dynamodb:
+        try:
+            await _create_table(dynamodb, name)
+        except FOREIGN as error:
+            raise fault(error, action="dynamodb:CreateTable", target=name) from error
+
+
+async def delete_table(
+    name: str, *, endpoint_url: str | None = None, region: str | None = None
+) -> None:
+    """Delete a table with all of its items, and wait until it is gone. Idempotent.
+
+    Raises:
+        ConfigurationError: aiobotocore is not installed.
+        TransportError: AWS could not be asked, or refused, or the table was there after a minute.
+    """
+    connection = Connection(endpoint_url=endpoint_url, region=region)
+    async with async_client("dynamodb", connection) as dynamodb:
+        try:
+            await _delete_table(dynamodb, name)
+        except FOREIGN as error:
+            raise fault(error, action="dynamodb:DeleteTable", target=name) from error
+
+
+def table_properties(name: str) -> dict[str, Any]:
+    """CreateTable's arguments for the table of that name.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_CreateTable.html
+    """
+    return {
+        "TableName": name,
+        "KeySchema": [
+            {"AttributeName": "pk", "KeyType": "HASH"},
+            {"AttributeName": "sk", "KeyType": "RANGE"},
+        ],
+        "AttributeDefinitions": [
+            {"AttributeName": "pk", "AttributeType": "S"},
+            {"AttributeName": "sk", "AttributeType": "S"},
+        ],
+        "BillingMode": "PAY_PER_REQUEST",
+    }
 
 
 def queue_attributes(spec: QueueSpec, dlq_arn: str) -> Attributes:
@@ -99,3 +160,24 @@ async def _create(sqs: SQSClient, name: str, attributes: Attributes) -> str:
     except FOREIGN as error:
         raise fault(error, action="sqs:CreateQueue", target=name) from error
     return answer["Attributes"]["QueueArn"]
+
+
+async def _create_table(dynamodb: DynamoDBClient, name: str) -> None:
+    with suppress(dynamodb.exceptions.ResourceInUseException):  # it exists
+        await dynamodb.create_table(**table_properties(name))
+    waiter = dynamodb.get_waiter("table_exists")
+    await waiter.wait(TableName=name, WaiterConfig={"Delay": _POLL_S, "MaxAttempts": _POLLS})
+    found = await dynamodb.describe_time_to_live(TableName=name)
+    status = found["TimeToLiveDescription"].get("TimeToLiveStatus")
+    if status not in ("ENABLED", "ENABLING"):
+        await dynamodb.update_time_to_live(
+            TableName=name,
+            TimeToLiveSpecification={"Enabled": True, "AttributeName": EXPIRY},
+        )
+
+
+async def _delete_table(dynamodb: DynamoDBClient, name: str) -> None:
+    with suppress(dynamodb.exceptions.ResourceNotFoundException):  # it is gone
+        await dynamodb.delete_table(TableName=name)
+    waiter = dynamodb.get_waiter("table_not_exists")
+    await waiter.wait(TableName=name, WaiterConfig={"Delay": _POLL_S, "MaxAttempts": _POLLS})

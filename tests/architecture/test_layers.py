@@ -37,7 +37,16 @@ LAYERS: list[set[str]] = [
     {"batching", "handler", "hooks", "messages", "options"},
     {"retry"},
     {"aws", "backoff", "envelope", "events"},
-    {"classification", "context", "limits", "records", "resources", "schedules", "settings", "topology"},
+    {
+        "classification",
+        "context",
+        "limits",
+        "records",
+        "resources",
+        "schedules",
+        "settings",
+        "topology",
+    },
     {"clock", "errors", "outcome", "ports", "tracing"},  # these know nothing else of ours
 ]
 """The modules of `jobs` from top to bottom; each imports only from the layers below its own.
@@ -46,7 +55,14 @@ LAYERS: list[set[str]] = [
 `aws`, when they are to make a transport of their own.
 """
 
-SDKS = {"aiobotocore", "boto3", "botocore", "mypy_boto3_sqs", "types_aiobotocore_sqs"}
+SDKS = {
+    "aiobotocore",
+    "boto3",
+    "botocore",
+    "mypy_boto3_sqs",
+    "types_aiobotocore_dynamodb",
+    "types_aiobotocore_sqs",
+}
 
 HEAVY = {
     "aiobotocore",

@@ -1,14 +1,16 @@
-"""Runs the conformance suite over every server: `SERVERS` is the list of them."""
+"""Runs the conformance suites over every server: `SERVERS` and `TABLES` are the lists of them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from jobs.errors import TransportError
 from tests.conformance.real_servers import ELASTICMQ, ELASTICMQ_BY_AIOBOTOCORE, MINISTACK, MOTO
 from tests.conformance.servers import MEMORY, Candidate, Feature, Server
+from tests.conformance.tables import TABLES, TableCandidate, TableFeature, TableUnderTest
 
 SERVERS: tuple[Candidate, ...] = (MEMORY, MOTO, MINISTACK, ELASTICMQ, ELASTICMQ_BY_AIOBOTOCORE)
 
@@ -21,26 +23,29 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "sqs" not in metafunc.fixturenames:
-        return
     needed = [mark.args[0] for mark in metafunc.definition.iter_markers("needs")]
-    metafunc.parametrize(
-        "candidate",
-        [
-            pytest.param(
-                candidate,
-                id=candidate.name,
-                marks=[mark for feature in needed for mark in _marks(candidate, feature)],
+    for fixture, candidates in (("sqs", SERVERS), ("at", TABLES)):
+        if fixture in metafunc.fixturenames:
+            metafunc.parametrize(
+                "candidate", [_parameter(candidate, needed) for candidate in candidates]
             )
-            for candidate in SERVERS
-        ],
-    )
 
 
-def _marks(candidate: Candidate, feature: Feature) -> Iterator[pytest.MarkDecorator]:
-    if reason := candidate.gaps.get(feature):
+def _parameter(
+    candidate: Candidate | TableCandidate, needed: Sequence[Feature | TableFeature]
+) -> Any:  # pytest keeps the class private
+    marks = [mark for feature in needed for mark in _marks(candidate, feature)]
+    return pytest.param(candidate, id=candidate.name, marks=marks)
+
+
+def _marks(
+    candidate: Candidate | TableCandidate, feature: Feature | TableFeature
+) -> Iterator[pytest.MarkDecorator]:
+    gaps: Mapping[Any, str] = candidate.gaps
+    unsteady: Mapping[Any, str] = candidate.unsteady
+    if reason := gaps.get(feature):
         yield pytest.mark.xfail(strict=True, reason=reason, raises=_SHOWN_BY)
-    if reason := candidate.unsteady.get(feature):
+    if reason := unsteady.get(feature):
         yield pytest.mark.skip(reason=reason)
 
 
@@ -49,3 +54,12 @@ async def sqs(candidate: Candidate, request: pytest.FixtureRequest) -> AsyncIter
     """The server under test, reached for this test alone."""
     async with candidate.connect(request) as server:
         yield server
+
+
+@pytest.fixture
+async def at(
+    candidate: TableCandidate, request: pytest.FixtureRequest
+) -> AsyncIterator[TableUnderTest]:
+    """The table under test, reached for this test alone."""
+    async with candidate.connect(request) as table:
+        yield table

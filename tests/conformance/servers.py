@@ -70,7 +70,7 @@ class Candidate:
     since neither outcome of it would tell anything."""
 
 
-def needs(feature: Feature) -> pytest.MarkDecorator:
+def needs(feature: StrEnum) -> pytest.MarkDecorator:
     """Mark a test that fails on a server with this gap."""
     return pytest.mark.needs(feature)
 

@@ -106,7 +106,13 @@ def test_fifo_queues_have_the_attributes_that_local_ones_are_given() -> None:
         max_receive_count=13,
         fifo=True,
     )
-    topology = Topology(app="shop", stage=None, queues=(spec,), quarantine_name="shop-quarantine")
+    topology = Topology(
+        app="shop",
+        stage=None,
+        queues=(spec,),
+        quarantine_name="shop-quarantine",
+        table_name="shop-records",
+    )
     stack = cdk.Stack()
     Queues(stack, "Queues", topology=topology, removal_policy=cdk.RemovalPolicy.DESTROY)
     template = template_of(stack)

@@ -336,7 +336,13 @@ def _topology(*, fifo: bool) -> Topology:
         max_receive_count=13,
         fifo=fifo,
     )
-    return Topology(app=app, stage=None, queues=(spec,), quarantine_name=f"{app}-quarantine")
+    return Topology(
+        app=app,
+        stage=None,
+        queues=(spec,),
+        quarantine_name=f"{app}-quarantine",
+        table_name=f"{app}-records",
+    )
 
 
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])

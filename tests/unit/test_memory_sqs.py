@@ -510,7 +510,13 @@ def _topology(*, fifo: bool = False) -> Topology:
         max_receive_count=3,
         fifo=fifo,
     )
-    return Topology(app="shop", stage=None, queues=(spec,), quarantine_name="shop-quarantine")
+    return Topology(
+        app="shop",
+        stage=None,
+        queues=(spec,),
+        quarantine_name="shop-quarantine",
+        table_name="shop-records",
+    )
 
 
 async def test_a_topology_is_provisioned_with_its_numbers(

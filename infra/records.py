@@ -1,0 +1,42 @@
+"""The table of a topology: the jobs' records, and what needs conditions."""
+
+from __future__ import annotations
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from constructs import Construct
+
+from jobs.topology import Topology
+
+_FOR_TRIAL = (None, "dev")
+"""Stages whose table goes with the stack."""
+
+
+class Records(Construct):
+    """One table, keyed and expiring as `jobs.aws.provision` has it elsewhere; paid per request.
+
+    In a stage that matters (any but None and ``"dev"``) it can't be deleted by accident, and stays
+    when the stack goes. It can be restored to any second of the last 35 days.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, topology: Topology) -> None:
+        super().__init__(scope, construct_id)
+        lasting = topology.stage not in _FOR_TRIAL
+        self.table = dynamodb.TableV2(
+            self,
+            "Table",
+            table_name=topology.table_name,
+            partition_key=_text("pk"),
+            sort_key=_text("sk"),
+            billing=dynamodb.Billing.on_demand(),
+            time_to_live_attribute="expires_at",
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            deletion_protection=lasting,
+            removal_policy=RemovalPolicy.RETAIN if lasting else RemovalPolicy.DESTROY,
+        )
+
+
+def _text(name: str) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)

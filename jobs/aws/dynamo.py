@@ -1,0 +1,238 @@
+"""`jobs.ports.Table` on DynamoDB."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
+
+from jobs.aws.attributes import (
+    Attribute,
+    Attributes,
+    decode,
+    encode_all,
+    encode_next,
+    lives,
+)
+from jobs.aws.connection import Connection, async_client
+from jobs.aws.faults import FOREIGN, fault
+from jobs.clock import Clock, SystemClock
+from jobs.errors import ConfigurationError
+from jobs.ports import Item
+
+if TYPE_CHECKING:
+    from types_aiobotocore_dynamodb import DynamoDBClient
+
+_CONNECT_TIMEOUT_S = 1.0
+_READ_TIMEOUT_S = 2.0
+_ATTEMPTS = 2  # with a pause of up to 1 s between them: 5 s at most, since jobs wait for it
+
+_WRITE = "write"
+"""An attribute of ours on what `DynamoTable.replace` wrote: a random name of that one call."""
+
+
+class DynamoTable:
+    """One DynamoDB table for an event loop: `jobs.ports.Table`.
+
+    ::
+
+        async with DynamoTable(app.topology.table_name) as table:
+            await table.put([Item(pk="job#1", sk="done")])
+
+    It gives up soon: 1 s for a connection, 2 s for an answer, two tries a call. It asks for nothing
+    but GetItem, Query, PutItem and BatchWriteItem.
+
+    An item's ``expires_at`` is kept in whole seconds, rounded up; what has expired by ``clock`` is
+    gone for every method, though DynamoDB may delete it days later.
+
+    Args:
+        name: The table's physical name.
+        endpoint_url: None for what ``AWS_ENDPOINT_URL_DYNAMODB``, ``AWS_ENDPOINT_URL`` or the
+            profile says, else AWS's own.
+        region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
+        max_pool_connections: Requests under way at once; what exceeds it waits for a connection.
+        clock: Tells what has expired.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        max_pool_connections: int = 20,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = name
+        self._connection = Connection(
+            endpoint_url=endpoint_url,
+            region=region,
+            connect_timeout_s=_CONNECT_TIMEOUT_S,
+            read_timeout_s=_READ_TIMEOUT_S,
+            attempts=_ATTEMPTS,
+            pool=max_pool_connections,
+        )
+        self._clock = clock or SystemClock()
+        self._lifecycle = asyncio.Lock()
+        self._client: DynamoDBClient | None = None
+        self._closing = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Open the client; credentials are looked up by the first call. Idempotent.
+
+        Raises:
+            ConfigurationError: aiobotocore is not installed.
+            TransportError: the region, the profile or the CA bundle is missing, or the endpoint is
+                no URL.
+        """
+        async with self._lifecycle:
+            if self._client is None:
+                self._client = await self._closing.enter_async_context(
+                    async_client("dynamodb", self._connection)
+                )
+
+    async def stop(self) -> None:
+        """Close the connections. Idempotent, and safe before `start`."""
+        async with self._lifecycle:
+            self._client = None
+            await self._closing.aclose()
+
+    async def put(self, items: Sequence[Item]) -> list[Item]:
+        """BatchWriteItem: up to 25 items; those that DynamoDB left unprocessed are returned.
+
+        Raises:
+            TransportError: also when an item is too large or can't be stored; the message says
+                which, and nothing was written.
+        """
+        if not items:
+            return []
+        requests = [{"PutRequest": {"Item": each}} for each in encode_all(items)]
+        with self._calling("BatchWriteItem") as client:
+            # The stubs want literal types; ours are made by `jobs.aws.attributes`.
+            answer = await client.batch_write_item(RequestItems={self.name: requests})  # type: ignore[dict-item]
+        return _unprocessed(items, answer["UnprocessedItems"].get(self.name, ()))
+
+    async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
+        """Query, strongly consistent; a request for every MiB that it reads."""
+        request = _query_request(self.name, pk, prefix)
+        now, found = self._clock.now(), []
+        with self._calling("Query") as client:
+            while True:
+                page: Any = await client.query(**request)
+                found += [decode(each) for each in page["Items"]]
+                if not (last := page.get("LastEvaluatedKey")):
+                    return [item for item in found if lives(item, now)]
+                request["ExclusiveStartKey"] = last
+
+    async def get(self, pk: str, sk: str) -> Item | None:
+        """GetItem, strongly consistent."""
+        with self._calling("GetItem") as client:
+            answer: Any = await client.get_item(
+                TableName=self.name, Key={"pk": {"S": pk}, "sk": {"S": sk}}, ConsistentRead=True
+            )
+        item = decode(answer["Item"]) if "Item" in answer else None
+        return item if item and lives(item, self._clock.now()) else None
+
+    async def replace(self, item: Item) -> Item | None:
+        """PutItem on the condition that the version before stands there; refused, it costs no read.
+
+        A repetition of a request whose answer was lost is recognized: the write carries a name of
+        its own, so that None still says that it was this one.
+
+        After a `TransportError` it is not known whether it was written. Call again with the same
+        item: if it had been, that is refused with what it wrote itself. So let ``data`` name its
+        writer, and take a returned item that names you, at this version, as written.
+
+        A version tells nothing across an expiry, after which versions count from 1 anew. Who holds
+        an item must let go of it when it expires, and not replace it from then on.
+
+        Raises:
+            TransportError: also when the item is too large or can't be stored, or its version is 0.
+        """
+        now = self._clock.now()
+        written = {**encode_next(item), _WRITE: {"S": uuid4().hex}}
+        with self._calling("PutItem") as client:
+            try:
+                await client.put_item(**_replace_request(self.name, written, item.version, now))
+            except client.exceptions.ConditionalCheckFailedException as refusal:
+                # The stubs leave out what ReturnValuesOnConditionCheckFailure asks for.
+                found: Attributes = refusal.response.get("Item", {})  # type: ignore[assignment]
+            else:
+                return None
+        if found.get(_WRITE) == written[_WRITE]:
+            return None
+        standing = decode(found) if found else None
+        return standing if standing and lives(standing, now) else Item(pk=item.pk, sk=item.sk)
+
+    @contextmanager
+    def _calling(self, action: str) -> Iterator[DynamoDBClient]:
+        """The client, for one action whose failures become Headgate's own errors."""
+        if self._client is None:
+            raise ConfigurationError("DynamoTable is not open: use it in `async with`")
+        try:
+            yield self._client
+        except FOREIGN as error:
+            raise fault(error, action=f"dynamodb:{action}", target=self.name) from error
+
+
+def _unprocessed(items: Sequence[Item], left: Sequence[Any]) -> list[Item]:
+    keys = [each["PutRequest"]["Item"] for each in left]
+    places = {(key["pk"]["S"], key["sk"]["S"]) for key in keys}
+    return [item for item in items if (item.pk, item.sk) in places]
+
+
+def _query_request(table: str, pk: str, prefix: str) -> dict[str, Any]:
+    condition = "#pk = :pk"
+    names, values = {"#pk": "pk"}, {":pk": {"S": pk}}
+    if prefix:  # DynamoDB takes no empty text for a key
+        condition += " AND begins_with(#sk, :prefix)"
+        names["#sk"] = "sk"
+        values[":prefix"] = {"S": prefix}
+    return {
+        "TableName": table,
+        "KeyConditionExpression": condition,
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+        "ConsistentRead": True,
+    }
+
+
+def _replace_request(
+    table: str, written: Attributes, version: int, now: datetime
+) -> dict[str, Any]:
+    # In whole seconds, as ``expires_at`` is: so the fraction of now makes no difference.
+    values: dict[str, Attribute] = {":now": {"N": str(math.floor(now.timestamp()))}}
+    if version == 1:
+        condition = "attribute_not_exists(#pk) OR #expires_at <= :now"
+        names = {"#pk": "pk", "#expires_at": "expires_at"}
+    else:
+        condition = (
+            "#version = :before AND (attribute_not_exists(#expires_at) OR #expires_at > :now)"
+        )
+        names = {"#version": "version", "#expires_at": "expires_at"}
+        values[":before"] = {"N": str(version - 1)}
+    return {
+        "TableName": table,
+        "Item": written,
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }

@@ -1,0 +1,109 @@
+"""The tables that the conformance suite runs over, what each gets wrong, and how it is reached."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from uuid import uuid4
+
+import pytest
+
+from jobs.aws.dynamo import DynamoTable
+from jobs.aws.provision import create_table
+from jobs.ports import Table
+from jobs.testing import MemoryTable, VirtualClock
+from tests.support.environment import with_test_credentials
+from tests.support.servers import ServerName
+
+_NAME = "conformance"
+_provisioned: set[str] = set()  # servers that have the table; they live as long as this process
+
+# Far ahead: what expires by the test's clock is then never deleted by the server's.
+START = datetime(2100, 1, 1, tzinfo=UTC)
+
+
+class TableFeature(StrEnum):
+    """A part of DynamoDB's behaviour that some server gets wrong; tests that show it need it."""
+
+    FULL_SIZE = "full-size"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableUnderTest:
+    """A table, and a partition of it that no other test has."""
+
+    table: Table
+    missing: Callable[[], AbstractAsyncContextManager[Table]]
+    """Opens another, which does not exist."""
+    clock: VirtualClock
+    """By which items expire."""
+    pk: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCandidate:
+    """A table that the whole suite runs over, as `tests.conformance.servers.Candidate`."""
+
+    name: str
+    connect: Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[TableUnderTest]]
+    gaps: Mapping[TableFeature, str] = field(default_factory=dict)
+    unsteady: Mapping[TableFeature, str] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def _memory(request: pytest.FixtureRequest) -> AsyncIterator[TableUnderTest]:
+    del request
+    clock = VirtualClock(START)
+    missing = MemoryTable(clock, name="nowhere")
+    missing.missing = True
+    yield TableUnderTest(
+        table=MemoryTable(clock),
+        missing=lambda: nullcontext(missing),
+        clock=clock,
+        pk=_partition(),
+    )
+
+
+def _connect_to(
+    name: ServerName,
+) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[TableUnderTest]]:
+    """A connection for each test; the server itself is the session's fixture ``name``."""
+
+    @asynccontextmanager
+    async def connect(request: pytest.FixtureRequest) -> AsyncIterator[TableUnderTest]:
+        endpoint_url: str = request.getfixturevalue(name)
+        with_test_credentials(
+            request.getfixturevalue("monkeypatch"), request.getfixturevalue("tmp_path")
+        )
+        if endpoint_url not in _provisioned:
+            await create_table(_NAME, endpoint_url=endpoint_url)
+            _provisioned.add(endpoint_url)
+        clock = VirtualClock(START)
+        async with DynamoTable(_NAME, endpoint_url=endpoint_url, clock=clock) as table:
+            yield TableUnderTest(
+                table=table,
+                missing=lambda: DynamoTable("nowhere", endpoint_url=endpoint_url),
+                clock=clock,
+                pk=_partition(),
+            )
+
+    return connect
+
+
+def _partition() -> str:
+    return f"job#{uuid4().hex}"
+
+
+_MOTO: Mapping[TableFeature, str] = {
+    TableFeature.FULL_SIZE: "moto takes 405,000 bytes at most",
+}
+
+TABLES: tuple[TableCandidate, ...] = (
+    TableCandidate(name="memory", connect=_memory),
+    TableCandidate(name="moto", connect=_connect_to("moto"), gaps=_MOTO),
+    TableCandidate(name="ministack", connect=_connect_to("ministack")),
+    TableCandidate(name="dynamodb", connect=_connect_to("dynamodb")),
+)
