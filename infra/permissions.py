@@ -27,7 +27,6 @@ RECORD = (
     "dynamodb:GetItem",
     "dynamodb:Query",
     "dynamodb:PutItem",
-    "dynamodb:UpdateItem",
     "dynamodb:BatchWriteItem",
 )
 """What keeping records of them takes."""

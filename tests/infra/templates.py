@@ -40,14 +40,14 @@ def queues(template: Mapping[str, Any]) -> dict[str, Properties]:
 
 
 def name_of(template: Mapping[str, Any], arn: Any) -> str:
-    """The physical name of the queue that an ARN means; the logical id of anything else.
+    """The physical name of the queue or table that an ARN means; else the logical id.
 
     ARNs are references (``Fn::GetAtt``) or texts joined of parts, with the name at the end.
     """
     match arn:
         case {"Fn::GetAtt": [logical_id, "Arn"]}:
             properties = template["Resources"][logical_id]["Properties"]
-            return str(properties.get("QueueName", logical_id))
+            return str(properties.get("QueueName") or properties.get("TableName") or logical_id)
         case {"Fn::Join": ["", [*_, last]]}:
             return str(last).removeprefix(":")
     raise AssertionError(f"not an ARN: {arn}")

@@ -18,7 +18,13 @@ from infra.app import add_stack
 from infra.queues import Queues
 from infra.stack import JobSystem
 from jobs import App, Priority
-from jobs.aws.provision import dead_letter_attributes, quarantine_attributes, queue_attributes
+from jobs.aws.provision import (
+    EXPIRY,
+    dead_letter_attributes,
+    quarantine_attributes,
+    queue_attributes,
+    table_properties,
+)
 from jobs.errors import AppImportError, ConfigurationError
 from jobs.firing import MAX_SCHEDULE_NAME, read_firing, schedule_group_name
 from jobs.topology import DEFAULT_LANES, QueueSpec, Topology, physical_name
@@ -196,13 +202,44 @@ def test_a_firing_that_fails_is_kept_whether_lambda_refused_it_or_the_bridge_rai
     assert invocations["MaximumRetryAttempts"] > 0
 
 
-def test_an_app_without_schedules_gets_queues_alone() -> None:
+def test_an_app_without_schedules_gets_queues_and_a_table_alone() -> None:
     app = App("shop", stage="test")
     app.define("send-email", Params)
 
     kinds = {each["Type"] for each in synthesized(app)["Resources"].values()}
 
-    assert kinds == {"AWS::SQS::Queue", "AWS::SQS::QueuePolicy"}
+    assert kinds == {"AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::DynamoDB::GlobalTable"}
+
+
+# --- the table -----------------------------------------------------------------------------------
+
+
+def _table(stage: str | None) -> tuple[Mapping[str, Any], str]:
+    app = App("shop", stage=stage)
+    app.define("send-email", Params)
+    resources = synthesized(app)["Resources"].values()
+    [table] = [each for each in resources if each["Type"] == "AWS::DynamoDB::GlobalTable"]
+    return table["Properties"], table["DeletionPolicy"]
+
+
+def test_the_table_is_the_one_that_a_local_stack_provisions() -> None:
+    table, _ = _table("test")
+
+    local = table_properties("shop-test-records")
+    assert {name: table[name] for name in local} == local
+    assert table["TimeToLiveSpecification"] == {"AttributeName": EXPIRY, "Enabled": True}
+
+
+@pytest.mark.parametrize(
+    ("stage", "kept"), [(None, False), ("dev", False), ("prod", True), ("staging", True)]
+)
+def test_the_table_of_a_stage_that_matters_is_not_deleted(stage: str | None, kept: bool) -> None:
+    table, policy = _table(stage)
+
+    [replica] = table["Replicas"]
+    assert replica["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert replica.get("DeletionProtectionEnabled", False) is kept
+    assert policy == ("Retain" if kept else "Delete")
 
 
 # --- permissions ---------------------------------------------------------------------------------
@@ -299,10 +336,12 @@ def test_who_works_may_receive_and_settle_and_park_but_not_submit(
         "sqs:GetQueueUrl",
     }
     park = {"sqs:SendMessage", "sqs:GetQueueUrl"}
+    record = {f"dynamodb:{action}" for action in ("GetItem", "Query", "PutItem", "BatchWriteItem")}
     parking = [*(spec.dlq_name for spec in app.topology.queues), app.topology.quarantine_name]
     assert reach(granted, "Worker") == {
         **{spec.name: work for spec in app.topology.queues},
         **dict.fromkeys(parking, park),
+        app.topology.table_name: record,
     }
 
 
