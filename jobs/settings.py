@@ -20,25 +20,55 @@ class Settings:
     """``HEADGATE_APP``: the app of a command that names none, as ``module:attribute``."""
     stage: str | None = None
     """``HEADGATE_STAGE``: goes into every physical name, so that stages share an account."""
+    stop_timeout_s: float | None = None
+    """``HEADGATE_STOP_TIMEOUT``: how many seconds after SIGTERM a worker's container is killed, as
+    ECS's ``stopTimeout`` says; above 0. None: it isn't killed, or not soon."""
+
+    def __post_init__(self) -> None:
+        if self.stop_timeout_s is not None and not 0 < self.stop_timeout_s < float("inf"):
+            raise SettingsInvalid(
+                f"{_PREFIX}STOP_TIMEOUT must be a number of seconds above 0, such as 30, got "
+                f"{self.stop_timeout_s:g}"
+            )
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
         """Read ``environ``, or this process's own environment.
 
         Raises:
-            SettingsInvalid: a variable is set that looks like one of these, misspelt. Others are
-                left alone: Kubernetes sets HEADGATE_PORT where a service is called headgate.
+            SettingsInvalid: a value is out of range, or a variable is set that looks like one of
+                these, misspelt. Others are left alone: Kubernetes sets HEADGATE_PORT where a
+                service is called headgate.
         """
         found = {
-            name.removeprefix(_PREFIX).lower(): value
+            name.removeprefix(_PREFIX).upper(): value
             for name, value in (os.environ if environ is None else environ).items()
             if name.startswith(_PREFIX)
         }
-        known = cls.__dataclass_fields__
-        for name in found.keys() - known.keys():
-            if near := difflib.get_close_matches(name, known, n=1, cutoff=0.75):
-                raise SettingsInvalid(
-                    f"the variable {_PREFIX}{name.upper()} means nothing to Headgate: did you mean "
-                    f"{_PREFIX + near[0].upper()!r}?"
-                )
-        return cls(**{name: value for name, value in found.items() if value and name in known})
+        _refuse_misspelt(found)
+        return cls(
+            app=found.get("APP") or None,
+            stage=found.get("STAGE") or None,
+            stop_timeout_s=_number("STOP_TIMEOUT", found),
+        )
+
+
+_KNOWN = ("APP", "STAGE", "STOP_TIMEOUT")
+
+
+def _refuse_misspelt(found: Mapping[str, str]) -> None:
+    for name in found.keys() - set(_KNOWN):
+        if near := difflib.get_close_matches(name, _KNOWN, n=1, cutoff=0.75):
+            raise SettingsInvalid(
+                f"the variable {_PREFIX}{name} means nothing to Headgate: did you mean "
+                f"{_PREFIX + near[0]!r}?"
+            )
+
+
+def _number(name: str, found: Mapping[str, str]) -> float | None:
+    if not (text := found.get(name)):
+        return None
+    try:
+        return float(text)
+    except ValueError as error:
+        raise SettingsInvalid(f"{_PREFIX}{name} must be a number, got {text!r}") from error

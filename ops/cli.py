@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from datetime import UTC, datetime, timedelta
@@ -18,7 +19,7 @@ from jobs.errors import ConfigurationError, HeadgateError, SubmissionError
 from jobs.settings import Settings
 from jobs.submission import Overrides
 from jobs.topology import Priority
-from workers.worker import WorkerSettings
+from workers.configuration import DEFAULTS, UNWATCHED, Watching, WorkerSettings
 
 cli = typer.Typer(
     name="headgate",
@@ -40,8 +41,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
-
-_DEFAULTS = WorkerSettings()
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -67,7 +66,7 @@ def duration(text: str | timedelta) -> timedelta:
 @cli.command()
 def worker(
     app: AppPath = None,
-    concurrency: Annotated[int, typer.Option(help="Jobs at once.")] = _DEFAULTS.concurrency,
+    concurrency: Annotated[int, typer.Option(help="Jobs at once.")] = DEFAULTS.concurrency,
     reserved: Annotated[
         int | None,
         typer.Option(help="Of them, slots for critical jobs alone; a tenth by default."),
@@ -77,7 +76,22 @@ def worker(
     ] = None,
     drain: Annotated[
         timedelta, typer.Option(parser=duration, help="How long jobs may finish after SIGTERM.")
-    ] = _DEFAULTS.drain,
+    ] = DEFAULTS.drain,
+    processes: Annotated[
+        int, typer.Option(min=1, max=64, help="Worker processes; one per vCPU is a good number.")
+    ] = 1,
+    children: Annotated[
+        int | None,
+        typer.Option(help="Child processes for isolated handlers; the CPUs by default."),
+    ] = None,
+    health_port: Annotated[
+        int | None,
+        typer.Option(help="Serve /healthz, /readyz and /metrics; each process takes the next."),
+    ] = None,
+    health_host: Annotated[str, typer.Option(help="Where to.")] = UNWATCHED.host,
+    emf: Annotated[
+        bool, typer.Option("--emf", help="Metrics for CloudWatch on standard output.")
+    ] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_json: Annotated[
         bool | None,
@@ -85,17 +99,23 @@ def worker(
     ] = None,
 ) -> None:
     """Run jobs until SIGTERM or Ctrl-C; a second one stops at once."""
+    from workers.leash import is_supervised
     from workers.logs import configure
     from workers.process import run
+    from workers.supervisor import run_several
 
     configure(level=_log_level(log_level), json=log_json)
     settings = WorkerSettings(
         concurrency=concurrency,
         reserved=reserved,
+        children=children,
         queues=tuple(name.strip() for name in queues.split(",")) if queues else None,
         drain=drain,
     )
-    raise typer.Exit(run(_app(app), settings))
+    watching = Watching(port=health_port, host=health_host, emf=emf)
+    if processes > 1 and not is_supervised(os.environ):
+        raise typer.Exit(run_several(processes))
+    raise typer.Exit(run(_app(app), settings, watching))
 
 
 @cli.command()

@@ -26,6 +26,8 @@ class Hold:
     """What happened to its job before is known, so that it may start."""
     ticket: object = None
     """What the limits want back when it has ended."""
+    returning: bool = False
+    """It is being given back, without having been started."""
     lost: bool = False
     """SQS no longer honours its receipt; another worker may have the message."""
     shared: bool = False

@@ -5,70 +5,91 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 import sys
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import timedelta
 from typing import NoReturn
 
 from jobs.app import App
+from jobs.aws.dynamo import DynamoTable
 from jobs.aws.sqs import SqsTransport
+from jobs.calling import Around, nothing_around
+from jobs.clock import SystemClock
 from jobs.events import Events, Subscriber
+from jobs.ports import Table
+from jobs.settings import Settings
+from workers.configuration import UNWATCHED, Watching, WorkerSettings
+from workers.ecs import ScaleInProtection, bound_s, protecting
+from workers.exit_codes import EXIT_CLEAN, EXIT_FAULT, EXIT_UNFINISHED
+from workers.leash import Leash, tied
+from workers.limiting import needs_table
 from workers.logs import log_event
 from workers.shutdown import Report, on_signals
-from workers.worker import Worker, WorkerSettings
+from workers.watching import watched
+from workers.worker import Worker
 
 _log = logging.getLogger("headgate.worker")
 
 _CONNECTIONS = 50
 
-EXIT_CLEAN = 0
-EXIT_FAULT = 1
-EXIT_CONFIGURATION = 2
-EXIT_UNFINISHED = 3
-"""Stopped, but something was cut off: a stuck handler, a settlement, or a receive."""
-
 
 async def work(
-    app: App, settings: WorkerSettings, *, subscribers: Sequence[Subscriber] = (log_event,)
+    app: App,
+    settings: WorkerSettings,
+    *,
+    watching: Watching = UNWATCHED,
+    subscribers: Sequence[Subscriber] = (log_event,),
+    environ: MutableMapping[str, str] = os.environ,
 ) -> Report:
     """Run a worker on SQS until SIGTERM or SIGINT; a second one makes it hurry.
+
+    Args:
+        app: whose jobs.
+        settings: ``drain`` is cut to what ``HEADGATE_STOP_TIMEOUT`` leaves for it.
+        watching: how it can be looked after.
+        subscribers: hear of everything.
+        environ: says whether this is an ECS task, and whether a supervisor has started it.
 
     Raises:
         ConfigurationError, UnknownQueue: the app or the settings are wrong.
         TransportError: there are no credentials or no region.
     """
-    queues = app.topology.select(settings.queues)
-    # Each queue's long poll holds a connection for 20 s; the others are for what else goes on.
-    async with SqsTransport(max_pool_connections=len(queues) + _CONNECTIONS) as transport:
-        worker = Worker(app, transport, settings, events=Events(*subscribers))
+    leash = Leash.from_env(environ)
+    drain_s = bound_s(settings.drain, Settings.from_env(environ).stop_timeout_s)
+    settings = replace(settings, drain=timedelta(seconds=drain_s))
+    async with AsyncExitStack() as stack:
+        transport = await stack.enter_async_context(_transport(app, settings))
+        table = await _table(app, stack)
+        events = Events(*subscribers)
+        worker = Worker(app, transport, settings, table=table, events=events, around=_around())
+        place = leash.place if leash is not None else 1
+        await stack.enter_async_context(
+            watched(app, worker, events, watching, settings, place=place)
+        )
+        protection = _protection(worker, environ) if leash is None else None
+        await stack.enter_async_context(protecting(protection))
+        stopped = _Stop(worker, drain_s)
+        await stack.enter_async_context(tied(leash, stop=stopped, busy=lambda: worker.busy))
+        with on_signals(stopped, worker.hurry):
+            names = (queue.name for queue in app.topology.select(settings.queues))
+            _log.info("working on %s: %s", app.name, ", ".join(names))
+            return await _until_it_ends(worker)
 
-        def stop() -> None:
-            worker.stop()
-            bound_s = settings.drain.total_seconds()
-            _log.info("stopping: jobs may go on for %g s; a second signal ends them", bound_s)
-            _log.info("receives under way are awaited, so that nothing they bring stays hidden")
 
-        with on_signals(stop, worker.hurry):
-            _log.info("working on %s: %s", app.name, ", ".join(queue.name for queue in queues))
-            try:
-                return await worker.run()
-            except Exception:
-                if worker.is_stuck:
-                    _log.exception("a part of the worker failed while a handler runs in a thread")
-                    _exit_at_once(EXIT_FAULT)
-                raise
-
-
-def run(app: App, settings: WorkerSettings) -> int:
+def run(app: App, settings: WorkerSettings, watching: Watching = UNWATCHED) -> int:
     """`work` in an event loop of its own; returns the process's exit code.
 
     Raises:
         ConfigurationError, UnknownQueue, TransportError: it could not start.
     """
-    return asyncio.run(_run(app, settings))
+    return asyncio.run(_run(app, settings, watching))
 
 
-async def _run(app: App, settings: WorkerSettings) -> int:
-    report = await work(app, settings)
+async def _run(app: App, settings: WorkerSettings, watching: Watching) -> int:
+    report = await work(app, settings, watching=watching)
     if report.clean:
         _log.info("stopped: everything was finished and settled")
         return EXIT_CLEAN
@@ -82,6 +103,61 @@ async def _run(app: App, settings: WorkerSettings) -> int:
     if report.abandoned:
         _exit_at_once(EXIT_UNFINISHED)
     return EXIT_UNFINISHED if report.unsettled or report.polls_cut else EXIT_CLEAN
+
+
+async def _until_it_ends(worker: Worker) -> Report:
+    try:
+        return await worker.run()
+    except Exception:
+        if worker.is_stuck:
+            _log.exception("a part of the worker failed while a handler runs in a thread")
+            _exit_at_once(EXIT_FAULT)
+        raise
+
+
+class _Stop:
+    """Stops a worker, and says what happens now."""
+
+    def __init__(self, worker: Worker, drain_s: float) -> None:
+        self._worker = worker
+        self._drain_s = drain_s
+
+    def __call__(self) -> None:
+        self._worker.stop()
+        _log.info("stopping: jobs may go on for %g s; a second signal ends them", self._drain_s)
+        _log.info("receives under way are awaited, so that nothing they bring stays hidden")
+
+
+def _transport(app: App, settings: WorkerSettings) -> SqsTransport:
+    queues = app.topology.select(settings.queues)
+    # Each queue's long poll holds a connection for 20 s; the others are for what else goes on.
+    return SqsTransport(max_pool_connections=len(queues) + _CONNECTIONS)
+
+
+async def _table(app: App, stack: AsyncExitStack) -> Table | None:
+    """The app's table, if anything of it needs one."""
+    if app.records == "off" and not needs_table(app):
+        return None
+    return await stack.enter_async_context(DynamoTable(app.topology.table_name))
+
+
+def _around() -> Around:
+    """A span around each handler, in a process that uses OpenTelemetry."""
+    if "opentelemetry.trace" not in sys.modules:
+        return nothing_around
+    from workers.tracing import Tracing
+
+    return Tracing().around
+
+
+def _protection(worker: Worker, environ: MutableMapping[str, str]) -> ScaleInProtection | None:
+    return ScaleInProtection.from_env(
+        environ,
+        busy=lambda: worker.busy,
+        clock=SystemClock(),
+        rng=random.Random(),  # noqa: S311 - spreads retries, guards no secret
+        on_fault=lambda fault: _log.warning("no scale-in protection: %s", fault),
+    )
 
 
 def _exit_at_once(code: int) -> NoReturn:

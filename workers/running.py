@@ -11,15 +11,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from jobs.delivery import Delivery, Job
+from jobs.delivery import Delivery
 from jobs.execution import Executor, Verdict
-from jobs.outcome import Failed, Interrupted, Outcome
-from jobs.settlement import RetryAfter
+from jobs.outcome import Interrupted, Outcome
+from jobs.settlement import Release, RetryAfter
 from jobs.topology import Priority
+from workers.admission import Admission
 from workers.choosing import Waiting
 from workers.holding import Hold, Holdings
-from workers.isolation import ChildPool
-from workers.limiting import Gate
 from workers.polling import Demand
 from workers.recording import Recorder
 from workers.settling import Settler
@@ -68,15 +67,13 @@ class Running:
         waiting: Waiting,
         holdings: Holdings,
         demand: Demand,
-        gate: Gate,
+        admission: Admission,
         *,
         recorder: Recorder | None,
-        children: ChildPool | None,
         on_change: Callable[[], None],
     ) -> None:
-        self._gate = gate
+        self._admission = admission
         self._recorder = recorder
-        self._children = children
         self._executor = executor
         self._settler = settler
         self._waiting = waiting
@@ -86,7 +83,6 @@ class Running:
         self._tasks: dict[asyncio.Task[None], Hold] = {}
         self._releases: dict[asyncio.Task[None], Hold] = {}
         self._recalls: set[asyncio.Task[None]] = set()
-        self._on_probation: Hold | None = None
         self._accepting = True
         self.interrupted: list[str] = []
         """Ids of jobs whose attempt was cut short; they run again."""
@@ -105,6 +101,7 @@ class Running:
         """Take in what a receive brought: it starts, waits for a slot, or goes back."""
         for delivery in deliveries:
             hold = self._holdings.take(self._executor.begin(delivery))
+            self._admission.take(hold)
             if self._accepting:
                 self._recall(hold)
                 self._waiting.put(hold)
@@ -116,34 +113,18 @@ class Running:
         """Start what waits, as far as slots are free."""
         while self._accepting and (hold := self._next()):
             if self._is_gone(hold):
-                self._holdings.drop(hold)
+                self._leave(hold, gone=False)
                 continue
-            self._occupy(hold)
+            self._demand.started(hold.delivery.queue)
+            self._admission.occupy(hold)
             task = asyncio.create_task(self._process(hold), name="headgate-job")
             self._tasks[task] = hold
             task.add_done_callback(self._ended)
 
     def _next(self) -> Hold | None:
-        if self._demand.free(Priority.CRITICAL.rank) <= 0:
+        if self._demand.free(Priority.CRITICAL) <= 0:
             return None
-        return self._waiting.next(self._may_start)
-
-    def _may_start(self, hold: Hold) -> bool:
-        if not hold.ready or self._demand.free(_rank(hold)) <= 0:
-            return False
-        return (job := hold.run.job) is None or not self._held_back(job)
-
-    def _held_back(self, job: Job) -> bool:
-        """Whether something else than the want of a slot keeps a job from starting."""
-        if _is_suspect(job) and self._on_probation is not None:
-            return True
-        if (
-            self._children is not None
-            and job.type.isolation == "process"
-            and self._children.free < 1
-        ):
-            return True
-        return self._gate.block(job) is not None
+        return self._waiting.next(self._demand.has_slot, self._demand.has_turn)
 
     def _recall(self, hold: Hold) -> None:
         """Have records say what happened to a job that has been delivered before."""
@@ -160,14 +141,31 @@ class Running:
         _log_fault(task, hold)
         self.fill()
 
-    def release(self, hold: Hold) -> None:
-        """Give back a message that has not been started."""
+    def release(self, hold: Hold, delay_s: int = 0) -> None:
+        """Give back a message that has not been started, to be seen again after that delay."""
+        later = self._admission.left(hold, gone=False)
+        self._release(hold, delay_s)
+        for behind in later:  # of its FIFO group: they must not come before it
+            self._waiting.remove(behind)
+            self._release(behind, 0)
+
+    def _release(self, hold: Hold, delay_s: int) -> None:
+        if hold.returning:
+            return  # with one before it in its group
+        hold.returning = True
         if self._is_gone(hold):
             self._holdings.drop(hold)
             return
-        task = asyncio.create_task(self._give_back(hold), name="headgate-release")
+        task = asyncio.create_task(self._give_back(hold, delay_s), name="headgate-release")
         self._releases[task] = hold
         task.add_done_callback(self._released)
+
+    def _leave(self, hold: Hold, *, gone: bool) -> None:
+        """Hold a message no longer; ``gone``: it has left its queue."""
+        self._holdings.drop(hold)
+        for behind in self._admission.left(hold, gone=gone):
+            self._waiting.remove(behind)
+            self._release(behind, 0)
 
     def close(self) -> None:
         """Start nothing more, and give back what waits."""
@@ -209,7 +207,11 @@ class Running:
             self.interrupted.append(verdict.attempt.job_id)
         if self._recorder is not None:
             await self._recorder.explain(hold, verdict)
-        await self._settler.settle(hold, verdict)
+        settled = await self._settler.settle(hold, verdict)
+        stays = isinstance(verdict.action, RetryAfter | Release)
+        self._leave(hold, gone=settled and not stays)
+        if hold.delivery.queue.fifo:
+            self.fill()  # what stood behind it may start
 
     async def _run(self, hold: Hold) -> Verdict:
         """Run a job in its slot."""
@@ -220,60 +222,27 @@ class Running:
             verdict = await hold.run.verdict()
             outcome = verdict.outcome
         finally:
-            self._vacate(hold, outcome)
+            self._demand.finished(hold.delivery.queue)
+            self._admission.vacate(hold, outcome)
+            self._on_change()  # first, so that a higher priority can claim the slot
             self.fill()
-            self._on_change()
-        if (job := hold.run.job) is not None and isinstance(verdict.action, RetryAfter):
-            return replace(verdict, action=self._gate.retry(job, verdict.action))
-        return verdict
+        action = self._admission.retried(hold, verdict.action)
+        return verdict if action is verdict.action else replace(verdict, action=action)
 
-    def _occupy(self, hold: Hold) -> None:
-        """Take what a job needs to run, at once, so that the next choice reckons with it."""
-        self._demand.started(_rank(hold))
-        if (job := hold.run.job) is None:
-            return
-        hold.ticket = self._gate.start(job)
-        if _is_suspect(job):
-            self._on_probation = hold
-
-    def _vacate(self, hold: Hold, outcome: Outcome) -> None:
-        self._demand.finished(_rank(hold))
-        if self._on_probation is hold:
-            self._on_probation = None
-        if (job := hold.run.job) is not None:
-            self._gate.end(hold.ticket, outcome, retryable=_is_retryable(job, outcome))
-
-    async def _give_back(self, hold: Hold) -> None:
+    async def _give_back(self, hold: Hold, delay_s: int) -> None:
         if self._recorder is not None:
             await self._recorder.released(hold)
-        await self._settler.release(hold)
+        await self._settler.release(hold, delay_s)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if (hold := self._tasks.pop(task, None)) is None:
             return  # it had been abandoned
-        self._holdings.drop(hold)
+        self._leave(hold, gone=False)  # no matter if it has left already
         self._on_change()
         _log_fault(task, hold)
 
     def _released(self, task: asyncio.Task[None]) -> None:
         _log_fault(task, self._releases.pop(task))
-
-
-def _rank(hold: Hold) -> int:
-    return hold.delivery.queue.priority.rank
-
-
-def _is_suspect(job: Job) -> bool:
-    """Whether another crash would put it into quarantine.
-
-    Suspects run one at a time: what runs beside the job that kills its worker is thus suspected
-    twice at most, and never takes the blame.
-    """
-    return 0 < job.attempt.crash_limit - 1 <= job.attempt.crashes
-
-
-def _is_retryable(job: Job, outcome: Outcome) -> bool:
-    return isinstance(outcome, Failed) and job.type.retry.should_retry(outcome.error)
 
 
 def _log_fault(task: asyncio.Task[None], hold: Hold) -> None:

@@ -82,11 +82,14 @@ class Settler:
         self._changes: dict[str, Batcher[VisibilityChange]] = {}
         self._sends: dict[str, Batcher[OutgoingMessage]] = {}
 
-    async def settle(self, hold: Hold, verdict: Verdict) -> None:
-        """Carry a verdict out and say so; a failure is an event, and the message comes again."""
+    async def settle(self, hold: Hold, verdict: Verdict) -> bool:
+        """Carry a verdict out and say so; a failure is an event, and the message comes again.
+
+        Returns whether it was carried out.
+        """
         if (hold.lost or hold.shared) and not isinstance(verdict.action, Ack):
             self._holdings.drop(hold)
-            return  # it is visible, or with another worker, and that delivery's verdict counts
+            return False  # it is visible, or with another worker, and that one's verdict counts
         try:
             refused = await self._carry_out(hold, verdict)
         finally:
@@ -94,13 +97,14 @@ class Settler:
         if refused is None:
             if (event := verdict.aftermath(self._clock.now())) is not None:
                 self._events.emit(event)
-            return
+            return True
         self._report(hold, verdict.attempt.job_id, refused)
+        return False
 
-    async def release(self, hold: Hold) -> None:
-        """Give back a message that has not been started."""
+    async def release(self, hold: Hold, delay_s: int = 0) -> None:
+        """Give back a message that has not been started, to be seen again after that delay."""
         try:
-            refused = await self._show_in(hold, 0)
+            refused = await self._show_in(hold, delay_s)
         finally:
             self._holdings.drop(hold)
         if refused is not None:

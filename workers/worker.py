@@ -3,90 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import secrets
 import socket
-from collections.abc import Collection
-from contextlib import suppress
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
 from jobs.aio import AsyncClient
 from jobs.app import App
-from jobs.calling import Means
+from jobs.calling import Around, Means, nothing_around
 from jobs.clock import Clock, SystemClock
-from jobs.errors import ConfigurationError, SettingsInvalid
+from jobs.context import JobContext
+from jobs.envelope import parse
+from jobs.errors import ConfigurationError
 from jobs.events import Events
 from jobs.execution import Executor
-from jobs.ports import Table, Transport
+from jobs.ports import OutgoingMessage, Table, Transport
+from jobs.submission import Submission
 from jobs.topology import Priority, QueueSpec
+from workers.admission import Admission, guarded
 from workers.backlog import Backlog
-from workers.choosing import Waiting
+from workers.choosing import Obstacle, Waiting
+from workers.configuration import DEFAULTS, WorkerSettings
 from workers.heartbeat import Heartbeat
 from workers.holding import Hold, Holdings
 from workers.hooks import HookRunner
 from workers.isolation import ChildPool
 from workers.limiting import Gate
+from workers.locating import app_path
 from workers.polling import Demand, Poller
 from workers.recording import Recorder
 from workers.running import Running, ThreadPool
 from workers.settling import SETTLEMENT_PACING, Settler
+from workers.shares import Shares
 from workers.shutdown import FLUSH_S, Report, drain
 
-_MOST_CONCURRENCY = 1000
+_log = logging.getLogger("headgate.worker")
 
-_PATIENCE = 12.0
-"""How much longer a message that comes again is kept waiting for a slot."""
+_PATIENCE = 12
+"""How much longer a message is kept that comes again, or that a limit holds back."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSettings:
-    """How one worker process works.
-
-    Raises:
-        SettingsInvalid: a value is out of range.
-    """
-
-    concurrency: int = 50
-    """Jobs at once, 1 to 1000; also the number of threads for plain functions."""
-    reserved: int | None = None
-    """Of them, those that only critical jobs may take, so that one which comes starts at once. None
-    takes a tenth of ``concurrency``, rounded down, if the worker has critical and other queues."""
-    queues: tuple[str, ...] | None = None
-    """The queue groups to work on; None means all of the app's."""
-    drain: timedelta = timedelta(seconds=22)
-    """How long running jobs may go on after SIGTERM. It lets the longest receive return, and with
-    the 5 s that interruption and the last settlements may take it fits into ECS's stop timeout of
-    30 s; raise both together."""
-    give_back_after: timedelta = timedelta(seconds=5)
-    """A received message that found no slot for so long goes back to its queue; each time that it
-    comes again it is kept twelve times longer."""
-    receive_wait: timedelta | None = None
-    """How long a poll waits for the first message, 1 to 20 s; None takes the queue's, 20 s."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.concurrency <= _MOST_CONCURRENCY:
-            raise SettingsInvalid(
-                f"concurrency must lie between 1 and {_MOST_CONCURRENCY}, got {self.concurrency}"
-            )
-        if self.reserved is not None and not 0 <= self.reserved < self.concurrency:
-            raise SettingsInvalid(
-                f"reserved must leave other jobs a slot: 0 to {self.concurrency - 1} of "
-                f"{self.concurrency}, got {self.reserved}"
-            )
-        if self.drain < timedelta(0):
-            raise SettingsInvalid(f"drain must not be negative, got {self.drain}")
-        if self.give_back_after <= timedelta(0):
-            raise SettingsInvalid(f"give_back_after must be positive, got {self.give_back_after}")
-        if self.receive_wait is not None and not (
-            timedelta(seconds=1) <= self.receive_wait <= timedelta(seconds=20)
-        ):
-            raise SettingsInvalid(
-                f"receive_wait must lie between 1 and 20 s, SQS's limit, got {self.receive_wait}"
-            )
+_LIMITED_PATIENCE = 60
+"""The same for a limit where no records tell attempts from deliveries: to give it back counts."""
 
 
 class Worker:
@@ -97,6 +59,7 @@ class Worker:
         transport: open, and left open.
         settings: how many jobs at once, of which queues, and so on.
         table: open, and left open; for records and for limits of the fleet.
+        around: entered around each call of a handler.
         name: tells this worker from others, in records and leases; None makes one up.
         clock: tells the time.
         events: hears of everything.
@@ -111,9 +74,10 @@ class Worker:
         self,
         app: App,
         transport: Transport,
-        settings: WorkerSettings = WorkerSettings(),
+        settings: WorkerSettings = DEFAULTS,
         *,
         table: Table | None = None,
+        around: Around = nothing_around,
         name: str | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
@@ -127,6 +91,7 @@ class Worker:
         rng = rng or random.Random()  # noqa: S311 - spreads pauses, guards no secret
         name = name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
         self._settings = settings
+        self._begun = False
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self._clock = clock
@@ -137,18 +102,35 @@ class Worker:
                 "groups that it has"
             )
         self._holdings = Holdings()
-        self._waiting = Waiting(queues)
+        self._threads = ThreadPool(settings.concurrency)
+        self._gate = Gate(
+            app,
+            clock=clock,
+            events=events,
+            rng=rng,
+            table=table,
+            worker=name,
+            on_change=self._changed,
+        )
+        self._children = self._pool(settings.children, rng) if _isolates(app) else None
+        self._admission = Admission(app, self._gate, self._children, rng=rng)
+        shares = Shares(queues, slots=settings.concurrency)
+        self._waiting = Waiting(
+            queues,
+            shares,
+            obstacle=self._admission.obstacle,
+            guarded=guarded(app, queues),
+        )
         self._demand = Demand(
             settings.concurrency,
             _reserved(settings, queues),
             self._waiting,
             self._holdings,
+            shares,
             clock,
+            acceptable=self._admission.acceptable,
             on_change=self._notice,
         )
-        self._threads = ThreadPool(settings.concurrency)
-        self._gate = Gate()
-        self._children = _children()
         self._recorder = (
             Recorder(app, table, worker=name, clock=clock, events=events, rng=rng)
             if table is not None and app.records != "off"
@@ -174,6 +156,7 @@ class Worker:
             send=self._client.send,
             call_blocking=self._threads,
             call_isolated=self._children.call if self._children is not None else None,
+            around=around,
         )
         self._running = Running(
             Executor(self._means, backlog=Backlog(transport, clock)),
@@ -181,9 +164,8 @@ class Worker:
             self._waiting,
             self._holdings,
             self._demand,
-            self._gate,
+            self._admission,
             recorder=self._recorder,
-            children=self._children,
             on_change=self._notice,
         )
         self._heartbeat = Heartbeat(transport, queues, self._holdings, clock=clock, events=events)
@@ -215,6 +197,30 @@ class Worker:
             if (job := hold.run.job) is not None
         ]
 
+    def in_loop(self) -> set[str]:
+        """The types whose async handlers run now, in this event loop."""
+        return {
+            job.type.name
+            for hold in self._running.unfinished
+            if (job := hold.run.job) is not None
+            and job.handler.is_async
+            and not self._means.isolates(job)
+        }
+
+    def budgets_left(self) -> Mapping[str, float]:
+        """How many retries each budget has left, by its limit's name."""
+        return self._gate.budgets_left()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job has a slot."""
+        return self._demand.busy > 0
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether it runs, and has not begun to stop."""
+        return self._begun and not self._stop.is_set()
+
     def stop(self) -> None:
         """Begin to stop: nothing new is received, running jobs may finish within ``drain``."""
         self._stop.set()
@@ -245,9 +251,21 @@ class Worker:
             raise
 
     async def _work(self) -> Report:
-        async with self._app.resources.opened() as shared:
+        async with self._app.resources.opened() as shared, self._with_children():
             self._means.shared = shared
+            self._begun = True
             return await self._work_with_resources()
+
+    @asynccontextmanager
+    async def _with_children(self) -> AsyncIterator[None]:
+        if self._children is None:
+            yield
+            return
+        await self._children.start()
+        try:
+            yield
+        finally:
+            await self._children.close()
 
     async def _work_with_resources(self) -> Report:
         polls = {
@@ -258,6 +276,7 @@ class Worker:
             asyncio.create_task(self._heartbeat.run(), name="headgate-heartbeat"),
             asyncio.create_task(self._give_back(), name="headgate-give-back"),
             asyncio.create_task(self._hooks.run(), name="headgate-hooks"),
+            asyncio.create_task(self._gate.run(), name="headgate-limits"),
         }
         stopped = asyncio.create_task(self._stop.wait(), name="headgate-stop")
         try:
@@ -288,6 +307,7 @@ class Worker:
                 await self._hooks.drain()
                 if self._recorder is not None:
                     await self._recorder.drain()
+                await self._gate.close()
 
     def _close(self) -> None:
         for poller in self._pollers:
@@ -295,18 +315,59 @@ class Worker:
         self._running.close()
 
     async def _give_back(self) -> None:
-        """Return what has found no slot for a while, so that other workers can have it."""
-        first_s = self._settings.give_back_after.total_seconds()
+        """Return what has not been started for a while, so that other workers can have it."""
         while True:
-            await asyncio.sleep(min(1.0, first_s))
-            overdue = partial(_is_overdue, first_s=first_s, now=self._clock.monotonic())
+            await asyncio.sleep(min(1.0, self._settings.give_back_after.total_seconds()))
+            overdue = partial(self._is_overdue, now=self._clock.monotonic())
             for hold in self._waiting.take_if(overdue):
-                self._running.release(hold)
+                self._running.release(hold, self._admission.back_in_s(hold))
             self._notice()
+
+    def _is_overdue(self, hold: Hold, *, now: float) -> bool:
+        # Each return costs one of the receives that SQS's redrive counts (and, without records, the
+        # attempts), so a message must not be handed round quickly; nor may it wait here for long
+        # while another worker is idle.
+        obstacle = self._admission.obstacle(hold)
+        if obstacle is Obstacle.ORDER:
+            return hold.lost  # nobody else could start it either
+        patience = 1
+        if obstacle is Obstacle.LIMIT:
+            patience = _LIMITED_PATIENCE if self._recorder is None else _PATIENCE
+        elif hold.delivery.message.receive_count > 1:
+            patience = _PATIENCE
+        patience_s = self._settings.give_back_after.total_seconds() * patience
+        return hold.lost or now - hold.delivery.received_at > patience_s
+
+    def _pool(self, size: int | None, rng: random.Random) -> ChildPool:
+        return ChildPool(
+            app_path(self._app),
+            size=size or os.cpu_count() or 1,
+            clock=self._clock,
+            rng=rng,
+            answers={"submit": self._submit_for_child},
+            on_change=self._changed,
+            on_fault=partial(_log.error, "%s"),
+        )
+
+    async def _submit_for_child(self, _ctx: JobContext, message: Mapping[str, Any]) -> None:
+        """Send what a handler in a child process submits."""
+        outgoing = OutgoingMessage(**message)
+        envelope = parse(outgoing.body)
+        queue = self._app.topology.queue(envelope.queue, envelope.priority)
+        await self._client.send(Submission(queue=queue, message=outgoing, envelope=envelope))
+
+    def _changed(self) -> None:
+        """A limit lets work through again."""
+        self._running.fill()
+        self._notice()
 
     def _notice(self) -> None:
         for poller in self._pollers:
             poller.notice()
+
+
+def _isolates(app: App) -> bool:
+    return any(job.isolation == "process" for job in app.types.values())
 
 
 def _reserved(settings: WorkerSettings, queues: Collection[QueueSpec]) -> int:
@@ -314,13 +375,6 @@ def _reserved(settings: WorkerSettings, queues: Collection[QueueSpec]) -> int:
         return settings.reserved
     critical = sum(spec.priority is Priority.CRITICAL for spec in queues)
     return settings.concurrency // 10 if 0 < critical < len(queues) else 0
-
-
-def _is_overdue(hold: Hold, *, first_s: float, now: float) -> bool:
-    # Each return costs one of the receives that the attempts and SQS's redrive count, so a message
-    # must not be handed round quickly; nor may it wait here for long while another worker is idle.
-    patience_s = first_s * (_PATIENCE if hold.delivery.message.receive_count > 1 else 1)
-    return hold.lost or now - hold.delivery.received_at > patience_s
 
 
 async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
@@ -333,7 +387,3 @@ def _raise_first_fault(tasks: Collection[asyncio.Task[Any]]) -> None:
     for task in tasks:
         if task.done() and not task.cancelled() and (error := task.exception()) is not None:
             raise error
-
-
-def _children() -> ChildPool | None:
-    return None

@@ -16,8 +16,8 @@ from pydantic import BaseModel
 
 from jobs import App, AsyncClient, Client, JobType, Priority
 from jobs.topology import DEFAULT_LANES
+from workers.configuration import WorkerSettings
 from workers.process import run, work
-from workers.worker import WorkerSettings
 
 _TICK_S = 0.05
 _SUBMITTERS = 100  # coroutines that submit at once, one job at a time each

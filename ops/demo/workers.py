@@ -13,8 +13,9 @@ from examples.shop.contracts import app
 from jobs.aws.sqs import Observer, SqsTransport
 from jobs.errors import HeadgateError
 from jobs.events import Events
+from workers.configuration import WorkerSettings
 from workers.shutdown import Report
-from workers.worker import Worker, WorkerSettings
+from workers.worker import Worker
 
 SETTINGS = WorkerSettings(
     concurrency=50,

@@ -10,7 +10,7 @@ from jobs.ports import QueueDepth
 from tests.support.proxy import Hold, Proxy
 from tests.support.stage import Stage
 from tests.support.workers import STOPPING
-from workers.process import EXIT_CLEAN, EXIT_UNFINISHED
+from workers.exit_codes import EXIT_CLEAN, EXIT_UNFINISHED
 
 
 async def test_sigterm_in_mid_drain_loses_nothing_repeats_nothing_and_hides_nothing(

@@ -7,7 +7,7 @@ import pytest
 from tests.support.fixture_app import APP_PATH
 from tests.support.stage import Stage
 from tests.support.workers import command
-from workers.process import EXIT_CONFIGURATION, EXIT_FAULT
+from workers.exit_codes import EXIT_CONFIGURATION, EXIT_FAULT
 
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 

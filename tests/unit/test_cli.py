@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -23,7 +22,7 @@ from jobs.errors import QueueMissing, UnknownQueue
 from jobs.ports import BlockingTransport
 from jobs.testing import MemorySqs, VirtualClock
 from ops.cli import cli, duration, main
-from workers.worker import WorkerSettings
+from workers.configuration import Watching, WorkerSettings
 
 APP = """
 from pydantic import BaseModel
@@ -193,11 +192,12 @@ class Started:
     def __init__(self) -> None:
         self.app: App | None = None
         self.settings: WorkerSettings | None = None
+        self.watching: Watching | None = None
         self.exit_code = 0
         self.error: Exception | None = None
 
-    def run(self, app: App, settings: WorkerSettings, **_: Any) -> int:
-        self.app, self.settings = app, settings
+    def run(self, app: App, settings: WorkerSettings, watching: Watching) -> int:
+        self.app, self.settings, self.watching = app, settings, watching
         if self.error is not None:
             raise self.error
         return self.exit_code
@@ -216,6 +216,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Started]:
 
 def test_the_worker_gets_its_settings_from_the_options(started: Started) -> None:
     options = ["--concurrency", "7", "--queues", "jobs, payments", "--drain", "1m"]
+    options += ["--children", "3", "--health-port", "8080", "--health-host", "10.0.0.7", "--emf"]
     result = CliRunner().invoke(cli, ["worker", "cli_shop:app", *options])
     assert result.exit_code == 0, result.output
     assert started.app is not None
@@ -224,6 +225,8 @@ def test_the_worker_gets_its_settings_from_the_options(started: Started) -> None
     assert started.settings.concurrency == 7
     assert started.settings.queues == ("jobs", "payments")
     assert started.settings.drain == timedelta(minutes=1)
+    assert started.settings.children == 3
+    assert started.watching == Watching(port=8080, host="10.0.0.7", emf=True)
 
 
 def test_the_worker_takes_the_app_from_the_environment_where_none_is_named(

@@ -27,8 +27,9 @@ from jobs.retry import DEFAULT_RETRY, Retry
 from jobs.testing import LoopClock, MemorySqs, MemoryTable, MessageState
 from jobs.testing.faults import Action
 from jobs.topology import DEFAULT_LANES, Lane
+from workers.configuration import WorkerSettings
 from workers.shutdown import Report
-from workers.worker import Worker, WorkerSettings
+from workers.worker import Worker
 
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")

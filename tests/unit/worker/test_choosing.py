@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,15 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import App, JobContext, Priority
+from jobs.calling import Means
 from jobs.delivery import Delivery
 from jobs.errors import SettingsInvalid
-from jobs.events import JobCompleted, JobStarted
+from jobs.events import Events, JobCompleted, JobStarted
+from jobs.execution import Executor
 from jobs.ports import ReceivedMessage
-from jobs.testing import MessageState
+from jobs.testing import MessageState, VirtualClock
+from jobs.topology import DEFAULT_LANES, QueueSpec
 from tests.unit.worker.rig import Gate, Note, Rig
 from workers.choosing import Waiting
+from workers.configuration import WorkerSettings
 from workers.holding import Hold
-from workers.worker import WorkerSettings
+from workers.shares import Shares
 
 
 def _shop() -> tuple[App, Gate]:
@@ -87,8 +94,10 @@ async def test_low_work_is_not_handed_round_until_it_dies_while_higher_work_hogs
     concurrency: int,
 ) -> None:
     app = App("shop")
+    shareless = replace(DEFAULT_LANES[Priority.LOW], share=0)
+    jobs = app.queue("slow", lanes={**DEFAULT_LANES, Priority.LOW: shareless})
 
-    @app.job("work")
+    @jobs.job("work")
     async def work(note: Note) -> None:
         await asyncio.sleep(40 if note.text == "long" else 0)
 
@@ -97,10 +106,10 @@ async def test_low_work_is_not_handed_round_until_it_dies_while_higher_work_hogs
     await rig.submit(work, *["low"] * 3, priority=Priority.LOW)
     async with rig.working(concurrency=concurrency):
         await asyncio.sleep(4 * 3600)
-        receives = [message.receive_count for message in rig.sqs.messages("shop-jobs-low")]
+        receives = [message.receive_count for message in rig.sqs.messages("shop-slow-low")]
         assert len(receives) == 3
         assert max(receives) <= 5
-        assert rig.sqs.messages("shop-jobs-low-dlq") == []
+        assert rig.sqs.messages("shop-slow-low-dlq") == []
         await rig.happens(JobCompleted, 400 * concurrency + 3)
     assert len(rig.heard(JobStarted)) == 400 * concurrency + 3
 
@@ -114,7 +123,12 @@ def _hold(waiting_in: str, received_at: float) -> Hold:
         receive_count=1,
         sent_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
-    return Hold(Delivery(message=message, queue=spec, received_at=received_at), received_at)
+    delivery = Delivery(message=message, queue=spec, received_at=received_at)
+    return Hold(_EXECUTOR.begin(delivery), received_at)
+
+
+def _always(_queue: QueueSpec) -> bool:
+    return True
 
 
 def _two_groups() -> App:
@@ -123,19 +137,21 @@ def _two_groups() -> App:
     return app
 
 
-_SPECS = _two_groups().topology.queues
+_APP = _two_groups()
+_SPECS = _APP.topology.queues
+_EXECUTOR = Executor(Means(app=_APP, clock=VirtualClock(), events=Events()))
 
 
 @given(st.lists(st.sampled_from([spec.name for spec in _SPECS]), max_size=40))
 def test_what_comes_out_is_ordered_by_priority_then_by_age_and_nothing_is_lost(
     names: list[str],
 ) -> None:
-    waiting = Waiting(_SPECS)
+    waiting = Waiting(_SPECS, Shares(()))
     holds = [_hold(name, float(moment)) for moment, name in enumerate(names)]
     for hold in holds:
         waiting.put(hold)
     out = []
-    while (first := waiting.next()) is not None:
+    while (first := waiting.next(_always, _always)) is not None:
         out.append(first)
     assert out == sorted(
         holds, key=lambda hold: (hold.delivery.queue.priority.rank, hold.delivery.received_at)
@@ -145,7 +161,7 @@ def test_what_comes_out_is_ordered_by_priority_then_by_age_and_nothing_is_lost(
 
 @given(st.lists(st.sampled_from([spec.name for spec in _SPECS]), max_size=40), st.integers(0, 40))
 def test_taking_out_by_a_condition_leaves_the_rest_in_order(names: list[str], moment: int) -> None:
-    waiting = Waiting(_SPECS)
+    waiting = Waiting(_SPECS, Shares(()))
     holds = [_hold(name, float(received)) for received, name in enumerate(names)]
     for hold in holds:
         waiting.put(hold)
@@ -205,3 +221,173 @@ def test_slots_can_not_be_reserved_so_that_nothing_else_could_start(
 ) -> None:
     with pytest.raises(SettingsInvalid, match="reserved"):
         WorkerSettings(concurrency=concurrency, reserved=reserved)
+
+
+# --- guaranteed shares ---------------------------------------------------------------------------
+
+_JOBS = [spec for spec in _SPECS if spec.group == "jobs"]
+_LANES = [spec.name for spec in _JOBS]
+
+
+class _Choice:
+    """A worker's choosing alone: what waits, and what was started, in order."""
+
+    def __init__(self, *, slots: int | None = None) -> None:
+        self.shares = Shares(_JOBS, slots=slots)
+        self.waiting = Waiting(_JOBS, self.shares)
+        self.started: list[str] = []
+        self._moment = 0.0
+
+    def offer(self, name: str) -> None:
+        self._moment += 1
+        self.waiting.put(_hold(name, self._moment))
+
+    def start(self, has_slot: Callable[[QueueSpec], bool] = _always) -> str | None:
+        if (hold := self.waiting.next(has_slot, has_slot)) is None:
+            return None
+        name = hold.delivery.queue.name
+        self.shares.started(name)
+        self.started.append(name)
+        return name
+
+
+def test_under_endless_backlog_every_priority_gets_its_share_and_the_rest_goes_to_the_highest() -> (
+    None
+):
+    choice = _Choice()
+    for name in _LANES:
+        choice.offer(name)
+    for _ in range(10_000):
+        started = choice.start()
+        assert started is not None
+        choice.offer(started)
+    counts = Counter(choice.started)
+    assert [round(counts[name] / 10_000, 2) for name in _LANES] == [0.65, 0.20, 0.10, 0.05]
+
+
+@given(
+    st.lists(st.sets(st.sampled_from(_LANES)), min_size=1, max_size=200),
+    st.integers(1, 50),
+)
+def test_while_a_queue_has_work_it_gets_its_share_of_the_starts_whatever_else_comes_and_goes(
+    turns: list[set[str]], lull: int
+) -> None:
+    choice = _Choice()
+    for number, names in enumerate(turns):
+        # A lull in which nothing waits must neither cost a queue its share nor let it hoard.
+        for name in names if number % lull else ():
+            if not choice.waiting.startable(name):
+                choice.offer(name)
+        choice.start()
+    for spec in _JOBS:
+        choice = _Choice()
+        starts_with_work = 0
+        for names in turns:
+            for name in {*names, spec.name}:
+                if not choice.waiting.startable(name):
+                    choice.offer(name)
+            choice.start()
+            starts_with_work += 1
+        owed = spec.lane.share * starts_with_work
+        assert choice.started.count(spec.name) >= owed - 2
+
+
+@given(st.lists(st.sampled_from(_LANES), min_size=1, max_size=60))
+def test_nothing_starves_what_waits_is_started_within_a_bounded_number_of_starts(
+    names: list[str],
+) -> None:
+    choice = _Choice()
+    for name in [*_LANES[1:], *names]:
+        choice.offer(name)
+    for _ in range(1000):  # critical work without end
+        if not choice.waiting.startable(_LANES[0]):
+            choice.offer(_LANES[0])
+        choice.start()
+    least = min(spec.lane.share for spec in _JOBS if spec.lane.share)
+    assert len(choice.waiting) <= max(1, len(names) + 3 - int(1000 * least))
+
+
+@given(st.lists(st.sampled_from(_LANES), min_size=1, max_size=100), st.data())
+def test_a_critical_job_never_waits_behind_lower_ones_while_a_reserved_slot_is_free(
+    names: list[str], data: st.DataObject
+) -> None:
+    choice = _Choice()
+    critical = _LANES[0]
+    for name in names:
+        choice.offer(name)
+        for _ in range(data.draw(st.integers(0, 2))):
+            # Only reserved slots are free: the shares of others must not stand in the way.
+            waits = choice.waiting.startable(critical)
+            started = choice.start(lambda queue: queue.priority is Priority.CRITICAL)
+            assert started == (critical if waits else None)
+
+
+@given(st.lists(st.sampled_from(_LANES), max_size=100))
+def test_order_within_a_queue_is_kept(names: list[str]) -> None:
+    choice = _Choice()
+    holds = []
+    for moment, name in enumerate(names):
+        holds.append(_hold(name, float(moment)))
+        choice.waiting.put(holds[-1])
+    out = []
+    while (hold := choice.waiting.next(_always, _always)) is not None:
+        choice.shares.started(hold.delivery.queue.name)
+        out.append(hold)
+    for name in _LANES:
+        assert [hold for hold in out if hold.delivery.queue.name == name] == [
+            hold for hold in holds if hold.delivery.queue.name == name
+        ]
+
+
+def test_a_queue_that_holds_its_share_of_the_slots_is_owed_no_more_starts() -> None:
+    choice = _Choice(slots=20)
+    low = _LANES[3]  # a share of a twentieth: of 20 slots, one
+    for _ in range(500):
+        for name in (_LANES[0], low):
+            if not choice.waiting.startable(name):
+                choice.offer(name)
+        if choice.start() != low:  # the others end at once, these never do
+            choice.shares.finished(_LANES[0])
+    assert choice.started.count(low) == 1
+
+
+def test_shares_that_come_to_more_than_everything_are_scaled_down_in_proportion() -> None:
+    greedy = [replace(spec, lane=replace(spec.lane, share=0.8)) for spec in _JOBS]
+    shares = Shares(greedy)
+    assert sum(shares.of(spec.name) for spec in greedy) == pytest.approx(0.95)
+    assert len({shares.of(spec.name) for spec in greedy}) == 1
+
+
+@pytest.mark.looptime
+async def test_a_worker_under_backlog_on_all_queues_receives_and_starts_each_ones_share() -> None:
+    app = App("shop")
+
+    @app.job("work")
+    async def work(_note: Note) -> None:
+        await asyncio.sleep(0.2)
+
+    rig = Rig(app)
+    for priority in Priority:
+        await rig.submit(work, *[str(priority)] * 1000, priority=priority)
+    async with rig.working(concurrency=20):
+        await rig.happens(JobStarted, 1000)
+        counts = Counter(event.priority for event in rig.heard(JobStarted)[:1000])
+    for priority in Priority:
+        assert counts[priority] >= 1000 * DEFAULT_LANES[priority].share * 0.9
+    assert counts[Priority.CRITICAL] > 600
+
+
+@pytest.mark.looptime
+async def test_what_nobody_waits_for_is_not_kept_free() -> None:
+    app = App("shop")
+
+    @app.job("work")
+    async def work(_note: Note) -> None:
+        await asyncio.sleep(1)
+
+    rig = Rig(app)
+    await rig.submit(work, *["low"] * 400, priority=Priority.LOW)
+    async with rig.working(concurrency=20, reserved=0):
+        began = rig.clock.monotonic()
+        await rig.happens(JobCompleted, 400)
+        assert rig.clock.monotonic() - began < 24, "20 slots, 400 s of work"

@@ -1,0 +1,363 @@
+"""One child process, seen from its worker: started, handed jobs, watched, killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pythonjsonlogger.json import JsonFormatter
+
+from jobs.clock import Clock
+from jobs.context import JobContext
+from jobs.delivery import Job
+from jobs.errors import ChildDied, JobTimeout, RetryLater
+from jobs.settlement import text_of
+from workers import frames
+from workers.frames import Frame, Kind
+
+Answer = Callable[[JobContext, Any], Awaitable[Any]]
+"""Answers what a handler in a child asks for: from its context and JSON values to JSON values. What
+it raises is raised there, by its message."""
+
+_SAMPLE_S = 0.25
+"""How often the memory of a job that has a limit is looked at."""
+
+_EXIT_S = 2.0
+"""How long a child may take to end: to close its resources, or to be killed."""
+
+_MIB = 2**20
+
+# Not `-m workers.child`, which would look for `workers` and `jobs` in the current directory first:
+# a project may well have packages of these names.
+_BOOT = (
+    "import sys; sys.path.append(sys.argv[2]); "
+    "from workers.child import main; main(int(sys.argv[1]))"
+)
+_ROOT = str(Path(__file__).parents[1])
+
+
+class ChildUnfit(Exception):
+    """A child ended, or had to be ended, before it could run a job."""
+
+
+class NotStarted(Exception):
+    """A child died before it had got the job that was sent to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned:
+    """What a handler returned."""
+
+    value: Any
+
+
+_End = _Returned | Exception
+
+
+class _Attempt:
+    """A job that was sent to a child."""
+
+    def __init__(self, ctx: JobContext) -> None:
+        self.ctx = ctx
+        self.started = False
+        self.over: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
+
+    def end(self, how: _End) -> None:
+        """It is over; what comes later counts no more."""
+        if not self.over.done():
+            self.over.set_result(how)
+
+    def result(self) -> Any:
+        """What the handler returned; raises what it raised, or what ended it."""
+        match self.over.result():
+            case _Returned(value=value):
+                return value
+            case error:
+                raise error
+
+
+class Child:
+    """A process that runs one job at a time. Made by `spawned`."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        answers: Mapping[str, Answer],
+        clock: Clock,
+        grace_s: float,
+    ) -> None:
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+        self._answers = answers
+        self._clock = clock
+        self._grace_s = grace_s
+        self._memory = _memory_of(process.pid)
+        self._ready: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._attempt: _Attempt | None = None
+        self._fault: str | None = None
+        self._answering: set[asyncio.Task[None]] = set()
+        self._life = asyncio.create_task(self._live(), name=f"headgate-child-{process.pid}")
+        self.jobs = 0
+        """Jobs that it was sent."""
+        self.fresh_mb = 0.0
+        """Its resident memory when it was ready, in MiB."""
+        self.spent = asyncio.Event()
+        """Set when it takes no more jobs: it is dead, killed or retired."""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def rss_mb(self) -> float:
+        """Its resident memory in MiB, without that of processes it started; 0 when it is gone."""
+        try:
+            return self._memory() / _MIB
+        except psutil.NoSuchProcess:
+            return 0.0
+
+    async def ready(self, within_s: float) -> None:
+        """Wait until it could run a job.
+
+        Raises:
+            ChildUnfit: it can't, or it took too long.
+        """
+        await asyncio.wait({self._ready}, timeout=within_s)
+        if not self._ready.done():
+            raise ChildUnfit(f"it did not import the app within {within_s:g} s")
+        if (fault := self._ready.result()) is not None:
+            raise ChildUnfit(fault)
+        self.fresh_mb = self.rss_mb
+
+    async def run(self, job: Job, body: str, ctx: JobContext) -> Any:
+        """Run a job; returns what its handler returned. Whatever cuts it short kills the child.
+
+        Raises:
+            JobSignal, ChildFailed: what the handler raised.
+            JobTimeout: it was killed at the job's timeout.
+            ChildDied: it died, or was killed for its use of memory.
+            NotStarted: it was dead already.
+        """
+        self.jobs += 1
+        attempt = self._attempt = _Attempt(ctx)
+        self._send_job(job, body, ctx)
+        try:
+            await self._until_over(attempt, job)
+            return attempt.result()
+        except asyncio.CancelledError:
+            self._writer.write(frames.encode(Kind.CANCEL))
+            await asyncio.wait({attempt.over}, timeout=self._grace_s)
+            raise
+        finally:
+            if not attempt.over.done():
+                self.kill()
+            self._attempt = None
+
+    def kill(self) -> None:
+        """SIGKILL to it and all that it started in its process group."""
+        self.spent.set()
+        self._kill_group()
+
+    def retire(self) -> None:
+        """Give it no more jobs."""
+        self.spent.set()
+
+    async def close(self) -> None:
+        """End it: kindly if it is idle, at once if it runs a job or is not ready; bounded."""
+        self.spent.set()
+        if self._attempt is not None:
+            self._attempt.end(RetryLater(timedelta(seconds=1), "the worker is stopping"))
+            self.kill()
+        elif self._ready.done():
+            self._writer.write(frames.encode(Kind.STOP))
+            await asyncio.wait({self._life}, timeout=_EXIT_S)
+        if not self._life.done():
+            self.kill()
+            await asyncio.wait({self._life}, timeout=_EXIT_S)
+        await _cancelled(self._life, *self._answering)
+        self._writer.transport.abort()
+        with contextlib.suppress(ConnectionError):  # it was lost before it was closed: no matter
+            await self._writer.wait_closed()
+
+    def _kill_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def _send_job(self, job: Job, body: str, ctx: JobContext) -> None:
+        # Of now and not of when it began to wait for a child.
+        deadline = self._clock.now() + timedelta(seconds=job.timeout_s)
+        frame = frames.encode(
+            Kind.RUN,
+            body=body,
+            queue=ctx.queue,
+            attempt=ctx.attempt,
+            max_attempts=ctx.max_attempts,
+            deadline=deadline.isoformat(),
+        )
+        self._writer.write(frame)
+
+    async def _until_over(self, attempt: _Attempt, job: Job) -> None:
+        limit_mb = job.type.memory_mb
+        end = self._clock.monotonic() + job.timeout_s
+        while not attempt.over.done():
+            if (left_s := end - self._clock.monotonic()) <= 0:
+                raise JobTimeout(job.type.name, job.timeout_s)
+            if limit_mb is not None and self.rss_mb > limit_mb:
+                alone = f"the app alone takes {self.fresh_mb:.0f} MB"
+                raise ChildDied(f"memory limit of {limit_mb} MB exceeded; {alone}")
+            step_s = left_s if limit_mb is None else min(left_s, _SAMPLE_S)
+            await asyncio.wait({attempt.over}, timeout=step_s)
+
+    async def _live(self) -> None:
+        """Its whole life: hear what it says, and see to its end."""
+        hearing = asyncio.create_task(self._hear(), name=f"headgate-hear-{self.pid}")
+        exiting = asyncio.create_task(self._process.wait(), name=f"headgate-exit-{self.pid}")
+        try:
+            await asyncio.wait({hearing, exiting}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({exiting}, timeout=_EXIT_S)  # deaf, it may still be ending by itself
+            self._kill_group()  # also what it started, which may hold the channel open
+            code = await exiting
+            await asyncio.wait({hearing}, timeout=_EXIT_S)
+        finally:
+            await _cancelled(hearing, exiting)
+        self._bury(self._fault or _described(code))
+
+    def _bury(self, how: str) -> None:
+        self.spent.set()
+        if not self._ready.done():
+            self._ready.set_result(how)
+        if (attempt := self._attempt) is not None:
+            attempt.end(ChildDied(f"the child process {how}") if attempt.started else NotStarted())
+
+    async def _hear(self) -> None:
+        try:
+            while (frame := await frames.read(self._reader)) is not None:
+                self._heed(frame)
+        except Exception as error:  # noqa: BLE001 - whatever a child says costs that child alone
+            self._fault = f"was not understood: {type(error).__name__}: {error}"
+            self._kill_group()
+
+    def _heed(self, frame: Frame) -> None:
+        match frame["kind"], self._attempt:
+            case Kind.READY, _:
+                self._ready.set_result(None)
+            case Kind.UNFIT, _:
+                self._ready.set_result(str(frame.get("error")))
+            case Kind.STARTED, _Attempt() as attempt:
+                attempt.started = True
+            case Kind.PROGRESS, _Attempt(ctx=ctx):
+                _ = ctx.progress(frame["percent"], frame["message"], **frame["data"])
+            case Kind.CALL, _Attempt(ctx=ctx):
+                task = asyncio.create_task(self._answer(ctx, frame), name="headgate-child-call")
+                self._answering.add(task)
+                task.add_done_callback(self._answering.discard)
+            case Kind.DONE, _Attempt() as attempt:
+                attempt.end(_Returned(frame["value"]))
+            case Kind.FAILED, _Attempt() as attempt:
+                attempt.end(frames.failure_of(frame))
+
+    async def _answer(self, ctx: JobContext, frame: Frame) -> None:
+        number = frame["number"]
+        try:
+            value = await self._answers[frame["name"]](ctx, frame["data"])
+            answer = frames.encode(Kind.ANSWER, number=number, value=value)
+        except Exception as error:  # noqa: BLE001 - the handler that asked is told
+            fields = {"error_type": type(error).__name__, "message": text_of(error)}
+            answer = frames.encode(Kind.ANSWER, number=number, **fields)
+        self._writer.write(answer)
+
+
+@asynccontextmanager
+async def spawned(
+    app_path: str, *, answers: Mapping[str, Answer], clock: Clock, grace_s: float
+) -> AsyncIterator[Child]:
+    """A new child, which may not be ready yet; it is closed when the context is left.
+
+    Args:
+        app_path: what it imports, as ``module:attribute``.
+        answers: what its handlers may ask for.
+        clock: bounds its jobs.
+        grace_s: how long a cancelled job may take to end by itself.
+
+    Raises:
+        ChildUnfit: the system starts no more processes.
+    """
+    try:
+        process, reader, writer = await _start()
+    except OSError as error:
+        raise ChildUnfit(f"no process could be started: {error}") from error
+    child = Child(process, reader, writer, answers=answers, clock=clock, grace_s=grace_s)
+    try:
+        writer.write(frames.encode(Kind.SETUP, app=app_path, sys_path=sys.path, log=_logging()))
+        yield child
+    finally:
+        await child.close()
+
+
+async def _start() -> tuple[asyncio.subprocess.Process, asyncio.StreamReader, asyncio.StreamWriter]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        reader, writer = await asyncio.open_unix_connection(sock=ours)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",
+                "-c",
+                _BOOT,
+                str(theirs.fileno()),
+                _ROOT,
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # a process group of its own, to be killed as a whole
+            )
+        except BaseException:
+            writer.transport.abort()
+            raise
+    return process, reader, writer
+
+
+def _memory_of(pid: int) -> Callable[[], int]:
+    try:
+        process = psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        return lambda: 0  # dead already
+    return lambda: process.memory_info().rss
+
+
+def _logging() -> dict[str, Any] | None:
+    """How this process logs, so that handlers log the same way in a child."""
+    root = logging.getLogger()
+    if not root.handlers:
+        return None
+    json = any(isinstance(handler.formatter, JsonFormatter) for handler in root.handlers)
+    return {"level": root.level, "json": json}
+
+
+async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+def _described(code: int) -> str:
+    if code >= 0:
+        return f"exited with code {code}"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    hint = " (Linux does so when memory runs out)" if -code == signal.SIGKILL else ""
+    return f"was killed by {name}{hint}"

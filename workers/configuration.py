@@ -1,0 +1,94 @@
+"""How one worker process works, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from jobs.errors import SettingsInvalid
+
+_MOST_CONCURRENCY = 1000
+_MOST_CHILDREN = 256
+_MOST_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """What one worker does at once, of which queues, and how it stops.
+
+    Raises:
+        SettingsInvalid: a value is out of range.
+    """
+
+    concurrency: int = 50
+    """Jobs at once, 1 to 1000; also the number of threads for plain functions."""
+    reserved: int | None = None
+    """Of them, those that only critical jobs may take, so that one which comes starts at once. None
+    takes a tenth of ``concurrency``, rounded down, if the worker has critical and other queues."""
+    children: int | None = None
+    """Child processes for handlers with ``isolation="process"``, 1 to 256; None takes the machine's
+    CPUs, and no app without such handlers has any."""
+    queues: tuple[str, ...] | None = None
+    """The queue groups to work on; None means all of the app's."""
+    drain: timedelta = timedelta(seconds=22)
+    """How long running jobs may go on after SIGTERM. It lets the longest receive return, and with
+    the 8 s that interruption and the last settlements may take it fits into ECS's stop timeout of
+    30 s; raise both together."""
+    give_back_after: timedelta = timedelta(seconds=5)
+    """A received message that found no slot for so long goes back to its queue. One that comes
+    again, or that a limit holds back, is kept twelve times longer; the latter sixty times where no
+    records tell attempts from deliveries."""
+    receive_wait: timedelta | None = None
+    """How long a poll waits for the first message, 1 to 20 s; None takes the queue's, 20 s."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.concurrency <= _MOST_CONCURRENCY:
+            raise SettingsInvalid(
+                f"concurrency must lie between 1 and {_MOST_CONCURRENCY}, got {self.concurrency}"
+            )
+        if self.reserved is not None and not 0 <= self.reserved < self.concurrency:
+            raise SettingsInvalid(
+                f"reserved must leave other jobs a slot: 0 to {self.concurrency - 1} of "
+                f"{self.concurrency}, got {self.reserved}"
+            )
+        if self.children is not None and not 1 <= self.children <= _MOST_CHILDREN:
+            raise SettingsInvalid(
+                f"children must lie between 1 and {_MOST_CHILDREN}, got {self.children}"
+            )
+        if self.drain < timedelta(0):
+            raise SettingsInvalid(f"drain must not be negative, got {self.drain}")
+        if self.give_back_after <= timedelta(0):
+            raise SettingsInvalid(f"give_back_after must be positive, got {self.give_back_after}")
+        if self.receive_wait is not None and not (
+            timedelta(seconds=1) <= self.receive_wait <= timedelta(seconds=20)
+        ):
+            raise SettingsInvalid(
+                f"receive_wait must lie between 1 and 20 s, SQS's limit, got {self.receive_wait}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watching:
+    """How a worker process can be looked after.
+
+    Raises:
+        SettingsInvalid: the port is none.
+    """
+
+    port: int | None = None
+    """Where `workers.endpoint.Endpoint` serves health and metrics; None: nowhere. Of several
+    processes the second takes the next port, and so on. 0 takes any free one."""
+    host: str = "127.0.0.1"
+    """The address that it binds: only this machine's own by default."""
+    emf: bool = False
+    """Write metrics for CloudWatch to standard output; see `workers.emf`."""
+
+    def __post_init__(self) -> None:
+        if self.port is not None and not 0 <= self.port <= _MOST_PORT:
+            raise SettingsInvalid(
+                f"the health port must lie between 0 and {_MOST_PORT}, got {self.port}"
+            )
+
+
+DEFAULTS = WorkerSettings()
+UNWATCHED = Watching()

@@ -1,0 +1,21 @@
+"""What the exit code of ``headgate worker`` says."""
+
+from __future__ import annotations
+
+EXIT_CLEAN = 0
+EXIT_FAULT = 1
+EXIT_CONFIGURATION = 2
+"""The command line, the app or the environment has to change: trying again can't help."""
+EXIT_UNFINISHED = 3
+"""Stopped, but something was cut off: a stuck handler, a settlement, or a receive."""
+
+_BY_WEIGHT = (EXIT_CLEAN, EXIT_UNFINISHED, EXIT_FAULT, EXIT_CONFIGURATION)
+
+
+def weight(code: int) -> int:
+    """How bad an exit code is; higher is worse.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    return _BY_WEIGHT.index(code)

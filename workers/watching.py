@@ -1,0 +1,86 @@
+"""What looks after a worker process: the watch on its loop, metrics, and the health server."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from jobs.app import App
+from jobs.clock import SystemClock
+from jobs.events import Events
+from workers.beside import beside
+from workers.configuration import Watching, WorkerSettings
+from workers.endpoint import Endpoint
+from workers.health import Health
+from workers.lag import LagWatch
+from workers.metrics import Metrics
+from workers.worker import Worker
+
+_log = logging.getLogger("headgate.worker")
+
+
+@asynccontextmanager
+async def watched(
+    app: App,
+    worker: Worker,
+    events: Events,
+    watching: Watching,
+    settings: WorkerSettings,
+    *,
+    place: int,
+) -> AsyncIterator[None]:
+    """Look after a worker while the block runs.
+
+    Args:
+        app: whose jobs it runs.
+        worker: not yet running.
+        events: what it tells.
+        watching: how.
+        settings: the worker's.
+        place: among the processes of one supervisor, from 1.
+
+    Raises:
+        ConfigurationError: the health server can't listen, or an extra is not installed.
+    """
+    lag = LagWatch(clock=SystemClock(), events=events, running=worker.in_loop)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(beside(lag.run(), name="the watch on the event loop"))
+        if watching.emf:
+            await stack.enter_async_context(_emf(app, events))
+        if watching.port is not None:
+            port = watching.port + place - 1 if watching.port else 0
+            served = _served(app, worker, events, settings, host=watching.host, port=port)
+            await stack.enter_async_context(served)
+        yield
+
+
+@asynccontextmanager
+async def _emf(app: App, events: Events) -> AsyncIterator[None]:
+    from workers.emf import Emf
+
+    service = f"{app.name}-{app.stage}" if app.stage else app.name
+    emf = Emf(service, rng=random.Random())  # noqa: S311 - samples, guards no secret
+    events.subscribe(emf)
+    async with beside(emf.run(), name="metrics for CloudWatch"):
+        yield
+    emf.flush()
+
+
+@asynccontextmanager
+async def _served(
+    app: App, worker: Worker, events: Events, settings: WorkerSettings, *, host: str, port: int
+) -> AsyncIterator[None]:
+    queues = [spec.name for spec in app.topology.select(settings.queues)]
+    health, metrics = Health(queues, clock=SystemClock()), Metrics()
+    metrics.watch(worker.active, worker.budgets_left)
+    events.subscribe(health)
+    events.subscribe(metrics)
+    endpoint = Endpoint(health, metrics, ready=lambda: worker.is_receiving, host=host, port=port)
+    await endpoint.start()
+    _log.info("health and metrics on http://%s:%d", host, endpoint.port)
+    try:
+        yield
+    finally:
+        await endpoint.close()
