@@ -18,7 +18,7 @@ from jobs.errors import (
 from jobs.events import Event, JobEvent
 from jobs.hooks import Hook, Hooks
 from jobs.job import JobType
-from jobs.limits import LimitOptions, Limits
+from jobs.limits import LimitOptions, Limits, check_limit_names
 from jobs.queue import Queue
 from jobs.records import RecordsLevel, check_level
 from jobs.resources import Resources
@@ -81,6 +81,7 @@ class App(Hooks):
         **limits: Unpack[LimitOptions],
     ) -> None:
         super().__init__()
+        check_limit_names(limits, f"the app {name!r}")
         self.limits = Limits.of(limits)
         self.resources = Resources()
         self.name = check_name("the app", name)

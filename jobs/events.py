@@ -32,6 +32,8 @@
     breaker.probing       a few jobs are let through, to see whether the fault is over
     breaker.closed        what it guards runs again
     budget.spent          a queue's retries for this while are used up
+    lease.failed          this worker's part of a limit of the fleet could not be renewed: once it
+                          has run out, nothing that is limited so starts here
 
 Payloads and credentials are never put into an event. The text of an exception is what whoever
 raised it has made it: a handler that quotes its payload in one has it logged.
@@ -314,6 +316,12 @@ class BudgetSpent(LimitEvent):
     name = "budget.spent"
     retry_in_s: float
     """When the next retry fits into it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseFailed(LimitEvent):
+    name = "lease.failed"
+    error: str
 
 
 Subscriber = Callable[[Event], None]

@@ -19,6 +19,7 @@ class Reason(StrEnum):
     UNKNOWN_TYPE = "unknown-type"
     NEWER_SCHEMA = "newer-schema"
     DEFERRED_TOO_OFTEN = "deferred-too-often"
+    RETRY_BUDGET = "retry-budget"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

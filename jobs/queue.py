@@ -8,7 +8,7 @@ from typing import Any, Concatenate, Protocol, TypeVar, Unpack, overload
 from jobs.errors import ConfigurationError, DuplicateJobType, PayloadInvalid
 from jobs.handler import payload_type
 from jobs.job import JobType
-from jobs.limits import LimitOptions, Limits
+from jobs.limits import LimitOptions, Limits, check_limit_names
 from jobs.options import JobOptions
 from jobs.retry import DEFAULT_RETRY, Retry
 from jobs.topology import DEFAULT_LANES, Lane, Priority, check_name
@@ -55,6 +55,7 @@ class Queue:
         self.name = check_name("the queue", name)
         self.fifo = fifo
         self.retry = retry
+        check_limit_names(limits, f"the queue {name!r}")
         self.limits = Limits.of(limits)
         chosen = _priorities(name, priorities)
         self.lanes = {priority: DEFAULT_LANES[priority] for priority in chosen}

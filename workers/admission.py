@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from jobs.app import App
 from jobs.delivery import Job
+from jobs.execution import Verdict
 from jobs.job import JobType
 from jobs.limits import Limits
 from jobs.outcome import Failed, Outcome
-from jobs.settlement import Action, RetryAfter
+from jobs.settlement import RetryAfter
 from jobs.topology import QueueSpec
 from workers.choosing import Obstacle
 from workers.groups import Groups
@@ -73,13 +75,12 @@ class Admission:
         return None
 
     def acceptable(self, queue: QueueSpec) -> float:
-        """How many messages of a queue could start if there were slots enough: none while its
-        limits are closed, and those of isolated types as far as child processes are free."""
-        if self._gate.closed(queue) is not None:
-            return 0
+        """How many messages of a queue could start soon if there were slots enough: as many as its
+        limits let, and of isolated types as far as child processes are free."""
+        acceptable = self._gate.acceptable(queue)
         if self._children is not None and queue.group in self._isolated:
-            return self._free_children
-        return math.inf
+            return min(acceptable, self._free_children)
+        return acceptable
 
     def back_in_s(self, hold: Hold) -> int:
         """How long a message that goes back unstarted should stay away: about as long as the limit
@@ -111,11 +112,12 @@ class Admission:
         if self._is_isolated(job):
             self._in_children -= 1
 
-    def retried(self, hold: Hold, action: Action) -> Action:
+    def retried(self, hold: Hold, verdict: Verdict) -> Verdict:
         """What becomes of a retry, if it is one, by the retry budgets."""
-        if isinstance(action, RetryAfter) and (job := hold.run.job) is not None:
-            return self._gate.retry(job, action)
-        return action
+        if not isinstance(verdict.action, RetryAfter) or (job := hold.run.job) is None:
+            return verdict
+        action = self._gate.retry(job, verdict.outcome, verdict.action)
+        return verdict if action is verdict.action else replace(verdict, action=action)
 
     def _is_held_back(self, job: Job) -> bool:
         if self._on_probation is not None and is_suspect(job):

@@ -17,6 +17,7 @@ from jobs.events import (
     Event,
     HeartbeatExtended,
     HeartbeatFailed,
+    LeaseFailed,
     LoopBlocked,
     PollFailed,
     PollReceived,
@@ -38,6 +39,7 @@ _CHECKS: Mapping[type[Event], str] = {
     SettlementFlushed: "settlement",
     SettlementFailed: "settlement",
     RecordsFailed: "records",
+    LeaseFailed: "limits",
 }
 
 
@@ -101,7 +103,7 @@ class Health:
                 self._queues[queue] = _Queue(self._clock.monotonic())
             case PollFailed(queue=queue, error=error) if queue in self._queues:
                 self._queues[queue].error = error
-            case HeartbeatFailed() | SettlementFailed() | RecordsFailed():
+            case HeartbeatFailed() | SettlementFailed() | RecordsFailed() | LeaseFailed():
                 self._lately[_CHECKS[type(event)]] = (self._clock.monotonic(), event.error)
             case LoopBlocked(blocked_s=blocked_s, job_types=types):
                 detail = f"blocked for {blocked_s:.1f} s by {', '.join(types)}"

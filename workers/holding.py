@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from jobs.delivery import Delivery
 from jobs.execution import Run
@@ -24,7 +25,7 @@ class Hold:
     """When its visibility was last set, on the clock's monotonic time."""
     ready: bool = True
     """What happened to its job before is known, so that it may start."""
-    ticket: object = None
+    ticket: tuple[Any, ...] = ()
     """What the limits want back when it has ended."""
     returning: bool = False
     """It is being given back, without having been started."""

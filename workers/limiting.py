@@ -1,32 +1,66 @@
-"""What may start now, by the limits of the app, its queues and its types."""
+"""What may start now, by the limits of the app, its queues and its types, put together.
+
+Each limit is a guard (`workers.guards`); a job starts when all guards of its type let it through.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from jobs.app import App
 from jobs.clock import Clock
 from jobs.delivery import Job
-from jobs.events import Events
-from jobs.outcome import Outcome
+from jobs.errors import ConfigurationError
+from jobs.events import BudgetSpent, Events, LimitCleared, LimitReached
+from jobs.limits import Limits, RetryBudget
+from jobs.outcome import Crashed, Failed, Outcome, Reason
 from jobs.ports import Table
-from jobs.settlement import DeadLetter, RetryAfter
-from jobs.topology import QueueSpec
+from jobs.settlement import DeadLetter, RetryAfter, text_of, type_of
+from jobs.topology import MAX_VISIBILITY, QueueSpec
+from workers.breaker import Circuit
+from workers.budget import Budget
+from workers.fleet import Fleet
+from workers.guards import Block, BreakerGuard, Guard, RateGuard, SlotGuard
+from workers.windows import Window
+
+_SOONEST_S, _LATEST_S = 0.01, 5.0
+"""When limits that hold are looked at again."""
+
+_LONGEST_S = MAX_VISIBILITY.total_seconds() - 60
+"""A retry is put off for so long at most."""
+
+Ticket = tuple[tuple[Guard, object], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """What holds a job back."""
+class _Spending:
+    """A retry budget at work."""
 
-    limit: str
-    retry_in_s: float
+    name: str
+    budget: Budget
+    gives_up: bool
 
 
 class Gate:
-    """Open, as long as no limit is enforced."""
+    """Lets jobs start as the limits allow.
+
+    Args:
+        app: whose limits.
+        clock: tells the time.
+        events: hears when a limit holds, and when it no longer does.
+        rng: spreads retries that are put off, and renewals of leases.
+        table: where limits of the fleet are leased.
+        worker: this worker's name, for the leases.
+        on_change: called when a limit may let more through.
+
+    Raises:
+        ConfigurationError: a limit holds for the fleet, and there is no table.
+    """
 
     def __init__(
         self,
@@ -39,39 +73,255 @@ class Gate:
         worker: str,
         on_change: Callable[[], None],
     ) -> None:
-        pass
+        if table is None and needs_table(app):
+            raise ConfigurationError(
+                f"the app {app.name!r} has limits with scope='fleet', which are leased in its table:"
+                " Worker(table=...) must be given"
+            )
+        self._clock = clock
+        self._events = events
+        self._on_change = on_change
+        self._fleet = Fleet(table, worker, clock=clock, events=events, rng=rng, on_change=on_change)
+        made = _Maker(app, self._fleet, clock, events, rng)
+        self._guards = made.guards
+        """By type, what it has to pass."""
+        self._shared = made.shared
+        """By queue group, what all its types have to pass."""
+        self._own = made.own
+        """By queue group, what each of its types has to pass besides; left out if one has none."""
+        self._spendings = made.spendings
+        """By type, its retry budget."""
+        self._spent: set[str] = set()
+        """Budgets whose end has been told."""
+        self._held: dict[str, float] = {}
+        """By limit that holds, when it last held something back."""
+        self._alarm: asyncio.TimerHandle | None = None
 
     def block(self, job: Job) -> Block | None:
-        """Nothing holds it back."""
+        """What holds a job back, if anything does."""
+        if not (guards := self._guards.get(job.type.name)):
+            return None
+        now = self._clock.monotonic()
+        for guard in guards:
+            if (wait_s := guard.wait_s(job, now)) > 0:
+                self._hold(guard, wait_s, now)
+                return Block(guard.name, wait_s)
         return None
 
-    def closed(self, queue: QueueSpec) -> float | None:
-        """Nothing is closed."""
-        return None
+    def acceptable(self, queue: QueueSpec) -> float:
+        """How many messages of a queue the limits would let start within about a second."""
+        shared, own = self._shared.get(queue.group, ()), self._own.get(queue.group, ())
+        if not shared and not own:
+            return math.inf
+        now = self._clock.monotonic()
+        by_types = sum(self._least(guards, now) for guards in own) if own else math.inf
+        return min(by_types, self._least(shared, now))
 
-    def start(self, job: Job) -> object:
-        """It starts."""
-        return job
+    def start(self, job: Job) -> Ticket:
+        """A job starts; `end` wants the ticket back."""
+        if not (guards := self._guards.get(job.type.name)):
+            return ()
+        now = self._clock.monotonic()
+        return tuple((guard, guard.start(job, now)) for guard in guards)
 
-    def end(self, ticket: object, outcome: Outcome, *, retryable: bool) -> None:
+    def end(self, ticket: Ticket, outcome: Outcome, *, retryable: bool) -> None:
         """It has ended."""
+        if not ticket:
+            return
+        now = self._clock.monotonic()
+        for guard, taken in ticket:
+            guard.end(taken, outcome, retryable=retryable, now=now)
 
-    def retry(self, job: Job, action: RetryAfter) -> RetryAfter | DeadLetter:
-        """What becomes of its retry."""
+    def retry(self, job: Job, outcome: Outcome, action: RetryAfter) -> RetryAfter | DeadLetter:
+        """What becomes of a retry, by its budget."""
+        if (spending := self._spendings.get(job.type.name)) is None:
+            return action
+        now, budget = self._clock.monotonic(), spending.budget
+        due = now + action.delay_s
+        if budget.fits(due):
+            self._spent.discard(spending.name)
+        else:
+            until = max(due, now + _LONGEST_S)
+            due = budget.next_fit(due, until=until)
+            self._tell_spent(spending, due - now)
+            if spending.gives_up:
+                return _given_up(outcome)
+            action = RetryAfter(delay_s=math.ceil(due - now), note="the retry budget is spent")
+        budget.plan(due, now=now)
         return action
 
     def budgets_left(self) -> Mapping[str, float]:
-        """None."""
-        return {}
+        """How many retries each budget has left in its window, by its limit's name."""
+        now = self._clock.monotonic()
+        return {each.name: each.budget.left(now) for each in self._spendings.values()}
 
     async def run(self) -> None:
-        """Nothing."""
-        await asyncio.Event().wait()
+        """Keep leases renewed until cancelled."""
+        await self._fleet.run()
 
     async def close(self) -> None:
-        """Nothing."""
+        """Give leases back; best effort."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        await self._fleet.close()
+
+    def _least(self, guards: tuple[Guard, ...], now: float) -> float:
+        least = math.inf
+        for guard in guards:
+            if (ahead := guard.ahead(now)) < 1:
+                self._hold(guard, _LATEST_S, now)
+            least = min(least, ahead)
+        return max(0.0, least)
+
+    def _hold(self, guard: Guard, wait_s: float, now: float) -> None:
+        """A limit holds something back: tell of it once, and look again in time."""
+        if guard.name not in self._held and not isinstance(guard, BreakerGuard):
+            self._events.emit(
+                LimitReached(at=self._clock.now(), limit=guard.name, retry_in_s=wait_s)
+            )
+        self._held[guard.name] = now
+        wait_s = max(_SOONEST_S, min(wait_s, _LATEST_S))
+        loop = asyncio.get_running_loop()
+        if self._alarm is None or self._alarm.when() > loop.time() + wait_s:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm = loop.call_later(wait_s, self._look_again)
+
+    def _look_again(self) -> None:
+        self._alarm = None
+        looked = self._clock.monotonic()
+        self._on_change()  # whatever still holds something back says so now
+        for name in [name for name, held_at in self._held.items() if held_at < looked]:
+            del self._held[name]
+            if not name.startswith("breaker:"):
+                self._events.emit(LimitCleared(at=self._clock.now(), limit=name))
+
+    def _tell_spent(self, spending: _Spending, retry_in_s: float) -> None:
+        if spending.name not in self._spent:
+            self._spent.add(spending.name)
+            self._events.emit(
+                BudgetSpent(at=self._clock.now(), limit=spending.name, retry_in_s=retry_in_s)
+            )
 
 
 def needs_table(app: App) -> bool:
     """Whether a limit of the app holds for the fleet."""
-    return False
+    return any(limits.of_fleet for limits in all_limits(app))
+
+
+def all_limits(app: App) -> Iterator[Limits]:
+    """The limits of an app, of its queues and of its types."""
+    yield app.limits
+    for queue in app.queues.values():
+        yield queue.limits
+    for job in app.types.values():
+        yield job.limits
+
+
+def _given_up(outcome: Outcome) -> DeadLetter:
+    kind, text = "", ""
+    if isinstance(outcome, Failed):
+        kind, text = type_of(outcome.error), text_of(outcome.error)
+    elif isinstance(outcome, Crashed):
+        text = outcome.detail
+    return DeadLetter(reason=Reason.RETRY_BUDGET, error_type=kind, error_message=text)
+
+
+class _Maker:
+    """Makes the guards of an app, each limit's once."""
+
+    def __init__(
+        self, app: App, fleet: Fleet, clock: Clock, events: Events, rng: random.Random
+    ) -> None:
+        self._app = app
+        self._fleet = fleet
+        self._clock = clock
+        self._events = events
+        self._rng = rng
+        by_app = self._at("app", app.limits)
+        by_queue = {name: self._at(f"queue:{name}", q.limits) for name, q in app.queues.items()}
+        by_type = {
+            name: (*self._at(f"type:{name}", job.limits), *self._breaker(name))
+            for name, job in app.types.items()
+        }
+        self.shared = {name: (*by_app, *guards) for name, guards in by_queue.items()}
+        self.guards = {
+            name: (*self.shared[job.queue], *by_type[name]) for name, job in app.types.items()
+        }
+        self.own: dict[str, list[tuple[Guard, ...]]] = {}
+        for queue in app.queues:
+            own = [by_type[name] for name, job in app.types.items() if job.queue == queue]
+            if own and all(own):
+                self.own[queue] = own
+        budgets: dict[str, _Spending] = {}
+        self.spendings = {
+            name: budgets.setdefault(found[0], self._spending(*found))
+            for name in app.types
+            if (found := self._budget(name)) is not None
+        }
+
+    def _at(self, level: str, limits: Limits) -> tuple[Guard, ...]:
+        """The guards for all jobs of one app, queue or type."""
+        return (*self._rate(level, limits), *self._slots(level, limits))
+
+    def _rate(self, level: str, limits: Limits) -> Iterator[Guard]:
+        if (rate := limits.rate_limit) is None:
+            return
+        name, per_s = f"rate:{level}", rate.per.total_seconds()
+        if rate.scope == "worker":
+            yield RateGuard(name, Window(lambda: rate.limit, per_s), None)
+            return
+        use = partial(self._out, window := Window(lambda: lease.tokens, per_s))
+        lease = self._fleet.lease(name, rate.limit, lasting_s=per_s, in_use=use)
+        yield RateGuard(name, window, lease)
+
+    def _slots(self, level: str, limits: Limits) -> Iterator[Guard]:
+        if (slots := limits.concurrency) is None:
+            return
+        name = f"concurrency:{level}"
+        if slots.scope == "worker":
+            yield SlotGuard(name, slots, None)
+            return
+        guard = SlotGuard(
+            name,
+            slots,
+            lambda leased: self._fleet.lease(
+                leased, slots.limit, lasting_s=0, in_use=partial(guard.in_use, leased)
+            ),
+        )
+        yield guard
+
+    def _breaker(self, name: str) -> Iterator[Guard]:
+        job = self._app.types[name]
+        levels = (job.limits, self._app.queues[job.queue].limits, self._app.limits)
+        values = next((each.breaker for each in levels if each.breaker is not None), None)
+        if values is not None:
+            circuit = Circuit(
+                f"breaker:type:{name}", values, clock=self._clock, tell=self._events.emit
+            )
+            yield BreakerGuard(circuit)
+
+    def _budget(self, name: str) -> tuple[str, RetryBudget] | None:
+        """The name and the values of a type's retry budget."""
+        job = self._app.types[name]
+        if (own := job.limits.retry_budget) is not None:
+            return f"budget:type:{name}", own
+        queue = self._app.queues[job.queue].limits.retry_budget or self._app.limits.retry_budget
+        return None if queue is None else (f"budget:queue:{job.queue}", queue)
+
+    def _spending(self, name: str, values: RetryBudget) -> _Spending:
+        per_s, limit = values.per.total_seconds(), values.limit
+        if values.scope == "worker":
+            budget = Budget(lambda: limit, per_s, rng=self._rng)
+        else:
+            use = partial(
+                self._planned, budget := Budget(lambda: lease.tokens, per_s, rng=self._rng)
+            )
+            lease = self._fleet.lease(name, limit, lasting_s=per_s, in_use=use)
+        return _Spending(name, budget, values.on_exhausted == "dead-letter")
+
+    def _out(self, window: Window) -> int:
+        return window.out(self._clock.monotonic())
+
+    def _planned(self, budget: Budget) -> int:
+        return budget.planned(self._clock.monotonic())

@@ -32,6 +32,7 @@ from jobs.events import (
     JobStalled,
     JobStarted,
     JobSubmitted,
+    LeaseFailed,
     LimitCleared,
     LimitReached,
     LoopBlocked,
@@ -77,6 +78,7 @@ LEVELS: dict[type[Event], int] = {
     BreakerProbing: logging.INFO,
     BreakerClosed: logging.INFO,
     BudgetSpent: logging.WARNING,
+    LeaseFailed: logging.WARNING,
 }
 """How loud each event is; a test proves that none is missing."""
 

@@ -7,7 +7,6 @@ import contextvars
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -226,8 +225,7 @@ class Running:
             self._admission.vacate(hold, outcome)
             self._on_change()  # first, so that a higher priority can claim the slot
             self.fill()
-        action = self._admission.retried(hold, verdict.action)
-        return verdict if action is verdict.action else replace(verdict, action=action)
+        return self._admission.retried(hold, verdict)
 
     async def _give_back(self, hold: Hold, delay_s: int) -> None:
         if self._recorder is not None:

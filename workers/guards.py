@@ -1,0 +1,218 @@
+"""One limit at work: whether a job fits into it now, and what it takes when it starts."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from jobs.delivery import Job
+from jobs.limits import Concurrency
+from jobs.outcome import Crashed, Done, Failed, Outcome
+from workers.breaker import Circuit, Ending
+from workers.leases import RENEW_S, Lease
+from workers.windows import AHEAD_S, Window
+
+Capacity = Callable[[], int]
+"""How many tokens there are for this worker now."""
+
+LeaseOf = Callable[[str], Lease]
+"""The lease of a limit of the fleet, by its name; made when it is first asked for."""
+
+_log = logging.getLogger("headgate.worker")
+
+_FAULTY = "?"
+
+GUESS_S = 1.0
+"""When it is worth asking again whether something runs that may have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What holds a job back."""
+
+    limit: str
+    """Its name, as in `jobs.events.LimitEvent`."""
+    retry_in_s: float
+    """When it is worth asking again; a guess where that hangs on other jobs."""
+
+
+class Guard(Protocol):
+    """A limit that has to let a job through."""
+
+    name: str
+
+    def wait_s(self, job: Job, now: float) -> float:
+        """How long a job would have to wait; 0: it may start now."""
+        ...
+
+    def ahead(self, now: float) -> float:
+        """How many jobs it would let start within about a second."""
+        ...
+
+    def start(self, job: Job, now: float) -> object:
+        """A job starts; returns what `end` wants back."""
+        ...
+
+    def end(self, taken: object, outcome: Outcome, *, retryable: bool, now: float) -> None:
+        """It has ended."""
+        ...
+
+
+class RateGuard:
+    """At most so many starts in a while."""
+
+    def __init__(self, name: str, window: Window, lease: Lease | None) -> None:
+        self.name = name
+        self.window = window
+        self._lease = lease
+
+    def wait_s(self, job: Job, now: float) -> float:
+        """Until a token is back."""
+        del job
+        if not (wait_s := self.window.wait_s(now)):
+            return 0.0
+        if self._lease is not None:
+            self._lease.hungry = True
+        return min(wait_s, RENEW_S) if self._lease is not None else wait_s
+
+    def ahead(self, now: float) -> float:
+        """Tokens that are there, or will be."""
+        return self.window.ahead(now)
+
+    def start(self, job: Job, now: float) -> object:
+        """Take a token."""
+        del job
+        self.window.take(now)
+        return None
+
+    def end(self, taken: object, outcome: Outcome, *, retryable: bool, now: float) -> None:
+        """Its token comes back with time."""
+
+
+class SlotGuard:
+    """At most so many at once, all together or by key."""
+
+    def __init__(self, name: str, concurrency: Concurrency, lease_of: LeaseOf | None) -> None:
+        self.name = name
+        self._limit = concurrency.limit
+        self._key = concurrency.key
+        self._lease_of = lease_of
+        self._running: Counter[str] = Counter()
+        self._ended: list[float] = []
+        """When jobs ended, within the last second."""
+        self._is_told = False
+        """It has been said that the function for keys fails."""
+
+    def wait_s(self, job: Job, now: float) -> float:
+        """A guess, since jobs end when they end."""
+        del now
+        if (key := self._key_of(job)) is None or self._running[key] < self._capacity(key):
+            return 0.0
+        if self._lease_of is not None:
+            self._lease_of(self._named(key)).hungry = True
+        return GUESS_S
+
+    def ahead(self, now: float) -> float:
+        """Free slots, and those that came free within the last second, as some will in the next."""
+        if self._key is not None:
+            return float("inf")  # of a key that has none free another may have
+        self._ended = [ended for ended in self._ended if ended + AHEAD_S > now]
+        free = self._capacity("") - self._running[""]
+        return free + len(self._ended)
+
+    def start(self, job: Job, now: float) -> object:
+        """Take a slot of the job's key."""
+        del now
+        if (key := self._key_of(job)) is not None:
+            self._running[key] += 1
+        return key
+
+    def end(self, taken: object, outcome: Outcome, *, retryable: bool, now: float) -> None:
+        """Give it back."""
+        del outcome, retryable
+        if not isinstance(taken, str):
+            return
+        self._running[taken] -= 1
+        if not self._running[taken]:
+            del self._running[taken]
+        if self._key is None:
+            self._ended.append(now)
+
+    def in_use(self, lease_name: str) -> int:
+        """Slots that are taken of one lease."""
+        return self._running[lease_name.removeprefix(self.name).removeprefix("#")]
+
+    def _capacity(self, key: str) -> int:
+        if self._lease_of is None:
+            return self._limit
+        return self._lease_of(self._named(key)).tokens
+
+    def _named(self, key: str) -> str:
+        return f"{self.name}#{key}" if key else self.name
+
+    def _key_of(self, job: Job) -> str | None:
+        match self._key:
+            case None:
+                return ""
+            case "tenant":
+                return job.envelope.tenant.org if job.envelope.tenant else None
+            case of_payload:
+                return self._asked(of_payload, job)
+
+    def _asked(self, of_payload: Callable[[Any], str | None], job: Job) -> str | None:
+        try:
+            key = of_payload(job.payload)
+        except Exception as error:  # noqa: BLE001 - the users' code; the job must not be lost for it
+            if not self._is_told:
+                self._is_told = True
+                _log.error(
+                    "the key of %s failed for a job of the type %s with %s: such jobs count as "
+                    "one key",
+                    self.name,
+                    job.type.name,
+                    type(error).__name__,  # its text may show the payload
+                )
+            return _FAULTY
+        return None if key is None else str(key)
+
+
+class BreakerGuard:
+    """Nothing while its circuit is open."""
+
+    def __init__(self, circuit: Circuit) -> None:
+        self.name = circuit.name
+        self._circuit = circuit
+
+    def wait_s(self, job: Job, now: float) -> float:
+        """Until it probes."""
+        del job
+        return self._circuit.wait_s(now)
+
+    def ahead(self, now: float) -> float:
+        """Any number, none, or the probes that are left."""
+        return self._circuit.ahead(now)
+
+    def start(self, job: Job, now: float) -> object:
+        """Let it through."""
+        del job
+        return self._circuit.start(now)
+
+    def end(self, taken: Any, outcome: Outcome, *, retryable: bool, now: float) -> None:
+        """Count how it ended."""
+        self._circuit.end(taken, _ending(outcome, retryable=retryable), now)
+
+
+def _ending(outcome: Outcome, *, retryable: bool) -> Ending:
+    """A failure that no retry mends tells that what the job depends on has answered."""
+    match outcome:
+        case Done():
+            return Ending.SUCCESS
+        case Failed():
+            return Ending.FAILURE if retryable else Ending.SUCCESS
+        case Crashed():
+            return Ending.FAILURE
+        case _:
+            return Ending.NOTHING

@@ -1,0 +1,60 @@
+"""Counting starts in time: a bucket of tokens, each back a fixed time after it was taken.
+
+Pure: it knows no clock and no event loop. Moments are in seconds on a monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+AHEAD_S = 1.0
+"""How far ahead it is reckoned what could start."""
+
+
+class Window:
+    """At most ``capacity`` tokens are out at any moment, hence as many starts in any ``per_s``.
+
+    Args:
+        capacity: how many tokens there are; it may change, and what is out stays out.
+        per_s: how long a token is out.
+    """
+
+    def __init__(self, capacity: Callable[[], int], per_s: float) -> None:
+        self._capacity = capacity
+        self._per_s = per_s
+        self._taken: deque[float] = deque()
+
+    def out(self, now: float) -> int:
+        """Tokens that are out."""
+        while self._taken and self._taken[0] + self._per_s <= now:
+            self._taken.popleft()
+        return len(self._taken)
+
+    def wait_s(self, now: float) -> float:
+        """How long until there is a token: 0 if there is one, infinite without any capacity."""
+        over = self.out(now) - self._capacity()
+        if over < 0:
+            return 0.0
+        if over >= len(self._taken):
+            return float("inf")
+        return self._taken[over] + self._per_s - now
+
+    def ahead(self, now: float) -> int:
+        """How many tokens there are, or will be within a second."""
+        out = self.out(now)
+        back = 0
+        for taken in self._taken:
+            if taken + self._per_s > now + AHEAD_S:
+                break
+            back += 1
+        return self._capacity() - out + back
+
+    def take(self, now: float) -> None:
+        """Take one, though there be none."""
+        self._taken.append(now)
+
+    @property
+    def last_back_at(self) -> float:
+        """When the last token that is out will be back; in the past if none is."""
+        return self._taken[-1] + self._per_s if self._taken else float("-inf")
