@@ -75,8 +75,8 @@ class Gate:
     ) -> None:
         if table is None and needs_table(app):
             raise ConfigurationError(
-                f"the app {app.name!r} has limits with scope='fleet', which are leased in its table:"
-                " Worker(table=...) must be given"
+                f"the app {app.name!r} has limits with scope='fleet', which are leased in its "
+                "table: give Worker(table=...)"
             )
         self._clock = clock
         self._events = events
@@ -253,12 +253,9 @@ class _Maker:
             own = [by_type[name] for name, job in app.types.items() if job.queue == queue]
             if own and all(own):
                 self.own[queue] = own
-        budgets: dict[str, _Spending] = {}
-        self.spendings = {
-            name: budgets.setdefault(found[0], self._spending(*found))
-            for name in app.types
-            if (found := self._budget(name)) is not None
-        }
+        named = {name: found for name in app.types if (found := self._budget(name)) is not None}
+        budgets = {limit: self._spending(limit, values) for limit, values in named.values()}
+        self.spendings = {name: budgets[limit] for name, (limit, _) in named.items()}
 
     def _at(self, level: str, limits: Limits) -> tuple[Guard, ...]:
         """The guards for all jobs of one app, queue or type."""
@@ -314,9 +311,8 @@ class _Maker:
         if values.scope == "worker":
             budget = Budget(lambda: limit, per_s, rng=self._rng)
         else:
-            use = partial(
-                self._planned, budget := Budget(lambda: lease.tokens, per_s, rng=self._rng)
-            )
+            budget = Budget(lambda: lease.tokens, per_s, rng=self._rng)
+            use = partial(self._planned, budget)
             lease = self._fleet.lease(name, limit, lasting_s=per_s, in_use=use)
         return _Spending(name, budget, values.on_exhausted == "dead-letter")
 
