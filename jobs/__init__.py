@@ -14,9 +14,9 @@ from jobs.context import JobContext, Tenant
 from jobs.errors import Discard, DoNotRetry, HeadgateError, RetryLater
 from jobs.events import Event, Events
 from jobs.job import JobType
-from jobs.limits import RateLimit
+from jobs.limits import Breaker, Concurrency, RateLimit, RetryBudget
 from jobs.queue import Queue
-from jobs.retry import Retry
+from jobs.retry import CrashLimit, Retry
 from jobs.schedules import Schedule, cron, rate
 from jobs.submission import JobHandle
 from jobs.topology import Lane, Priority
@@ -28,7 +28,10 @@ __all__ = [
     "App",
     "AsyncClient",
     "Backoff",
+    "Breaker",
     "Client",
+    "Concurrency",
+    "CrashLimit",
     "Discard",
     "DoNotRetry",
     "Event",
@@ -42,6 +45,7 @@ __all__ = [
     "Queue",
     "RateLimit",
     "Retry",
+    "RetryBudget",
     "RetryLater",
     "Schedule",
     "Tenant",

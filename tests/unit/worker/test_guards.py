@@ -1,0 +1,370 @@
+"""The parts of limits, each alone: windows, breakers, budgets and leases."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.errors import ServiceUnavailable
+from jobs.events import BreakerClosed, BreakerOpened, BreakerProbing, Event
+from jobs.limits import Breaker
+from jobs.testing import LoopClock, MemoryTable, VirtualClock
+from workers.breaker import Circuit, Ending, Pass
+from workers.budget import Budget
+from workers.leases import LEASE_S, RENEW_S, SKEW_S, Lease
+from workers.windows import Window
+
+# --- windows -------------------------------------------------------------------------------------
+
+_steps = st.lists(st.floats(0, 3, allow_subnormal=False), min_size=1, max_size=200)
+
+
+def _most_within(starts: list[float], per_s: float) -> int:
+    return max(sum(start <= other < start + per_s for other in starts) for start in starts)
+
+
+@given(st.integers(1, 10), _steps)
+def test_no_window_whenever_it_begins_has_more_starts_than_the_limit(
+    limit: int, steps: list[float]
+) -> None:
+    window, now, starts = Window(lambda: limit, 5.0), 0.0, []
+    for step in steps:
+        now += step
+        if not window.wait_s(now):
+            window.take(now)
+            starts.append(now)
+    assert _most_within(starts, 5.0) <= limit
+
+
+@given(st.integers(1, 10), _steps)
+def test_whoever_waits_as_long_as_told_may_start_and_not_sooner(
+    limit: int, steps: list[float]
+) -> None:
+    window, now = Window(lambda: limit, 5.0), 0.0
+    for step in steps:
+        now += step
+        wait_s = window.wait_s(now)
+        if wait_s:
+            assert window.wait_s(now + wait_s * 0.99) > 0
+            now += wait_s + 1e-6
+        assert not window.wait_s(now)
+        window.take(now)
+
+
+def test_a_limit_that_shrinks_leaves_out_what_is_out() -> None:
+    tokens = 4
+    window = Window(lambda: tokens, 10.0)
+    for moment in range(4):
+        window.take(moment)
+    tokens = 2
+    assert window.out(3) == 4
+    assert window.wait_s(3) == pytest.approx(12 - 3), "the third token's return leaves one of two"
+    tokens = 0
+    assert window.wait_s(3) == float("inf")
+
+
+# --- breakers ------------------------------------------------------------------------------------
+
+
+class _Bench:
+    """A circuit, its clock, and what it told."""
+
+    def __init__(self, breaker: Breaker) -> None:
+        self.clock = VirtualClock()
+        self.told: list[Event] = []
+        self.circuit = Circuit("breaker:type:t", breaker, clock=self.clock, tell=self.told.append)
+
+    def let_through(self) -> bool:
+        return self.circuit.wait_s(self.clock.monotonic()) == 0
+
+    def start(self) -> Pass:
+        return self.circuit.start(self.clock.monotonic())
+
+    def end(self, passed: Pass, ending: Ending) -> None:
+        self.circuit.end(passed, ending, self.clock.monotonic())
+
+    def run(self, ending: Ending, times: int = 1) -> None:
+        for _ in range(times):
+            self.end(self.start(), ending)
+
+
+_BREAKER = Breaker(0.5, minimum=4, probes=2)
+
+
+def test_a_breaker_opens_at_its_ratio_and_not_before_its_minimum() -> None:
+    bench = _Bench(_BREAKER)
+    bench.run(Ending.FAILURE, 3)
+    assert bench.let_through()
+    bench.run(Ending.FAILURE)
+    assert not bench.let_through()
+    [opened] = bench.told
+    assert isinstance(opened, BreakerOpened)
+    assert (opened.failures, opened.runs, opened.open_for_s) == (4, 4, 30)
+
+
+def test_a_breaker_that_more_often_hears_of_success_stays_closed() -> None:
+    bench = _Bench(_BREAKER)
+    for _ in range(100):
+        bench.run(Ending.SUCCESS, 3)
+        bench.run(Ending.FAILURE, 2)
+        bench.clock.advance(0.5)
+    assert bench.let_through()
+    assert bench.told == []
+
+
+def test_failures_that_lie_apart_do_not_add_up() -> None:
+    bench = _Bench(_BREAKER)
+    for _ in range(20):
+        bench.run(Ending.FAILURE)
+        bench.clock.advance(15)
+    assert bench.let_through()
+
+
+def test_what_says_nothing_counts_as_nothing() -> None:
+    bench = _Bench(_BREAKER)
+    bench.run(Ending.NOTHING, 50)
+    bench.run(Ending.FAILURE, 3)
+    assert bench.let_through()
+
+
+def test_an_open_breaker_probes_with_so_many_and_closes_when_all_succeed() -> None:
+    bench = _Bench(_BREAKER)
+    bench.run(Ending.FAILURE, 4)
+    bench.clock.advance(29.9)
+    assert not bench.let_through()
+    bench.clock.advance(0.2)
+    assert bench.let_through()
+    first, second = bench.start(), bench.start()
+    assert not bench.let_through(), "two probes and no more"
+    bench.end(first, Ending.SUCCESS)
+    assert not bench.let_through()
+    bench.end(second, Ending.SUCCESS)
+    assert bench.let_through()
+    assert [type(event) for event in bench.told] == [BreakerOpened, BreakerProbing, BreakerClosed]
+    bench.run(Ending.FAILURE, 3)
+    assert bench.let_through(), "its window began anew"
+
+
+def test_the_first_probe_that_fails_opens_it_again() -> None:
+    bench = _Bench(_BREAKER)
+    bench.run(Ending.FAILURE, 4)
+    bench.clock.advance(31)
+    first, second = bench.start(), bench.start()
+    bench.end(first, Ending.FAILURE)
+    assert not bench.let_through()
+    bench.end(second, Ending.SUCCESS)
+    assert not bench.let_through(), "a probe of a round that is over says nothing"
+    bench.clock.advance(31)
+    assert bench.let_through()
+
+
+def test_a_probe_that_says_nothing_gives_its_place_to_another() -> None:
+    bench = _Bench(_BREAKER)
+    bench.run(Ending.FAILURE, 4)
+    bench.clock.advance(31)
+    first, second = bench.start(), bench.start()
+    assert not bench.let_through()
+    bench.end(first, Ending.NOTHING)
+    assert bench.let_through()
+    bench.run(Ending.SUCCESS)
+    bench.end(second, Ending.SUCCESS)
+    assert isinstance(bench.told[-1], BreakerClosed)
+
+
+def test_what_began_before_it_opened_does_not_close_it() -> None:
+    bench = _Bench(_BREAKER)
+    early = [bench.start() for _ in range(10)]
+    bench.run(Ending.FAILURE, 4)
+    for passed in early:
+        bench.end(passed, Ending.SUCCESS)
+    assert not bench.let_through()
+
+
+@given(st.lists(st.tuples(st.sampled_from(Ending), st.floats(0, 20)), max_size=100))
+def test_while_it_is_open_nothing_is_let_through_whatever_ends(
+    endings: list[tuple[Ending, float]],
+) -> None:
+    bench = _Bench(_BREAKER)
+    for ending, pause_s in endings:
+        bench.clock.advance(pause_s)
+        opened = [event for event in bench.told if isinstance(event, BreakerOpened)]
+        since_s = (bench.clock.now() - opened[-1].at).total_seconds() if opened else None
+        state = type(bench.told[-1]) if bench.told else None
+        if state is BreakerOpened and since_s is not None and since_s < 30:
+            assert not bench.let_through()
+        elif bench.let_through():
+            bench.run(ending)
+
+
+# --- budgets -------------------------------------------------------------------------------------
+
+
+@given(
+    st.integers(1, 5),
+    st.lists(st.tuples(st.floats(0, 5), st.floats(0, 200)), max_size=100),
+)
+def test_no_window_has_more_retries_than_the_budget_wherever_they_are_put(
+    limit: int, retries: list[tuple[float, float]]
+) -> None:
+    budget, now = Budget(lambda: limit, 60.0, rng=random.Random(1)), 0.0  # noqa: S311 - spreads retries
+    planned: dict[int, int] = {}
+    for step, delay_s in retries:
+        now += step
+        due = now + delay_s
+        if not budget.fits(due):
+            later = budget.next_fit(due, until=1e9)
+            assert later >= due
+            due = later
+        budget.plan(due, now=now)
+        planned[int(due // 60)] = planned.get(int(due // 60), 0) + 1
+    assert max(planned.values(), default=0) <= limit
+
+
+def test_a_retry_is_put_off_no_further_than_allowed() -> None:
+    budget = Budget(lambda: 1, 60.0, rng=random.Random(1))  # noqa: S311 - spreads retries
+    for window in range(10):
+        budget.plan(window * 60.0, now=0)
+    assert budget.next_fit(5, until=100) == 100
+
+
+# --- leases --------------------------------------------------------------------------------------
+
+
+def _lease(
+    table: MemoryTable, worker: str, clock: LoopClock, *, limit: int = 10, lasting_s: float = 0
+) -> Lease:
+    rng = random.Random(worker)  # noqa: S311 - spreads renewals
+    return Lease(table, "rate:app", worker, limit, lasting_s=lasting_s, clock=clock, rng=rng)
+
+
+@pytest.mark.looptime
+async def test_a_worker_alone_leases_everything() -> None:
+    clock = LoopClock()
+    lease = _lease(MemoryTable(clock), "one", clock)
+    assert lease.tokens == 0
+    await lease.renew(0)
+    assert lease.tokens == 10
+    assert lease.fault == ""
+
+
+@pytest.mark.looptime
+async def test_workers_that_are_hungry_share_equally_and_never_have_more_than_there_is() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    leases = [_lease(table, f"w{number}", clock) for number in range(5)]
+    for _ in range(12):
+        for lease in leases:
+            lease.hungry = True
+        await asyncio.gather(*(lease.renew(0) for lease in leases))
+        assert sum(lease.tokens for lease in leases) <= 10
+        await asyncio.sleep(RENEW_S)
+    assert [lease.tokens for lease in leases] == [2] * 5
+
+
+@pytest.mark.looptime
+async def test_what_is_in_use_is_not_given_back() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    one, two = _lease(table, "one", clock), _lease(table, "two", clock)
+    await one.renew(0)
+    for used in (9, 7, 4):
+        two.hungry = True
+        await two.renew(two.tokens)  # it uses all that it has
+        await one.renew(used)
+        await two.renew(two.tokens)
+        assert one.tokens == max(used, 5)
+        assert two.tokens == 10 - one.tokens
+
+
+@pytest.mark.looptime
+async def test_the_tokens_of_a_worker_that_died_come_back_when_what_it_used_is_over() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    dead, heir = (_lease(table, name, clock, lasting_s=60) for name in ("dead", "heir"))
+    await dead.renew(0)
+    await heir.renew(0)
+    assert heir.tokens == 0
+    await asyncio.sleep(LEASE_S + SKEW_S + 59)
+    await heir.renew(0)
+    assert heir.tokens == 0
+    await asyncio.sleep(2)
+    await heir.renew(0)
+    assert heir.tokens == 10
+
+
+@pytest.mark.looptime
+async def test_a_lease_that_can_not_be_renewed_ends_before_others_may_have_its_tokens() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    lease = _lease(table, "one", clock)
+    await lease.renew(0)
+    table.faults.raise_on(None, ServiceUnavailable("gone"), times=1000)
+    await asyncio.sleep(RENEW_S)
+    await lease.renew(0)
+    assert lease.tokens == 10
+    assert "gone" in lease.fault
+    await asyncio.sleep(LEASE_S - RENEW_S)
+    assert lease.tokens == 0
+
+
+@pytest.mark.looptime
+async def test_a_renewal_whose_answer_was_lost_leaves_no_token_with_two_workers() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    one, two = _lease(table, "one", clock), _lease(table, "two", clock)
+    await one.renew(0)
+    for _ in range(10):
+        two.hungry = True
+        table.faults.raise_on("replace", ServiceUnavailable("lost"), applied=True)
+        await one.renew(0)
+        await two.renew(0)
+        assert one.tokens + two.tokens <= 10
+        await asyncio.sleep(RENEW_S)
+
+
+@pytest.mark.looptime
+async def test_a_lease_given_back_is_free_at_once_but_for_what_is_still_out() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    one, two = (_lease(table, name, clock, lasting_s=60) for name in ("one", "two"))
+    await one.renew(0)
+    await one.close(3)
+    assert one.tokens == 0
+    await two.renew(0)
+    assert two.tokens == 7
+    await asyncio.sleep(60 + SKEW_S + 1)
+    await two.renew(0)
+    assert two.tokens == 10
+
+
+@pytest.mark.looptime
+@given(seed=st.integers(0, 10_000), workers=st.integers(1, 6), limit=st.integers(1, 20))
+async def test_whatever_fails_and_whoever_dies_the_leases_never_add_up_to_more_than_the_limit(
+    seed: int, workers: int, limit: int
+) -> None:
+    rng = random.Random(seed)  # noqa: S311 - a test's own choices
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    leases = [_lease(table, f"{seed}-{number}", clock, limit=limit) for number in range(workers)]
+    for turn in range(40):
+        lease = rng.choice(leases)
+        lease.hungry = rng.random() < 0.5
+        if rng.random() < 0.3:
+            fault = ServiceUnavailable("gone")
+            table.faults.raise_on("replace", fault, applied=rng.random() < 0.5)
+        if rng.random() < 0.1:  # killed, and another takes its place
+            leases.remove(lease)
+            leases.append(_lease(table, f"{seed}-{workers + turn}", clock, limit=limit))
+        else:
+            await lease.renew(rng.randrange(lease.tokens + 1))
+        assert sum(each.tokens for each in leases) <= limit
+        await asyncio.sleep(rng.choice([0.1, 1, 5, 30]))
+
+
+def test_times_of_leases_leave_room_for_two_failed_renewals() -> None:
+    assert timedelta(seconds=LEASE_S) > 3 * timedelta(seconds=RENEW_S)
