@@ -1,0 +1,249 @@
+"""Handlers in child processes: whatever they do costs their own job, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+import pytest
+
+from jobs import AsyncClient
+from jobs.clock import SystemClock
+from jobs.events import (
+    Event,
+    Events,
+    JobCompleted,
+    JobCrashed,
+    JobDeadLettered,
+    JobDeferred,
+    JobDiscarded,
+    JobFailed,
+    JobInterrupted,
+    JobProgress,
+    JobQuarantined,
+    JobStarted,
+)
+from jobs.job import JobType
+from jobs.testing import MemorySqs
+from tests.support import isolated_app
+from tests.support.isolated_app import TRIES, Work, app
+from tests.support.journal import GENEROUS_S
+from workers.configuration import WorkerSettings
+from workers.worker import Worker
+
+E = TypeVar("E", bound=Event)
+
+QUEUE = "isolated-work-normal"
+DEAD = "isolated-work-normal-dlq"
+
+
+class Bench:
+    """A worker in real time over queues in memory; its children are real processes."""
+
+    def __init__(self) -> None:
+        self.clock = SystemClock()
+        self.sqs = MemorySqs(self.clock)
+        self.sqs.provision(app.topology)
+        self.events: list[Event] = []
+        self._news = asyncio.Event()
+
+    @asynccontextmanager
+    async def working(self, **settings: Any) -> AsyncIterator[Worker]:
+        worker = Worker(
+            app,
+            self.sqs,
+            WorkerSettings(**({"children": 2, "concurrency": 8} | settings)),
+            events=Events(self._hear),
+            rng=random.Random(1),  # noqa: S311 - spreads pauses
+        )
+        run = asyncio.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            worker.hurry()
+            await asyncio.wait_for(run, GENEROUS_S)
+        assert not children(), "no child process outlives its worker"
+
+    async def submit(self, job: JobType[Work, Any], *works: Work) -> None:
+        async with AsyncClient(app, transport=self.sqs) as client:
+            await client.submit_many(job, works or [Work()])
+
+    def heard(self, kind: type[E]) -> list[E]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    async def happens(self, kind: type[E], times: int = 1) -> list[E]:
+        async with asyncio.timeout(GENEROUS_S):
+            while len(self.heard(kind)) < times:
+                self._news.clear()
+                await self._news.wait()
+        return self.heard(kind)
+
+    def _hear(self, event: Event) -> None:
+        self.events.append(event)
+        self._news.set()
+
+
+def children() -> list[psutil.Process]:
+    """The processes that this one has started and that run."""
+    found = psutil.Process().children()
+    return [each for each in found if each.status() != psutil.STATUS_ZOMBIE]
+
+
+async def gone(pid: int) -> None:
+    """Wait until a process has ended."""
+    async with asyncio.timeout(GENEROUS_S):
+        while _lives(pid):  # noqa: ASYNC110 - it is another process
+            await asyncio.sleep(0.05)
+
+
+async def lines(path: Path, count: int = 1) -> list[str]:
+    """Wait until a file has so many lines."""
+    async with asyncio.timeout(GENEROUS_S):
+        while len(_lines(path)) < count:  # noqa: ASYNC110 - another process writes them
+            await asyncio.sleep(0.05)
+    return _lines(path)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _lives(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+async def test_jobs_run_in_children_that_are_used_again(tmp_path: Path) -> None:
+    bench, said = Bench(), tmp_path / "said"
+    await bench.submit(isolated_app.echo, *[Work(path=said)] * 20)
+    async with bench.working():
+        await bench.happens(JobCompleted, 20)
+    pids = {int(line) for line in await lines(said, 20)}
+    assert 1 <= len(pids) <= 2
+    assert os.getpid() not in pids
+
+
+async def test_a_child_tells_its_progress_and_submits_further_jobs(tmp_path: Path) -> None:
+    bench, said = Bench(), tmp_path / "said"
+    await bench.submit(isolated_app.async_echo, Work(path=said))
+    await bench.submit(isolated_app.reporting, Work(path=said))
+    async with bench.working():
+        await bench.happens(JobCompleted, 4)
+    assert {(event.percent, event.note) for event in bench.heard(JobProgress)} == {
+        (40, "half"),
+        (70, "nearly"),
+    }
+    assert set(await lines(said, 2)) == {"child of a child", "of a plain one"}
+
+
+@pytest.mark.parametrize(
+    ("job", "how"),
+    [
+        (isolated_app.segfault, "SIGSEGV"),
+        (isolated_app.exit_at_once, "exited with code 3"),
+        (isolated_app.killed, "SIGKILL"),
+        (isolated_app.greedy, "memory limit of 200 MB exceeded"),
+    ],
+    ids=["segfault", "os._exit", "SIGKILL", "out of memory"],
+)
+async def test_a_child_that_dies_costs_its_own_job_alone(
+    job: JobType[Work, Any], how: str, tmp_path: Path
+) -> None:
+    bench, said = Bench(), tmp_path / "said"
+    await bench.submit(job)
+    await bench.submit(isolated_app.echo, *[Work(path=said)] * 30)
+    await bench.submit(isolated_app.neighbour, *[Work(path=said, text="here")] * 30)
+    async with bench.working():
+        crashed = await bench.happens(JobCrashed, TRIES)
+        [quarantined] = await bench.happens(JobQuarantined)
+        await bench.happens(JobCompleted, 60)
+    assert all(how in event.detail for event in crashed)
+    assert how in quarantined.detail
+    assert [event.attempt for event in bench.heard(JobStarted) if event.job_type == job.name] == [
+        *range(1, TRIES + 1)
+    ]
+    assert len(bench.sqs.messages("isolated-quarantine")) == 1
+    assert bench.sqs.messages(QUEUE) == []
+    assert bench.heard(JobFailed) == []
+
+
+async def test_a_handler_past_its_timeout_is_killed_and_fails(tmp_path: Path) -> None:
+    bench, said = Bench(), tmp_path / "said"
+    await bench.submit(isolated_app.endless, Work(path=said))
+    async with bench.working():
+        failed = await bench.happens(JobFailed, TRIES)
+        [dead] = await bench.happens(JobDeadLettered)
+        for line in await lines(said, TRIES):
+            await gone(int(line))
+    assert {event.error_type for event in failed} == {"JobTimeout"}
+    assert dead.reason == "attempts-exhausted"
+
+
+async def test_what_a_handler_started_is_killed_with_it(tmp_path: Path) -> None:
+    bench, said = Bench(), tmp_path / "said"
+    await bench.submit(isolated_app.with_child, Work(path=said))
+    async with bench.working():
+        await bench.happens(JobFailed)
+        [pid, *_] = await lines(said)
+        await gone(int(pid))
+
+
+async def test_what_a_handler_raises_arrives_as_what_it_is() -> None:
+    bench = Bench()
+    await bench.submit(isolated_app.failing, Work(text="no such thing"))
+    await bench.submit(
+        isolated_app.steering,
+        *(Work(text=text) for text in ("discard", "do-not-retry", "later", "exit")),
+    )
+    async with bench.working():
+        [discarded] = await bench.happens(JobDiscarded)
+        await bench.happens(JobDeadLettered, 3)
+        await bench.happens(JobDeferred)
+        await bench.happens(JobCompleted)
+    assert discarded.reason == "not needed"
+    found = {(dead.error_type, dead.error_message) for dead in bench.heard(JobDeadLettered)}
+    assert ("LookupError", "no such thing") in found
+    assert ("SystemExit", "enough") in found
+    assert {dead.reason for dead in bench.heard(JobDeadLettered)} >= {"do-not-retry"}
+    failed = [event for event in bench.heard(JobFailed) if event.error_type == "LookupError"]
+    assert "isolated_app.py" in failed[0].traceback
+
+
+async def test_a_result_that_can_not_leave_its_process_is_a_failure_that_no_retry_mends() -> None:
+    bench = Bench()
+    await bench.submit(isolated_app.unsendable)
+    async with bench.working():
+        [dead] = await bench.happens(JobDeadLettered)
+    assert dead.reason == "permanent-error"
+    assert "returned a object that can't leave its process" in dead.error_message
+    assert len(bench.heard(JobStarted)) == 1
+
+
+async def test_a_worker_that_stops_ends_its_children_and_gives_their_jobs_back(
+    tmp_path: Path,
+) -> None:
+    bench, said = Bench(), tmp_path / "said"
+    await bench.submit(isolated_app.sleeping, Work(path=said))
+    async with bench.working() as worker:
+        [pid, *_] = await lines(said)
+        worker.hurry()
+        await bench.happens(JobInterrupted)
+        await gone(int(pid))
+    [message] = bench.sqs.messages(QUEUE)
+    assert message.state.name == "VISIBLE"
+    assert "cancelled" in await lines(said, 2)
+
+
+async def test_no_more_jobs_start_than_there_are_children_for(tmp_path: Path) -> None:
+    bench, said = Bench(), tmp_path / "said"
+    await bench.submit(isolated_app.sleeping, *[Work(path=said)] * 6)
+    async with bench.working(children=2) as worker:
+        await lines(said, 2)
+        await bench.submit(isolated_app.neighbour, *[Work(path=said, text="goes on")] * 3)
+        await bench.happens(JobCompleted, 3)
+        assert worker.active() == [("sleeping", "work")] * 2

@@ -1,0 +1,133 @@
+"""An app whose handlers run in child processes, with one for every way to live and to die there."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from jobs import App, Backoff, Discard, DoNotRetry, JobContext, Priority, Retry, RetryLater
+
+app = App("isolated")
+TRIES = 2
+_queue = app.queue(
+    "work", priorities=[Priority.NORMAL], retry=Retry(attempts=TRIES, backoff=Backoff.fixed(0))
+)
+
+
+class Work(BaseModel):
+    """What a job has to do."""
+
+    path: Path | None = None
+    """Where it says what it did."""
+    text: str = ""
+
+    def say(self, text: str) -> None:
+        """Add a line to the file."""
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(text + "\n")
+
+
+@_queue.job("echo", isolation="process")
+def echo(work: Work, ctx: JobContext) -> dict[str, object]:
+    work.say(f"{os.getpid()}")
+    return {"text": work.text, "attempt": ctx.attempt, "pid": os.getpid()}
+
+
+@_queue.job("async-echo", isolation="process")
+async def async_echo(work: Work, ctx: JobContext) -> str:
+    await asyncio.sleep(0)
+    await ctx.progress(40, "half", step="pdf")
+    await ctx.submit(neighbour, Work(path=work.path, text="child of a child"))
+    return work.text
+
+
+@_queue.job("reporting", isolation="process")
+def reporting(work: Work, ctx: JobContext) -> None:
+    _ = ctx.progress(70, "nearly")
+    _ = ctx.submit(neighbour, Work(path=work.path, text="of a plain one"))
+
+
+@_queue.job("neighbour")
+async def neighbour(work: Work) -> None:
+    work.say(work.text)
+
+
+@_queue.job("segfault", isolation="process")
+def segfault(_work: Work) -> None:
+    ctypes.string_at(0)
+
+
+@_queue.job("exit", isolation="process")
+def exit_at_once(_work: Work) -> None:
+    os._exit(3)
+
+
+@_queue.job("killed", isolation="process")
+async def killed(_work: Work) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+    await asyncio.sleep(60)
+
+
+@_queue.job("greedy", isolation="process", memory_mb=200)
+def greedy(_work: Work) -> None:
+    hoard = []
+    while True:
+        hoard.append(bytearray(os.urandom(1 << 20) * 10))
+        time.sleep(0.01)
+
+
+@_queue.job("endless", isolation="process", timeout=timedelta(seconds=1))
+def endless(work: Work) -> None:
+    work.say(f"{os.getpid()}")
+    while True:
+        pass
+
+
+@_queue.job("sleeping", isolation="process")
+async def sleeping(work: Work) -> None:
+    work.say(f"{os.getpid()}")
+    try:
+        await asyncio.sleep(600)
+    except asyncio.CancelledError:
+        work.say("cancelled")
+        raise
+
+
+@_queue.job("with-child", isolation="process", timeout=timedelta(seconds=2))
+def with_child(work: Work) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    work.say(f"{process.pid}")
+    time.sleep(600)
+
+
+@_queue.job("failing", isolation="process")
+def failing(work: Work) -> None:
+    raise LookupError(work.text)
+
+
+@_queue.job("steering", isolation="process")
+def steering(work: Work, ctx: JobContext) -> None:
+    match work.text:
+        case "discard":
+            raise Discard("not needed")
+        case "do-not-retry":
+            raise DoNotRetry("hopeless")
+        case "later" if ctx.attempt == 1:
+            raise RetryLater(after=timedelta(seconds=1), reason="not yet")
+        case "exit":
+            sys.exit("enough")
+
+
+@_queue.job("unsendable", isolation="process")
+def unsendable(_work: Work) -> object:
+    return object()
