@@ -1,0 +1,109 @@
+"""The pool of child processes alone: when children are replaced, and when none can be had."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from jobs import App, AsyncClient
+from jobs.calling import Means
+from jobs.clock import SystemClock
+from jobs.delivery import Delivery
+from jobs.errors import ConfigurationError
+from jobs.events import Events
+from jobs.execution import Executor
+from jobs.outcome import Deferred, Done, Outcome
+from jobs.testing import MemorySqs
+from tests.support import isolated_app
+from tests.support.isolated_app import Work, app
+from tests.support.journal import GENEROUS_S
+from workers.isolation import ChildPool
+from workers.locating import app_path
+
+CLOCK = SystemClock()
+
+
+@asynccontextmanager
+async def pool_of(
+    path: str = "tests.support.isolated_app:app", **options: Any
+) -> AsyncIterator[tuple[ChildPool, list[str]]]:
+    """A running pool, and what it said was wrong."""
+    faults: list[str] = []
+    pool = ChildPool(
+        path,
+        clock=CLOCK,
+        rng=random.Random(1),  # noqa: S311 - spreads pauses
+        on_fault=faults.append,
+        **({"size": 1} | options),
+    )
+    await pool.start()
+    try:
+        yield pool, faults
+    finally:
+        await pool.close()
+
+
+async def echo(pool: ChildPool) -> Outcome:
+    """Run one job in the pool."""
+    sqs = MemorySqs(CLOCK)
+    sqs.provision(app.topology)
+    async with AsyncClient(app, transport=sqs) as client:
+        await client.submit(isolated_app.echo, Work())
+    queue = app.topology.queue("work", isolated_app.echo.priority)
+    [message] = await sqs.receive(queue.name, limit=1, wait_s=0)
+    means = Means(app=app, clock=CLOCK, events=Events(), call_isolated=pool.call)
+    delivery = Delivery(message=message, queue=queue, received_at=CLOCK.monotonic())
+    async with asyncio.timeout(GENEROUS_S):
+        return (await Executor(means).begin(delivery).verdict()).outcome
+
+
+async def pid_of(pool: ChildPool) -> int:
+    """The process that runs a job now."""
+    outcome = await echo(pool)
+    assert isinstance(outcome, Done)
+    return int(outcome.result["pid"])
+
+
+async def test_a_child_is_replaced_after_so_many_jobs() -> None:
+    async with pool_of(jobs_per_child=3) as (pool, faults):
+        pids = [await pid_of(pool) for _ in range(7)]
+    assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [3, 3, 1]
+    assert faults == []
+
+
+async def test_a_child_that_has_grown_beyond_its_limit_is_replaced() -> None:
+    async with pool_of(max_rss_mb=1) as (pool, _):
+        assert len({await pid_of(pool) for _ in range(3)}) == 3
+
+
+async def test_a_pool_whose_children_can_not_import_the_app_defers_its_jobs_and_says_why() -> None:
+    async with pool_of("tests.support.nowhere:app", ready_s=30) as (pool, faults):
+        outcome = await echo(pool)
+        assert pool.capacity == 0
+    assert isinstance(outcome, Deferred)
+    assert outcome.after_s >= timedelta(seconds=1).total_seconds()
+    assert "no child process could be started" in outcome.reason
+    assert "tests.support.nowhere" in faults[0]
+
+
+async def test_a_pool_that_is_closed_takes_no_job() -> None:
+    async with pool_of() as (pool, _):
+        await pid_of(pool)
+    assert pool.capacity == 0
+    assert isinstance(await echo(pool), Deferred)
+    await pool.close()  # again is safe
+
+
+def test_the_app_is_found_where_a_module_has_it() -> None:
+    assert app_path(app) in ("tests.support.isolated_app:app", "tests.crash.test_child_pool:app")
+
+
+def test_an_app_that_no_module_has_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="make it a variable at the top level"):
+        app_path(App("nowhere"))
