@@ -49,7 +49,8 @@ class Admission:
         self._in_children = 0
         """Jobs that have, or are about to get, a child process."""
         self._on_probation: Hold | None = None
-        """The suspect that runs."""
+        """The suspect that runs, or has run and is not settled: were the process to die of the next
+        one meanwhile, it would seem to have died with it."""
 
     def take(self, hold: Hold) -> None:
         """A message has been received."""
@@ -62,6 +63,8 @@ class Admission:
             hold: which.
             gone: it has left its queue, done or parked.
         """
+        if self._on_probation is hold:
+            self._on_probation = None
         return self._groups.left(hold, gone=gone)
 
     def obstacle(self, hold: Hold) -> Obstacle | None:
@@ -107,8 +110,6 @@ class Admission:
         if (job := hold.run.job) is None:
             return
         self._gate.end(hold.ticket, outcome, retryable=_is_retryable(job, outcome))
-        if self._on_probation is hold:
-            self._on_probation = None
         if self._is_isolated(job):
             self._in_children -= 1
 

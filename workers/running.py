@@ -209,8 +209,8 @@ class Running:
         settled = await self._settler.settle(hold, verdict)
         stays = isinstance(verdict.action, RetryAfter | Release)
         self._leave(hold, gone=settled and not stays)
-        if hold.delivery.queue.fifo:
-            self.fill()  # what stood behind it may start
+        if len(self._waiting):
+            self.fill()  # what stood behind it in its group, or on probation, may start
 
     async def _run(self, hold: Hold) -> Verdict:
         """Run a job in its slot."""

@@ -15,12 +15,16 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from jobs import App, Backoff, JobContext, Lane, Priority, Retry
+from jobs.records import RecordsLevel
 from tests.support.journal import Journal
 
 APP_PATH = "tests.support.fixture_app:app"
 
 DIRECTORY = "FIXTURE_DIR"
 """The variable that names the directory of `journal_in` and `gate_in`."""
+
+RECORDS = "FIXTURE_RECORDS"
+"""The variable that says what workers record."""
 
 KILLED = 86
 """The exit code of a worker that its job has ended."""
@@ -104,6 +108,11 @@ async def flaky(_work: Work, ctx: JobContext) -> None:
     _say("done", ctx)
 
 
+async def poisonous(_work: Work, ctx: JobContext) -> None:
+    _say("start", ctx)
+    os._exit(KILLED)
+
+
 async def lethal(_work: Work, ctx: JobContext) -> None:
     _say("start", ctx)
     if ctx.attempt == 1:
@@ -112,11 +121,13 @@ async def lethal(_work: Work, ctx: JobContext) -> None:
 
 
 ASYNC_BEHAVIOURS = (quick, slow, gated, stubborn, failing, flaky, lethal)
+MANY = 20
+"""More attempts than crashes are allowed."""
 
 
-def make_app(stage: str | None = None) -> App:
-    """The app, in a stage of its own for each test; None takes ``HEADGATE_STAGE``."""
-    app = App("fixture", stage=stage)
+def make_app(stage: str | None = None, records: RecordsLevel | None = None) -> App:
+    """The app, in a stage of its own for each test; None takes what the environment says."""
+    app = App("fixture", stage=stage, records=records or _records())
     for name, visibility in QUEUES.items():
         queue = app.queue(
             name,
@@ -131,7 +142,12 @@ def make_app(stage: str | None = None) -> App:
         for behaviour in ASYNC_BEHAVIOURS:
             queue.job(f"{name}-{behaviour.__name__}")(behaviour)
         queue.job(f"{name}-blocking")(blocking)
+        queue.job(f"{name}-poisonous", retry=Retry(attempts=MANY))(poisonous)
     return app
+
+
+def _records() -> RecordsLevel:
+    return "failures" if os.environ.get(RECORDS) == "failures" else "off"
 
 
 def _directory() -> Path:

@@ -13,8 +13,9 @@ from jobs.app import App
 from jobs.aws.provision import provision
 from jobs.aws.sqs import SqsTransport
 from jobs.ports import QueueDepth
+from jobs.records import RecordsLevel
 from jobs.topology import Priority, QueueSpec
-from tests.support.fixture_app import Work, gate_in, journal_in, make_app
+from tests.support.fixture_app import RECORDS, Work, gate_in, journal_in, make_app
 from tests.support.journal import GENEROUS_S
 from tests.support.workers import WorkerProcess, environment
 
@@ -38,6 +39,8 @@ class Stage:
         self.sqs = sqs
         self.name = f"t{uuid4().hex[:12]}"
         self.app: App = make_app(self.name)
+        self.records: RecordsLevel = "off"
+        """What workers that are started from now on record."""
         self.journal = journal_in(directory)
         self._directory = directory
         self._owned = owned
@@ -48,7 +51,8 @@ class Stage:
 
     def environment(self, *, endpoint_url: str | None = None) -> dict[str, str]:
         """A command's environment in this stage."""
-        return environment(endpoint_url or self.endpoint_url, self.name, self._directory)
+        found = environment(endpoint_url or self.endpoint_url, self.name, self._directory)
+        return found | {RECORDS: self.records}
 
     async def worker(
         self, queue: str, *arguments: str, endpoint_url: str | None = None
@@ -84,6 +88,10 @@ class Stage:
     async def dead(self, group: str) -> int:
         """How many dead letters a group has."""
         return (await self.sqs.depth(self.queue(group).dlq_name)).visible
+
+    async def quarantined(self) -> int:
+        """How many messages are in the app's quarantine."""
+        return (await self.sqs.depth(self.app.topology.quarantine_name)).visible
 
     async def becomes(self, group: str, depth: QueueDepth = _EMPTY) -> None:
         """Wait until a group's queue holds this; nothing, by default.

@@ -1,0 +1,38 @@
+"""A job that kills whatever process runs it, among jobs that do no harm."""
+
+from __future__ import annotations
+
+import random
+import signal
+
+from tests.support.stage import Stage
+from tests.support.workers import STOPPING
+
+NEIGHBOURS = 200
+
+
+async def test_a_job_that_always_kills_its_worker_is_quarantined_while_its_neighbours_finish(
+    stage: Stage,
+) -> None:
+    stage.records = "failures"  # without them nobody could tell its deaths from other deliveries
+    rng = random.Random(7)  # noqa: S311 - where the poison stands
+    before = rng.randrange(NEIGHBOURS)
+    ids = await stage.submit("brief-slow", before, seconds=0.05)
+    [poison] = await stage.submit("brief-poisonous")
+    ids += await stage.submit("brief-slow", NEIGHBOURS - before, seconds=0.05)
+    # The supervisor replaces what the poison kills.
+    worker = await stage.worker("brief", "--concurrency", "10", "--processes", "2")
+    await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
+    await worker.logged("job.quarantined")
+    await stage.becomes("brief")
+    deaths = stage.journal.count("start")[poison]
+    assert deaths == 3
+    assert await stage.quarantined() == 1
+    assert await stage.dead("brief") == 0
+    starts = stage.journal.count("start")
+    again = sum(starts[each] - 1 for each in ids)
+    assert again <= deaths * 2 * 10, "nothing ran again but what died with the poison"
+    worker.send(signal.SIGTERM)
+    await worker.logged(STOPPING)
+    worker.send(signal.SIGTERM)
+    await worker.ended()
