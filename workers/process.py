@@ -18,6 +18,7 @@ from jobs.aws.dynamo import DynamoTable
 from jobs.aws.sqs import SqsTransport
 from jobs.calling import Around, nothing_around
 from jobs.clock import SystemClock
+from jobs.event_log import log_event
 from jobs.events import Events, Subscriber
 from jobs.ports import Table
 from jobs.settings import Settings
@@ -26,7 +27,6 @@ from workers.ecs import ScaleInProtection, bound_s, protecting
 from workers.exit_codes import EXIT_CLEAN, EXIT_FAULT, EXIT_UNFINISHED
 from workers.leash import Leash, tied
 from workers.limiting import needs_table
-from workers.logs import log_event
 from workers.shutdown import Report, on_signals
 from workers.watching import watched
 from workers.worker import Worker

@@ -34,7 +34,7 @@ LAYERS: list[set[str]] = [
     {"app", "dead_letters"},
     {"queue"},
     {"batcher", "job", "settlement"},
-    {"batching", "handler", "hooks", "messages", "options"},
+    {"batching", "event_log", "handler", "hooks", "messages", "options"},
     {"retry"},
     {"aws", "backoff", "envelope", "events"},
     {

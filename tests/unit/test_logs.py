@@ -12,10 +12,11 @@ import pytest
 from pydantic import BaseModel
 
 from jobs import App, Backoff, Discard, Event, Priority, Retry, Tenant, events
+from jobs.event_log import LEVELS, log_event
 from jobs.events import JobCompleted, JobFailed, JobRetryScheduled, MessageUnrunnable
 from jobs.ports import OutgoingMessage
 from jobs.testing import Harness
-from workers.logs import LEVELS, configure, log_event
+from workers.logs import configure
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SECRET = "the-secret-of-the-payload"  # noqa: S105 - of no account

@@ -1,0 +1,108 @@
+"""An SQS event source's records as deliveries.
+
+https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from jobs.delivery import Delivery
+from jobs.errors import ConfigurationError, MessageUnreadable
+from jobs.ports import ReceivedMessage
+from jobs.topology import QueueSpec, Topology
+
+
+class _Attribute(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    string_value: str | None = None
+    """None for a binary one."""
+
+
+class _System(BaseModel):
+    receives: int = Field(alias="ApproximateReceiveCount", ge=1)
+    sent_ms: int = Field(alias="SentTimestamp")
+    group: str | None = Field(alias="MessageGroupId", default=None)
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    message_id: str
+    receipt_handle: str
+    body: str
+    attributes: _System
+    message_attributes: Mapping[str, _Attribute] = {}
+    event_source_arn: str = Field(alias="eventSourceARN")
+
+
+def records_of(event: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The records of an invocation.
+
+    Raises:
+        ConfigurationError: it is not one by SQS.
+    """
+    records = event.get("Records")
+    if not isinstance(records, list) or any(
+        not isinstance(each, Mapping) or "messageId" not in each for each in records
+    ):
+        raise ConfigurationError(
+            "the function was not invoked by SQS: give it an event source mapping of a queue of "
+            "the app, and nothing else"
+        )
+    return records
+
+
+def delivery_of(record: Mapping[str, Any], topology: Topology, received_at: float) -> Delivery:
+    """One record as a delivery.
+
+    Args:
+        record: as Lambda hands it over.
+        topology: whose queues they may come from.
+        received_at: on the clock's monotonic time; SQS does not say, so when it was invoked.
+
+    Raises:
+        MessageUnreadable: a field is missing or wrong; names it.
+        ConfigurationError: it comes from a queue that the app doesn't have.
+    """
+    try:
+        found = _Record.model_validate(record)
+    except ValidationError as error:
+        fields = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
+        raise MessageUnreadable(f"a record of the event is not as SQS has it: {fields}") from None
+    name = found.event_source_arn.rpartition(":")[2]
+    return Delivery(
+        message=ReceivedMessage(
+            message_id=found.message_id,
+            receipt=found.receipt_handle,
+            body=found.body,
+            receive_count=found.attributes.receives,
+            sent_at=datetime.fromtimestamp(found.attributes.sent_ms / 1000, UTC),
+            attributes=dict(_texts(found.message_attributes)),
+            group=found.attributes.group,
+        ),
+        queue=_queue(topology, name),
+        received_at=received_at,
+    )
+
+
+def _texts(attributes: Mapping[str, _Attribute]) -> Iterator[tuple[str, str]]:
+    for name, attribute in attributes.items():
+        if attribute.string_value is not None:
+            yield name, attribute.string_value
+
+
+def _queue(topology: Topology, name: str) -> QueueSpec:
+    for spec in topology.queues:
+        if spec.name == name:
+            return spec
+    raise ConfigurationError(
+        f"the function gets messages of the queue {name!r}, which the app {topology.app!r} does "
+        "not have: check its event source mapping, and HEADGATE_STAGE"
+    )
