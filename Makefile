@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format lock schema synth cdk-app bench bench-quick clean
+.PHONY: help install demo test lint format lock schema synth cdk-app bench bench-quick simulate clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ bench: $(INSTALLED) ## Headgate beside its peers (Linux, Java and Maven; about h
 
 bench-quick: $(INSTALLED) ## One small round of the same: does it all work?
 	$(BIN)/python -m benchmarks --quick
+
+simulate: $(INSTALLED) ## An hour of load, an outage and an overload, in virtual time (a few minutes)
+	$(BIN)/python -m benchmarks.simulation
 
 clean: ## Remove what was built
 	rm -rf $(VENV) node_modules cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache build dist

@@ -7,8 +7,9 @@ N starts in a row during which a queue has work that could start, it gets at lea
 less two or three, and whatever is left goes by strict priority.
 
 What is guaranteed is a part of the *starts*, until a queue holds its share of the *slots*, rounded
-up: a twentieth of all starts would fill every slot if these jobs took an hour and the others a
-second. A queue without work, or without work that may start, hoards at most one start.
+up, and one more, since one is always about to end: a twentieth of all starts would fill every slot
+if these jobs took an hour and the others a second. A queue without work, or without work that may
+start, hoards at most one start.
 
 Pure: it knows no clock and no event loop.
 """
@@ -61,7 +62,7 @@ class Shares:
             name: _Account(
                 name,
                 share * scale,
-                most=math.inf if slots is None else math.ceil(share * scale * slots),
+                most=math.inf if slots is None else math.ceil(share * scale * slots) + 1,
             )
             for name, share in shares.items()
             if share > 0

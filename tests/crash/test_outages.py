@@ -10,7 +10,7 @@ import pytest
 
 from ops.local_aws import LocalAws
 from tests.support.environment import with_test_credentials
-from tests.support.proxy import BROKEN, THROTTLED, Drop, Fault, Proxy
+from tests.support.proxy import BROKEN, THROTTLED, Delay, Drop, Fault, Proxy
 from tests.support.stage import Stage, stage_on
 
 SECRET = "what-only-the-user-may-see"  # noqa: S105 - stands for a payload
@@ -37,6 +37,20 @@ async def test_an_outage_in_mid_drain_loses_nothing_and_ends_no_worker(
         assert worker.alive
     assert await stage.dead("brief") == 0
     assert SECRET not in worker.log
+    assert "Traceback" not in worker.log
+
+
+async def test_answers_that_come_after_thirty_seconds_lose_nothing(stage: Stage) -> None:
+    ids = await stage.submit("brief-slow", 60, seconds=0.1, note=SECRET)
+    async with Proxy(stage.endpoint_url) as proxy:
+        worker = await stage.worker("brief", "--concurrency", "10", endpoint_url=proxy.endpoint_url)
+        await stage.journal.until(lambda: stage.journal.count("done").total() >= 10)
+        proxy.inject(Delay(seconds=30), times=12)
+        await proxy.until(lambda: sum(proxy.faults.values()) >= 12)
+        await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
+        await stage.becomes("brief")
+        assert worker.alive
+    assert await stage.dead("brief") == 0
     assert "Traceback" not in worker.log
 
 

@@ -64,7 +64,7 @@ class Context:
 
 @dataclass
 class Function:
-    """A deployed function and its queue; with Lambda's part: it receives, and deletes what is done."""
+    """A deployed function, its queue, and what Lambda does: receive, and delete what is done."""
 
     app: App
     queue: str = QUEUE
