@@ -62,7 +62,7 @@ HEADGATE = Contestant(
     requirements=None,
     work=("headgate_peer.py", "work", "{group}"),
     submit=("headgate_peer.py", "submit"),
-    settings="as it comes; 50 slots; records don't exist yet, so they are off",
+    settings="as it comes; 50 slots; without records",
 )
 
 CELERY_GEVENT = Contestant(

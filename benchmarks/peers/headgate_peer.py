@@ -1,4 +1,4 @@
-"""Headgate itself, from its own virtual environment; records don't exist yet, so they are off."""
+"""Headgate itself, from its own virtual environment, without records."""
 
 from __future__ import annotations
 
