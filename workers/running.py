@@ -17,8 +17,8 @@ from jobs.settlement import Release, RetryAfter
 from jobs.topology import Priority
 from workers.admission import Admission
 from workers.choosing import Waiting
+from workers.demand import Demand
 from workers.holding import Hold, Holdings
-from workers.polling import Demand
 from workers.recording import Recorder
 from workers.settling import Settler
 

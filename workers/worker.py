@@ -29,13 +29,14 @@ from workers.admission import Admission, guarded
 from workers.backlog import Backlog
 from workers.choosing import Obstacle, Waiting
 from workers.configuration import DEFAULTS, WorkerSettings
+from workers.demand import Demand
 from workers.heartbeat import Heartbeat
 from workers.holding import Hold, Holdings
 from workers.hooks import HookRunner
 from workers.isolation import ChildPool
 from workers.limiting import Gate
 from workers.locating import app_path
-from workers.polling import Demand, Poller
+from workers.polling import Poller
 from workers.recording import Recorder
 from workers.running import Running, ThreadPool
 from workers.settling import SETTLEMENT_PACING, Settler

@@ -1,0 +1,202 @@
+"""How much to receive: a number for each queue, from slots, shares, limits and what is coming."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from jobs.clock import Clock
+from jobs.topology import MAX_BATCH, Priority, QueueSpec
+from workers.choosing import Waiting
+from workers.holding import Holdings
+from workers.shares import Shares
+
+_TURNOVER_S = 1.0
+"""The window over which the rate of finished jobs is averaged."""
+
+_LATENCIES = 5
+_LEAST_ON_ITS_WAY_S = 0.1
+"""A receive that takes longer than so many usual ones, and than this, waits at an empty queue."""
+
+
+class Demand:
+    """How many messages could start soon.
+
+    Free slots, plus those that will come free while a receive is under way, minus what waits
+    already and what other receives are about to bring; or what the queue is owed of them by its
+    guaranteed share, whatever waits elsewhere. Never more than its limits let start.
+
+    Args:
+        concurrency: slots in all.
+        reserved: of them, those that only critical jobs may take.
+        waiting: what has been received and not started.
+        holdings: all that this worker is answerable for.
+        shares: which queues are owed a start.
+        acceptable: how many messages of a queue could start if there were slots enough.
+        clock: tells the time.
+        on_change: called when there may be room that there was not before.
+    """
+
+    def __init__(
+        self,
+        concurrency: int,
+        reserved: int,
+        waiting: Waiting,
+        holdings: Holdings,
+        shares: Shares,
+        clock: Clock,
+        *,
+        acceptable: Callable[[QueueSpec], float],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._shares = shares
+        self._acceptable = acceptable
+        self._waiting = waiting
+        self._holdings = holdings
+        self._clock = clock
+        self._on_change = on_change
+        self._concurrency = concurrency
+        self._reserved = reserved
+        self._rate = 0.0
+        self._rate_at = clock.monotonic()
+        self._busy = [0 for _ in Priority]
+        """By rank, the slots in use."""
+        self._coming = [0 for _ in Priority]
+        """By rank, the messages that receives under way will probably bring."""
+        self._coming_of: Counter[str] = Counter()
+        """The same by queue."""
+        self.latency_s = 0.01
+        """How long a receive takes that need not wait, smoothed."""
+        self.answered = False
+        """SQS has answered a receive, so there are credentials and a region."""
+
+    def started(self, queue: QueueSpec) -> None:
+        """A job of that queue has taken a slot."""
+        self._busy[queue.priority.rank] += 1
+        self._shares.started(queue.name)
+
+    def finished(self, queue: QueueSpec) -> None:
+        """Its slot has come free."""
+        self._busy[queue.priority.rank] -= 1
+        self._shares.finished(queue.name)
+        self._rate = self._rate_now() + 1 / _TURNOVER_S
+
+    def changed(self) -> None:
+        """There may be room that there was not before."""
+        self._on_change()
+
+    def took(self, seconds: float) -> None:
+        """A receive brought a full batch in that time."""
+        self.latency_s += 0.1 * (seconds - self.latency_s)
+
+    def expect(self, count: int, queue: QueueSpec) -> Expectation:
+        """Reckon with what a receive will probably bring.
+
+        One that takes much longer than usual waits at an empty queue, and must not keep others
+        from receiving: then no more is expected of it, and its queue's share goes to others.
+        """
+        patience_s = max(_LEAST_ON_ITS_WAY_S, _LATENCIES * self.latency_s)
+        return Expectation(
+            partial(self._expect, queue),
+            count,
+            patience_s,
+            on_late=partial(self._late, queue),
+        )
+
+    @property
+    def busy(self) -> int:
+        """Slots in use."""
+        return sum(self._busy)
+
+    def free(self, priority: Priority) -> int:
+        """Slots that a job of it could take now; some are for critical jobs alone."""
+        free = self._concurrency - self.busy
+        if priority is Priority.CRITICAL:
+            return free
+        others = self.busy - self._busy[Priority.CRITICAL.rank]
+        return min(free, self._concurrency - self._reserved - others)
+
+    def has_slot(self, queue: QueueSpec) -> bool:
+        """Whether a job of that queue would find a free slot."""
+        return self.free(queue.priority) > 0
+
+    def has_turn(self, queue: QueueSpec) -> bool:
+        """Whether it would even if what higher priorities are about to bring came first.
+
+        Else what happens to be buffered of lower priorities would take each slot that comes free
+        before a receive can return.
+        """
+        return self.free(queue.priority) > sum(self._coming[: queue.priority.rank])
+
+    def room(self, queue: QueueSpec) -> float:
+        """How many messages of that queue could start soon."""
+        return self._startable(queue, within_s=2 * self.latency_s)
+
+    def limit(self, queue: QueueSpec) -> int:
+        """How many to ask SQS for: what could start within about a second, 1 to 10.
+
+        With few free slots and long jobs a full batch would only be hidden here, and given back.
+        """
+        startable = math.ceil(self._startable(queue, within_s=_TURNOVER_S))
+        return max(1, min(MAX_BATCH, startable))
+
+    def _startable(self, queue: QueueSpec, *, within_s: float) -> float:
+        # What is settling counts as well: if SQS takes no deletes we must not receive for ever.
+        bound = 2 * self._concurrency + MAX_BATCH - len(self._holdings)
+        name, rank, coming = queue.name, queue.priority.rank, self._coming_of[queue.name]
+        acceptable = self._acceptable(queue) - self._waiting.buffered(name) - coming
+        soon = self.free(queue.priority) + self._rate_now() * within_s
+        # What a lower priority is about to bring would start later, so it takes no room here.
+        by_priority = soon - self._waiting.up_to(rank) - sum(self._coming[: rank + 1])
+        by_share = self._shares.turns(name, soon) - self._waiting.startable(name) - coming
+        return min(bound, acceptable, max(by_priority, by_share))
+
+    def may_have_work(self, queue: QueueSpec) -> None:
+        """A receive has returned: that the queue is empty is no longer known."""
+        self._shares.may_have_work(queue.name)
+
+    def _expect(self, queue: QueueSpec, change: int) -> None:
+        self._coming[queue.priority.rank] += change
+        self._coming_of[queue.name] += change
+
+    def _late(self, queue: QueueSpec) -> None:
+        self._shares.is_dry(queue.name)
+        self._on_change()
+
+    def _rate_now(self) -> float:
+        """Finished jobs a second, decayed to now."""
+        now = self._clock.monotonic()
+        self._rate *= math.exp((self._rate_at - now) / _TURNOVER_S)
+        self._rate_at = now
+        return self._rate
+
+
+class Expectation:
+    """What one receive will probably bring, for as long as it can still be on its way."""
+
+    def __init__(
+        self,
+        expect: Callable[[int], None],
+        count: int,
+        patience_s: float,
+        *,
+        on_late: Callable[[], None],
+    ) -> None:
+        self._expect = expect
+        self._count = count
+        self._on_late = on_late
+        expect(count)
+        self._timer = asyncio.get_running_loop().call_later(patience_s, self._give_up)
+
+    def end(self) -> None:
+        """The receive has returned, or never began."""
+        self._timer.cancel()
+        self._expect(-self._count)
+        self._count = 0
+
+    def _give_up(self) -> None:
+        self.end()
+        self._on_late()
