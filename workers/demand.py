@@ -17,6 +17,11 @@ from workers.shares import Shares
 _TURNOVER_S = 1.0
 """The window over which the rate of finished jobs is averaged."""
 
+_LEAST_LATENCY_S = 0.001
+
+_IMMINENT_LATENCIES, _LEAST_IMMINENT_S = 3, 0.005
+"""For so many usual receives' time, and this at least, slots are held for what a receive brings."""
+
 _LATENCIES = 5
 _LEAST_ON_ITS_WAY_S = 0.1
 """A receive that takes longer than so many usual ones, and than this, waits at an empty queue."""
@@ -66,6 +71,9 @@ class Demand:
         """By rank, the slots in use."""
         self._coming = [0 for _ in Priority]
         """By rank, the messages that receives under way will probably bring."""
+        self._imminent = [0 for _ in Priority]
+        """Of them, by rank, those that are worth leaving a slot free for: they will be here at
+        once, from a queue that has just given a full batch."""
         self._coming_of: Counter[str] = Counter()
         """The same by queue."""
         self.latency_s = 0.01
@@ -89,20 +97,32 @@ class Demand:
         self._on_change()
 
     def took(self, seconds: float) -> None:
-        """A receive brought a full batch in that time."""
-        self.latency_s += 0.1 * (seconds - self.latency_s)
+        """A receive brought a full batch in that time.
 
-    def expect(self, count: int, queue: QueueSpec) -> Expectation:
-        """Reckon with what a receive will probably bring.
+        Some of them have waited at an empty queue first, which is no latency: so what takes longer
+        than usual counts for little, and what takes less for much.
+        """
+        sample_s = min(seconds, 2 * self.latency_s)
+        weight = 0.05 if sample_s > self.latency_s else 0.3
+        self.latency_s = max(
+            _LEAST_LATENCY_S, self.latency_s + weight * (sample_s - self.latency_s)
+        )
+
+    def expect(self, count: int, queue: QueueSpec, *, surely: bool) -> Expectation:
+        """Reckon with what a receive will probably bring; ``surely``: its queue has a backlog.
 
         One that takes much longer than usual waits at an empty queue, and must not keep others
         from receiving: then no more is expected of it, and its queue's share goes to others.
         """
         patience_s = max(_LEAST_ON_ITS_WAY_S, _LATENCIES * self.latency_s)
+        imminent_s = max(_LEAST_IMMINENT_S, _IMMINENT_LATENCIES * self.latency_s)
         return Expectation(
             partial(self._expect, queue),
             count,
             patience_s,
+            partial(self._expect_at_once, queue),
+            imminent_s if surely else 0.0,
+            on_free=self._on_change,
             on_late=partial(self._late, queue),
         )
 
@@ -129,7 +149,7 @@ class Demand:
         Else what happens to be buffered of lower priorities would take each slot that comes free
         before a receive can return.
         """
-        return self.free(queue.priority) > sum(self._coming[: queue.priority.rank])
+        return self.free(queue.priority) > sum(self._imminent[: queue.priority.rank])
 
     def room(self, queue: QueueSpec) -> float:
         """How many messages of that queue could start soon."""
@@ -162,6 +182,9 @@ class Demand:
         self._coming[queue.priority.rank] += change
         self._coming_of[queue.name] += change
 
+    def _expect_at_once(self, queue: QueueSpec, change: int) -> None:
+        self._imminent[queue.priority.rank] += change
+
     def _late(self, queue: QueueSpec) -> None:
         self._shares.is_dry(queue.name)
         self._on_change()
@@ -175,27 +198,58 @@ class Demand:
 
 
 class Expectation:
-    """What one receive will probably bring, for as long as it can still be on its way."""
+    """What one receive will probably bring, for as long as it can still be on its way.
+
+    Args:
+        expect: is told the change of what is expected.
+        count: how many messages.
+        patience_s: how long they are expected.
+        expect_at_once: is told the change of what slots are left free for.
+        imminent_s: how long; 0 for not at all.
+        on_free: called when slots are no longer left free.
+        on_late: called when they are no longer expected.
+    """
 
     def __init__(
         self,
         expect: Callable[[int], None],
         count: int,
         patience_s: float,
+        expect_at_once: Callable[[int], None],
+        imminent_s: float,
         *,
+        on_free: Callable[[], None],
         on_late: Callable[[], None],
     ) -> None:
+        loop = asyncio.get_running_loop()
         self._expect = expect
         self._count = count
+        self._expect_at_once = expect_at_once
+        self._imminent = count if imminent_s else 0
+        self._on_free = on_free
         self._on_late = on_late
         expect(count)
-        self._timer = asyncio.get_running_loop().call_later(patience_s, self._give_up)
+        self._timer = loop.call_later(patience_s, self._give_up)
+        if self._imminent:
+            expect_at_once(count)
+            self._first_timer = loop.call_later(imminent_s, self._free_slots)
 
     def end(self) -> None:
         """The receive has returned, or never began."""
         self._timer.cancel()
+        self._hold_no_slots()
         self._expect(-self._count)
         self._count = 0
+
+    def _free_slots(self) -> None:
+        self._hold_no_slots()
+        self._on_free()
+
+    def _hold_no_slots(self) -> None:
+        if self._imminent:
+            self._first_timer.cancel()
+            held, self._imminent = self._imminent, 0
+            self._expect_at_once(-held)
 
     def _give_up(self) -> None:
         self.end()

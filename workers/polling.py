@@ -127,7 +127,7 @@ class Poller:
             return None
         limit = self._demand.limit(queue)
         expected = limit if self._full else min(self._last, limit)
-        return _Claim(limit, self._demand.expect(expected, queue))
+        return _Claim(limit, self._demand.expect(expected, queue, surely=self._last >= MAX_BATCH))
 
     async def _rung(self) -> _Claim | None:
         self._bell = asyncio.get_running_loop().create_future()

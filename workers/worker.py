@@ -130,7 +130,7 @@ class Worker:
             shares,
             clock,
             acceptable=self._admission.acceptable,
-            on_change=self._notice,
+            on_change=self._changed,
         )
         self._recorder = (
             Recorder(app, table, worker=name, clock=clock, events=events, rng=rng)
@@ -358,7 +358,7 @@ class Worker:
         await self._client.send(Submission(queue=queue, message=outgoing, envelope=envelope))
 
     def _changed(self) -> None:
-        """A limit lets work through again."""
+        """A limit lets work through again, or what was expected has not come."""
         self._running.fill()
         self._notice()
 
