@@ -16,49 +16,40 @@ https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
-import random
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol
 
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
 from jobs.aio import AsyncClient
 from jobs.app import App
-from jobs.batcher import Batcher, Pacing
 from jobs.calling import Means
 from jobs.clock import Clock, SystemClock
-from jobs.delivery import Delivery
-from jobs.errors import MessageUnreadable, TransportError
+from jobs.errors import ConfigurationError, TransportError
 from jobs.event_log import log_event, name_job
-from jobs.events import Events, SettlementFailed
-from jobs.execution import Executor, Run, Verdict, parked
-from jobs.ports import OutgoingMessage, Transport, VisibilityChange
-from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
-from lambdas.source import delivery_of, records_of
-
-_log = logging.getLogger("headgate.consume")
+from jobs.events import Events
+from jobs.execution import Executor
+from jobs.ports import Transport
+from lambdas.batches import Batch, Timetable
+from lambdas.emf import Emf
+from lambdas.source import records_of
 
 CONCURRENCY = 10
 """Jobs of one invocation at once; a batch is of ten by default."""
 
-MARGIN_S = 3.0
-"""How long before the function's timeout jobs are interrupted, so that the answer is in time."""
-
-_CLEAN_UP_S = 1.0
-"""Of it, how long an interrupted handler may take."""
-
-_PACING = Pacing(linger_s=0.01, tries=2)
-
-_WHY = "the function's time is nearly up"
+_DEPTH_S = 1.0
+"""How long an adaptive backoff waits for the depth of its queue."""
 
 
 class Context(Protocol):
     """What is needed of Lambda's context object."""
+
+    aws_request_id: str
 
     def get_remaining_time_in_millis(self) -> int:
         """How long the function may still run."""
@@ -75,6 +66,7 @@ def consumer(
     transport: Transport | None = None,
     events: Events | None = None,
     concurrency: int = CONCURRENCY,
+    metrics: bool = False,
     clock: Clock | None = None,
 ) -> Consumer:
     """The function's handler; make it once, when the module is imported.
@@ -82,20 +74,26 @@ def consumer(
     Args:
         app: its handlers are loaded here.
         transport: open, and left open; None connects to SQS at the first invocation.
-        events: hears of everything; None logs it, as JSON.
-        concurrency: jobs of one invocation at once.
+        events: hears of everything; None logs it, as JSON, with the invocation's id.
+        concurrency: jobs of one invocation at once, at least 1.
+        metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`.
         clock: tells the time.
 
     Raises:
-        ConfigurationError: a handler module doesn't import, or a type has no handler.
+        ConfigurationError: a handler module doesn't import, a type has no handler, or
+            ``concurrency`` is under 1.
     """
-    if events is None:
-        _log_as_json()
+    if concurrency < 1:
+        raise ConfigurationError(f"concurrency is at least 1, got {concurrency}")
+    app.load_handlers()
+    lines = _log_as_json() if events is None else None
     return Consumer(
         app,
         transport=transport,
         events=events or Events(log_event),
         concurrency=concurrency,
+        emf=Emf(app) if metrics else None,
+        lines=lines,
         clock=clock or SystemClock(),
     )
 
@@ -115,237 +113,138 @@ class Consumer:
         transport: Transport | None,
         events: Events,
         concurrency: int,
+        emf: Emf | None,
+        lines: LambdaPowertoolsFormatter | None,
         clock: Clock,
     ) -> None:
-        app.load_handlers()
         self._app = app
         self._transport = transport
         self._events = events
         self._concurrency = concurrency
+        self._lines = lines
         self._clock = clock
-        self._runner = asyncio.Runner()
+        self._threads = _Threads(concurrency)
+        self._runner = asyncio.Runner()  # its loop is made when it is first used
         self._kept = AsyncExitStack()
-        self._means: _Means | None = None
+        self._opened: tuple[Transport, Executor] | None = None
+        self._strays: set[asyncio.Task[None]] = set()
+        """Handlers that went on when they had been cancelled."""
+        self._emf = emf
+        if emf is not None:
+            events.subscribe(emf)
 
     def __call__(self, event: Mapping[str, Any], context: Context) -> Response:
         """Run the jobs of one batch.
 
+        What fails of it is in the answer. Only a function that can't work at all raises, before it
+        has begun anything; the batch then comes again when its visibility timeout ends.
+
         Raises:
-            ConfigurationError: the event is not of a queue of this app; all of it comes again.
+            ConfigurationError: the event is not of a queue of this app, or the function's timeout
+                leaves no time for jobs.
+            Exception: whatever a resource of the app raised when it was opened.
+            TransportError: there are no credentials or no region.
         """
         return self._runner.run(self._handle(event, context))
 
     def close(self) -> None:
-        """Close what is open. Lambda itself never asks for it."""
-        self._runner.run(self._kept.aclose())
+        """Close what is open. Lambda itself never asks for it. Idempotent."""
+        if self._opened is not None:
+            self._opened = None
+            self._runner.run(self._kept.aclose())
+        self._threads.close()
         self._runner.close()
 
     async def _handle(self, event: Mapping[str, Any], context: Context) -> Response:
-        time_s = max(0.0, context.get_remaining_time_in_millis() / 1000 - MARGIN_S)
-        means = self._means = self._means or await self._open()
-        batch = _Batch(means, self._concurrency)
-        failed = await batch.run(records_of(event), time_s)
+        # Looked at first: opening takes its time from the same allowance.
+        times = Timetable.within(context.get_remaining_time_in_millis() / 1000)
+        if self._lines is not None:
+            self._lines.append_keys(function_request_id=context.aws_request_id)
+        records = records_of(event)
+        transport, executor = self._opened = self._opened or await self._open()
+        batch = Batch(executor, transport, times, concurrency=self._concurrency)
+        try:
+            failed = await batch.run(records)
+        finally:
+            if self._emf is not None:
+                self._emf.flush()
+        self._leave(batch)
         return {"batchItemFailures": [{"itemIdentifier": each} for each in failed]}
 
-    async def _open(self) -> _Means:
-        transport = self._transport
-        if transport is None:
-            from jobs.aws.sqs import SqsTransport
+    def _leave(self, batch: Batch) -> None:
+        """Let what would not end cost the next invocation nothing."""
+        for task in batch.strays:
+            self._strays.add(task)
+            task.add_done_callback(self._strays.discard)
+        if batch.stuck:
+            self._threads.renew()
 
-            transport = await self._kept.enter_async_context(SqsTransport())
+    async def _open(self) -> tuple[Transport, Executor]:
+        async with AsyncExitStack() as stack:  # what is open when something fails is closed again
+            transport = self._transport
+            if transport is None:
+                from jobs.aws.sqs import SqsTransport
+
+                transport = await stack.enter_async_context(SqsTransport())
+            shared = await stack.enter_async_context(self._app.resources.opened())
+            self._kept = stack.pop_all()
         client = AsyncClient(self._app, transport=transport, clock=self._clock, events=self._events)
-        threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="headgate-job")
-        loop = asyncio.get_running_loop()
-        shared = await self._kept.enter_async_context(self._app.resources.opened())
         means = Means(
             app=self._app,
             clock=self._clock,
             events=self._events,
             send=client.send,
-            call_blocking=lambda function: loop.run_in_executor(threads, function),
+            call_blocking=self._threads,
             shared=shared,
         )
-        return _Means(self._app, transport, Executor(means, backlog=partial(_depth, transport)))
+        return transport, Executor(means, backlog=partial(_depth, transport))
 
 
-class _Means:
-    """What all invocations of an environment share."""
+class _Threads:
+    """Where plain functions run, with the context variables of whoever calls."""
 
-    def __init__(self, app: App, transport: Transport, executor: Executor) -> None:
-        self.topology = app.topology
-        self.transport = transport
-        self.executor = executor
-        self.clock = executor.means.clock
-        self.events = executor.means.events
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._pool = self._made()
 
+    async def __call__(self, function: Callable[[], Any]) -> Any:
+        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+        return await loop.run_in_executor(self._pool, context.run, function)
 
-class _Batch:
-    """One invocation's messages on their way to their verdicts."""
+    def renew(self) -> None:
+        """Leave the threads that can't be stopped to themselves: later jobs need the places."""
+        self.close()
+        self._pool = self._made()
 
-    def __init__(self, means: _Means, concurrency: int) -> None:
-        self._means = means
-        self._slots = asyncio.Semaphore(concurrency)
-        self._is_late = False
-        self._running: set[Run] = set()
-        self._failed: dict[str, None] = {}
-        """Ids of the messages that stay, in order."""
-        self._sends: dict[str, Batcher[OutgoingMessage]] = {}
-        self._changes: dict[str, Batcher[VisibilityChange]] = {}
+    def close(self) -> None:
+        """Take no more work, and wait for no thread. Idempotent."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def run(self, records: Sequence[Mapping[str, Any]], time_s: float) -> list[str]:
-        """Run them all; returns the ids of those that stay in their queues."""
-        lines = self._lines(records)
-        work = asyncio.gather(*(self._follow(line) for line in lines))
-        loop = asyncio.get_running_loop()
-        alarms = [
-            loop.call_later(time_s, self._interrupt),
-            loop.call_later(time_s + _CLEAN_UP_S, partial(self._interrupt, abandon=True)),
-        ]
-        try:
-            await work
-        finally:
-            for alarm in alarms:
-                alarm.cancel()
-        return [*self._failed]
-
-    def _lines(self, records: Sequence[Mapping[str, Any]]) -> Iterable[list[Delivery]]:
-        """What has to run one after the other: the messages of one FIFO group; else one each."""
-        lines: defaultdict[tuple[str, str], list[Delivery]] = defaultdict(list)
-        for record in records:
-            now = self._means.clock.monotonic()
-            try:
-                delivery = delivery_of(record, self._means.topology, now)
-            except MessageUnreadable as error:
-                _log.error("%s; it stays in its queue", error)
-                self._failed[str(record["messageId"])] = None
-                continue
-            own = delivery.message.message_id
-            line = (delivery.message.group or own) if delivery.queue.fifo else own
-            lines[delivery.queue.name, line].append(delivery)
-        return lines.values()
-
-    async def _follow(self, line: Sequence[Delivery]) -> None:
-        """Run a line in order, up to the first that stays: those behind it must not come before."""
-        for at, delivery in enumerate(line):
-            async with self._slots:
-                is_gone = await self._settle_one(delivery)
-            if not is_gone:
-                self._keep(delivery)
-                await asyncio.gather(*(self._give_back(each) for each in line[at + 1 :]))
-                return
-
-    async def _settle_one(self, delivery: Delivery) -> bool:
-        """See one through; returns whether Lambda may delete it."""
-        if self._is_late:
-            await self._show_in(delivery, 0, job_id="")
-            return False
-        run = self._means.executor.begin(delivery)
-        self._running.add(run)
-        try:
-            verdict = await run.verdict()
-        finally:
-            self._running.discard(run)
-        return await self._carry_out(delivery, verdict)
-
-    async def _carry_out(self, delivery: Delivery, verdict: Verdict) -> bool:
-        """Do what the verdict says; returns whether the message may be deleted."""
-        match verdict.action:
-            case Ack():
-                is_done = True
-            case RetryAfter(delay_s=delay_s) | Release(delay_s=delay_s):
-                job_id = verdict.attempt.job_id
-                is_done = await self._show_in(delivery, delay_s, job_id=job_id)
-            case DeadLetter() | Quarantine() as action:
-                is_done = await self._park(delivery, verdict, action)
-            case _:
-                assert_never(verdict.action)
-        if is_done and (event := verdict.aftermath(self._means.clock.now())) is not None:
-            self._means.events.emit(event)
-        return is_done and not isinstance(verdict.action, RetryAfter | Release)
-
-    async def _park(
-        self, delivery: Delivery, verdict: Verdict, action: DeadLetter | Quarantine
-    ) -> bool:
-        means = self._means
-        quarantine, now = means.topology.quarantine_name, means.clock.now()
-        target, letter = parked(delivery, verdict, action, quarantine=quarantine, at=now)
-        if target not in self._sends:
-            self._sends[target] = self._batcher(partial(means.transport.send, target))
-        sent = self._sends[target].put(letter)
-        return await self._confirmed(sent, "send", delivery, verdict.attempt.job_id)
-
-    async def _show_in(self, delivery: Delivery, delay_s: int, *, job_id: str) -> bool:
-        queue = delivery.queue.name
-        if queue not in self._changes:
-            change = partial(self._means.transport.change_visibility, queue)
-            self._changes[queue] = self._batcher(change)
-        wanted = VisibilityChange(receipt=delivery.message.receipt, timeout_s=delay_s)
-        changed = self._changes[queue].put(wanted)
-        return await self._confirmed(changed, "change_visibility", delivery, job_id)
-
-    async def _give_back(self, delivery: Delivery) -> None:
-        self._keep(delivery)
-        await self._show_in(delivery, 0, job_id="")
-
-    def _keep(self, delivery: Delivery) -> None:
-        self._failed[delivery.message.message_id] = None
-
-    async def _confirmed(
-        self, done: asyncio.Future[None], action: str, delivery: Delivery, job_id: str
-    ) -> bool:
-        """Whether SQS has carried it out. If not, the message comes again by itself."""
-        try:
-            await done
-        except TransportError as error:
-            self._means.events.emit(
-                SettlementFailed(
-                    at=self._means.clock.now(),
-                    queue=delivery.queue.name,
-                    message_id=delivery.message.message_id,
-                    job_id=job_id,
-                    action=action,
-                    error=str(error),
-                )
-            )
-            return False
-        return True
-
-    def _batcher(self, call: Callable[..., Any]) -> Batcher[Any]:
-        return Batcher(
-            call,
-            pacing=_PACING,
-            eager=lambda: not self._running,
-            name="headgate-consume-settle",
-            rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
-        )
-
-    def _interrupt(self, *, abandon: bool = False) -> None:
-        self._is_late = True
-        for run in self._running:
-            if abandon and run.running and not run.cancellable:
-                _log.warning(
-                    "a plain function can't be stopped: it goes on while this environment does, "
-                    "and its message is delivered again: %s",
-                    run.job.attempt.job_id if run.job is not None else "",
-                )
-            run.interrupt(_WHY, abandon=abandon)
+    def _made(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._most, thread_name_prefix="headgate-job")
 
 
-def _log_as_json() -> None:
-    """Let Headgate's loggers, and those of handlers' contexts, write what Powertools does."""
+def _log_as_json() -> LambdaPowertoolsFormatter | None:
+    """Let Headgate's loggers, and those of handlers' contexts, write what Powertools does.
+
+    Returns the lines' formatter; None where the user has set these loggers up.
+    """
     logger = logging.getLogger("headgate")
     if logger.handlers:
-        return  # the user's own
+        return None
+    formatter = LambdaPowertoolsFormatter()
     handler = logging.StreamHandler()
-    handler.setFormatter(LambdaPowertoolsFormatter())
+    handler.setFormatter(formatter)
     handler.addFilter(name_job)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False  # Lambda's own handler would write each line again
+    return formatter
 
 
 async def _depth(transport: Transport, queue: str) -> int:
     try:
-        return (await transport.depth(queue)).visible
-    except TransportError:
+        async with asyncio.timeout(_DEPTH_S):
+            return (await transport.depth(queue)).visible
+    except (TransportError, TimeoutError):
         return 0  # a retry must not depend on this call

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
+import subprocess
+import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import looptime
 import pytest
 from pydantic import BaseModel
 
@@ -24,6 +30,8 @@ from jobs import (
     Retry,
     RetryLater,
 )
+from jobs.context import current_job
+from jobs.delivery import Delivery
 from jobs.errors import ConfigurationError, ServiceUnavailable
 from jobs.events import (
     Event,
@@ -35,11 +43,20 @@ from jobs.events import (
     JobRetryScheduled,
     MessageUnrunnable,
     SettlementFailed,
+    SettlementFlushed,
 )
+from jobs.execution import Run
 from jobs.job import JobType
-from jobs.ports import OutgoingMessage, ReceivedMessage
+from jobs.ports import EntryFailure, OutgoingMessage, ReceivedMessage, VisibilityChange
 from jobs.testing import MemorySqs, MessageState, StoredMessage, VirtualClock
-from lambdas.consume import MARGIN_S, Consumer, Response, consumer
+from jobs.topology import MAX_VISIBILITY
+from lambdas.batches import LEAST_S
+from lambdas.consume import Consumer, Response, consumer
+from lambdas.emf import COUNTED
+from workers.emf import _metric
+from workers.metrics import OUTCOMES
+
+ROOT = Path(__file__).parents[2]
 
 QUEUE, DEAD = "shop-mail-normal", "shop-mail-normal-dlq"
 
@@ -52,14 +69,50 @@ class Pool:
     """What handlers share."""
 
 
+class Database:
+    """Something else that they share."""
+
+
 @dataclass
 class Context:
     """Lambda's, as far as it is asked."""
 
     left_s: float = 60.0
+    aws_request_id: str = "invocation-1"
 
     def get_remaining_time_in_millis(self) -> int:
         return int(self.left_s * 1000)
+
+
+class Countdown:
+    """Lambda's, on the virtual time of a loop: what is left gets less as the loop goes on."""
+
+    aws_request_id = "invocation-1"
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
+        self._loop = loop
+        self._ends_at = loop.time() + timeout_s
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int((self._ends_at - self._loop.time()) * 1000)
+
+
+class Jumping(asyncio.SelectorEventLoop):
+    """A loop whose time jumps when a handler says so, since virtual time waits for threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ahead_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self._ahead_s
+
+    def jump(self, by_s: float) -> None:
+        """Let that much time have passed; from any thread."""
+        self.call_soon_threadsafe(self._jump, by_s)
+
+    def _jump(self, by_s: float) -> None:
+        self._ahead_s += by_s
 
 
 @dataclass
@@ -78,19 +131,32 @@ class Function:
             self.app, transport=self.sqs, clock=self.clock, events=Events(self.events.append)
         )
 
+    def travel(self, timeout_s: float) -> Countdown:
+        """Let the loop's time be virtual, and an invocation of that length begin."""
+        self.consumer._runner = asyncio.Runner(loop_factory=looptime.new_event_loop)
+        return Countdown(self.consumer._runner.get_loop(), timeout_s)
+
+    def jumping(self) -> Jumping:
+        """Let the loop be one that a handler can put forward."""
+        loop = Jumping()
+        self.consumer._runner = asyncio.Runner(loop_factory=lambda: loop)
+        return loop
+
     def submit(self, job: JobType[Note, Any], *texts: str, **overrides: Any) -> None:
         with Client(self.app, transport=self.sqs.blocking, clock=self.clock) as client:
             client.submit_many(job, [Note(text=text) for text in texts or ("",)], **overrides)
 
-    def invoke(self, context: Context | None = None) -> Response:
-        """Poll once, invoke, delete what did not fail."""
-        messages = asyncio.run(self.sqs.receive(self.queue, limit=10, wait_s=0))
+    def invoke(self, context: Context | Countdown | None = None, *, polls: int = 1) -> Response:
+        """Poll, invoke, delete what did not fail."""
+        messages: list[ReceivedMessage] = []
+        for _ in range(polls):  # a batch of more than ten is put together from several
+            messages += asyncio.run(self.sqs.receive(self.queue, limit=10, wait_s=0))
         event = {"Records": [self.record(message) for message in messages]}
         response = self.consumer(event, context or Context())
         failed = {each["itemIdentifier"] for each in response["batchItemFailures"]}
         done = [each.receipt for each in messages if each.message_id not in failed]
-        if done:
-            assert asyncio.run(self.sqs.delete(self.queue, done)) == []
+        for at in range(0, len(done), 10):
+            assert asyncio.run(self.sqs.delete(self.queue, done[at : at + 10])) == []
         return response
 
     def record(self, message: ReceivedMessage) -> dict[str, Any]:
@@ -236,6 +302,105 @@ def test_a_visibility_that_can_not_be_changed_is_told_and_the_message_comes_agai
         assert message.state is MessageState.VISIBLE
 
 
+def test_an_entry_that_sqs_refuses_within_a_batch_is_told_and_the_others_are_changed() -> None:
+    async def send(_note: Note) -> None:
+        raise ConnectionError
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job, "a", "b", "c")
+        function.sqs.faults.fail_entries("change_visibility", indexes=[1], sender_fault=True)
+        assert len(function.invoke()["batchItemFailures"]) == 3
+        assert function.heard(SettlementFailed) == 1
+        assert function.heard(JobRetryScheduled) == 2
+        function.clock.advance(41)
+        states = [message.state for message in function.messages()]
+    assert sorted(states) == [MessageState.IN_FLIGHT, MessageState.VISIBLE, MessageState.VISIBLE]
+
+
+def test_an_entry_that_fails_through_no_fault_of_its_own_is_sent_again() -> None:
+    async def send(_note: Note) -> None:
+        raise DoNotRetry("no such address")
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job, "a", "b")
+        function.sqs.faults.fail_entries("send", queue=DEAD, indexes=[0])
+        assert function.invoke() == {"batchItemFailures": []}
+    assert len(function.messages(DEAD)) == 2
+    assert function.messages() == []
+
+
+def test_many_messages_are_settled_by_tens() -> None:
+    async def send(note: Note) -> None:
+        raise DoNotRetry("no") if note.text == "dead" else ConnectionError
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job, *["dead"] * 25, *["again"] * 25)
+        assert len(function.invoke(polls=5)["batchItemFailures"]) == 25
+    sizes: dict[str, list[int]] = {"send": [], "change_visibility": []}
+    for event in function.events:
+        if isinstance(event, SettlementFlushed):
+            sizes[event.action].append(event.entries)
+    assert {action: sum(each) for action, each in sizes.items()} == {
+        "send": 25,
+        "change_visibility": 25,
+    }
+    assert max(map(max, sizes.values())) <= 10
+    assert len(function.messages(DEAD)) == len(function.messages()) == 25
+
+
+def test_dead_letters_that_are_too_large_for_one_request_share_several() -> None:
+    async def send(_note: Note) -> None:
+        raise DoNotRetry("no")
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job, *["x" * 200_000] * 8)
+        function.invoke(polls=2)
+    assert len(function.messages(DEAD)) == 8
+    assert function.messages() == []
+
+
+def test_a_delay_beyond_what_sqs_can_hide_is_cut_to_the_longest_that_it_can() -> None:
+    async def send(_note: Note) -> None:
+        raise RetryLater(after=timedelta(hours=13), reason="tomorrow")
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job)
+        function.invoke()
+    [message] = function.messages()
+    assert message.visible_at is not None
+    hidden = message.visible_at - function.clock.now()
+    assert MAX_VISIBILITY - timedelta(minutes=10) < hidden < MAX_VISIBILITY
+    assert function.heard(SettlementFailed) == 0
+
+
+def test_a_fault_of_ours_costs_only_the_message_it_struck(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    function, job = _mail(_nothing)
+    with _closed(function):
+        function.submit(job, "a")
+        function.invoke()
+        assert function.consumer._opened is not None
+        executor = function.consumer._opened[1]
+        begin, faults = executor.begin, iter([RuntimeError("a fault of ours")])
+
+        def faulty(delivery: Delivery) -> Run:
+            for fault in faults:
+                raise fault
+            return begin(delivery)
+
+        executor.begin = faulty  # type: ignore[method-assign]  # there is no other way in
+        function.submit(job, "a", "b", "c")
+        assert len(function.invoke()["batchItemFailures"]) == 1
+    assert len(function.messages()) == 1
+    assert "a fault of ours" in caplog.text
+
+
 def test_signals_mean_what_they_mean_to_a_worker() -> None:
     async def send(note: Note, ctx: JobContext) -> None:
         if note.text == "discard":
@@ -312,35 +477,96 @@ def test_messages_of_a_queue_that_the_app_lacks_are_refused_by_its_name() -> Non
 # --- time ----------------------------------------------------------------------------------------
 
 
-def test_without_time_nothing_is_started_and_everything_goes_back_at_once() -> None:
-    ran = []
+@pytest.mark.parametrize("left_s", [0.5, 3.0, LEAST_S - 0.001])
+def test_a_timeout_that_leaves_no_time_for_jobs_is_refused_before_any_has_begun(
+    left_s: float,
+) -> None:
+    ran: list[str] = []
 
-    async def send(note: Note) -> None:
-        await asyncio.sleep(0)
+    def send(note: Note) -> None:
         ran.append(note.text)
 
     function, job = _mail(send)
     with _closed(function):
+        function.submit(job)
+        with pytest.raises(ConfigurationError, match="set its timeout to 5 s at the least"):
+            function.invoke(Context(left_s=left_s))
+    assert ran == []
+    assert function.messages()[0].state is MessageState.IN_FLIGHT, "it doesn't go round at once"
+
+
+def test_the_shortest_time_that_is_not_refused_is_enough_for_a_job() -> None:
+    function, job = _mail(_nothing)
+    with _closed(function):
+        function.submit(job)
+        assert function.invoke(function.travel(LEAST_S)) == {"batchItemFailures": []}
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "plain"])
+def test_what_has_no_time_left_is_not_started_and_goes_back_at_once(is_async: bool) -> None:
+    app, ran = App("shop"), []
+    queue = app.queue("mail", priorities=[Priority.NORMAL])
+
+    @app.resource
+    async def pool() -> AsyncIterator[Pool]:
+        await asyncio.sleep(20)  # a cold start that takes what the jobs were to have
+        yield Pool()
+
+    async def later(note: Note, _pool: Pool) -> None:
+        ran.append(note.text)
+
+    def plainly(note: Note, _pool: Pool) -> None:
+        ran.append(note.text)
+
+    job = queue.job("send")(later if is_async else plainly)
+    function = Function(app)
+    with _closed(function):
         function.submit(job, *map(str, range(10)))
-        response = function.invoke(Context(left_s=MARGIN_S - 1))
-    assert len(response["batchItemFailures"]) + len(ran) == 10
-    left = function.messages()
-    assert {message.state for message in left} <= {MessageState.VISIBLE}
+        assert len(function.invoke(function.travel(23.5))["batchItemFailures"]) == 10
+    assert ran == []
+    assert {message.state for message in function.messages()} == {MessageState.VISIBLE}
+    assert function.heard(SettlementFailed) == 0
 
 
 def test_what_still_runs_when_time_is_nearly_up_is_interrupted_and_goes_back_at_once() -> None:
     async def send(note: Note) -> None:
-        if note.text == "long":
-            await asyncio.Event().wait()
+        await asyncio.sleep(3600 if note.text == "long" else 50)
 
     function, job = _mail(send)
     with _closed(function):
         function.submit(job, "long", "short")
-        assert len(function.invoke(Context(left_s=MARGIN_S + 0.2))["batchItemFailures"]) == 1
+        context = function.travel(60)
+        assert len(function.invoke(context)["batchItemFailures"]) == 1
+        assert context.get_remaining_time_in_millis() > 2500, "at once, when it has ended"
     [left] = function.messages()
     assert left.state is MessageState.VISIBLE
     assert function.heard(JobInterrupted) == 1
     assert function.heard(JobCompleted) == 1
+
+
+def test_jobs_that_wait_for_a_slot_when_time_is_nearly_up_go_back_unstarted() -> None:
+    started: list[str] = []
+
+    async def send(note: Note) -> None:
+        started.append(note.text)
+        await asyncio.sleep(25)
+
+    function, job = _mail(send)
+    function.consumer = consumer(
+        function.app,
+        transport=function.sqs,
+        clock=function.clock,
+        events=Events(function.events.append),
+        concurrency=2,
+    )
+    with _closed(function):
+        function.submit(job, *map(str, range(10)))
+        context = function.travel(60)
+        response = function.invoke(context)
+    assert len(started) == 6, "two at once: at 0, 25 and 50 s"
+    assert len(response["batchItemFailures"]) == 6
+    assert function.heard(JobCompleted) == 4
+    assert {message.state for message in function.messages()} == {MessageState.VISIBLE}
 
 
 def test_a_plain_function_that_can_not_be_stopped_does_not_hold_the_answer(
@@ -349,16 +575,107 @@ def test_a_plain_function_that_can_not_be_stopped_does_not_hold_the_answer(
     let_go = threading.Event()
 
     def send(_note: Note) -> None:
+        loop.jump(58.1)  # the time to abandon it has come
         let_go.wait(60)
 
     function, job = _mail(send)
-    function.submit(job)
-    with caplog.at_level("WARNING", logger="headgate.consume"):
-        assert len(function.invoke(Context(left_s=MARGIN_S + 0.1))["batchItemFailures"]) == 1
-    let_go.set()
-    function.consumer.close()
+    loop = function.jumping()
+    with _closed(function), caplog.at_level("WARNING", logger="headgate.consume"):
+        function.submit(job)
+        context = Countdown(loop, 60)
+        assert len(function.invoke(context)["batchItemFailures"]) == 1
+        assert context.get_remaining_time_in_millis() > 0
+        let_go.set()
     assert "a plain function can't be stopped" in caplog.text
+    [left] = function.messages()
+    assert left.state is MessageState.IN_FLIGHT, "shown at once it would run twice at a time"
+    assert function.heard(JobInterrupted) == 1
+
+
+def test_a_plain_function_that_looks_whether_it_should_end_goes_back_at_once() -> None:
+    def send(_note: Note, ctx: JobContext) -> None:
+        loop.jump(57)  # the time to interrupt it has come
+        while True:
+            ctx.raise_if_cancelled()
+            pause.wait(0.001)
+
+    pause = threading.Event()
+    function, job = _mail(send)
+    loop = function.jumping()
+    with _closed(function):
+        function.submit(job)
+        function.invoke(Countdown(loop, 60))
     assert function.messages()[0].state is MessageState.VISIBLE
+    assert function.heard(JobInterrupted) == 1
+
+
+def test_stuck_threads_take_no_place_from_later_jobs() -> None:
+    let_go = threading.Event()
+
+    def send(note: Note) -> None:
+        if note.text == "stuck":
+            all_run.wait(60)
+            let_go.wait(60)
+
+    function, job = _mail(send)
+    loop = function.jumping()
+    all_run = threading.Barrier(10, action=lambda: loop.jump(58.1))
+    with _closed(function):
+        function.submit(job, *["stuck"] * 10)
+        assert len(function.invoke(Countdown(loop, 60))["batchItemFailures"]) == 10
+        function.submit(job, "fine")
+        assert function.invoke() == {"batchItemFailures": []}
+        let_go.set()
+
+
+def test_a_handler_that_ignores_being_cancelled_does_not_hold_the_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def send(note: Note) -> None:
+        for _ in range(100 if note.text == "stubborn" else 0):
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(3600)
+        if note.text == "stubborn":
+            raise DoNotRetry("much too late")
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job, "stubborn", "done")
+        context = function.travel(60)
+        assert len(function.invoke(context)["batchItemFailures"]) == 1
+        assert context.get_remaining_time_in_millis() > 0
+        assert len(function.messages()) == 1
+        # In a later invocation it ends after all. Its message has been given up since.
+        function.consumer._runner.run(_ended(function.consumer._strays))
+    assert "goes on though it was cancelled" in caplog.text
+    assert function.messages(DEAD) == []
+    assert function.heard(JobDeadLettered) == 0
+    assert function.heard(SettlementFailed) == 0, "it was not even tried"
+
+
+async def _ended(tasks: set[asyncio.Task[None]]) -> None:
+    assert len(tasks) == 1
+    await asyncio.wait(tasks)
+
+
+def test_an_sqs_that_does_not_answer_does_not_hold_the_answer() -> None:
+    async def send(note: Note) -> None:
+        if note.text == "bad":
+            raise ConnectionError
+
+    async def never(_queue: str, _changes: Sequence[VisibilityChange]) -> list[EntryFailure]:
+        await asyncio.Event().wait()
+        return []
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job, "bad", "good")
+        function.sqs.change_visibility = never  # type: ignore[assignment,method-assign]  # a dead network
+        context = function.travel(60)
+        assert len(function.invoke(context)["batchItemFailures"]) == 1
+        assert context.get_remaining_time_in_millis() > 0
+    assert len(function.messages()) == 1
+    assert function.heard(SettlementFailed) == 1
 
 
 # --- FIFO ----------------------------------------------------------------------------------------
@@ -433,6 +750,67 @@ def test_resources_and_the_event_loop_are_kept_from_one_invocation_to_the_next()
     assert len(set(seen)) == 1
 
 
+def test_what_was_open_when_a_resource_failed_is_closed_and_the_next_invocation_tries_again() -> (
+    None
+):
+    app = App("shop")
+    queue = app.queue("mail", priorities=[Priority.NORMAL])
+    told: list[str] = []
+
+    @app.resource
+    async def pool() -> AsyncIterator[Pool]:
+        told.append("opened")
+        try:
+            yield Pool()
+        finally:
+            told.append("closed")
+
+    @app.resource
+    async def database() -> AsyncIterator[Database]:
+        if told.count("opened") <= 2:
+            raise OSError("the database is down")
+        yield Database()
+
+    @queue.job("send")
+    async def send(_note: Note, _pool: Pool, _database: Database) -> None: ...
+
+    function = Function(app)
+    with _closed(function):
+        function.submit(send)
+        for _ in range(2):
+            with pytest.raises(OSError, match="the database is down"):
+                function.invoke()
+            function.clock.advance(301)
+        assert told == ["opened", "closed"] * 2
+        assert function.invoke() == {"batchItemFailures": []}
+    assert function.messages() == []
+
+
+def test_the_job_of_a_plain_function_is_known_in_its_thread() -> None:
+    seen: list[str] = []
+
+    def send(_note: Note) -> None:
+        ctx = current_job.get()
+        seen.append(ctx.type if ctx is not None else "unknown")
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job)
+        function.invoke()
+    assert seen == ["send"]
+
+
+def test_closing_is_idempotent_and_safe_before_the_first_invocation() -> None:
+    function, _ = _mail(_nothing)
+    function.consumer.close()
+    function.consumer.close()
+
+
+def test_no_concurrency_at_all_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        consumer(App("shop"), transport=MemorySqs(VirtualClock()), concurrency=0)
+
+
 def test_a_handler_may_submit_further_jobs() -> None:
     app = App("shop")
     queue = app.queue("mail", priorities=[Priority.NORMAL])
@@ -458,3 +836,95 @@ def test_a_handler_is_made_once_and_is_a_plain_callable() -> None:
     assert isinstance(function.consumer, Consumer)
     assert function.consumer({"Records": []}, Context()) == {"batchItemFailures": []}
     function.consumer.close()
+
+
+# --- watching ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unset_logger() -> Iterator[logging.Logger]:
+    """Headgate's logger as a function finds it: nobody has set it up."""
+    logger = logging.getLogger("headgate")
+    before = (logger.handlers[:], logger.level, logger.propagate)
+    logger.handlers = []
+    yield logger
+    logger.handlers, logger.level, logger.propagate = before
+
+
+def test_the_log_is_json_with_the_invocations_id_and_the_jobs_and_never_the_payload(
+    unset_logger: logging.Logger,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def send(_note: Note, ctx: JobContext) -> None:
+        ctx.log.info("from the handler")
+        logging.getLogger("headgate.library").info("from what it calls")
+
+    function, job = _mail(send)
+    function.consumer.close()
+    function.consumer = consumer(function.app, transport=function.sqs, clock=function.clock)
+    with _closed(function):
+        function.submit(job, "hunter2")
+        function.invoke(Context(aws_request_id="first"))
+        function.submit(job, "hunter2")
+        function.invoke(Context(aws_request_id="second"))
+    assert len(unset_logger.handlers) == 1
+    written = capsys.readouterr().err
+    lines = [json.loads(line) for line in written.splitlines()]
+    assert [line["function_request_id"] for line in lines] == ["first"] * 3 + ["second"] * 3
+    assert {line["job_type"] for line in lines} == {"send"}
+    assert "from the handler" in written
+    assert "hunter2" not in written
+
+
+def test_a_logger_that_the_user_has_set_up_is_left_alone(unset_logger: logging.Logger) -> None:
+    own = logging.NullHandler()
+    unset_logger.addHandler(own)
+    consumer(App("shop"), transport=MemorySqs(VirtualClock())).close()
+    assert unset_logger.handlers == [own]
+
+
+def test_metrics_count_jobs_by_type_and_outcome_once_an_invocation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def send(note: Note) -> None:
+        if note.text == "bad":
+            raise ConnectionError
+
+    function, job = _mail(send)
+    function.consumer.close()
+    function.consumer = consumer(
+        function.app,
+        transport=function.sqs,
+        clock=function.clock,
+        events=Events(),
+        metrics=True,
+    )
+    with _closed(function):
+        function.submit(job, "a", "bad", "b")
+        function.invoke()
+        [line] = capsys.readouterr().out.splitlines()
+        function.invoke()
+        assert capsys.readouterr().out == "", "nothing happened"
+    told = json.loads(line)
+    assert (told["service"], told["type"], told["queue"]) == ("shop", "send", "mail")
+    assert told["_aws"]["CloudWatchMetrics"][0]["Namespace"] == "Headgate"
+    assert {name: told[name] for name in told if name.startswith("Jobs")} == {
+        "JobsCompleted": [2.0],
+        "JobsFailed": [1.0],
+        "JobsRetried": [1.0],
+    }
+
+
+def test_what_is_counted_has_the_names_that_a_worker_gives_it() -> None:
+    assert {kind: _metric(outcome) for kind, outcome in OUTCOMES.items()} == COUNTED
+
+
+def test_importing_it_brings_in_no_aws_sdk() -> None:
+    code = "import sys, lambdas.consume; print(*sys.modules)"
+    answered = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert answered.returncode == 0, answered.stderr
+    # Powertools touches the package `botocore`, to sign its user agent, and nothing within it.
+    heavy = {"aiobotocore", "aiohttp", "boto3", "botocore.session", "botocore.client"}
+    assert not set(answered.stdout.split()) & heavy

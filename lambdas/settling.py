@@ -1,0 +1,170 @@
+"""Carrying out verdicts where Lambda deletes: visibility changes and dead letters, by tens.
+
+What SQS does not carry out in time leaves the message where it is, so that it is delivered again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar, assert_never
+
+from jobs.batcher import Batcher, Pacing
+from jobs.clock import Clock
+from jobs.delivery import Delivery
+from jobs.errors import TransportError
+from jobs.events import Events, SettlementFailed, SettlementFlushed
+from jobs.execution import Verdict, parked
+from jobs.messages import size_of
+from jobs.ports import EntryFailure, OutgoingMessage, Transport, VisibilityChange
+from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
+from jobs.topology import MAX_VISIBILITY, Topology
+
+T = TypeVar("T")
+
+_PACING = Pacing(linger_s=0.01, tries=2)
+
+_HELD_BEFORE_S = 360
+"""How long Lambda may have had a message before: its longest batching window, and a minute.
+https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
+
+
+class Settler:
+    """Carries out the verdicts of one invocation.
+
+    Args:
+        transport: where to.
+        topology: names the dead-letter and quarantine queues.
+        clock: tells the time.
+        events: hears what became of each message.
+        eager: true when nothing else runs, so that waiting for company would be in vain.
+        ends_at: on the event loop's time; a request that is not answered by then has failed.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        topology: Topology,
+        *,
+        clock: Clock,
+        events: Events,
+        eager: Callable[[], bool],
+        ends_at: float,
+    ) -> None:
+        self._transport = transport
+        self._quarantine = topology.quarantine_name
+        self._clock = clock
+        self._events = events
+        self._eager = eager
+        self._ends_at = ends_at
+        self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
+        self._sends: dict[str, Batcher[OutgoingMessage]] = {}
+        self._changes: dict[str, Batcher[VisibilityChange]] = {}
+
+    async def settle(self, delivery: Delivery, verdict: Verdict) -> bool:
+        """Carry a verdict out and say so; returns whether Lambda may delete the message."""
+        job_id = verdict.attempt.job_id
+        match verdict.action:
+            case Ack():
+                carried_out, stays = True, False
+            case RetryAfter(delay_s=delay_s) | Release(delay_s=delay_s):
+                carried_out, stays = await self._show_in(delivery, delay_s, job_id), True
+            case DeadLetter() | Quarantine() as action:
+                carried_out, stays = await self._park(delivery, verdict, action), False
+            case _:
+                assert_never(verdict.action)
+        if carried_out:
+            self.tell(verdict)
+        return carried_out and not stays
+
+    async def give_back(self, delivery: Delivery) -> None:
+        """Show a message that has not been started at once."""
+        await self._show_in(delivery, 0, "")
+
+    def tell(self, verdict: Verdict) -> None:
+        """Emit what follows from a verdict."""
+        if (event := verdict.aftermath(self._clock.now())) is not None:
+            self._events.emit(event)
+
+    async def _park(
+        self, delivery: Delivery, verdict: Verdict, action: DeadLetter | Quarantine
+    ) -> bool:
+        target, letter = parked(
+            delivery, verdict, action, quarantine=self._quarantine, at=self._clock.now()
+        )
+        sends = self._batcher(self._sends, target, self._transport.send, size_of)
+        return await self._confirmed(sends.put(letter), "send", delivery, verdict.attempt.job_id)
+
+    async def _show_in(self, delivery: Delivery, delay_s: int, job_id: str) -> bool:
+        queue = delivery.queue.name
+        change = VisibilityChange(
+            receipt=delivery.message.receipt, timeout_s=self._possible_s(delivery, delay_s)
+        )
+        changes = self._batcher(self._changes, queue, self._transport.change_visibility)
+        return await self._confirmed(changes.put(change), "change_visibility", delivery, job_id)
+
+    def _possible_s(self, delivery: Delivery, wanted_s: int) -> int:
+        """A visibility timeout within what SQS leaves: 12 h since the receive, else it errs.
+
+        https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html
+        """
+        held_s = self._clock.monotonic() - delivery.received_at + _HELD_BEFORE_S
+        return max(0, min(wanted_s, int(MAX_VISIBILITY.total_seconds() - held_s)))
+
+    async def _confirmed(
+        self, done: asyncio.Future[None], action: str, delivery: Delivery, job_id: str
+    ) -> bool:
+        """Whether SQS has carried it out. If not, the message comes again by itself."""
+        try:
+            await done
+        except TransportError as error:
+            self._events.emit(
+                SettlementFailed(
+                    at=self._clock.now(),
+                    queue=delivery.queue.name,
+                    message_id=delivery.message.message_id,
+                    job_id=job_id,
+                    action=action,
+                    error=str(error),
+                )
+            )
+            return False
+        return True
+
+    def _batcher(
+        self,
+        batchers: dict[str, Batcher[T]],
+        queue: str,
+        call: Callable[[str, Sequence[T]], Awaitable[list[EntryFailure]]],
+        size_of: Callable[[T], int] = lambda _item: 0,
+    ) -> Batcher[T]:
+        if (batcher := batchers.get(queue)) is None:
+            batcher = batchers[queue] = Batcher(
+                partial(self._flush, call, queue),
+                pacing=_PACING,
+                eager=self._eager,
+                name=f"headgate-settle-{call.__name__}-{queue}",
+                rng=self._rng,
+                size_of=size_of,
+            )
+        return batcher
+
+    async def _flush(
+        self,
+        call: Callable[[str, Sequence[T]], Awaitable[list[EntryFailure]]],
+        queue: str,
+        entries: Sequence[T],
+    ) -> list[EntryFailure]:
+        try:
+            async with asyncio.timeout_at(self._ends_at):
+                failures = await call(queue, entries)
+        except TimeoutError as error:
+            raise TransportError("SQS did not answer while the function had time") from error
+        self._events.emit(
+            SettlementFlushed(
+                at=self._clock.now(), queue=queue, action=call.__name__, entries=len(entries)
+            )
+        )
+        return failures
