@@ -33,8 +33,9 @@ class Budget:
         return max(0, self._capacity() - self._planned[self._window(now)])
 
     def planned(self, now: float) -> int:
-        """How many become due in the window of now."""
-        return self._planned[self._window(now)]
+        """How many become due in the fullest window, from that of now on."""
+        current = self._window(now)
+        return max((n for window, n in self._planned.items() if window >= current), default=0)
 
     def fits(self, due: float) -> bool:
         """Whether a retry that becomes due then is within the budget."""

@@ -15,6 +15,9 @@ from jobs.events import Events, LeaseFailed
 from jobs.ports import Table
 from workers.leases import Lease
 
+_SOONEST_S = 0.001
+"""A timer may fire a little before its time; what is due is looked at again no sooner than this."""
+
 _IDLE_S = 60.0
 """A lease for one key of a limit that nobody has asked for so long is given back."""
 
@@ -80,6 +83,7 @@ class Fleet:
             name,
             self._worker,
             limit,
+            in_use=in_use,
             lasting_s=lasting_s,
             clock=self._clock,
             rng=self._rng,
@@ -104,12 +108,12 @@ class Fleet:
         """Give everything back; what fails runs out by itself."""
         for kept in self._kept.values():
             with suppress(TransportError):
-                await kept.lease.close(kept.in_use())
+                await kept.lease.close()
         self._kept.clear()
 
     async def _renew(self, kept: _Kept) -> None:
         before = kept.lease.fault
-        await kept.lease.renew(kept.in_use())
+        await kept.lease.renew()
         if kept.lease.fault and kept.lease.fault != before:
             self._events.emit(
                 LeaseFailed(at=self._clock.now(), limit=kept.lease.name, error=kept.lease.fault)
@@ -122,11 +126,11 @@ class Fleet:
             if "#" in name and kept.asked_at < oldest and not kept.in_use():
                 del self._kept[name]
                 with suppress(TransportError):
-                    await kept.lease.close(0)
+                    await kept.lease.close()
 
     async def _until_due(self) -> None:
         due_at = min((kept.lease.next_renewal for kept in self._kept.values()), default=None)
-        wait_s = None if due_at is None else max(0.0, due_at - self._clock.monotonic())
+        wait_s = None if due_at is None else max(_SOONEST_S, due_at - self._clock.monotonic())
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._news.wait()

@@ -72,15 +72,18 @@ class RateGuard:
     def wait_s(self, job: Job, now: float) -> float:
         """Until a token is back."""
         del job
-        if not (wait_s := self.window.wait_s(now)):
-            return 0.0
-        if self._lease is not None:
-            self._lease.hungry = True
-        return min(wait_s, RENEW_S) if self._lease is not None else wait_s
+        wait_s = self.window.wait_s(now)
+        if self._lease is None:
+            return wait_s
+        self._lease.ask(enough=wait_s == 0)
+        return min(wait_s, RENEW_S)
 
     def ahead(self, now: float) -> float:
         """Tokens that are there, or will be."""
-        return self.window.ahead(now)
+        ahead = self.window.ahead(now)
+        if self._lease is not None:
+            self._lease.ask(enough=ahead >= 1)
+        return ahead
 
     def start(self, job: Job, now: float) -> object:
         """Take a token."""
@@ -109,19 +112,15 @@ class SlotGuard:
     def wait_s(self, job: Job, now: float) -> float:
         """A guess, since jobs end when they end."""
         del now
-        if (key := self._key_of(job)) is None or self._running[key] < self._capacity(key):
-            return 0.0
-        if self._lease_of is not None:
-            self._lease_of(self._named(key)).hungry = True
-        return GUESS_S
+        key = self._key_of(job)
+        return 0.0 if key is None or self._free(key) > 0 else GUESS_S
 
     def ahead(self, now: float) -> float:
         """Free slots, and those that came free within the last second, as some will in the next."""
         if self._key is not None:
             return float("inf")  # of a key that has none free another may have
         self._ended = [ended for ended in self._ended if ended + AHEAD_S > now]
-        free = self._capacity("") - self._running[""]
-        return free + len(self._ended)
+        return self._free("") + len(self._ended)
 
     def start(self, job: Job, now: float) -> object:
         """Take a slot of the job's key."""
@@ -143,12 +142,17 @@ class SlotGuard:
 
     def in_use(self, lease_name: str) -> int:
         """Slots that are taken of one lease."""
-        return self._running[lease_name.removeprefix(self.name).removeprefix("#")]
+        return self._running.get(lease_name.removeprefix(self.name).removeprefix("#"), 0)
 
-    def _capacity(self, key: str) -> int:
+    def _free(self, key: str) -> int:
+        """Slots of a key that are free; negative if there are fewer than before."""
+        running = self._running.get(key, 0)
         if self._lease_of is None:
-            return self._limit
-        return self._lease_of(self._named(key)).tokens
+            return self._limit - running
+        lease = self._lease_of(self._named(key))
+        free = lease.tokens - running
+        lease.ask(enough=free > 0)
+        return free
 
     def _named(self, key: str) -> str:
         return f"{self.name}#{key}" if key else self.name

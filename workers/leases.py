@@ -6,10 +6,10 @@ with those alone, and tells the others in one item per limit:
     pk  limit#NAME   sk  leases   data  {WORKER: {"tokens", "until", "hungry"}}
 
 The leased tokens never add up to more than there are, so the limit holds by construction. A job
-costs no request, a lease one each time that it is renewed. Who finds too few left says that it is
-hungry; the others then give back what they have beyond an equal part, as far as it is not in use.
-The tokens of a worker that died are free again once its lease, and whatever it may have used until
-then, has run out. Clocks may differ by `SKEW_S`.
+costs no request, a lease one each time that it is renewed. Who gets how many: `workers.parts`.
+What a worker gives up it uses no more from then on, and says so once it is back. The tokens of a
+worker that died are free again once its lease, and whatever it may have used until then, has run
+out. Clocks may differ by `SKEW_S`.
 
 The item is replaced on the condition that nobody else has meanwhile, which also tells what the
 others have. See `jobs.ports.Table.replace`.
@@ -17,15 +17,16 @@ others have. See `jobs.ports.Table.replace`.
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from jobs.clock import Clock
 from jobs.errors import TransportError
 from jobs.ports import Item, Table
+from workers.parts import Claim, Need, equal_part, wanted
 
 LEASE_S = 20.0
 """How long a lease lasts."""
@@ -39,17 +40,12 @@ SKEW_S = 5.0
 _FORGOTTEN = timedelta(hours=1)
 """When an item that nobody renews any more may go."""
 
-_TRIES = 5
-"""So often a lease is asked for at once, if others come first."""
+_TRIES = 6
+"""So often a renewal is tried, if others come first."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Other:
-    """What another worker has, as it says."""
-
-    tokens: int
-    until: float
-    hungry: bool
+_PAUSE_S = 0.02
+"""About so long until a third try, and twice as long each time. The first mostly just tells what
+others have written meanwhile, so the second follows at once."""
 
 
 class Lease:
@@ -60,6 +56,7 @@ class Lease:
         name: of the limit, with the key if it counts by key.
         worker: this worker's name.
         limit: how many tokens there are.
+        in_use: tells how many this worker has out.
         lasting_s: how long a token that was used is out although its worker has died.
         clock: tells the time.
         rng: picks the moment of renewals.
@@ -72,6 +69,7 @@ class Lease:
         worker: str,
         limit: int,
         *,
+        in_use: Callable[[], int],
         lasting_s: float,
         clock: Clock,
         rng: random.Random,
@@ -80,6 +78,7 @@ class Lease:
         self._table = table
         self._worker = worker
         self._limit = limit
+        self._in_use = in_use
         self._lasting_s = lasting_s
         self._clock = clock
         self._rng = rng
@@ -90,52 +89,62 @@ class Lease:
         """When this lease ends, on the monotonic clock."""
         self.next_renewal = float("-inf")
         """When it should be renewed, on the monotonic clock."""
-        self.hungry = True
-        """A job waited for a token since the last renewal, or may have before the first."""
+        self._need = Need.HUNGRY  # a job may have waited before the first renewal
         self.fault = ""
         """Why it could not be renewed, the last time that it was tried."""
+        self.equal_part = limit
+        """Of the limit, among the workers that were seen last."""
 
     @property
     def tokens(self) -> int:
         """How many this worker may use now; none once its lease has run out."""
         return self._tokens if self._clock.monotonic() < self._ends_at else 0
 
-    async def renew(self, in_use: int) -> None:
-        """Renew it, and ask for more or give back what others need. A failure stands in `fault`.
+    def ask(self, *, enough: bool) -> None:
+        """Let it know that jobs are there, or looked for, and whether the tokens did."""
+        if not enough:
+            self._need = Need.HUNGRY
+        elif self._need is Need.IDLE:
+            self._need = Need.ENOUGH
 
-        Args:
-            in_use: tokens that are out.
-        """
+    async def renew(self) -> None:
+        """Renew it, and ask for more or give back what others need. A failure stands in `fault`."""
         now = self._clock.monotonic()
         self.next_renewal = now + RENEW_S * self._rng.uniform(0.8, 1.2)
         self.fault = "too many workers asked at once"
         try:
-            for _ in range(_TRIES):
-                if await self._try(in_use):
-                    self.fault, self.hungry = "", False
+            for attempt in range(_TRIES):
+                if await self._try():
+                    self.fault, self._need = "", Need.IDLE
                     return
+                if attempt:
+                    await asyncio.sleep(self._rng.random() * _PAUSE_S * 2**attempt)
         except TransportError as error:
             self.fault = str(error)
 
-    async def close(self, in_use: int) -> None:
+    async def close(self) -> None:
         """Give it back; best effort, since otherwise it runs out by itself."""
         if self._ends_at == float("-inf"):
             return
         self._ends_at = float("-inf")
         for _ in range(_TRIES):
-            mine = _entry(in_use, self._clock.now().timestamp(), hungry=False) if in_use else None
-            if await self._write(mine):
+            now, in_use = self._clock.now().timestamp(), self._in_use()
+            if await self._write(_entry(in_use, now, hungry=False) if in_use else None):
                 return
 
-    async def _try(self, in_use: int) -> bool:
-        started = self._clock.monotonic()
-        wanted = self._fair(in_use)
-        # What is given back is given up before it is said, and what is new is used after.
-        self._tokens = min(self._tokens, wanted)
+    async def _try(self) -> bool:
+        started, in_use, hungry = self._clock.monotonic(), self._in_use(), self._need is Need.HUNGRY
+        others = {
+            name: Claim(entry["tokens"], entry["hungry"]) for name, entry in self._living().items()
+        }
+        self.equal_part = equal_part(self._limit, self._worker, others)
+        goal = wanted(self._limit, self._worker, self.tokens, in_use, self._need, others)
+        # What is given up is no longer used before it is said, and what is new is used after.
+        self._tokens = min(self._tokens, goal)
         until = self._clock.now().timestamp() + LEASE_S
-        if not await self._write(_entry(wanted, until, hungry=self.hungry and wanted <= in_use)):
+        if not await self._write(_entry(max(goal, in_use), until, hungry=hungry)):
             return False
-        self._tokens, self._ends_at = wanted, started + LEASE_S
+        self._tokens, self._ends_at = goal, started + LEASE_S
         return True
 
     async def _write(self, mine: Mapping[str, Any] | None) -> bool:
@@ -154,18 +163,6 @@ class Lease:
         standing = await self._table.replace(item)
         self._known = item if standing is None else standing
         return standing is None
-
-    def _fair(self, in_use: int) -> int:
-        """How many to have: all that are left, or an equal part while others are hungry."""
-        others = [
-            _Other(entry["tokens"], entry["until"], entry["hungry"])
-            for entry in self._living().values()
-        ]
-        left = max(0, self._limit - sum(other.tokens for other in others))
-        if not any(other.hungry for other in others):
-            return left
-        equal = max(1, self._limit // (len(others) + 1))
-        return min(left, max(equal, in_use))
 
     def _living(self) -> dict[str, Mapping[str, Any]]:
         """The leases of others that have not run out for good."""

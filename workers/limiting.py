@@ -26,6 +26,7 @@ from workers.breaker import Circuit
 from workers.budget import Budget
 from workers.fleet import Fleet
 from workers.guards import Block, BreakerGuard, Guard, RateGuard, SlotGuard
+from workers.leases import Lease
 from workers.windows import Window
 
 _SOONEST_S, _LATEST_S = 0.01, 5.0
@@ -44,6 +45,7 @@ class _Spending:
     name: str
     budget: Budget
     gives_up: bool
+    lease: Lease | None = None
 
 
 class Gate:
@@ -138,7 +140,10 @@ class Gate:
             return action
         now, budget = self._clock.monotonic(), spending.budget
         due = now + action.delay_s
-        if budget.fits(due):
+        fits = budget.fits(due)
+        if spending.lease is not None:
+            spending.lease.ask(enough=fits)
+        if fits:
             self._spent.discard(spending.name)
         else:
             until = max(due, now + _LONGEST_S)
@@ -308,13 +313,15 @@ class _Maker:
 
     def _spending(self, name: str, values: RetryBudget) -> _Spending:
         per_s, limit = values.per.total_seconds(), values.limit
+        gives_up = values.on_exhausted == "dead-letter"
         if values.scope == "worker":
-            budget = Budget(lambda: limit, per_s, rng=self._rng)
-        else:
-            budget = Budget(lambda: lease.tokens, per_s, rng=self._rng)
-            use = partial(self._planned, budget)
-            lease = self._fleet.lease(name, limit, lasting_s=per_s, in_use=use)
-        return _Spending(name, budget, values.on_exhausted == "dead-letter")
+            return _Spending(name, Budget(lambda: limit, per_s, rng=self._rng), gives_up)
+        # Others give up tokens only with time, and may be unable to. A job must not be given up or
+        # put off for hours for that: an equal part is reckoned with before it has been leased.
+        budget = Budget(lambda: max(1, lease.tokens, lease.equal_part), per_s, rng=self._rng)
+        use = partial(self._planned, budget)
+        lease = self._fleet.lease(name, limit, lasting_s=per_s, in_use=use)
+        return _Spending(name, budget, gives_up, lease)
 
     def _out(self, window: Window) -> int:
         return window.out(self._clock.monotonic())

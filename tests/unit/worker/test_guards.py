@@ -1,22 +1,18 @@
-"""The parts of limits, each alone: windows, breakers, budgets and leases."""
+"""The parts of limits, each alone: windows, breakers and budgets."""
 
 from __future__ import annotations
 
-import asyncio
 import random
-from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.errors import ServiceUnavailable
 from jobs.events import BreakerClosed, BreakerOpened, BreakerProbing, Event
 from jobs.limits import Breaker
-from jobs.testing import LoopClock, MemoryTable, VirtualClock
+from jobs.testing import VirtualClock
 from workers.breaker import Circuit, Ending, Pass
 from workers.budget import Budget
-from workers.leases import LEASE_S, RENEW_S, SKEW_S, Lease
 from workers.windows import Window
 
 # --- windows -------------------------------------------------------------------------------------
@@ -230,141 +226,3 @@ def test_a_retry_is_put_off_no_further_than_allowed() -> None:
     for window in range(10):
         budget.plan(window * 60.0, now=0)
     assert budget.next_fit(5, until=100) == 100
-
-
-# --- leases --------------------------------------------------------------------------------------
-
-
-def _lease(
-    table: MemoryTable, worker: str, clock: LoopClock, *, limit: int = 10, lasting_s: float = 0
-) -> Lease:
-    rng = random.Random(worker)  # noqa: S311 - spreads renewals
-    return Lease(table, "rate:app", worker, limit, lasting_s=lasting_s, clock=clock, rng=rng)
-
-
-@pytest.mark.looptime
-async def test_a_worker_alone_leases_everything() -> None:
-    clock = LoopClock()
-    lease = _lease(MemoryTable(clock), "one", clock)
-    assert lease.tokens == 0
-    await lease.renew(0)
-    assert lease.tokens == 10
-    assert lease.fault == ""
-
-
-@pytest.mark.looptime
-async def test_workers_that_are_hungry_share_equally_and_never_have_more_than_there_is() -> None:
-    clock = LoopClock()
-    table = MemoryTable(clock)
-    leases = [_lease(table, f"w{number}", clock) for number in range(5)]
-    for _ in range(12):
-        for lease in leases:
-            lease.hungry = True
-        await asyncio.gather(*(lease.renew(0) for lease in leases))
-        assert sum(lease.tokens for lease in leases) <= 10
-        await asyncio.sleep(RENEW_S)
-    assert [lease.tokens for lease in leases] == [2] * 5
-
-
-@pytest.mark.looptime
-async def test_what_is_in_use_is_not_given_back() -> None:
-    clock = LoopClock()
-    table = MemoryTable(clock)
-    one, two = _lease(table, "one", clock), _lease(table, "two", clock)
-    await one.renew(0)
-    for used in (9, 7, 4):
-        two.hungry = True
-        await two.renew(two.tokens)  # it uses all that it has
-        await one.renew(used)
-        await two.renew(two.tokens)
-        assert one.tokens == max(used, 5)
-        assert two.tokens == 10 - one.tokens
-
-
-@pytest.mark.looptime
-async def test_the_tokens_of_a_worker_that_died_come_back_when_what_it_used_is_over() -> None:
-    clock = LoopClock()
-    table = MemoryTable(clock)
-    dead, heir = (_lease(table, name, clock, lasting_s=60) for name in ("dead", "heir"))
-    await dead.renew(0)
-    await heir.renew(0)
-    assert heir.tokens == 0
-    await asyncio.sleep(LEASE_S + SKEW_S + 59)
-    await heir.renew(0)
-    assert heir.tokens == 0
-    await asyncio.sleep(2)
-    await heir.renew(0)
-    assert heir.tokens == 10
-
-
-@pytest.mark.looptime
-async def test_a_lease_that_can_not_be_renewed_ends_before_others_may_have_its_tokens() -> None:
-    clock = LoopClock()
-    table = MemoryTable(clock)
-    lease = _lease(table, "one", clock)
-    await lease.renew(0)
-    table.faults.raise_on(None, ServiceUnavailable("gone"), times=1000)
-    await asyncio.sleep(RENEW_S)
-    await lease.renew(0)
-    assert lease.tokens == 10
-    assert "gone" in lease.fault
-    await asyncio.sleep(LEASE_S - RENEW_S)
-    assert lease.tokens == 0
-
-
-@pytest.mark.looptime
-async def test_a_renewal_whose_answer_was_lost_leaves_no_token_with_two_workers() -> None:
-    clock = LoopClock()
-    table = MemoryTable(clock)
-    one, two = _lease(table, "one", clock), _lease(table, "two", clock)
-    await one.renew(0)
-    for _ in range(10):
-        two.hungry = True
-        table.faults.raise_on("replace", ServiceUnavailable("lost"), applied=True)
-        await one.renew(0)
-        await two.renew(0)
-        assert one.tokens + two.tokens <= 10
-        await asyncio.sleep(RENEW_S)
-
-
-@pytest.mark.looptime
-async def test_a_lease_given_back_is_free_at_once_but_for_what_is_still_out() -> None:
-    clock = LoopClock()
-    table = MemoryTable(clock)
-    one, two = (_lease(table, name, clock, lasting_s=60) for name in ("one", "two"))
-    await one.renew(0)
-    await one.close(3)
-    assert one.tokens == 0
-    await two.renew(0)
-    assert two.tokens == 7
-    await asyncio.sleep(60 + SKEW_S + 1)
-    await two.renew(0)
-    assert two.tokens == 10
-
-
-@pytest.mark.looptime
-@given(seed=st.integers(0, 10_000), workers=st.integers(1, 6), limit=st.integers(1, 20))
-async def test_whatever_fails_and_whoever_dies_the_leases_never_add_up_to_more_than_the_limit(
-    seed: int, workers: int, limit: int
-) -> None:
-    rng = random.Random(seed)  # noqa: S311 - a test's own choices
-    clock = LoopClock()
-    table = MemoryTable(clock)
-    leases = [_lease(table, f"{seed}-{number}", clock, limit=limit) for number in range(workers)]
-    for turn in range(40):
-        lease = rng.choice(leases)
-        lease.hungry = rng.random() < 0.5
-        if rng.random() < 0.3:
-            fault = ServiceUnavailable("gone")
-            table.faults.raise_on("replace", fault, applied=rng.random() < 0.5)
-        if rng.random() < 0.1:  # killed, and another takes its place
-            leases.remove(lease)
-            leases.append(_lease(table, f"{seed}-{workers + turn}", clock, limit=limit))
-        else:
-            await lease.renew(rng.randrange(lease.tokens + 1))
-        assert sum(each.tokens for each in leases) <= limit
-        await asyncio.sleep(rng.choice([0.1, 1, 5, 30]))
-
-
-def test_times_of_leases_leave_room_for_two_failed_renewals() -> None:
-    assert timedelta(seconds=LEASE_S) > 3 * timedelta(seconds=RENEW_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,6 +28,7 @@ from jobs.events import (
     BreakerClosed,
     BreakerOpened,
     BudgetSpent,
+    Event,
     Events,
     JobCompleted,
     JobDeadLettered,
@@ -38,6 +39,7 @@ from jobs.events import (
     LimitReached,
 )
 from jobs.job import JobType
+from jobs.limits import OnExhausted
 from jobs.testing import MemorySqs
 from tests.unit.worker.rig import Note, Rig
 from workers.configuration import WorkerSettings
@@ -353,7 +355,9 @@ async def test_retries_beyond_the_budget_are_dead_lettered_where_that_is_wanted(
 # --- of the fleet --------------------------------------------------------------------------------
 
 
-def _second(rig: Rig, name: str, **settings: Any) -> Worker:
+def _second(
+    rig: Rig, name: str, hear: Callable[[Event], None] | None = None, **settings: Any
+) -> Worker:
     return Worker(
         rig.app,
         rig.sqs,
@@ -361,7 +365,7 @@ def _second(rig: Rig, name: str, **settings: Any) -> Worker:
         table=rig.table,
         name=name,
         clock=rig.clock,
-        events=Events(rig.hear),
+        events=Events(hear or rig.hear),
         rng=random.Random(name),  # noqa: S311 - spreads pauses
     )
 
@@ -428,7 +432,53 @@ async def test_without_the_table_a_limit_of_the_fleet_holds_everything_and_loses
     assert {event.attempt for event in rig.heard(JobStarted)} == {1}
 
 
+@pytest.mark.looptime
+@pytest.mark.parametrize("on_exhausted", ["wait", "dead-letter"])
+async def test_a_table_that_is_away_gives_up_no_retry_and_puts_none_off_for_long(
+    on_exhausted: OnExhausted,
+) -> None:
+    budget = RetryBudget(100, scope="fleet", on_exhausted=on_exhausted)
+    dependency = Dependency()
+    rig, call = _calling(dependency, retry_budget=budget)
+    rig.table.faults.raise_on(None, ServiceUnavailable("gone"), times=10_000)
+    await rig.submit(call, *map(str, range(90)))
+    async with rig.working(concurrency=100):
+        await rig.happens(JobFailed, 90)
+        dependency.is_up = True
+        await rig.happens(JobCompleted, 90)
+    assert rig.heard(BudgetSpent) == []
+
+
 def test_a_limit_of_the_fleet_without_a_table_is_refused() -> None:
     rig_app = _app(rate_limit=RateLimit(100, scope="fleet"))
     with pytest.raises(ConfigurationError, match="leased in its table"):
         Worker(rig_app, MemorySqs(None))  # type: ignore[arg-type]  # nothing is asked of it
+
+
+@pytest.mark.looptime
+async def test_workers_that_come_later_get_their_part_of_a_rate_that_another_exhausts() -> None:
+    rig = Rig(app := _app(rate_limit=RateLimit(90, scope="fleet")))
+    await rig.submit(app.types["work"], *map(str, range(9000)))
+    started: Counter[str] = Counter()
+
+    def worker(name: str) -> Worker:
+        def hear(event: Event) -> None:
+            started[name] += isinstance(event, JobStarted)
+            rig.hear(event)
+
+        return _second(rig, name, hear, concurrency=50)
+
+    workers = [worker("first")]
+    tasks = [asyncio.create_task(workers[0].run())]
+    await rig.happens(JobStarted, 900)
+    for name in ("second", "third"):
+        workers.append(worker(name))
+        tasks.append(asyncio.create_task(workers[-1].run()))
+    await asyncio.sleep(30)
+    started.clear()
+    await asyncio.sleep(30)
+    assert sum(started.values()) == pytest.approx(30 * 90, rel=0.05)
+    assert min(started.values()) > 0.25 * sum(started.values())
+    for each in workers:
+        each.stop()
+    await asyncio.gather(*tasks)

@@ -1,0 +1,274 @@
+"""A limit of the fleet is divided fairly, and never exceeded."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import timedelta
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.errors import ServiceUnavailable
+from jobs.testing import LoopClock, MemoryTable
+from workers.leases import LEASE_S, RENEW_S, SKEW_S, Lease
+from workers.parts import Claim, Need, wanted
+
+
+class Holder:
+    """A worker with one lease, and what it uses of it."""
+
+    def __init__(
+        self, table: MemoryTable, name: str, clock: LoopClock, limit: int = 10, lasting_s: float = 0
+    ) -> None:
+        self.used = 0
+        self.lease = Lease(
+            table,
+            "rate:app",
+            name,
+            limit,
+            in_use=lambda: self.used,
+            lasting_s=lasting_s,
+            clock=clock,
+            rng=random.Random(name),  # noqa: S311 - spreads renewals
+        )
+
+    @property
+    def tokens(self) -> int:
+        return self.lease.tokens
+
+    async def renew(self, *, hungry: bool | None = None) -> None:
+        """``hungry`` None: no job was asked about."""
+        if hungry is not None:
+            self.lease.ask(enough=not hungry)
+        await self.lease.renew()
+
+
+@pytest.mark.looptime
+async def test_a_worker_alone_leases_everything() -> None:
+    clock = LoopClock()
+    one = Holder(MemoryTable(clock), "one", clock)
+    assert one.tokens == 0
+    await one.renew()
+    assert one.tokens == 10
+    assert one.lease.fault == ""
+
+
+@pytest.mark.looptime
+async def test_workers_that_are_hungry_share_equally_and_never_have_more_than_there_is() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    workers = [Holder(table, f"w{number}", clock, limit=12) for number in range(5)]
+    for _ in range(4):
+        await asyncio.gather(*(each.renew(hungry=True) for each in workers))
+        assert sum(each.tokens for each in workers) <= 12
+        await asyncio.sleep(RENEW_S)
+    assert [each.tokens for each in workers] == [3, 3, 2, 2, 2], "nothing is left over"
+
+
+@pytest.mark.looptime
+async def test_a_worker_that_uses_everything_without_a_break_still_gives_others_their_part() -> (
+    None
+):
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    one, two = Holder(table, "one", clock), Holder(table, "two", clock)
+    await one.renew()
+    one.used = 10
+    for _ in range(4):
+        await two.renew(hungry=True)
+        two.used = two.tokens
+        await one.renew(hungry=True)
+        one.used = max(one.tokens, one.used - 3)  # some end, and no more start than it may
+        assert one.used + two.used <= 10
+    assert (one.tokens, two.tokens) == (5, 5)
+
+
+@pytest.mark.looptime
+async def test_what_is_in_use_when_it_is_given_up_is_nobody_s_until_it_is_back() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    one, two = Holder(table, "one", clock), Holder(table, "two", clock)
+    await one.renew()
+    for one.used in (9, 7, 4):
+        await two.renew(hungry=True)
+        await one.renew(hungry=True)
+        await two.renew(hungry=True)
+        assert one.tokens == 5
+        assert two.tokens == 10 - max(one.used, 5)
+
+
+@pytest.mark.looptime
+async def test_what_starts_while_others_come_first_counts_as_in_use() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    one, two, three = (Holder(table, name, clock) for name in ("one", "two", "three"))
+    await one.renew()
+    await three.renew(hungry=True)  # which one does not know yet, so its next try comes too late
+    table.faults.slow_down("replace", 0.5)
+    renewal = asyncio.create_task(one.renew(hungry=True))
+    await asyncio.sleep(0.1)
+    one.used = one.tokens
+    await renewal
+    for other in (two, three):
+        await other.renew(hungry=True)
+        other.used = other.tokens
+    assert one.used + two.used + three.used <= 10
+
+
+@pytest.mark.looptime
+async def test_a_worker_that_serves_other_queues_keeps_no_token_from_those_who_need_it() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    aside, busy = Holder(table, "aside", clock), Holder(table, "busy", clock)
+    await aside.renew()
+    for _ in range(3):
+        await busy.renew(hungry=True)
+        busy.used = busy.tokens
+        await aside.renew()
+    assert (aside.tokens, busy.tokens) == (0, 10)
+
+
+@pytest.mark.looptime
+async def test_a_worker_without_work_keeps_enough_to_begin_and_gets_its_part_back() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    calm, busy = Holder(table, "calm", clock), Holder(table, "busy", clock)
+    await calm.renew()
+    for _ in range(3):
+        await busy.renew(hungry=True)
+        busy.used = busy.tokens
+        await calm.renew(hungry=False)
+    assert (calm.tokens, busy.tokens) == (1, 9)
+    calm.used = 1
+    await calm.renew(hungry=True)
+    await busy.renew(hungry=True)
+    busy.used = busy.tokens
+    await busy.renew(hungry=True)
+    await calm.renew(hungry=True)
+    assert (calm.tokens, busy.tokens) == (5, 5)
+
+
+@pytest.mark.looptime
+async def test_the_tokens_of_a_worker_that_died_come_back_when_what_it_used_is_over() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    dead, heir = (Holder(table, name, clock, lasting_s=60) for name in ("dead", "heir"))
+    await dead.renew()
+    await heir.renew()
+    assert heir.tokens == 0
+    await asyncio.sleep(LEASE_S + SKEW_S + 59)
+    await heir.renew()
+    assert heir.tokens == 0
+    await asyncio.sleep(2)
+    await heir.renew()
+    assert heir.tokens == 10
+
+
+@pytest.mark.looptime
+async def test_a_lease_that_can_not_be_renewed_ends_before_others_may_have_its_tokens() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    one = Holder(table, "one", clock)
+    await one.renew()
+    table.faults.raise_on(None, ServiceUnavailable("gone"), times=1000)
+    await asyncio.sleep(RENEW_S)
+    await one.renew()
+    assert one.tokens == 10
+    assert "gone" in one.lease.fault
+    await asyncio.sleep(LEASE_S - RENEW_S)
+    assert one.tokens == 0
+
+
+@pytest.mark.looptime
+async def test_a_renewal_whose_answer_was_lost_leaves_no_token_with_two_workers() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    one, two = Holder(table, "one", clock), Holder(table, "two", clock)
+    await one.renew()
+    for _ in range(10):
+        table.faults.raise_on("replace", ServiceUnavailable("lost"), applied=True)
+        await one.renew(hungry=True)
+        await two.renew(hungry=True)
+        assert one.tokens + two.tokens <= 10
+        await asyncio.sleep(RENEW_S)
+
+
+@pytest.mark.looptime
+async def test_a_lease_given_back_is_free_at_once_but_for_what_is_still_out() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    one, two = (Holder(table, name, clock, lasting_s=60) for name in ("one", "two"))
+    await one.renew()
+    one.used = 3
+    await one.lease.close()
+    assert one.tokens == 0
+    await two.renew()
+    assert two.tokens == 7
+    await asyncio.sleep(60 + SKEW_S + 1)
+    await two.renew(hungry=True)
+    assert two.tokens == 10
+
+
+@pytest.mark.looptime
+@given(seed=st.integers(0, 10_000), workers=st.integers(1, 6), limit=st.integers(1, 20))
+async def test_whatever_fails_and_whoever_dies_no_more_is_in_use_than_the_limit(
+    seed: int, workers: int, limit: int
+) -> None:
+    rng = random.Random(seed)  # noqa: S311 - a test's own choices
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    made = count()
+
+    def holder() -> Holder:
+        return Holder(table, f"{seed}-{next(made)}", clock, limit=limit)
+
+    living = [holder() for _ in range(workers)]
+    for _ in range(40):
+        one = rng.choice(living)
+        if rng.random() < 0.3:
+            fault = ServiceUnavailable("gone")
+            table.faults.raise_on("replace", fault, applied=rng.random() < 0.5)
+        if rng.random() < 0.1:  # killed, and another takes its place
+            living.remove(one)
+            living.append(holder())
+        else:
+            await one.renew(hungry=rng.choice([None, False, True]))
+            assert sum(each.tokens for each in living) <= limit
+        if one.tokens > one.used:
+            one.used = rng.randint(one.used, one.tokens)
+        pause_s = rng.choice([0.1, 1, 5, 30])
+        assert sum(each.used for each in living) <= limit
+        for each in living:  # what has lapsed may no longer be in use
+            each.used = rng.randint(0, each.used) if pause_s < SKEW_S else 0
+        await asyncio.sleep(pause_s)
+
+
+@given(
+    limit=st.integers(1, 1000),
+    needs=st.lists(st.sampled_from([Need.IDLE, Need.ENOUGH, Need.HUNGRY]), min_size=1, max_size=8),
+    begun=st.lists(st.integers(0, 1000), min_size=8, max_size=8),
+)
+def test_wherever_the_tokens_are_they_come_to_those_who_need_them(
+    limit: int, needs: list[Need], begun: list[int]
+) -> None:
+    claims: dict[str, Claim] = {}
+    for number, need in enumerate(needs):
+        left = limit - sum(claim.tokens for claim in claims.values())
+        claims[str(number)] = Claim(min(left, begun[number]), need is Need.HUNGRY)
+    for _ in range(4):  # each in turn, with what it has in use if it is hungry, and nothing else
+        for number, need in enumerate(needs):
+            mine = claims.pop(me := str(number)).tokens
+            goal = wanted(limit, me, mine, mine if need is Need.HUNGRY else 0, need, claims)
+            claims[me] = Claim(goal, need is Need.HUNGRY)
+            assert 0 <= sum(claim.tokens for claim in claims.values()) <= limit
+    hungry = [claims[str(n)].tokens for n, need in enumerate(needs) if need is Need.HUNGRY]
+    if hungry:
+        assert max(hungry) - min(hungry) <= 1, "equally"
+        assert sum(hungry) >= limit - sum(need is Need.ENOUGH for need in needs), "nearly all"
+
+
+def test_times_of_leases_leave_room_for_two_failed_renewals() -> None:
+    assert timedelta(seconds=LEASE_S) > 3 * timedelta(seconds=RENEW_S)
