@@ -16,6 +16,7 @@ from jobs.events import Event, Events
 from jobs.job import JobType
 from jobs.limits import Breaker, Concurrency, RateLimit, RetryBudget
 from jobs.queue import Queue
+from jobs.retention import Keep
 from jobs.retry import CrashLimit, Retry
 from jobs.schedules import Schedule, cron, rate
 from jobs.submission import JobHandle
@@ -40,6 +41,7 @@ __all__ = [
     "JobContext",
     "JobHandle",
     "JobType",
+    "Keep",
     "Lane",
     "Priority",
     "Queue",

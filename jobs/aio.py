@@ -11,6 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
+from jobs.aio_registration import Register
 from jobs.app import App
 from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock, SystemClock
@@ -64,6 +65,9 @@ class AsyncClient:
         self._transport = transport
         self._owned = AsyncExitStack()
         self._table = table or self._own_table(app)
+        self._register = Register(
+            app, self._table, clock=self._clock, events=self._events, rng=self._rng
+        )
         self._sending: set[asyncio.Future[None]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
 
@@ -90,6 +94,7 @@ class AsyncClient:
     async def close(self) -> None:
         """Send what still waits, then close what this client opened. Idempotent."""
         await asyncio.gather(*(batcher.drain() for batcher in self._batchers.values()))
+        await self._register.drain()
         await self._owned.aclose()
 
     async def submit(
@@ -124,9 +129,10 @@ class AsyncClient:
         await asyncio.wait(pending) if pending else None
         at = self._clock.now()
         results = [_error_of(future) for future in pending]
-        for submission, result in zip(submissions, results, strict=True):
-            if result is None:
-                self._events.emit(submission.event(at))
+        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
+        for submission in taken:
+            self._events.emit(submission.event(at))
+        self._register.enter(taken)
         raise_refused(submissions, results)
 
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:

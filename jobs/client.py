@@ -16,6 +16,7 @@ from jobs.events import Events
 from jobs.job import JobType
 from jobs.messages import size_of
 from jobs.ports import BlockingTable, BlockingTransport, EntryFailure
+from jobs.registration import BlockingRegister
 from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnBlockingTable
 
@@ -65,6 +66,9 @@ class Client:
             table = own = OwnBlockingTable(app)
             self._closes.append(own.close)
         self._table = table
+        self._register = BlockingRegister(
+            app, table, clock=self._clock, events=self._events, rng=self._rng, sleep=sleep
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -125,9 +129,10 @@ class Client:
                 results += broken[:1] * (len(submissions) - len(results))
                 break
         at = self._clock.now()
-        for submission, result in zip(submissions, results, strict=True):
-            if result is None:
-                self._events.emit(submission.event(at))
+        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
+        for submission in taken:
+            self._events.emit(submission.event(at))
+        self._register.enter(taken)
         raise_refused(submissions, results)
 
     def _send_batch(self, batch: Sequence[Submission]) -> list[TransportError | None]:

@@ -26,6 +26,7 @@ HeadgateError
 │   ├── TableMissing
 │   ├── Throttled
 │   └── ServiceUnavailable
+├── ResultInvalid                   what a handler returned can't be kept in a record
 ├── JobTimeout                      an attempt ran past its timeout
 ├── ChildFailed                     a handler raised in a process of its own
 └── ChildDied                       that process ended with the handler in it
@@ -218,6 +219,10 @@ class ServiceUnavailable(TransportError):
 
 
 # --- an attempt ran too long ---------------------------------------------------------------------
+
+
+class ResultInvalid(HeadgateError):
+    """What a handler returned can't be kept in a record."""
 
 
 class JobTimeout(HeadgateError):

@@ -38,6 +38,8 @@ from jobs.events import (
     PollReceived,
     ReceiptLost,
     RecordsFailed,
+    RecordsShed,
+    RecordsWritten,
     SettlementFailed,
     SettlementFlushed,
 )
@@ -69,6 +71,8 @@ LEVELS: dict[type[Event], int] = {
     LoopBlocked: logging.WARNING,
     HookFailed: logging.ERROR,
     RecordsFailed: logging.WARNING,
+    RecordsWritten: logging.DEBUG,
+    RecordsShed: logging.ERROR,
     LimitReached: logging.INFO,
     LimitCleared: logging.INFO,
     BreakerOpened: logging.WARNING,

@@ -23,6 +23,7 @@ from jobs.errors import ConfigurationError
 from jobs.events import Events
 from jobs.execution import Executor
 from jobs.ports import OutgoingMessage, Table, Transport
+from jobs.recording import Recorder
 from jobs.submission import Submission
 from jobs.topology import Priority, QueueSpec
 from workers.admission import Admission, guarded
@@ -37,11 +38,11 @@ from workers.isolation import ChildPool
 from workers.limiting import Gate
 from workers.locating import app_path
 from workers.polling import Poller
-from workers.recording import Recorder
 from workers.running import Running, ThreadPool
 from workers.settling import SETTLEMENT_PACING, Settler
 from workers.shares import Shares
 from workers.shutdown import FLUSH_S, Report, drain
+from workers.trimming import Trimmer
 
 _log = logging.getLogger("headgate.worker")
 
@@ -134,9 +135,16 @@ class Worker:
         )
         self._recorder = (
             Recorder(app, table, worker=name, clock=clock, events=events, rng=rng)
-            if table is not None and app.records != "off"
+            if table is not None and app.keeps_records
             else None
         )
+        if self._recorder is not None:
+            events.subscribe(self._recorder)
+        self._trimmer = (
+            Trimmer(app, table, clock=clock, events=events, rng=rng) if table is not None else None
+        )
+        if self._trimmer is not None:
+            events.subscribe(self._trimmer)
         self._settler = Settler(
             transport,
             topology,
@@ -279,6 +287,10 @@ class Worker:
             asyncio.create_task(self._hooks.run(), name="headgate-hooks"),
             asyncio.create_task(self._gate.run(), name="headgate-limits"),
         }
+        if self._recorder is not None:
+            supports.add(asyncio.create_task(self._recorder.run(), name="headgate-records"))
+        if self._trimmer is not None and self._trimmer.is_needed:
+            supports.add(asyncio.create_task(self._trimmer.run(), name="headgate-trim"))
         stopped = asyncio.create_task(self._stop.wait(), name="headgate-stop")
         try:
             await asyncio.wait({stopped, *polls, *supports}, return_when=asyncio.FIRST_COMPLETED)

@@ -23,26 +23,27 @@ PACKAGES: dict[str, set[str]] = {
 
 LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
-    {"aio", "client"},  # what a submitter calls
-    {"execution"},
-    {"calling"},
+    {"aio", "client", "recording"},  # what a submitter calls, and a worker
+    {"aio_registration", "execution"},
+    {"calling", "registration"},
     {"desk"},
     {"reporting"},
     {"delivery", "firing", "submission", "tables"},  # a delivery, a firing, a submission
-    {"checks"},
+    {"checks", "progress"},
     {"timeline"},
     {"app", "dead_letters"},
     {"queue"},
     {"batcher", "job", "settlement"},
-    {"batching", "event_log", "handler", "hooks", "messages", "options"},
-    {"retry"},
+    {"batching", "event_log", "handler", "hooks", "journal", "messages", "options"},
+    {"records", "retry"},
     {"aws", "backoff", "envelope", "events"},
     {
         "classification",
         "context",
         "limits",
-        "records",
         "resources",
+        "results",
+        "retention",
         "schedules",
         "settings",
         "topology",
@@ -72,6 +73,7 @@ HEAVY = {
     "botocore",
     "infra",
     "jobs.aio",
+    "jobs.aio_registration",
     "jobs.aws",
     "jobs.testing",
     "lambdas",

@@ -30,6 +30,7 @@ PUBLIC = [
     "JobContext",
     "JobHandle",
     "JobType",
+    "Keep",
     "Lane",
     "Priority",
     "Queue",
