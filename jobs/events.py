@@ -12,6 +12,7 @@
     job.deferred          it was given back by its handler, which is no failure
     job.crashed           the process that ran it died, now or in an earlier delivery
     job.discarded         its handler ended it
+    job.cancelled         it was cancelled, before or while its handler ran
     job.interrupted       the worker gave it back: shutdown, or its receipt was lost
     job.stalled           a plain function runs past its timeout and can't be stopped
     message.unrunnable    a message can't become a job here; it is backed off, or parked
@@ -26,6 +27,7 @@
     loop.blocked          a handler kept the event loop from turning, and with it all others
     hook.failed           a hook raised, or took too long; nothing else changes
     records.failed        records could not be read or written; the job goes on without
+    cancellations.failed  it could not be read which jobs are cancelled; it is tried again
     limit.reached         a limit holds back what has been received, or stops receiving
     limit.cleared         it lets work through again
     breaker.opened        too many failures: what it guards is not run for a while
@@ -160,6 +162,12 @@ class JobDiscarded(_Attempted):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobCancelled(_Attempted):
+    name = "job.cancelled"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobInterrupted(_Attempted):
     name = "job.interrupted"
     reason: str
@@ -269,6 +277,12 @@ class RecordsFailed(QueueEvent):
     action: str
     """``read`` or ``write``."""
     job_id: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancellationsFailed(Event):
+    name = "cancellations.failed"
     error: str
 
 

@@ -25,7 +25,7 @@ from typing import Any, Literal, get_args
 from jobs.errors import ConfigurationError
 from jobs.ports import Item
 
-RecordsLevel = Literal["failures", "off"]
+RecordsLevel = Literal["full", "outcomes", "failures", "off"]
 
 KEEP = timedelta(days=30)
 """How long the items of a job that did not simply complete are kept."""
@@ -39,6 +39,11 @@ class Mark(StrEnum):
     CRASHED = "crashed"
     DEFERRED = "deferred"
     RELEASED = "released"
+    COMPLETED = "completed"
+    DISCARDED = "discarded"
+    DEAD = "dead"
+    QUARANTINED = "quarantined"
+    CANCELLED = "cancelled"
 
 
 _KINDS = frozenset(Mark)

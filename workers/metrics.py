@@ -36,10 +36,12 @@ from jobs.events import (
     BreakerClosed,
     BreakerOpened,
     BreakerProbing,
+    CancellationsFailed,
     Event,
     HeartbeatExtended,
     HeartbeatFailed,
     HookFailed,
+    JobCancelled,
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -73,6 +75,7 @@ OUTCOMES: Mapping[type[Event], str] = {
     JobQuarantined: "quarantined",
     JobDeferred: "deferred",
     JobDiscarded: "discarded",
+    JobCancelled: "cancelled",
     JobInterrupted: "interrupted",
     JobCrashed: "crashed",
 }
@@ -136,6 +139,7 @@ class Metrics:
             BreakerProbing: lambda event: self._breakers(event.limit).set(1),
             BreakerOpened: lambda event: self._breakers(event.limit).set(2),
             RecordsFailed: lambda event: self._records(event.action).inc(),
+            CancellationsFailed: lambda _event: self._records("cancellations").inc(),
             HookFailed: lambda event: self._hooks(event.hook).inc(),
         }
 

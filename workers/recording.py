@@ -20,7 +20,7 @@ from jobs.delivery import Job
 from jobs.errors import TransportError
 from jobs.events import Events, RecordsFailed
 from jobs.execution import Verdict
-from jobs.outcome import Crashed, Deferred, Failed, Interrupted, Outcome
+from jobs.outcome import Cancelled, Crashed, Deferred, Failed, Interrupted, Outcome
 from jobs.ports import EntryFailure, Item, Table
 from jobs.records import Mark, deliveries_of, mark, partition, read_history
 from jobs.settlement import RetryAfter, text_of, type_of
@@ -170,6 +170,8 @@ def _mark_of(outcome: Outcome) -> Mark | None:
             return Mark.DEFERRED
         case Interrupted():
             return Mark.RELEASED
+        case Cancelled():
+            return Mark.CANCELLED
         case _:
             return None
 
@@ -184,7 +186,7 @@ def _details(outcome: Outcome) -> dict[str, Any]:
             }
         case Crashed(detail=detail):
             return {"detail": detail}
-        case Deferred(reason=reason) | Interrupted(reason=reason):
+        case Deferred(reason=reason) | Interrupted(reason=reason) | Cancelled(reason=reason):
             return {"reason": reason}
         case _:
             return {}

@@ -27,6 +27,7 @@ from jobs.submission import Submission
 from jobs.topology import Priority, QueueSpec
 from workers.admission import Admission, guarded
 from workers.backlog import Backlog
+from workers.cancelling import Cancelling
 from workers.choosing import Obstacle, Waiting
 from workers.configuration import DEFAULTS, WorkerSettings
 from workers.demand import Demand
@@ -137,6 +138,11 @@ class Worker:
             if table is not None and app.records != "off"
             else None
         )
+        self._cancelling = (
+            Cancelling(table, clock=clock, events=events, rng=rng, on_news=self._end_cancelled)
+            if table is not None and app.records != "off"
+            else None
+        )
         self._settler = Settler(
             transport,
             topology,
@@ -167,6 +173,7 @@ class Worker:
             self._demand,
             self._admission,
             recorder=self._recorder,
+            cancelled=self._cancelling.reason if self._cancelling else _never,
             on_change=self._notice,
         )
         self._heartbeat = Heartbeat(transport, queues, self._holdings, clock=clock, events=events)
@@ -269,6 +276,8 @@ class Worker:
             await self._children.close()
 
     async def _work_with_resources(self) -> Report:
+        if self._cancelling is not None:
+            await self._cancelling.look()  # first: what is cancelled already must not start
         polls = {
             asyncio.create_task(poller.run(), name=f"headgate-poll-{poller.queue.name}")
             for poller in self._pollers
@@ -279,6 +288,9 @@ class Worker:
             asyncio.create_task(self._hooks.run(), name="headgate-hooks"),
             asyncio.create_task(self._gate.run(), name="headgate-limits"),
         }
+        if self._cancelling is not None:
+            watch = asyncio.create_task(self._cancelling.run(), name="headgate-cancellations")
+            supports.add(watch)
         stopped = asyncio.create_task(self._stop.wait(), name="headgate-stop")
         try:
             await asyncio.wait({stopped, *polls, *supports}, return_when=asyncio.FIRST_COMPLETED)
@@ -357,6 +369,9 @@ class Worker:
         queue = self._app.topology.queue(envelope.queue, envelope.priority)
         await self._client.send(Submission(queue=queue, message=outgoing, envelope=envelope))
 
+    def _end_cancelled(self) -> None:
+        self._running.end_cancelled()
+
     def _changed(self) -> None:
         """A limit lets work through again, or what was expected has not come."""
         self._running.fill()
@@ -365,6 +380,10 @@ class Worker:
     def _notice(self) -> None:
         for poller in self._pollers:
             poller.notice()
+
+
+def _never(_job_id: str) -> None:
+    """No job is cancelled."""
 
 
 def _isolates(app: App) -> bool:

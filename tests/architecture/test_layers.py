@@ -28,7 +28,8 @@ LAYERS: list[set[str]] = [
     {"calling"},
     {"desk"},
     {"reporting"},
-    {"delivery", "firing", "submission", "tables"},  # a delivery, a firing, a submission
+    {"delivery", "firing", "handle", "submission"},  # a delivery, a firing, a handle, a submission
+    {"results", "tables"},
     {"checks"},
     {"timeline"},
     {"app", "dead_letters"},
@@ -36,7 +37,9 @@ LAYERS: list[set[str]] = [
     {"batcher", "job", "settlement"},
     {"batching", "event_log", "handler", "hooks", "messages", "options"},
     {"retry"},
-    {"aws", "backoff", "envelope", "events"},
+    {"history"},
+    {"cancellation"},
+    {"aws", "backoff", "envelope", "events", "state"},
     {
         "classification",
         "context",
