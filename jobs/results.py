@@ -31,7 +31,7 @@ class Patience:
     """How long to wait between two looks at a job, and when to give up.
 
     A fifth of a second at first, and half as long again each time, up to 5 s: a job of a second
-    costs four reads, one of a minute 19. A fifth of it at random, so that many waiters spread.
+    costs five reads, one of a minute twenty. A fifth of it at random, so that many waiters spread.
 
     Args:
         job_id: whose result is waited for.
