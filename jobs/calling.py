@@ -77,7 +77,6 @@ class Call:
         self._ctx = self._context()
         self._task: asyncio.Task[Any] | None = None
         self._interruption: str | None = None
-        self._cancels = 0
         self._overran = False
 
     @property
@@ -90,7 +89,6 @@ class Call:
         self._interruption = self._interruption or reason
         self._ctx.request_stop()
         if self._task is not None and (abandon or self._means.can_cancel(self._job)):
-            self._cancels += 1
             self._task.cancel(reason)
 
     async def outcome(self) -> Outcome:
@@ -125,9 +123,8 @@ class Call:
         finally:
             current_job.reset(here)
             self._task = None
-            if task is not None:
-                for _ in range(self._cancels):
-                    task.uncancel()  # it has been dealt with; settling goes on
+            if self._interruption is not None and task is not None:
+                task.uncancel()  # it has been dealt with; settling goes on
 
     async def _handle(self) -> Any:
         job, ctx = self._job, self._ctx

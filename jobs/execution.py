@@ -179,14 +179,17 @@ class Run:
         An async handler is cancelled, and a child process ended. A plain function only sees
         ``ctx.cancelled``; with ``abandon`` the run ends without it, while its thread goes on.
         """
+        if self._interruption is not None and not abandon:
+            return  # it has been asked, and must not be disturbed while it cleans up
         self._interruption = self._interruption or reason
         if self._call is not None:
             self._call.interrupt(reason, abandon=abandon)
 
     def cancel(self, reason: str) -> None:
         """End the job for good: `interrupt`, and nothing but its completion counts any more."""
-        self._cancellation = reason
-        self.interrupt("it was cancelled")
+        if self._cancellation is None:
+            self._cancellation = reason
+            self.interrupt("it was cancelled")
 
     async def _outcome(self, job: Job) -> Outcome:
         outcome = await self._uncancelled(job)
