@@ -65,9 +65,7 @@ class Client:
         if table is None:
             table = own = OwnBlockingTable(app)
             self._closes.append(own.close)
-        self._lookup = Lookup(
-            app=app, table=table, clock=self._clock, rng=self._rng, sleep=sleep
-        )
+        self._lookup = Lookup(app=app, table=table, clock=self._clock, rng=self._rng, sleep=sleep)
 
     def __enter__(self) -> Self:
         return self

@@ -99,7 +99,9 @@ def result_of(record: JobRecord, declared: JobType[Any, Any] | None) -> Any:
         return declared.load_result(record.result)
     except ValueError as error:
         kept = "" if record.has_result else "; none was kept"
-        raise ResultInvalid(record.id, f"the job {record.id} has completed: {error}{kept}") from None
+        raise ResultInvalid(
+            record.id, f"the job {record.id} has completed: {error}{kept}"
+        ) from None
 
 
 def check_id(job_id: str) -> str:

@@ -133,7 +133,8 @@ def submit(
         bool, typer.Option("--wait", help="Wait for its end, and print its result as JSON.")
     ] = False,
     timeout: Annotated[
-        timedelta | None, typer.Option(parser=duration, help="How long to wait; for ever by default.")
+        timedelta | None,
+        typer.Option(parser=duration, help="How long to wait; for ever by default."),
     ] = None,
 ) -> None:
     """Submit one job and print its id; with --wait the exit code is that of `status`."""

@@ -113,7 +113,7 @@ class Running:
         self.fill()
 
     def end_cancelled(self) -> None:
-        """End what has been cancelled: what runs is interrupted, what waits is settled unstarted."""
+        """End what is cancelled: what runs is interrupted, what waits is settled unstarted."""
         for hold in self._tasks.values():
             if (reason := self._cancellation(hold)) is not None:
                 hold.run.cancel(reason)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,6 +23,8 @@ from workers.configuration import WorkerSettings
 from workers.worker import Worker
 
 GENEROUS_S = 60
+
+_SETTINGS = WorkerSettings(receive_wait=timedelta(seconds=1))
 
 
 class Note(BaseModel):
@@ -43,9 +45,7 @@ class Shop:
 
 
 @pytest.fixture
-async def shop(
-    ministack: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> AsyncIterator[Shop]:
+async def shop(ministack: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Shop:
     with_test_credentials(monkeypatch, tmp_path)
     monkeypatch.setenv("AWS_ENDPOINT_URL", ministack)
     app = App("shop", stage=f"h{uuid4().hex[:8]}", records="outcomes")
@@ -59,7 +59,7 @@ async def shop(
         return Receipt(number=1)
 
     await provision(app.topology, endpoint_url=ministack, region=REGION)
-    yield Shop(app=app, send=send, started=started)
+    return Shop(app=app, send=send, started=started)
 
 
 async def test_a_running_job_is_cancelled_and_its_submitter_hears_of_it(shop: Shop) -> None:
@@ -68,7 +68,7 @@ async def test_a_running_job_is_cancelled_and_its_submitter_hears_of_it(shop: Sh
         SqsTransport() as transport,
         DynamoTable(shop.app.topology.table_name) as table,
     ):
-        worker = Worker(shop.app, transport, WorkerSettings(), table=table)
+        worker = Worker(shop.app, transport, _SETTINGS, table=table)
         running = asyncio.create_task(worker.run())
         job = await client.submit(shop.send, Note(text="one"))
         await asyncio.wait_for(shop.started.wait(), GENEROUS_S)
@@ -84,7 +84,7 @@ async def test_a_plain_client_reads_what_is_there_by_a_table_of_its_own(shop: Sh
     with Client(shop.app) as client:
         job = await asyncio.to_thread(client.submit, shop.send, Note(text="one"))
         assert await asyncio.to_thread(job.status) is JobState.UNKNOWN
-        story = Story(job.id).run(1, "completed", result={"number": 7})
+        story = Story(job.id, start=datetime.now(UTC)).run(1, "completed", result={"number": 7})
         async with DynamoTable(shop.app.topology.table_name) as table:
             assert await table.put(story.items) == []
         assert await asyncio.to_thread(job.result, 5) == Receipt(number=7)

@@ -47,9 +47,7 @@ class Story:
     ) -> Story:
         """What became of one delivery."""
         fields = {"type": "send", "queue": "mail", "worker": "w-1", **data}
-        self.items.append(
-            mark(self.job_id, message, receive, Mark(kind), self.at(second), fields)
-        )
+        self.items.append(mark(self.job_id, message, receive, Mark(kind), self.at(second), fields))
         return self
 
     def _of_job(self, sk: str, second: float, data: dict[str, Any]) -> Story:

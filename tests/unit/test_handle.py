@@ -171,7 +171,7 @@ def _returning(app: App, name: str, returns: Any) -> JobType[Any, Any]:
     def handler(payload: Payment) -> Any: ...
 
     handler.__annotations__["return"] = returns
-    return app.job(name)(handler)  # type: ignore[arg-type]  # what it returns is the test's
+    return app.job(name)(handler)
 
 
 @pytest.mark.parametrize(

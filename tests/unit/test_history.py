@@ -138,9 +138,7 @@ def stories(draw: st.DrawFn) -> Story:
 
 
 @given(stories(), st.randoms(use_true_random=False))
-def test_reading_depends_on_no_order_and_on_no_duplicates(
-    story: Story, rng: random.Random
-) -> None:
+def test_reading_depends_on_no_order_and_on_no_duplicates(story: Story, rng: random.Random) -> None:
     expected = read(story)
     again = [*story.items, *rng.choices(story.items, k=5)] if story.items else []
     rng.shuffle(again)
@@ -280,4 +278,3 @@ def test_who_asked_for_its_cancellation_is_told_when_and_why() -> None:
 def test_a_result_is_kept_though_it_is_none() -> None:
     assert read(Story().run(1, "completed", result=None)).has_result
     assert not read(Story().run(1, "completed")).has_result
-

@@ -1,10 +1,11 @@
-"""A client's own table: opened by the first call that needs it, once, and closed with the client."""
+"""A client's own table: opened by its first call, once, and closed with the client."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
 
 import pytest
 
@@ -21,8 +22,8 @@ ITEM = Item(pk="p", sk="s", data={"n": 1}, version=1)
 class Opened:
     """Stands for both tables of `jobs.aws`; says which were made, and what was done to them."""
 
-    made: list[str] = []
-    closed: list[str] = []
+    made: ClassVar[list[str]] = []
+    closed: ClassVar[list[str]] = []
 
     def __init__(self, name: str) -> None:
         self.name = name
