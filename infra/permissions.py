@@ -25,6 +25,9 @@ WORK = (
 )
 """What running a queue's jobs takes."""
 
+FOLLOW = ("dynamodb:Query", "dynamodb:BatchWriteItem")
+"""What the handle of a job takes: reading its records, and asking for its cancellation."""
+
 RECORD = (
     "dynamodb:GetItem",
     "dynamodb:Query",
@@ -37,6 +40,13 @@ RECORD = (
 def grant_submit(grantee: iam.IGrantable, queues: Sequence[sqs.IQueue]) -> iam.Grant:
     """Let ``grantee`` submit jobs to these queues."""
     return _grant(grantee, SUBMIT, queues)
+
+
+def grant_follow(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
+    """Let ``grantee`` ask what has become of jobs, and cancel them."""
+    return iam.Grant.add_to_principal(
+        grantee=grantee, actions=list(FOLLOW), resource_arns=[table.table_arn]
+    )
 
 
 def grant_work(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from jobs.aio_registration import Register
 from jobs.app import App
@@ -17,10 +17,11 @@ from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError, TransportError
 from jobs.events import Events
+from jobs.handle import AsyncJobHandle, AsyncLookup
 from jobs.job import JobType
 from jobs.messages import size_of
 from jobs.ports import OutgoingMessage, Table, Transport
-from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
+from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnTable
 from jobs.topology import QueueSpec
 
@@ -41,6 +42,7 @@ class AsyncClient:
         clock: tells the time.
         events: hears of each submitted job.
         pacing: how submissions are put together.
+        sleep: pauses between two looks at a job.
 
     Example:
         >>> async with AsyncClient(app) as client:  # doctest: +SKIP
@@ -56,6 +58,7 @@ class AsyncClient:
         clock: Clock | None = None,
         events: Events | None = None,
         pacing: Pacing = Pacing(),  # noqa: B008 - frozen
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._app = app
         self._clock = clock or SystemClock()
@@ -67,6 +70,9 @@ class AsyncClient:
         self._table = table or self._own_table(app)
         self._register = Register(
             app, self._table, clock=self._clock, events=self._events, rng=self._rng
+        )
+        self._lookup = AsyncLookup(
+            app=app, table=self._table, clock=self._clock, rng=self._rng, sleep=sleep
         )
         self._sending: set[asyncio.Future[None]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
@@ -99,20 +105,28 @@ class AsyncClient:
 
     async def submit(
         self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
-    ) -> JobHandle[R]:
+    ) -> AsyncJobHandle[R]:
         """Submit one job; `jobs.Client.submit`, awaited."""
         [handle] = await self.submit_many(job, [payload], **overrides)
         return handle
 
     async def submit_many(
         self, job: JobType[P, R], payloads: Iterable[P], **overrides: Unpack[Overrides]
-    ) -> list[JobHandle[R]]:
+    ) -> list[AsyncJobHandle[R]]:
         """Submit many jobs of one type; `jobs.Client.submit_many`, awaited."""
         submissions = prepare_many(
             self._app, self._app.topology, job, payloads, overrides, self._clock.now()
         )
         await self._send_all(submissions)
-        return [submission.handle() for submission in submissions]
+        return [AsyncJobHandle(submission.id, self._lookup, job) for submission in submissions]
+
+    @overload
+    def handle(self, job_id: str) -> AsyncJobHandle[Any]: ...
+    @overload
+    def handle(self, job_id: str, job: JobType[P, R]) -> AsyncJobHandle[R]: ...
+    def handle(self, job_id: str, job: JobType[Any, Any] | None = None) -> AsyncJobHandle[Any]:
+        """The handle of a job that was submitted elsewhere; `jobs.Client.handle`."""
+        return AsyncJobHandle(job_id, self._lookup, job)
 
     def send(self, submission: Submission) -> asyncio.Future[None]:
         """Send what has been prepared; the future is done when SQS has it, and raises as `submit`.

@@ -6,18 +6,19 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from jobs.app import App
 from jobs.batching import TRIES, EntryRejected, in_batches, pause_s
 from jobs.clock import Clock, SystemClock
 from jobs.errors import TransportError
 from jobs.events import Events
+from jobs.handle import JobHandle, Lookup
 from jobs.job import JobType
 from jobs.messages import size_of
 from jobs.ports import BlockingTable, BlockingTransport, EntryFailure
 from jobs.registration import BlockingRegister
-from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
+from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnBlockingTable
 
 P = TypeVar("P")
@@ -69,6 +70,7 @@ class Client:
         self._register = BlockingRegister(
             app, table, clock=self._clock, events=self._events, rng=self._rng, sleep=sleep
         )
+        self._lookup = Lookup(app=app, table=table, clock=self._clock, rng=self._rng, sleep=sleep)
 
     def __enter__(self) -> Self:
         return self
@@ -116,7 +118,24 @@ class Client:
             self._app, self._app.topology, job, payloads, overrides, self._clock.now()
         )
         self._send_all(submissions)
-        return [submission.handle() for submission in submissions]
+        return [JobHandle(submission.id, self._lookup, job) for submission in submissions]
+
+    @overload
+    def handle(self, job_id: str) -> JobHandle[Any]: ...
+    @overload
+    def handle(self, job_id: str, job: JobType[P, R]) -> JobHandle[R]: ...
+    def handle(self, job_id: str, job: JobType[Any, Any] | None = None) -> JobHandle[Any]:
+        """The handle of a job that was submitted elsewhere. It asks nothing.
+
+        Args:
+            job_id: of a job of this app.
+            job: its type, which says what its result is; None has its records say of what type it
+                is, which the type checker can't know.
+
+        Raises:
+            ValueError: ``job_id`` is no id.
+        """
+        return JobHandle(job_id, self._lookup, job)
 
     def _send_all(self, submissions: Sequence[Submission]) -> None:
         results: list[TransportError | None] = []

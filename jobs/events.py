@@ -12,6 +12,7 @@
     job.deferred          it was given back by its handler, which is no failure
     job.crashed           the process that ran it died, now or in an earlier delivery
     job.discarded         its handler ended it
+    job.cancelled         it was cancelled, before or while its handler ran
     job.interrupted       the worker gave it back: shutdown, or its receipt was lost
     job.stalled           a plain function runs past its timeout and can't be stopped
     message.unrunnable    a message can't become a job here; it is backed off, or parked
@@ -28,6 +29,7 @@
     records.failed        records could not be read or written; jobs go on without
     records.written       a request wrote records that nothing waits for
     records.shed          records were given up: there was no room left for them, or no time
+    cancellations.failed  it could not be read which jobs are cancelled; it is tried again
     limit.reached         a limit holds back what has been received, or stops receiving
     limit.cleared         it lets work through again
     breaker.opened        too many failures: what it guards is not run for a while
@@ -162,6 +164,12 @@ class JobDiscarded(_Attempted):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobCancelled(_Attempted):
+    name = "job.cancelled"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobInterrupted(_Attempted):
     name = "job.interrupted"
     reason: str
@@ -285,6 +293,12 @@ class RecordsWritten(Event):
 class RecordsShed(Event):
     name = "records.shed"
     items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancellationsFailed(Event):
+    name = "cancellations.failed"
+    error: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

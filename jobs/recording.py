@@ -16,15 +16,15 @@ from typing import Any, NoReturn
 from jobs.app import App
 from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock
-from jobs.errors import ResultInvalid, TransportError
+from jobs.errors import ResultNotKept, TransportError
 from jobs.events import Event, Events, JobProgress, RecordsFailed
 from jobs.execution import Run, Verdict
 from jobs.journal import Journal
-from jobs.outcome import Crashed, Deferred, Discarded, Done, Failed, Interrupted, Outcome
+from jobs.outcome import Cancelled, Crashed, Deferred, Discarded, Done, Failed, Interrupted, Outcome
 from jobs.ports import MAX_PUT, Item, Table
 from jobs.progress import Progress
 from jobs.records import Mark, Scribe, deliveries_of, keeps, partition, read_history
-from jobs.results import dump_result
+from jobs.returns import dump_result
 from jobs.settlement import DeadLetter, Quarantine, Release, RetryAfter, text_of, type_of
 from jobs.tables import put_batch
 
@@ -209,7 +209,7 @@ class Recorder:
             return {}, 0
         try:
             value, size = dump_result(result)
-        except ResultInvalid as error:
+        except ResultNotKept as error:
             _log.warning("job %s of %s: %s", verdict.attempt.job_id, verdict.job_type, error)
             return {"result_fault": str(error)}, 0
         return {"result": value}, size
@@ -238,6 +238,8 @@ def _mark_of(outcome: Outcome) -> Mark | None:
             return Mark.DEFERRED
         case Interrupted():
             return Mark.RELEASED
+        case Cancelled():
+            return Mark.CANCELLED
         case _:
             return None
 
@@ -256,7 +258,7 @@ def _details(verdict: Verdict) -> dict[str, Any]:
             }
         case Crashed(detail=detail):
             return {"detail": detail, **again}
-        case Deferred(reason=reason) | Interrupted(reason=reason):
+        case Deferred(reason=reason) | Interrupted(reason=reason) | Cancelled(reason=reason):
             return {"reason": reason, **again}
         case _:
             return {}

@@ -10,6 +10,7 @@
     run#MESSAGE#00002#released               likewise, by a worker that gave it back        failures
     run#MESSAGE#00002#dead                   once it is in the dead-letter queue            failures
     run#MESSAGE#00002#quarantined            once it is in the quarantine queue             failures
+    run#MESSAGE#00002#cancelled              when it was ended on request                   failures
     run#MESSAGE#00002#completed              when its handler has returned                  outcomes
     run#MESSAGE#00002#discarded              when its handler ended it                      outcomes
     progress                                 while it runs; overwritten                     outcomes
@@ -62,6 +63,7 @@ class Mark(StrEnum):
     QUARANTINED = "quarantined"
     COMPLETED = "completed"
     DISCARDED = "discarded"
+    CANCELLED = "cancelled"
 
 
 LISTS: Mapping[Mark, str] = {

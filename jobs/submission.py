@@ -44,15 +44,16 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobHandle(Generic[R]):
-    """A submitted job. ``R`` is what its handler returns."""
+class JobRef(Generic[R]):
+    """A submitted job, by name; `Client.handle` makes a handle of its id. ``R`` is what its
+    handler returns."""
 
     id: str
     type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PendingJob(JobHandle[R]):
+class PendingJob(JobRef[R]):
     """A job that is on its way to SQS; awaiting it waits until SQS has it. Its id is known at once.
 
     Awaited, it raises the `TransportError` or `SubmissionFailed` of a job that SQS didn't take.
@@ -60,7 +61,7 @@ class PendingJob(JobHandle[R]):
 
     taken: Awaitable[object] = field(repr=False, compare=False)
 
-    def __await__(self) -> Generator[Any, Any, JobHandle[R]]:
+    def __await__(self) -> Generator[Any, Any, JobRef[R]]:
         yield from self.taken.__await__()
         return self
 
@@ -112,10 +113,6 @@ class Submission:
     @property
     def id(self) -> str:
         return str(self.envelope.id)
-
-    def handle(self) -> JobHandle[Any]:
-        """What the submitter keeps."""
-        return JobHandle(id=self.id, type=self.envelope.type)
 
     def event(self, at: datetime) -> JobSubmitted:
         """Says that SQS has taken it."""

@@ -36,10 +36,12 @@ from jobs.events import (
     BreakerClosed,
     BreakerOpened,
     BreakerProbing,
+    CancellationsFailed,
     Event,
     HeartbeatExtended,
     HeartbeatFailed,
     HookFailed,
+    JobCancelled,
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -75,6 +77,7 @@ OUTCOMES: Mapping[type[Event], str] = {
     JobQuarantined: "quarantined",
     JobDeferred: "deferred",
     JobDiscarded: "discarded",
+    JobCancelled: "cancelled",
     JobInterrupted: "interrupted",
     JobCrashed: "crashed",
 }
@@ -143,6 +146,7 @@ class Metrics:
             RecordsFailed: lambda event: self._records_failed(event.action).inc(),
             RecordsWritten: lambda event: self._records("written").inc(event.items),
             RecordsShed: lambda event: self._records("shed").inc(event.items),
+            CancellationsFailed: lambda _event: self._records_failed("cancellations").inc(),
             HookFailed: lambda event: self._hooks(event.hook).inc(),
         }
 

@@ -69,10 +69,12 @@ class Running:
         admission: Admission,
         *,
         recorder: Recorder | None,
+        cancelled: Callable[[str], str | None],
         on_change: Callable[[], None],
     ) -> None:
         self._admission = admission
         self._recorder = recorder
+        self._cancelled = cancelled
         self._executor = executor
         self._settler = settler
         self._waiting = waiting
@@ -101,12 +103,22 @@ class Running:
         for delivery in deliveries:
             hold = self._holdings.take(self._executor.begin(delivery))
             self._admission.take(hold)
-            if self._accepting:
+            if not self._accepting:
+                self.release(hold)
+            elif self._is_cancelled(hold):
+                self._drop(hold)
+            else:
                 self._recall(hold)
                 self._waiting.put(hold)
-            else:
-                self.release(hold)
         self.fill()
+
+    def end_cancelled(self) -> None:
+        """End what is cancelled: what runs is interrupted, what waits is settled unstarted."""
+        for hold in self._tasks.values():
+            if (reason := self._cancellation(hold)) is not None:
+                hold.run.cancel(reason)
+        for hold in self._waiting.take_if(self._is_cancelled):
+            self._drop(hold)
 
     def fill(self) -> None:
         """Start what waits, as far as slots are free."""
@@ -139,6 +151,21 @@ class Running:
         hold.ready = True  # without records, then, if it failed
         _log_fault(task, hold)
         self.fill()
+
+    def _is_cancelled(self, hold: Hold) -> bool:
+        return self._cancellation(hold) is not None
+
+    def _cancellation(self, hold: Hold) -> str | None:
+        """Why its job is to be cancelled, if it is."""
+        job = hold.run.job
+        return None if job is None else self._cancelled(job.attempt.job_id)
+
+    def _drop(self, hold: Hold) -> None:
+        """Settle a cancelled job without starting it; that takes no slot."""
+        hold.run.cancel(self._cancellation(hold) or "")
+        task = asyncio.create_task(self._settle_unstarted(hold), name="headgate-cancelled")
+        self._tasks[task] = hold
+        task.add_done_callback(self._ended)
 
     def release(self, hold: Hold, delay_s: int = 0) -> None:
         """Give back a message that has not been started, to be seen again after that delay."""
@@ -201,7 +228,12 @@ class Running:
         return hold.lost or hold.shared or hold.lapsed(self._executor.means.clock.monotonic())
 
     async def _process(self, hold: Hold) -> None:
-        verdict = await self._run(hold)
+        await self._settle(hold, await self._run(hold))
+
+    async def _settle_unstarted(self, hold: Hold) -> None:
+        await self._settle(hold, await hold.run.verdict())
+
+    async def _settle(self, hold: Hold, verdict: Verdict) -> None:
         if isinstance(verdict.outcome, Interrupted):
             self.interrupted.append(verdict.attempt.job_id)
         if self._recorder is not None:

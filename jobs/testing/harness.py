@@ -26,6 +26,7 @@ from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.testing.clock import VirtualClock
 from jobs.testing.inspection import StoredMessage
 from jobs.testing.memory import MemorySqs
+from jobs.testing.memory_table import MemoryTable
 from jobs.topology import MAX_VISIBILITY, Priority, QueueSpec
 
 P = TypeVar("P")
@@ -77,6 +78,8 @@ class Harness:
         self.clock = VirtualClock()
         self.sqs = MemorySqs(self.clock)
         self.sqs.provision(app.topology)
+        self.table = MemoryTable(self.clock)
+        """What the clients' handles read."""
         self.events: list[Event] = []
         """Everything that happened, in order."""
         self._hub = Events(self.events.append)
@@ -85,11 +88,19 @@ class Harness:
         self.client = Client(
             app,
             transport=self.sqs.blocking,
+            table=self.table.blocking,
             clock=self.clock,
             events=self._hub,
             sleep=self.clock.advance,
         )
-        self.async_client = AsyncClient(app, transport=self.sqs, clock=self.clock, events=self._hub)
+        self.async_client = AsyncClient(
+            app,
+            transport=self.sqs,
+            table=self.table,
+            clock=self.clock,
+            events=self._hub,
+            sleep=self._pass,
+        )
 
     def submitted(self, job: JobType[P, Any]) -> list[Submitted[P]]:
         """The jobs of this type that wait in the queues, in the order of their submission."""
@@ -224,6 +235,9 @@ class Harness:
                 )
                 _all_done(await self.sqs.send(target, [letter]))
                 _all_done(await self.sqs.delete(queue, [receipt]))
+
+    async def _pass(self, seconds: float) -> None:
+        self.clock.advance(seconds)
 
     async def _backlog(self, queue: str) -> int:
         return (await self.sqs.depth(queue)).visible

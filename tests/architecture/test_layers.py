@@ -28,13 +28,15 @@ LAYERS: list[set[str]] = [
     {"calling", "registration"},
     {"desk"},
     {"reporting"},
-    {"delivery", "firing", "submission", "tables"},  # a delivery, a firing, a submission
-    {"checks", "progress"},
+    {"delivery", "firing", "handle", "submission"},  # a delivery, a firing, a handle, a submission
+    {"checks", "progress", "results", "tables"},
     {"timeline"},
     {"app", "dead_letters"},
     {"queue"},
     {"batcher", "job", "settlement"},
     {"batching", "event_log", "handler", "hooks", "journal", "messages", "options"},
+    {"cancellation", "history"},
+    {"state"},
     {"records", "retry"},
     {"aws", "backoff", "envelope", "events"},
     {
@@ -42,8 +44,8 @@ LAYERS: list[set[str]] = [
         "context",
         "limits",
         "resources",
-        "results",
         "retention",
+        "returns",
         "schedules",
         "settings",
         "topology",

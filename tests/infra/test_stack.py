@@ -296,11 +296,12 @@ def test_the_schedulers_role_serves_this_apps_schedules_only(template: Mapping[s
 
 @pytest.fixture(scope="module")
 def granted(app: App) -> Mapping[str, Any]:
-    """A stack of the user's own, with a role that submits and one that works."""
+    """A stack of the user's own, with roles that submit, follow jobs and work."""
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
     system = JobSystem(stack, "Jobs", app=app)
     tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
     system.grant_submit(iam.Role(stack, "Web", assumed_by=tasks))
+    system.grant_follow(iam.Role(stack, "Desk", assumed_by=tasks))
     system.grant_work(iam.Role(stack, "Worker", assumed_by=tasks))
     return template_of(stack)
 
@@ -323,6 +324,14 @@ def reach(template: Mapping[str, Any], role: str) -> dict[str, set[str]]:
 def test_who_submits_may_only_send_to_the_apps_queues(app: App, granted: Mapping[str, Any]) -> None:
     assert reach(granted, "Web") == {
         spec.name: {"sqs:SendMessage", "sqs:GetQueueUrl"} for spec in app.topology.queues
+    }
+
+
+def test_who_follows_jobs_may_read_the_table_and_ask_for_cancellations(
+    app: App, granted: Mapping[str, Any]
+) -> None:
+    assert reach(granted, "Desk") == {
+        app.topology.table_name: {"dynamodb:Query", "dynamodb:BatchWriteItem"}
     }
 
 

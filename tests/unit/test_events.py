@@ -10,6 +10,7 @@ import pytest
 
 from jobs import Event, Events, events
 from jobs.events import (
+    CancellationsFailed,
     HookFailed,
     JobEvent,
     LimitEvent,
@@ -28,7 +29,14 @@ class Tick(Event):
     name = "tick"
 
 
-OF_THE_WORKER = (HookFailed, LoopBlocked, RecordsFailed, RecordsShed, RecordsWritten)
+OF_THE_WORKER = (
+    CancellationsFailed,
+    HookFailed,
+    LoopBlocked,
+    RecordsFailed,
+    RecordsShed,
+    RecordsWritten,
+)
 """Events of no one job, queue or limit."""
 
 

@@ -203,7 +203,7 @@ async def test_progress_is_written_about_once_a_second_and_at_the_end() -> None:
     assert 20 <= early.data["percent"] <= 50
     assert (late.data["percent"], late.data["note"]) == (99, "rendering")
     assert late.data["data"]["step"] == "pdf"
-    assert len(rig.table.calls) <= 10
+    assert rig.table.calls.count("put") <= 8
 
 
 async def test_with_the_table_gone_jobs_run_and_settle_and_what_was_shed_is_counted() -> None:
@@ -271,7 +271,7 @@ async def test_what_a_thousand_jobs_cost_by_level(
     async with rig.working(concurrency=50):
         await rig.happens(JobCompleted, 1000)
         await asyncio.sleep(5)
-    assert len(rig.table.calls) <= requests * 1.2
+    assert rig.table.calls.count("put") <= requests * 1.2
     items = [item for each in ids for item in await _items(rig, each)]
     assert len(items) + sum(item.line is not None for item in items) == units
 
