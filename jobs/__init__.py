@@ -18,6 +18,7 @@ from jobs.limits import Breaker, Concurrency, RateLimit, RetryBudget
 from jobs.queue import Queue
 from jobs.retry import CrashLimit, Retry
 from jobs.schedules import Schedule, cron, rate
+from jobs.spool import Spool
 from jobs.submission import JobHandle
 from jobs.topology import Lane, Priority
 
@@ -48,6 +49,7 @@ __all__ = [
     "RetryBudget",
     "RetryLater",
     "Schedule",
+    "Spool",
     "Tenant",
     "cron",
     "load_app",

@@ -14,11 +14,14 @@ from typing import Self, TypeVar, Unpack
 from jobs.app import App
 from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock, SystemClock
-from jobs.errors import ConfigurationError, TransportError
+from jobs.errors import ConfigurationError, HeadgateError, TransportError
+from jobs.event_log import log_event
 from jobs.events import Events
+from jobs.fallback import AsyncFallback, FallbackName, check_choice
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import OutgoingMessage, Transport
+from jobs.ports import EntryFailure, OutgoingMessage, Transport
+from jobs.spool import Spool, StrPath
 from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
 from jobs.topology import QueueSpec
 
@@ -36,8 +39,10 @@ class AsyncClient:
         app: whose job types are submitted.
         transport: where to; None makes one of aiobotocore, with the standard AWS settings.
         clock: tells the time.
-        events: hears of each submitted job.
+        events: hears of each submitted job; None logs what a fallback has to do.
         pacing: how submissions are put together.
+        spool: as for `jobs.Client`.
+        fallback: as for `jobs.Client`, but in the calling task.
 
     Example:
         >>> async with AsyncClient(app) as client:  # doctest: +SKIP
@@ -52,22 +57,32 @@ class AsyncClient:
         clock: Clock | None = None,
         events: Events | None = None,
         pacing: Pacing = Pacing(),  # noqa: B008 - frozen
+        spool: StrPath | Spool | None = None,
+        fallback: FallbackName | None = None,
     ) -> None:
         self._app = app
         self._clock = clock or SystemClock()
-        self._events = events or Events()
+        kept_in = check_choice(spool, fallback)
+        self._events = events or (Events(log_event) if kept_in or fallback else Events())
         self._pacing = pacing
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._transport = transport
         self._owned = AsyncExitStack()
         self._sending: set[asyncio.Future[None]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
+        self._fallback = self._make_fallback(kept_in, fallback)
 
     async def __aenter__(self) -> Self:
         if self._transport is None:
             from jobs.aws.sqs import SqsTransport
 
             self._transport = await self._owned.enter_async_context(SqsTransport())
+        if self._fallback is not None:
+            try:
+                await self._fallback.open()
+            except BaseException:
+                await self._owned.aclose()
+                raise
         return self
 
     async def __aexit__(
@@ -81,6 +96,10 @@ class AsyncClient:
     async def close(self) -> None:
         """Send what still waits, then close what this client opened. Idempotent."""
         await asyncio.gather(*(batcher.drain() for batcher in self._batchers.values()))
+        if self._sending:
+            await asyncio.wait(self._sending)
+        if self._fallback is not None:
+            await self._fallback.close()
         await self._owned.aclose()
 
     async def submit(
@@ -111,6 +130,8 @@ class AsyncClient:
         return sending
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
+        if self._fallback and submissions and await self._fallback.takes(submissions):
+            return
         pending = [self._batcher(each.queue).put(each.message) for each in submissions]
         await asyncio.wait(pending) if pending else None
         at = self._clock.now()
@@ -118,15 +139,34 @@ class AsyncClient:
         for submission, result in zip(submissions, results, strict=True):
             if result is None:
                 self._events.emit(submission.event(at))
-        raise_refused(submissions, results)
+        outcomes: Sequence[HeadgateError | None] = results
+        if self._fallback and submissions:
+            outcomes = await self._fallback.instead(submissions, results)
+        raise_refused(submissions, outcomes)
+
+    def _make_fallback(
+        self, spool: Spool | None, fallback: FallbackName | None
+    ) -> AsyncFallback | None:
+        if spool is not None:
+            from jobs.async_spooler import AsyncSpooler  # SQLite is for those who use it
+
+            return AsyncSpooler(spool, send=self._send_now, clock=self._clock, events=self._events)
+        if fallback is not None:
+            from jobs.inline import AsyncInline
+
+            return AsyncInline(self._app, send=self.send, clock=self._clock, events=self._events)
+        return None
+
+    async def _send_now(
+        self, queue: str, messages: Sequence[OutgoingMessage]
+    ) -> list[EntryFailure]:
+        return await self._opened().send(queue, messages)
 
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
         queue = spec.name
         if (batcher := self._batchers.get(queue)) is None:
-            if self._transport is None:
-                raise ConfigurationError("AsyncClient is not open: use it in `async with`")
             batcher = Batcher(
-                partial(self._transport.send, queue),
+                partial(self._opened().send, queue),
                 # One after the other, or a later request could overtake one that is tried again.
                 pacing=replace(self._pacing, parallel=1) if spec.fifo else self._pacing,
                 eager=lambda: not self._batchers[queue].busy,
@@ -136,6 +176,11 @@ class AsyncClient:
             )
             self._batchers[queue] = batcher
         return batcher
+
+    def _opened(self) -> Transport:
+        if self._transport is None:
+            raise ConfigurationError("AsyncClient is not open: use it in `async with`")
+        return self._transport
 
 
 def _error_of(future: asyncio.Future[None]) -> TransportError | None:

@@ -22,10 +22,13 @@ from jobs.events import (
     JobDeferred,
     JobDiscarded,
     JobFailed,
+    JobInline,
     JobInterrupted,
     JobProgress,
     JobQuarantined,
     JobRetryScheduled,
+    JobSpooled,
+    JobSpoolRefused,
     JobStalled,
     JobStarted,
     JobSubmitted,
@@ -40,12 +43,16 @@ from jobs.events import (
     RecordsFailed,
     SettlementFailed,
     SettlementFlushed,
+    SpoolFailed,
 )
 
 _log = logging.getLogger("headgate.worker")
 
 LEVELS: dict[type[Event], int] = {
     JobSubmitted: logging.DEBUG,
+    JobSpooled: logging.WARNING,
+    JobSpoolRefused: logging.ERROR,
+    JobInline: logging.WARNING,
     JobStarted: logging.DEBUG,
     JobProgress: logging.DEBUG,
     JobCompleted: logging.INFO,
@@ -76,6 +83,7 @@ LEVELS: dict[type[Event], int] = {
     BreakerClosed: logging.INFO,
     BudgetSpent: logging.WARNING,
     LeaseFailed: logging.WARNING,
+    SpoolFailed: logging.WARNING,
 }
 """How loud each event is; a test proves that none is missing."""
 

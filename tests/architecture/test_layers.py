@@ -24,7 +24,9 @@ PACKAGES: dict[str, set[str]] = {
 LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
     {"aio", "client"},  # what a submitter calls
-    {"execution"},
+    {"async_spooler", "inline", "spooler"},  # and what it falls back on
+    {"fallback", "spool_file"},
+    {"execution", "spool"},
     {"calling"},
     {"desk"},
     {"reporting"},
@@ -77,6 +79,7 @@ HEAVY = {
     "lambdas",
     "ops",
     "rich",
+    "sqlite3",
     "ssl",
     "typer",
     "workers",

@@ -38,6 +38,7 @@ PUBLIC = [
     "RetryBudget",
     "RetryLater",
     "Schedule",
+    "Spool",
     "Tenant",
     "cron",
     "load_app",
