@@ -84,7 +84,7 @@ class Submitter:
     async def end(self) -> int:
         """Let it end in order; returns its exit code."""
         async with asyncio.timeout(GENEROUS_S):
-            await self._process.communicate()
+            await self._process.communicate(b"")  # which closes its input
             return await self._process.wait()
 
 

@@ -9,7 +9,18 @@ from typing import Any
 
 import pytest
 
-from jobs import App, AsyncClient, Backoff, Client, Discard, Events, JobContext, JobHandle, Retry
+from jobs import (
+    App,
+    AsyncClient,
+    Backoff,
+    Client,
+    Discard,
+    DoNotRetry,
+    Events,
+    JobContext,
+    JobHandle,
+    Retry,
+)
 from jobs.batcher import Pacing
 from jobs.clock import SystemClock
 from jobs.errors import (
@@ -183,7 +194,7 @@ async def test_a_job_that_is_given_up_raises_with_its_own_error_as_the_cause(
 async def test_an_error_that_is_not_worth_another_attempt_is_raised_at_once(
     rig: Rig, make: Make
 ) -> None:
-    rig.errors = [PermissionError("no")]
+    rig.errors = [DoNotRetry("the address is gone")]
     with pytest.raises(InlineFailed, match="after 1 attempt"):
         await make(rig).submit(rig.plain, EMAIL)
 
@@ -214,7 +225,7 @@ async def test_a_job_that_discards_itself_is_done(rig: Rig, make: Make) -> None:
 
 @both
 async def test_of_many_each_failure_is_listed_and_the_others_have_run(rig: Rig, make: Make) -> None:
-    rig.errors = [PermissionError("no")]
+    rig.errors = [DoNotRetry("the address is gone")]
     with pytest.raises(SubmissionFailed) as raised:
         await make(rig).submit_many(rig.plain, [EMAIL] * 3)
     [refusal] = raised.value.refusals
