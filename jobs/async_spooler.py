@@ -35,6 +35,7 @@ class AsyncSpooler:
         self._clock = clock
         self._events = events
         self._opening = asyncio.Lock()
+        self._writing = asyncio.Lock()
         self._drainer: AsyncDrainer | None = None
         self._cause: BaseException | None = None
         """Why jobs wait, as far as this process has heard."""
@@ -91,10 +92,11 @@ class AsyncSpooler:
     async def _keep(
         self, drainer: AsyncDrainer, submissions: Sequence[Submission], reason: str
     ) -> None:
-        await asyncio.to_thread(drainer.file.put, submissions)
-        at = self._clock.now()
+        async with self._writing:  # they would wait for one another in threads that others need
+            await asyncio.to_thread(drainer.file.put, submissions)
+        waiting, at = drainer.file.totals()[0], self._clock.now()
         for submission in submissions:
-            self._events.emit(spooled(submission, reason, at))
+            self._events.emit(spooled(submission, reason, waiting, at))
         drainer.kept()
 
 
@@ -178,7 +180,7 @@ async def drain(file: SpoolFile, send: Send, clock: Clock, events: Events) -> bo
             # In place, since whoever ends this closes the file next: others may have the queue.
             file.settle(claim, answer)
             raise
-        for event in answer.events(claim, clock.now()):
+        for event in answer.events(claim, file.totals()[0], clock.now()):
             events.emit(event)
         if answer.error is not None:
             failed.add(claim.queue)

@@ -87,6 +87,8 @@ class JobSpooled(JobEvent):
     name = "job.spooled"
     reason: str
     """What kept SQS from taking it, or that others wait before it."""
+    waiting: int
+    """Jobs in the spool by now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,6 +353,8 @@ class LeaseFailed(LimitEvent):
 class SpoolFailed(QueueEvent):
     name = "spool.failed"
     error: str
+    waiting: int
+    """Jobs in the spool, those of other queues included."""
 
 
 Subscriber = Callable[[Event], None]

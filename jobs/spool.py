@@ -114,15 +114,15 @@ class Answer:
     error: TransportError | None = None
     """Why some go on waiting."""
 
-    def events(self, claim: Claim, at: datetime) -> Iterator[Event]:
-        """Tell of it, once the file knows it too."""
+    def events(self, claim: Claim, waiting: int, at: datetime) -> Iterator[Event]:
+        """Tell of it, once the file knows it too and has so many jobs left."""
         for job in self.sent:
             names = _names(parse(job.message.body))
             yield JobSubmitted(at=at, delay_s=job.message.delay_s, **names)
         for job, why in self.refused:
             yield JobSpoolRefused(at=at, error=why, **_names(parse(job.message.body)))
         if self.error is not None:
-            yield SpoolFailed(at=at, queue=claim.queue, error=str(self.error))
+            yield SpoolFailed(at=at, queue=claim.queue, error=str(self.error), waiting=waiting)
 
 
 def read_answer(claim: Claim, answer: Sequence[EntryFailure] | TransportError) -> Answer:
@@ -150,9 +150,9 @@ def remaining_delay_s(not_before: datetime | None, now: datetime) -> int:
     return math.ceil(left.total_seconds())
 
 
-def spooled(submission: Submission, reason: str, at: datetime) -> JobSpooled:
-    """It is in the file."""
-    return JobSpooled(at=at, reason=reason, **_names(submission.envelope))
+def spooled(submission: Submission, reason: str, waiting: int, at: datetime) -> JobSpooled:
+    """It is in the file, where by now so many wait."""
+    return JobSpooled(at=at, reason=reason, waiting=waiting, **_names(submission.envelope))
 
 
 class Rhythm:

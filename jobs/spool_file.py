@@ -71,7 +71,7 @@ https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_sep
 
 
 class SpoolFile:
-    """A spool that is open. Safe to share by threads; not to be carried through a fork.
+    """A spool that is open. Safe to share by threads; a fork of the process can't use it.
 
     Any method may raise a `SpoolError`.
 
@@ -83,6 +83,7 @@ class SpoolFile:
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
+        self._process = os.getpid()
         self._writing = threading.Lock()
         self._reading = threading.Lock()
         with _opening, self._errors():
@@ -220,6 +221,13 @@ class SpoolFile:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
+        if self._process != os.getpid():
+            # https://www.sqlite.org/howtocorrupt.html#_carrying_an_open_database_across_a_fork_
+            raise SpoolError(
+                self._spool.name,
+                "was opened before this process was forked: make the client after the fork, or "
+                "first use it there",
+            )
         try:
             yield
         except OSError as error:

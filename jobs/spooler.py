@@ -102,9 +102,9 @@ class Spooler:
 
     def _keep(self, drainer: Drainer, submissions: Sequence[Submission], reason: str) -> None:
         drainer.file.put(submissions)
-        at = self._clock.now()
+        waiting, at = drainer.file.totals()[0], self._clock.now()
         for submission in submissions:
-            self._events.emit(spooled(submission, reason, at))
+            self._events.emit(spooled(submission, reason, waiting, at))
         drainer.kept()
 
 
@@ -199,7 +199,7 @@ def drain(
             answer = read_answer(claim, _ask(send, claim))
         finally:
             file.settle(claim, answer)  # whatever happened, others may have the queue
-        for event in answer.events(claim, clock.now()):
+        for event in answer.events(claim, file.totals()[0], clock.now()):
             events.emit(event)
         if answer.error is not None:
             failed.add(claim.queue)

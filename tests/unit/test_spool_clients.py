@@ -97,7 +97,7 @@ async def test_a_job_that_sqs_cannot_be_asked_to_take_is_in_the_file_when_submit
     assert handle.type == "send-email"
     assert await looked_at(bench, lambda file: (file.waits(NORMAL), file.totals()[0])) == (True, 1)
     [event] = bench.told(JobSpooled)
-    assert (event.job_id, event.reason) == (handle.id, str(error))
+    assert (event.job_id, event.reason, event.waiting) == (handle.id, str(error), 1)
     assert bench.told(JobSubmitted) == []
     bench.heal()
     await client.close()

@@ -217,6 +217,15 @@ def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         SpoolFile(Spool(nowhere))
 
 
+def test_a_file_that_was_opened_before_a_fork_is_refused_after_it(
+    bench: Bench, file: SpoolFile
+) -> None:
+    with pytest.MonkeyPatch.context() as child:
+        child.setattr("os.getpid", lambda: -1)
+        with pytest.raises(SpoolError, match="before this process was forked"):
+            file.put(bench.submissions(1))
+
+
 def test_many_may_open_a_new_file_at_once(bench: Bench) -> None:
     failures: list[BaseException] = []
 
@@ -322,7 +331,7 @@ def test_a_queue_that_fails_is_left_alone_and_others_go_on(bench: Bench, file: S
     assert not bench.drain(file)
     assert bench.sent() == ids(emails)
     [failed] = bench.told(SpoolFailed)
-    assert failed.queue == CRITICAL
+    assert (failed.queue, failed.waiting) == (CRITICAL, 4)
     assert "cdk deploy" in failed.error
     assert bench.drain(file)
     assert bench.sent(CRITICAL) == ids(urgent)
