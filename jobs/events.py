@@ -12,6 +12,7 @@
     job.deferred          it was given back by its handler, which is no failure
     job.crashed           the process that ran it died, now or in an earlier delivery
     job.discarded         its handler ended it
+    job.already_done      a delivery of a job that is done, with once=True: it is deleted, and not run
     job.interrupted       the worker gave it back: shutdown, or its receipt was lost
     job.stalled           a plain function runs past its timeout and can't be stopped
     message.unrunnable    a message can't become a job here; it is backed off, or parked
@@ -26,6 +27,8 @@
     loop.blocked          a handler kept the event loop from turning, and with it all others
     hook.failed           a hook raised, or took too long; nothing else changes
     records.failed        records could not be read or written; the job goes on without
+    claim.failed          the table did not answer for a job with once=True: one that can not be claimed
+                          is given back, one that can not be said to be done is tried to be
     limit.reached         a limit holds back what has been received, or stops receiving
     limit.cleared         it lets work through again
     breaker.opened        too many failures: what it guards is not run for a while
@@ -160,6 +163,11 @@ class JobDiscarded(_Attempted):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobAlreadyDone(_Attempted):
+    name = "job.already_done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobInterrupted(_Attempted):
     name = "job.interrupted"
     reason: str
@@ -268,6 +276,15 @@ class RecordsFailed(QueueEvent):
     name = "records.failed"
     action: str
     """``read`` or ``write``."""
+    job_id: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimFailed(QueueEvent):
+    name = "claim.failed"
+    action: str
+    """``take``, ``renew``, ``release`` or ``finish``."""
     job_id: str
     error: str
 

@@ -27,6 +27,7 @@ from jobs.errors import (
     PayloadInvalid,
 )
 from jobs.events import Event
+from jobs.once import OnceCall, require_claims
 from jobs.outcome import (
     Attempt,
     Crashed,
@@ -88,9 +89,13 @@ class Executor:
     Args:
         means: the app, and what calls of its handlers need.
         backlog: answers adaptive backoffs; without it they see an empty queue.
+
+    Raises:
+        ConfigurationError: a type has ``once=True``, and there is nothing to claim its jobs with.
     """
 
     def __init__(self, means: Means, *, backlog: Backlog = _no_backlog) -> None:
+        require_claims(means.app, means.claims)
         self.means = means
         self.backlog = backlog
 
@@ -111,7 +116,7 @@ class Run:
         """Why it is none."""
         self._crash: Crashed | None = None
         self._names: dict[str, Any] = {}
-        self._call: Call | None = None
+        self._call: Call | OnceCall | None = None
         self._interruption: str | None = None
         try:
             self._take(load(executor.means.app, delivery))
@@ -181,8 +186,14 @@ class Run:
             return self._crash
         if self._interruption is not None:
             return Interrupted(reason=self._interruption)
-        self._call = Call(self._executor.means, job, self.delivery, self._names)
+        self._call = self._called(job)
         return await self._call.outcome()
+
+    def _called(self, job: Job) -> Call | OnceCall:
+        means = self._executor.means
+        if job.type.once and means.claims is not None:
+            return OnceCall(means, means.claims, job, self.delivery, self._names)
+        return Call(means, job, self.delivery, self._names)
 
     async def _attempt(self, job: Job, outcome: Outcome) -> Attempt:
         """The attempt as the verdict has to know it."""

@@ -57,6 +57,7 @@ class JobType(Hooks, Generic[P, R]):
         self.isolation: Isolation = options.get("isolation", "worker")
         self.memory_mb = options.get("memory_mb")
         self.group_by = options.get("group_by")
+        self.once = options.get("once", False)
         self.limits = Limits.of(options)
         self._handler: Handler | None = None
 

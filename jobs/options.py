@@ -34,6 +34,9 @@ class JobOptions(LimitOptions, total=False):
     timeout, and whose death is a crash of this one job."""
     memory_mb: int | None
     """The resident memory, in MiB, at which a child process is killed; None sets no limit."""
+    once: bool
+    """Whether a job that is done never runs again, however often it is delivered, and no two runners
+    have it at a time: it is claimed in the app's table first, which costs two requests to that."""
     group_by: Callable[[Any], str] | None
     """On a FIFO queue: from a payload, the name of the group within which jobs keep their order and
     run one at a time, such as an account's id. None leaves it to each submission."""
@@ -68,6 +71,8 @@ def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
         )
     if (schema := options.get("schema", 1)) < 1:
         raise ConfigurationError(f"the type {name!r}: schema counts from 1, got {schema}")
+    if not isinstance(once := options.get("once", False), bool):
+        raise ConfigurationError(f"the type {name!r}: once must be True or False, got {once!r}")
 
 
 def _check_isolation(name: str, options: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from jobs.envelope import Envelope
 from jobs.errors import ChildFailed
 from jobs.events import (
     Event,
+    JobAlreadyDone,
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -105,6 +106,11 @@ def ended(
             )
         case _:
             return None
+
+
+def already_done(names: dict[str, Any], at: datetime) -> JobAlreadyDone:
+    """It is done, by an earlier delivery."""
+    return JobAlreadyDone(at=at, **names)
 
 
 def crashed(names: dict[str, Any], outcome: Crashed, crashes: int, at: datetime) -> JobCrashed:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -29,12 +30,14 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.calling import Means
+from jobs.claims import Claims
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError, TransportError
 from jobs.event_log import log_event, name_job
 from jobs.events import Events
 from jobs.execution import Executor
-from jobs.ports import Transport
+from jobs.once import has_once
+from jobs.ports import Table, Transport
 from lambdas.batches import Batch, Timetable
 from lambdas.emf import Emf
 from lambdas.source import records_of
@@ -64,6 +67,7 @@ def consumer(
     app: App,
     *,
     transport: Transport | None = None,
+    table: Table | None = None,
     events: Events | None = None,
     concurrency: int = CONCURRENCY,
     metrics: bool = False,
@@ -74,6 +78,8 @@ def consumer(
     Args:
         app: its handlers are loaded here.
         transport: open, and left open; None connects to SQS at the first invocation.
+        table: open, and left open; None connects to the app's at the first invocation, if a type has
+            ``once=True``.
         events: hears of everything; None logs it, as JSON, with the invocation's id.
         concurrency: jobs of one invocation at once, at least 1.
         metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`.
@@ -90,6 +96,7 @@ def consumer(
     return Consumer(
         app,
         transport=transport,
+        table=table,
         events=events or Events(log_event),
         concurrency=concurrency,
         emf=Emf(app) if metrics else None,
@@ -111,6 +118,7 @@ class Consumer:
         app: App,
         *,
         transport: Transport | None,
+        table: Table | None,
         events: Events,
         concurrency: int,
         emf: Emf | None,
@@ -119,6 +127,7 @@ class Consumer:
     ) -> None:
         self._app = app
         self._transport = transport
+        self._table = table
         self._events = events
         self._concurrency = concurrency
         self._lines = lines
@@ -186,6 +195,7 @@ class Consumer:
                 from jobs.aws.sqs import SqsTransport
 
                 transport = await stack.enter_async_context(SqsTransport())
+            claims = await self._claims(stack)
             shared = await stack.enter_async_context(self._app.resources.opened())
             self._kept = stack.pop_all()
         client = AsyncClient(self._app, transport=transport, clock=self._clock, events=self._events)
@@ -196,8 +206,25 @@ class Consumer:
             send=client.send,
             call_blocking=self._threads,
             shared=shared,
+            claims=claims,
         )
         return transport, Executor(means, backlog=partial(_depth, transport))
+
+    async def _claims(self, stack: AsyncExitStack) -> Claims | None:
+        """What jobs with ``once=True`` are claimed with, if there are such types."""
+        if not has_once(self._app):
+            return None
+        if (table := self._table) is None:
+            from jobs.aws.dynamo import DynamoTable
+
+            name = self._app.topology.table_name
+            table = await stack.enter_async_context(DynamoTable(name))
+        return Claims(table, owner=_owner(), clock=self._clock)
+
+
+def _owner() -> str:
+    """Names this execution environment, for those who read claims."""
+    return os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "lambda")
 
 
 class _Threads:
