@@ -18,8 +18,9 @@ from jobs.errors import ConfigurationError, TransportError
 from jobs.events import Events
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import OutgoingMessage, Transport
+from jobs.ports import OutgoingMessage, Table, Transport
 from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
+from jobs.tables import OwnTable
 from jobs.topology import QueueSpec
 
 P = TypeVar("P")
@@ -35,6 +36,7 @@ class AsyncClient:
     Args:
         app: whose job types are submitted.
         transport: where to; None makes one of aiobotocore, with the standard AWS settings.
+        table: the app's, where jobs are looked up; None opens it when it is first needed.
         clock: tells the time.
         events: hears of each submitted job.
         pacing: how submissions are put together.
@@ -49,6 +51,7 @@ class AsyncClient:
         app: App,
         *,
         transport: Transport | None = None,
+        table: Table | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
         pacing: Pacing = Pacing(),  # noqa: B008 - frozen
@@ -60,8 +63,14 @@ class AsyncClient:
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._transport = transport
         self._owned = AsyncExitStack()
+        self._table = table or self._own_table(app)
         self._sending: set[asyncio.Future[None]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
+
+    def _own_table(self, app: App) -> Table:
+        table = OwnTable(app)
+        self._owned.push_async_callback(table.close)
+        return table
 
     async def __aenter__(self) -> Self:
         if self._transport is None:

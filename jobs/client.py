@@ -15,8 +15,9 @@ from jobs.errors import TransportError
 from jobs.events import Events
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import BlockingTransport, EntryFailure
+from jobs.ports import BlockingTable, BlockingTransport, EntryFailure
 from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
+from jobs.tables import OwnBlockingTable
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -28,6 +29,7 @@ class Client:
     Args:
         app: whose job types are submitted.
         transport: where to; None makes one of boto3, with the standard AWS settings.
+        table: the app's, where jobs are looked up; None opens it when it is first needed.
         clock: tells the time.
         events: hears of each submitted job.
         sleep: pauses between tries of an entry that SQS did not take.
@@ -42,6 +44,7 @@ class Client:
         app: App,
         *,
         transport: BlockingTransport | None = None,
+        table: BlockingTable | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -51,13 +54,17 @@ class Client:
         self._events = events or Events()
         self._sleep = sleep
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
-        self._close: Callable[[], None] = lambda: None
+        self._closes: list[Callable[[], None]] = []
         if transport is None:
             from jobs.aws.sqs import SyncSqs
 
             transport = sqs = SyncSqs()
-            self._close = sqs.close
+            self._closes.append(sqs.close)
         self._transport = transport
+        if table is None:
+            table = own = OwnBlockingTable(app)
+            self._closes.append(own.close)
+        self._table = table
 
     def __enter__(self) -> Self:
         return self
@@ -72,7 +79,8 @@ class Client:
 
     def close(self) -> None:
         """Close the connections that this client opened. Idempotent."""
-        self._close()
+        for close in self._closes:
+            close()
 
     def submit(
         self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]

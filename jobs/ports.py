@@ -153,3 +153,23 @@ class Table(Protocol):
             data says that there is nothing.
         """
         ...
+
+
+class BlockingTable(Protocol):
+    """`Table` for synchronous code: the same calls with the same promises, from any thread."""
+
+    def put(self, items: Sequence[Item]) -> list[Item]:
+        """As `Table.put`."""
+        ...
+
+    def query(self, pk: str, *, prefix: str = "") -> list[Item]:
+        """As `Table.query`."""
+        ...
+
+    def get(self, pk: str, sk: str) -> Item | None:
+        """As `Table.get`."""
+        ...
+
+    def replace(self, item: Item) -> Item | None:
+        """As `Table.replace`."""
+        ...

@@ -28,7 +28,7 @@ LAYERS: list[set[str]] = [
     {"calling"},
     {"desk"},
     {"reporting"},
-    {"delivery", "firing", "submission"},  # a delivery, a schedule's firing, a submission
+    {"delivery", "firing", "submission", "tables"},  # a delivery, a firing, a submission
     {"checks"},
     {"timeline"},
     {"app", "dead_letters"},
@@ -51,8 +51,8 @@ LAYERS: list[set[str]] = [
 ]
 """The modules of `jobs` from top to bottom; each imports only from the layers below its own.
 
-`jobs` itself, which collects the public names, stands above all. Only `aio` and `client` import
-`aws`, when they are to make a transport of their own.
+`jobs` itself, which collects the public names, stands above all. Only `aio`, `client` and
+`tables` import `aws`, when they are to make a transport or a table of their own.
 """
 
 SDKS = {
