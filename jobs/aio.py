@@ -19,6 +19,8 @@ from jobs.events import Events
 from jobs.job import JobType
 from jobs.messages import size_of
 from jobs.ports import OutgoingMessage, Table, Transport
+from jobs.reserving import submitting
+from jobs.steps import take_async
 from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnTable
 from jobs.topology import QueueSpec
@@ -64,7 +66,7 @@ class AsyncClient:
         self._transport = transport
         self._owned = AsyncExitStack()
         self._table = table or self._own_table(app)
-        self._sending: set[asyncio.Future[None]] = set()
+        self._sending: set[asyncio.Future[Submission]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
 
     def _own_table(self, app: App) -> Table:
@@ -103,21 +105,35 @@ class AsyncClient:
         self, job: JobType[P, R], payloads: Iterable[P], **overrides: Unpack[Overrides]
     ) -> list[JobHandle[R]]:
         """Submit many jobs of one type; `jobs.Client.submit_many`, awaited."""
-        submissions = prepare_many(
-            self._app, self._app.topology, job, payloads, overrides, self._clock.now()
+        submissions = await self._deliver(
+            prepare_many(
+                self._app, self._app.topology, job, payloads, overrides, self._clock.now()
+            )
         )
-        await self._send_all(submissions)
         return [submission.handle() for submission in submissions]
 
-    def send(self, submission: Submission) -> asyncio.Future[None]:
+    def send(self, submission: Submission) -> asyncio.Future[Submission]:
         """Send what has been prepared; the future is done when SQS has it, and raises as `submit`.
+        It comes to what the submission has become: a duplicate, it may be.
 
         It goes on if nobody awaits it.
         """
-        sending = asyncio.ensure_future(self._send_all([submission]))
+        sending = asyncio.ensure_future(self._deliver_one(submission))
         self._sending.add(sending)
         sending.add_done_callback(self._sending.discard)
         return sending
+
+    async def _deliver_one(self, submission: Submission) -> Submission:
+        [became] = await self._deliver([submission])
+        return became
+
+    async def _deliver(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
+        """Send what counts of the jobs of one call; returns what each has become."""
+        if not submissions or submissions[0].unique is None:  # then none of them is
+            await self._send_all(submissions)
+            return submissions
+        steps = submitting(submissions, now=self._clock.now, tell=self._events.emit)
+        return await take_async(steps, self._table, self._send_all, asyncio.sleep)
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
         pending = [self._batcher(each.queue).put(each.message) for each in submissions]

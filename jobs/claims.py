@@ -181,7 +181,7 @@ class Claim:
                 self._known = item
                 return True
             self._known = standing
-            if standing.data.get("runner") != self._runner:
+            if standing.data.get("runner") != self._runner or standing.data["state"] == "done":
                 return False
             # It was ours already: a write whose answer was lost. So on from there.
 
@@ -196,14 +196,14 @@ class Claims:
     """
 
     def __init__(self, table: Table, *, owner: str, clock: Clock) -> None:
-        self._table = table
+        self.table = table
         self._owner = owner
         self._clock = clock
 
     def on(self, job_id: str, queue: QueueSpec) -> Claim:
         """A claim for a delivery of that job by that queue; nothing has been asked for yet."""
         return Claim(
-            self._table,
+            self.table,
             job_id,
             runner=f"{self._owner}/{secrets.token_hex(6)}",
             lease_s=queue.visibility_s * _LEASED_OF_VISIBILITY,

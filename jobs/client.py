@@ -16,6 +16,8 @@ from jobs.events import Events
 from jobs.job import JobType
 from jobs.messages import size_of
 from jobs.ports import BlockingTable, BlockingTransport, EntryFailure
+from jobs.reserving import submitting
+from jobs.steps import take
 from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnBlockingTable
 
@@ -108,11 +110,20 @@ class Client:
             SubmissionFailed: SQS took some, and not the others, which it lists.
             TransportError: SQS could not be asked, or refused; it took none.
         """
-        submissions = prepare_many(
-            self._app, self._app.topology, job, payloads, overrides, self._clock.now()
+        submissions = self._deliver(
+            prepare_many(
+                self._app, self._app.topology, job, payloads, overrides, self._clock.now()
+            )
         )
-        self._send_all(submissions)
         return [submission.handle() for submission in submissions]
+
+    def _deliver(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
+        """Send what counts of the jobs of one call; returns what each has become."""
+        if not submissions or submissions[0].unique is None:  # then none of them is
+            self._send_all(submissions)
+            return submissions
+        steps = submitting(submissions, now=self._clock.now, tell=self._events.emit)
+        return take(steps, self._table, self._send_all, self._sleep)
 
     def _send_all(self, submissions: Sequence[Submission]) -> None:
         results: list[TransportError | None] = []

@@ -20,7 +20,7 @@ from jobs.tracing import current_traceparent
 P = TypeVar("P")
 R = TypeVar("R")
 
-Send = Callable[[Submission], asyncio.Future[None]]
+Send = Callable[[Submission], asyncio.Future[Any]]
 """Sends what a handler submits; the future is done when SQS has it, and raises if it hasn't."""
 
 
@@ -47,7 +47,7 @@ class Desk:
         self._events = events
         self._send = send
         self._loop = asyncio.get_running_loop()
-        self._pending: list[asyncio.Future[None]] = []
+        self._pending: list[asyncio.Future[Any]] = []
 
     def progress(self, percent: float, message: str, data: Mapping[str, Any]) -> None:
         """Tell how far the job is."""
@@ -100,9 +100,7 @@ class Desk:
             await asyncio.gather(*self._pending)
 
     async def _take(self, submission: Submission) -> PendingJob[Any]:
-        pending = self._begin(submission)
-        await pending
-        return pending
+        return await self._begin(submission)
 
     def _begin(self, submission: Submission) -> PendingJob[Any]:
         if self._send is None:
@@ -121,7 +119,7 @@ class Desk:
             return False
 
 
-def _look_at(taken: asyncio.Future[None]) -> None:
+def _look_at(taken: asyncio.Future[Any]) -> None:
     # Whoever awaits it hears of the error; a handler that failed meanwhile awaits it no more.
     if not taken.cancelled():
         taken.exception()

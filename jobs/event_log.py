@@ -21,6 +21,7 @@ from jobs.events import (
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
+    JobDeduplicated,
     JobDeferred,
     JobDiscarded,
     JobFailed,
@@ -48,6 +49,7 @@ _log = logging.getLogger("headgate.worker")
 
 LEVELS: dict[type[Event], int] = {
     JobSubmitted: logging.DEBUG,
+    JobDeduplicated: logging.INFO,
     JobStarted: logging.DEBUG,
     JobProgress: logging.DEBUG,
     JobCompleted: logging.INFO,

@@ -2,6 +2,7 @@
 
     name                  emitted when
     job.submitted         SQS took a job from this client
+    job.deduplicated      a job was not sent, or is dropped, because another one stands for it
     job.started           a handler is about to be called
     job.progress          its handler says how far it is
     job.completed         the handler returned
@@ -27,8 +28,8 @@
     loop.blocked          a handler kept the event loop from turning, and with it all others
     hook.failed           a hook raised, or took too long; nothing else changes
     records.failed        records could not be read or written; the job goes on without
-    claim.failed          the table did not answer for a job with once=True: one that can not be claimed
-                          is given back, one that can not be said to be done is tried to be
+    claim.failed          the table did not answer for a job with once=True, which is then given back
+                          or held, or for a unique one, which then may run beside its like
     limit.reached         a limit holds back what has been received, or stops receiving
     limit.cleared         it lets work through again
     breaker.opened        too many failures: what it guards is not run for a while
@@ -79,6 +80,13 @@ class JobEvent(Event):
 class JobSubmitted(JobEvent):
     name = "job.submitted"
     delay_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDeduplicated(JobEvent):
+    name = "job.deduplicated"
+    kept: str
+    """The id of the job that stands for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +292,8 @@ class RecordsFailed(QueueEvent):
 class ClaimFailed(QueueEvent):
     name = "claim.failed"
     action: str
-    """``take``, ``renew``, ``release`` or ``finish``."""
+    """``take``, ``renew``, ``release`` or ``finish`` of one; of one on what is unique ``confirm``,
+    ``take back`` or ``look``."""
     job_id: str
     error: str
 

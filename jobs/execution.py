@@ -31,6 +31,7 @@ from jobs.once import OnceCall, require_claims
 from jobs.outcome import (
     Attempt,
     Crashed,
+    Discarded,
     Failed,
     Interrupted,
     Outcome,
@@ -38,6 +39,7 @@ from jobs.outcome import (
     Unrunnable,
 )
 from jobs.ports import OutgoingMessage
+from jobs.replacing import replaced_by
 from jobs.settlement import Action, DeadLetter, Quarantine, settle
 
 Backlog = Callable[[str], Awaitable[int]]
@@ -184,6 +186,8 @@ class Run:
     async def _outcome(self, job: Job) -> Outcome:
         if self._crash is not None:
             return self._crash
+        if (later := await replaced_by(self._executor.means, job, self.delivery)) is not None:
+            return Discarded(reason=f"replaced by the job {later}")
         if self._interruption is not None:
             return Interrupted(reason=self._interruption)
         self._call = self._called(job)

@@ -18,6 +18,7 @@ from jobs.limits import Limits
 from jobs.options import Isolation, JobOptions, check_options
 from jobs.retry import Retry
 from jobs.topology import MAX_VISIBILITY, Priority
+from jobs.uniqueness import check_unique
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -58,6 +59,7 @@ class JobType(Hooks, Generic[P, R]):
         self.memory_mb = options.get("memory_mb")
         self.group_by = options.get("group_by")
         self.once = options.get("once", False)
+        self.unique = check_unique(name, options)
         self.limits = Limits.of(options)
         self._handler: Handler | None = None
 

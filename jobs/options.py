@@ -11,11 +11,12 @@ from jobs.limits import LimitOptions
 from jobs.retry import Retry
 from jobs.schedules import Schedule
 from jobs.topology import Priority
+from jobs.uniqueness import UniqueOptions
 
 Isolation = Literal["worker", "process"]
 
 
-class JobOptions(LimitOptions, total=False):
+class JobOptions(LimitOptions, UniqueOptions, total=False):
     """The keywords of `Queue.job` and `Queue.define`."""
 
     priority: Priority | None

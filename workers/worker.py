@@ -149,7 +149,9 @@ class Worker:
             rng=rng,
             pacing=SETTLEMENT_PACING,
         )
-        self._client = AsyncClient(app, transport=transport, clock=clock, events=events)
+        self._client = AsyncClient(
+            app, transport=transport, table=table, clock=clock, events=events
+        )
         self._hooks = HookRunner(app, clock=clock, events=events)
         events.subscribe(self._hooks)
         self._means = Means(

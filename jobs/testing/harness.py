@@ -12,6 +12,7 @@ from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.batching import EntryRejected
 from jobs.calling import Around, Means, nothing_around
+from jobs.claims import Claims
 from jobs.client import Client
 from jobs.context import Tenant
 from jobs.delivery import Delivery
@@ -26,6 +27,7 @@ from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.testing.clock import VirtualClock
 from jobs.testing.inspection import StoredMessage
 from jobs.testing.memory import MemorySqs
+from jobs.testing.memory_table import MemoryTable
 from jobs.topology import MAX_VISIBILITY, Priority, QueueSpec
 
 P = TypeVar("P")
@@ -77,6 +79,7 @@ class Harness:
         self.clock = VirtualClock()
         self.sqs = MemorySqs(self.clock)
         self.sqs.provision(app.topology)
+        self.table = MemoryTable(self.clock)
         self.events: list[Event] = []
         """Everything that happened, in order."""
         self._hub = Events(self.events.append)
@@ -85,11 +88,14 @@ class Harness:
         self.client = Client(
             app,
             transport=self.sqs.blocking,
+            table=self.table.blocking,
             clock=self.clock,
             events=self._hub,
             sleep=self.clock.advance,
         )
-        self.async_client = AsyncClient(app, transport=self.sqs, clock=self.clock, events=self._hub)
+        self.async_client = AsyncClient(
+            app, transport=self.sqs, table=self.table, clock=self.clock, events=self._hub
+        )
 
     def submitted(self, job: JobType[P, Any]) -> list[Submitted[P]]:
         """The jobs of this type that wait in the queues, in the order of their submission."""
@@ -165,6 +171,7 @@ class Harness:
             send=self.async_client.send,
             around=self._around,
             shared=shared,
+            claims=Claims(self.table, owner="harness", clock=self.clock),
         )
         executor = Executor(means, backlog=self._backlog)
         for _ in range(at_most):

@@ -25,9 +25,10 @@ LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
     {"aio", "client"},  # what a submitter calls
     {"execution"},
+    {"once", "replacing"},
     {"calling"},
-    {"desk"},
-    {"reporting"},
+    {"desk", "reserving"},
+    {"reporting", "steps"},
     {"delivery", "firing", "submission", "tables"},  # a delivery, a firing, a submission
     {"checks"},
     {"timeline"},
@@ -35,8 +36,8 @@ LAYERS: list[set[str]] = [
     {"queue"},
     {"batcher", "job", "settlement"},
     {"batching", "event_log", "handler", "hooks", "messages", "options"},
-    {"retry"},
-    {"aws", "backoff", "envelope", "events"},
+    {"retry", "uniqueness"},
+    {"aws", "backoff", "claims", "envelope", "events"},
     {
         "classification",
         "context",
