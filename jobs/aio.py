@@ -106,9 +106,7 @@ class AsyncClient:
     ) -> list[JobHandle[R]]:
         """Submit many jobs of one type; `jobs.Client.submit_many`, awaited."""
         submissions = await self._deliver(
-            prepare_many(
-                self._app, self._app.topology, job, payloads, overrides, self._clock.now()
-            )
+            prepare_many(self._app, self._app.topology, job, payloads, overrides, self._clock.now())
         )
         return [submission.handle() for submission in submissions]
 

@@ -144,29 +144,36 @@ class Claim:
             standing = standing_of(self._known, self._clock.now().timestamp())
             if standing is not None:
                 return standing
-            if await self.renew():
+            if (refusal := await self._lease()) is None:
                 return None
+            self._known = refusal
         return Held(left_s=self.lease_s)  # whoever comes first again and again has it
 
     async def renew(self) -> bool:
         """Lease it from now on; False: it is another's."""
-        started, until = self._clock.monotonic(), self._clock.now().timestamp() + self.lease_s
-        if not await self._write({"state": "running", "until": until}, _UNDONE):
-            return False
-        self._ends_at = started + self.lease_s
-        return True
+        if await self._lease() is None:
+            return True
+        self._ends_at = float("-inf")
+        return False
 
     async def release(self) -> bool:
         """Give it back, so that the next runner need not wait; False: it is another's."""
         self._ends_at = float("-inf")
-        return await self._write({"state": "free"}, _UNDONE)
+        return await self._write({"state": "free"}, _UNDONE) is None
 
     async def finish(self, outcome: Done | Discarded) -> bool:
         """Say that the job is done, also after the lease; False: it is another's by now."""
-        return await self._write(ended(outcome), self._keep)
+        return await self._write(ended(outcome), self._keep) is None
 
-    async def _write(self, said: Mapping[str, Any], lasting: timedelta) -> bool:
-        """Replace the item if it is still what is known, or one of ours; else know what it is."""
+    async def _lease(self) -> Item | None:
+        started, until = self._clock.monotonic(), self._clock.now().timestamp() + self.lease_s
+        refusal = await self._write({"state": "running", "until": until}, _UNDONE)
+        if refusal is None:
+            self._ends_at = started + self.lease_s
+        return refusal
+
+    async def _write(self, said: Mapping[str, Any], lasting: timedelta) -> Item | None:
+        """Replace the item if it is still what is known, or one of ours; else what stands there."""
         data = {"runner": self._runner, **said}
         while True:
             item = Item(
@@ -179,11 +186,10 @@ class Claim:
             standing = await self._table.replace(item)
             if standing is None or (standing.version, standing.data) == (item.version, data):
                 self._known = item
-                return True
-            self._known = standing
+                return None
             if standing.data.get("runner") != self._runner or standing.data["state"] == "done":
-                return False
-            # It was ours already: a write whose answer was lost. So on from there.
+                return standing
+            self._known = standing  # ours: a write whose answer was lost. So on from there
 
 
 class Claims:

@@ -111,9 +111,7 @@ class Client:
             TransportError: SQS could not be asked, or refused; it took none.
         """
         submissions = self._deliver(
-            prepare_many(
-                self._app, self._app.topology, job, payloads, overrides, self._clock.now()
-            )
+            prepare_many(self._app, self._app.topology, job, payloads, overrides, self._clock.now())
         )
         return [submission.handle() for submission in submissions]
 

@@ -40,9 +40,7 @@ class UniqueBy(BaseModel):
     for_s: Annotated[float, Field(gt=0)] = Field(
         description="For how long each counts from its submission, in seconds."
     )
-    mode: UniqueMode = Field(
-        "first", description="Which counts: the first, or the last (replace)."
-    )
+    mode: UniqueMode = Field("first", description="Which counts: the first, or the last (replace).")
 
 
 class Options(BaseModel):

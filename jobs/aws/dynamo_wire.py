@@ -85,9 +85,7 @@ def written_once(item: Item) -> Attributes:
     return {**encode_next(item), _WRITE: {"S": uuid4().hex}}
 
 
-def replace_request(
-    table: str, written: Attributes, version: int, now: datetime
-) -> dict[str, Any]:
+def replace_request(table: str, written: Attributes, version: int, now: datetime) -> dict[str, Any]:
     """PutItem on the condition that the version before stands there."""
     # In whole seconds, as ``expires_at`` is: so the fraction of now makes no difference.
     values: dict[str, Attribute] = {":now": {"N": str(math.floor(now.timestamp()))}}

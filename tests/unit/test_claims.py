@@ -85,7 +85,12 @@ async def test_a_released_job_can_be_claimed_at_once() -> None:
 
 @pytest.mark.parametrize(
     "outcome",
-    [Done(), Done(result={"pages": [1, 2.5, None]}), Done(result="x"), Discarded(reason="too late")],
+    [
+        Done(),
+        Done(result={"pages": [1, 2.5, None]}),
+        Done(result="x"),
+        Discarded(reason="too late"),
+    ],
 )
 async def test_a_job_that_is_done_is_never_claimed_again_and_its_outcome_is_told(
     outcome: Done | Discarded,
@@ -157,7 +162,9 @@ async def test_a_renewal_after_a_lost_one_is_believed_only_from_when_it_was_writ
     assert item.data["until"] == clock.now().timestamp() + LEASE_S
 
 
-@pytest.mark.parametrize("result", [object(), {1: object()}, "x" * MAX_RESULT_CHARS, {"a": b"\xff"}])
+@pytest.mark.parametrize(
+    "result", [object(), {1: object()}, "x" * MAX_RESULT_CHARS, {"a": b"\xff"}]
+)
 def test_a_result_that_can_not_be_remembered_leaves_the_job_done(result: object) -> None:
     item = Item(pk="job", sk="claim", version=2, data=ended(Done(result=result)))
     assert standing_of(item, 0) == Ended(outcome=Done())
@@ -297,8 +304,8 @@ class Claiming(RuleBasedStateMachine):
         runner = self.runners[who]
         # A runner whose lease has ended stops, so it renews nothing.
         if runner.claim is not None and runner.claim.left_s > 0:
-            if self._ask(fate, runner.claim.renew()) is False:
-                runner.claim = None
+            # Who is refused goes on, as a plain function does, and may want to finish.
+            self._ask(fate, runner.claim.renew())
 
     @rule(who=RUNNERS, fate=FATES)
     def fail(self, who: int, fate: Fate) -> None:

@@ -378,9 +378,7 @@ def test_a_later_submission_replaces_an_earlier_one_that_has_not_started() -> No
     jobs = Harness(app)
     handles = []
     for full in (False, False, True):
-        handles.append(
-            jobs.client.submit(index, Sync(full=full), delay=timedelta(seconds=10))
-        )
+        handles.append(jobs.client.submit(index, Sync(full=full), delay=timedelta(seconds=10)))
         jobs.clock.advance(3)
     other = jobs.client.submit(index, Sync(shop="b"))
     jobs.drain()

@@ -1,4 +1,4 @@
-"""Jobs with ``once=True`` at workers: each is run to its end once, whatever is delivered how often."""
+"""Jobs with ``once=True`` at workers: each runs to its end once, however often it is delivered."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ async def _workers(
         await asyncio.wait(runs)
 
 
-async def test_a_thousand_jobs_that_two_workers_receive_within_a_millisecond_run_once_each() -> None:
+async def test_a_thousand_jobs_that_two_workers_receive_within_a_millisecond_run_once_each() -> (
+    None
+):
     app, mail = one_lane(visibility_s=VISIBILITY_S)
     ran: Counter[str] = Counter()
 
@@ -355,7 +357,7 @@ async def test_a_handler_is_stopped_when_its_lease_ends_and_another_can_have_the
 
 async def test_a_runner_that_was_overtaken_is_stopped_and_its_message_is_given_back() -> None:
     app, mail = one_lane(visibility_s=VISIBILITY_S)
-    cut = []
+    cut: list[bool] = []
 
     @mail.job("render", once=True)
     async def render(_note: Note, ctx: JobContext) -> None:
