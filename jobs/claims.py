@@ -2,10 +2,10 @@
 
     pk  job#ID   sk  claim
 
-    data  {"state": "running", "runner": RUNNER, "until": EPOCH_S}     it is being run
-          {"state": "free", "runner": RUNNER}                          an attempt ended, the job did not
-          {"state": "done", "runner": RUNNER, "result": JSON_TEXT}     it has completed
-          {"state": "done", "runner": RUNNER, "discarded": REASON}     its handler ended it
+    data  {"state": "running", "runner": RUNNER, "until": EPOCH_S}   it is being run
+          {"state": "free", "runner": RUNNER}                        an attempt ended, it did not
+          {"state": "done", "runner": RUNNER, "result": JSON_TEXT}   it has completed
+          {"state": "done", "runner": RUNNER, "discarded": REASON}   its handler ended it
 
 Each write replaces exactly what its writer has seen (`jobs.ports.Table.replace`), so of two runners
 that want a job one gets it, and whoever was overtaken can't say that it is done. A runner is one

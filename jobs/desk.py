@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from jobs import reporting
@@ -100,7 +101,9 @@ class Desk:
             await asyncio.gather(*self._pending)
 
     async def _take(self, submission: Submission) -> PendingJob[Any]:
-        return await self._begin(submission)
+        pending = self._begin(submission)
+        taken = await pending
+        return replace(pending, id=taken.id, is_duplicate=taken.is_duplicate)
 
     def _begin(self, submission: Submission) -> PendingJob[Any]:
         if self._send is None:

@@ -13,7 +13,7 @@
     job.deferred          it was given back by its handler, which is no failure
     job.crashed           the process that ran it died, now or in an earlier delivery
     job.discarded         its handler ended it
-    job.already_done      a delivery of a job that is done, with once=True: it is deleted, and not run
+    job.already_done      a delivery of a job with once=True that is done: it is deleted, not run
     job.interrupted       the worker gave it back: shutdown, or its receipt was lost
     job.stalled           a plain function runs past its timeout and can't be stopped
     message.unrunnable    a message can't become a job here; it is backed off, or parked
@@ -28,8 +28,8 @@
     loop.blocked          a handler kept the event loop from turning, and with it all others
     hook.failed           a hook raised, or took too long; nothing else changes
     records.failed        records could not be read or written; the job goes on without
-    claim.failed          the table did not answer for a job with once=True, which is then given back
-                          or held, or for a unique one, which then may run beside its like
+    claim.failed          the table did not answer for a job with once=True, which is given back or
+                          held; or for a unique one, beside which its like may run then
     limit.reached         a limit holds back what has been received, or stops receiving
     limit.cleared         it lets work through again
     breaker.opened        too many failures: what it guards is not run for a while

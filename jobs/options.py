@@ -36,8 +36,8 @@ class JobOptions(LimitOptions, UniqueOptions, total=False):
     memory_mb: int | None
     """The resident memory, in MiB, at which a child process is killed; None sets no limit."""
     once: bool
-    """Whether a job that is done never runs again, however often it is delivered, and no two runners
-    have it at a time: it is claimed in the app's table first, which costs two requests to that."""
+    """Whether a job that is done never runs again, however often it is delivered, and has one
+    runner at a time: it is claimed in the app's table, which costs two requests."""
     group_by: Callable[[Any], str] | None
     """On a FIFO queue: from a payload, the name of the group within which jobs keep their order and
     run one at a time, such as an account's id. None leaves it to each submission."""

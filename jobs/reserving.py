@@ -6,9 +6,9 @@
     first    {"job", "sent": false, "at"}     {"job", "sent": true, "at"}
     replace                                   {"job"}
 
-**first.** Whoever creates the item sends. Others get its job once that is sent: they wait for it, so
-that no submission returns a job before SQS has it. An item that has said for `PENDING_S` that its
-job is not sent yet is of a process that died: the next submission takes it over.
+**first.** Whoever creates the item sends. Others get its job once that is sent: they wait for it,
+so that no submission returns a job before SQS has it. An item that has said for `PENDING_S` that
+its job is not sent yet is of a process that died: the next submission takes it over.
 
 **replace.** What comes later has the greater id, since ids begin with the time. It is sent first,
 and then written down, unless a later one stands there. A worker drops a job when it starts if a

@@ -64,7 +64,7 @@ class PendingJob(JobHandle[R]):
 
     taken: Awaitable[object] = field(repr=False, compare=False)
 
-    def __await__(self) -> Generator[Any, Any, PendingJob[R]]:
+    def __await__(self) -> Generator[Any, Any, JobHandle[R]]:
         sent = yield from self.taken.__await__()
         if isinstance(sent, Submission) and sent.duplicate_of is not None:
             return replace(self, id=sent.id, is_duplicate=True)

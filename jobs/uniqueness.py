@@ -45,8 +45,8 @@ class Uniqueness:
         Raises:
             ConfigurationError: a value is not of its kind, or negative.
         """
-        lasting, key = options.get("unique_for"), options.get("unique_key")
-        mode = options.get("unique")
+        lasting, mode = options.get("unique_for"), options.get("unique")
+        key: Any = options.get("unique_key")
         if not isinstance(lasting, timedelta | None):
             raise ConfigurationError(
                 f"unique_for must be a timedelta, got {lasting!r}: write timedelta(hours=1)"
@@ -100,7 +100,7 @@ class Uniqueness:
     def _sameness(self, payload: Any, dumped: Any) -> list[Any]:
         if self.key is None:
             return ["payload", dumped]
-        key = self.key(payload) if callable(self.key) else self.key
+        key: Any = self.key(payload) if callable(self.key) else self.key
         if not isinstance(key, str) or not key:
             raise ConfigurationError(f"unique_key must come to a text, got {key!r}")
         return ["key", key]

@@ -78,8 +78,8 @@ def consumer(
     Args:
         app: its handlers are loaded here.
         transport: open, and left open; None connects to SQS at the first invocation.
-        table: open, and left open; None connects to the app's at the first invocation, if a type has
-            ``once=True``.
+        table: open, and left open; None connects to the app's at the first invocation, if a type
+            has ``once=True``.
         events: hears of everything; None logs it, as JSON, with the invocation's id.
         concurrency: jobs of one invocation at once, at least 1.
         metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`.

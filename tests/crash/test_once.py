@@ -60,10 +60,13 @@ async def _all_said_to_be_done(table: DynamoTable, ids: set[str]) -> None:
     """Wait until each claim says so; its handler has ended a moment before."""
     async with asyncio.timeout(GENEROUS_S):
         for job_id in ids:
-            while not (claim := await table.get(partition(job_id), "claim")) or (
-                claim.data["state"] != "done"
-            ):
+            while not await _is_said_to_be_done(table, job_id):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.05)
+
+
+async def _is_said_to_be_done(table: DynamoTable, job_id: str) -> bool:
+    claim = await table.get(partition(job_id), "claim")
+    return claim is not None and claim.data["state"] == "done"
 
 
 async def _killed_in_the_middle(

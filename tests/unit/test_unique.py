@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -25,7 +25,6 @@ from jobs.errors import (
 from jobs.events import (
     ClaimFailed,
     Event,
-    Events,
     JobCompleted,
     JobDeduplicated,
     JobDiscarded,
@@ -34,8 +33,10 @@ from jobs.events import (
 from jobs.job import JobType
 from jobs.ports import Item
 from jobs.reserving import PENDING_S
+from jobs.tables import OwnBlockingTable
 from jobs.testing import Harness, LoopClock, MemorySqs, MemoryTable
 from jobs.uniqueness import Uniqueness, place
+from tests.unit.worker.rig import Wire
 
 HOUR = timedelta(hours=1)
 
@@ -239,26 +240,9 @@ def test_a_claim_whose_answer_was_lost_is_not_in_the_way_of_the_next() -> None:
 
 def test_a_job_that_was_sent_counts_though_its_claim_could_not_say_so() -> None:
     bench = Bench(unique_for=HOUR)
-    bench.harness.table.faults.raise_on("replace", ServiceUnavailable("gone"))
-    bench.harness.table.faults.clear()
-    table = bench.harness.table
-    sent = bench.harness.sqs
-
-    class Flaky:
-        """The second request gets no answer."""
-
-    del Flaky, sent
-    replaced = 0
-    original = table._store.replace
-
-    def second_fails(item: Item, encoded: Any) -> Item | None:
-        nonlocal replaced
-        replaced += 1
-        if replaced == 2:
-            raise ServiceUnavailable("gone")
-        return original(item, encoded)
-
-    table._store.replace = second_fails  # type: ignore[method-assign]
+    faults = bench.harness.table.faults
+    faults.slow_down("replace", 0)  # the first call meets this
+    faults.raise_on("replace", ServiceUnavailable("gone"))
     first = bench.submit()
     assert not first.is_duplicate
     [failed] = bench.heard(ClaimFailed)
@@ -295,8 +279,9 @@ async def test_a_hundred_submissions_at_a_time_by_ten_clients_send_one_job() -> 
     clock = LoopClock()
     sqs, table = MemorySqs(clock), MemoryTable(clock)
     sqs.provision(app.topology)
-    sqs.faults.slow_down("send", 0.5)
-    clients = [AsyncClient(app, transport=sqs, table=table, clock=clock) for _ in range(10)]
+    wire = Wire(sqs)
+    wire.requests["send"] = lambda: asyncio.sleep(0.5)
+    clients = [AsyncClient(app, transport=wire, table=table, clock=clock) for _ in range(10)]
     handles = await asyncio.gather(
         *(client.submit(sync, Sync()) for client in clients for _ in range(10))
     )
@@ -326,7 +311,6 @@ async def test_calls_that_want_the_same_keys_in_another_order_do_not_wait_for_ea
     assert len(sqs.messages("shop-jobs-normal")) == 20
 
 
-@pytest.mark.looptime
 @given(
     plan=st.lists(
         st.tuples(
@@ -510,6 +494,7 @@ def test_a_client_of_its_own_table_opens_none_for_what_is_not_unique() -> None:
     clock = Harness(app).clock
     sqs = MemorySqs(clock)
     sqs.provision(app.topology)
-    with Client(app, transport=sqs.blocking, clock=clock, events=Events()) as client:
+    with Client(app, transport=sqs.blocking, clock=clock) as client:
         client.submit(sync, Sync())
-        assert datetime.now(UTC) > clock.now() - timedelta(days=10_000)
+        assert isinstance(client._table, OwnBlockingTable)
+        assert client._table._table is None
