@@ -2,10 +2,10 @@
 
     pk  job#ID   sk  claim
 
-    data  {"state": "running", "runner": RUNNER, "until": EPOCH_S}   it is being run
-          {"state": "free", "runner": RUNNER}                        an attempt ended, it did not
-          {"state": "done", "runner": RUNNER, "result": JSON_TEXT}   it has completed
-          {"state": "done", "runner": RUNNER, "discarded": REASON}   its handler ended it
+    data  {"state": "running", "runner": RUNNER, "since": S, "until": S}  it is being run
+          {"state": "free", "runner": RUNNER}                            an attempt has ended
+          {"state": "done", "runner": RUNNER, "result": JSON_TEXT}       it has completed
+          {"state": "done", "runner": RUNNER, "discarded": REASON}       its handler ended it
 
 Each write replaces exactly what its writer has seen (`jobs.ports.Table.replace`), so of two runners
 that want a job one gets it, and whoever was overtaken can't say that it is done. A runner is one
@@ -54,6 +54,8 @@ class Held:
 
     left_s: float
     """Until its lease has ended by all clocks."""
+    ran_s: float
+    """For how long it has had it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +73,8 @@ def standing_of(item: Item, now_s: float) -> Held | Ended | None:
         now_s: the wall clock, in seconds since 1970.
     """
     match item.data:
-        case {"state": "running", "until": until} if until + SKEW_S > now_s:
-            return Held(left_s=until + SKEW_S - now_s)
+        case {"state": "running", "since": since, "until": until} if until + SKEW_S > now_s:
+            return Held(left_s=until + SKEW_S - now_s, ran_s=max(0.0, now_s - since))
         case {"state": "done", "discarded": reason}:
             return Ended(outcome=Discarded(reason=reason))
         case {"state": "done", "result": text}:
@@ -132,6 +134,8 @@ class Claim:
         """What stands there, as far as it is known."""
         self._ends_at = float("-inf")
         """When the lease ends, on the monotonic clock."""
+        self._since = 0.0
+        """When it was first asked for, in seconds since 1970."""
 
     @property
     def left_s(self) -> float:
@@ -147,7 +151,7 @@ class Claim:
             if (refusal := await self._lease()) is None:
                 return None
             self._known = refusal
-        return Held(left_s=self.lease_s)  # whoever comes first again and again has it
+        return Held(left_s=self.lease_s, ran_s=0.0)  # whoever comes first again and again has it
 
     async def renew(self) -> bool:
         """Lease it from now on; False: it is another's."""
@@ -166,8 +170,10 @@ class Claim:
         return await self._write(ended(outcome), self._keep) is None
 
     async def _lease(self) -> Item | None:
-        started, until = self._clock.monotonic(), self._clock.now().timestamp() + self.lease_s
-        refusal = await self._write({"state": "running", "until": until}, _UNDONE)
+        started, now_s = self._clock.monotonic(), self._clock.now().timestamp()
+        self._since = self._since or now_s
+        running = {"state": "running", "since": self._since, "until": now_s + self.lease_s}
+        refusal = await self._write(running, _UNDONE)
         if refusal is None:
             self._ends_at = started + self.lease_s
         return refusal

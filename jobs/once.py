@@ -117,8 +117,8 @@ class OnceCall:
         except TimeoutError:
             return self._interrupted()
         match standing:
-            case Held(left_s=left_s):
-                return self._deferred_by_another(left_s)
+            case Held():
+                return self._deferred_by_another(standing)
             case Ended(outcome=outcome):
                 at = self._means.clock.now()
                 self._means.events.emit(reporting.already_done(self._names, at))
@@ -220,10 +220,10 @@ class OnceCall:
     def _interrupted(self) -> Interrupted:
         return Interrupted(reason=self._interruption or "another runner has claimed the job")
 
-    def _deferred_by_another(self, left_s: float) -> Deferred:
-        # Who still has it after this runs longer than its lease: so the next look comes later.
-        doubled_s = left_s * 2 ** max(0, self._job.attempt.receives - 2)
-        after_s = max(left_s, min(doubled_s, _LONGEST_S))
+    def _deferred_by_another(self, held: Held) -> Deferred:
+        # Who has had it for long may well go on for as long. So a job that runs for hours costs few
+        # looks, and what its runner's death adds is in proportion.
+        after_s = max(held.left_s, min(held.ran_s, _LONGEST_S))
         return Deferred(after_s=after_s, reason="another runner has claimed the job")
 
     def _deferred_by_table(self, error: TransportError) -> Deferred:

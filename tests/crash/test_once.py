@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,6 +24,8 @@ from tests.support.journal import GENEROUS_S, Journal
 from tests.support.workers import environment
 
 KILLS = 100
+AT_A_TIME = 4
+"""Workers that run beside each other until they are killed."""
 
 
 async def test_a_hundred_workers_killed_in_the_middle_of_a_once_job_leave_each_to_be_done_once(
@@ -42,10 +45,9 @@ async def test_a_hundred_workers_killed_in_the_middle_of_a_once_job_leave_each_t
         handles = await client.submit_many(job, [once_app.Nothing()] * KILLS)
         ids = {handle.id for handle in handles}
         killers: dict[str, int] = {}
-        while len(killers) < KILLS:
-            job_id, pid = await _killed_in_the_middle(forks, journal, killers)
-            killers[job_id] = pid
-            once_app.mark_of(tmp_path, job_id).touch()
+        kill = partial(_kill_in_the_middle, forks, journal, tmp_path, killers)
+        await asyncio.gather(*(kill(KILLS // AT_A_TIME) for _ in range(AT_A_TIME)))
+        assert killers.keys() == ids
         await forks.worker(20)
         await journal.until(lambda: journal.count("done").keys() == ids)
         async with DynamoTable(app.topology.table_name, endpoint_url=server) as table:
@@ -69,20 +71,20 @@ async def _is_said_to_be_done(table: DynamoTable, job_id: str) -> bool:
     return claim is not None and claim.data["state"] == "done"
 
 
-async def _killed_in_the_middle(
-    forks: Forks, journal: Journal, killers: dict[str, int]
-) -> tuple[str, int]:
-    """Start a worker, and ``kill -9`` it when it has started a job that killed none before."""
-    pid = await forks.worker(1)
+async def _kill_in_the_middle(
+    forks: Forks, journal: Journal, directory: Path, killers: dict[str, int], times: int
+) -> None:
+    """So often start a worker, and ``kill -9`` it in a job that has killed none before."""
+    for _ in range(times):
+        pid = await forks.worker(1)
+        await journal.until(partial(_unkilled, journal, pid, killers))
+        os.kill(pid, signal.SIGKILL)
+        job_id = _unkilled(journal, pid, killers)
+        killers[job_id] = pid
+        once_app.mark_of(directory, job_id).touch()
 
-    def begun() -> list[str]:
-        return [
-            entry.job_id
-            for entry in journal.entries(pid=pid)
-            if entry.event == "start" and entry.job_id not in killers
-        ]
 
-    await journal.until(lambda: bool(begun()))
-    os.kill(pid, signal.SIGKILL)
-    [job_id] = begun()
-    return job_id, pid
+def _unkilled(journal: Journal, pid: int, killers: dict[str, int]) -> str:
+    """The job that a worker has started, unless it is one that may end; empty if there is none."""
+    started = [job_id for job_id in journal.count("start", pid=pid) if job_id not in killers]
+    return started[-1] if started else ""

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from jobs.app import App
+from jobs.aws.dynamo import DynamoTable
+from jobs.aws.sqs import SqsTransport
 from workers.configuration import WorkerSettings
 from workers.process import run
 
@@ -26,13 +28,15 @@ class Forks:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
+        self._one_at_a_time = asyncio.Lock()
 
     async def worker(self, concurrency: int) -> int:
         """Fork a worker with so many slots; returns its process's id."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{concurrency}\n".encode())
-        return int(await self._process.stdout.readline())
+        async with self._one_at_a_time:
+            self._process.stdin.write(f"{concurrency}\n".encode())
+            return int(await self._process.stdout.readline())
 
 
 @asynccontextmanager
@@ -59,6 +63,7 @@ async def forking(app_module: str, *, env: Mapping[str, str]) -> AsyncIterator[F
 def main(app_module: str) -> None:
     """Fork a worker for each line of stdin, and end them all when it ends."""
     app: App = importlib.import_module(app_module).app
+    asyncio.run(_warm_up())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that nobody has to wait for them
     pids = set()
     for line in sys.stdin:
@@ -73,6 +78,12 @@ def main(app_module: str) -> None:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue  # the test has killed it
+
+
+async def _warm_up() -> None:
+    """Have AWS's clients imported, which takes longer than all that a worker does."""
+    async with SqsTransport(), DynamoTable("none"):
+        pass
 
 
 def _work(app: App, concurrency: int) -> NoReturn:

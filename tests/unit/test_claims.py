@@ -53,7 +53,7 @@ async def test_a_job_that_another_has_is_held_until_its_lease_has_ended_by_all_c
     table = MemoryTable(clock)
     assert await _claim(table, "one", clock).take() is None
     clock.advance(5)
-    assert await _claim(table, "two", clock).take() == Held(left_s=LEASE_S - 5 + SKEW_S)
+    assert await _claim(table, "two", clock).take() == Held(left_s=LEASE_S - 5 + SKEW_S, ran_s=5)
     clock.advance(LEASE_S - 5 + SKEW_S)
     assert await _claim(table, "two", clock).take() is None
 
@@ -67,7 +67,9 @@ async def test_a_renewed_claim_holds_on() -> None:
         clock.advance(LEASE_S - 1)
         assert await one.renew()
         assert one.left_s == LEASE_S
-    assert await _claim(table, "two", clock).take() == Held(left_s=LEASE_S + SKEW_S)
+    assert await _claim(table, "two", clock).take() == Held(
+        left_s=LEASE_S + SKEW_S, ran_s=10 * (LEASE_S - 1)
+    )
 
 
 async def test_a_released_job_can_be_claimed_at_once() -> None:
