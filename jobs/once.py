@@ -24,6 +24,7 @@ from jobs.claims import Claim, Claims, Ended, Held
 from jobs.delivery import Delivery, Job
 from jobs.errors import ConfigurationError, TransportError
 from jobs.events import ClaimFailed
+from jobs.job import JobType
 from jobs.outcome import Deferred, Discarded, Done, Interrupted, Outcome
 
 T = TypeVar("T")
@@ -48,23 +49,27 @@ _RENEWALS, _TRIES = 3, 12
 _Action = Literal["take", "renew", "release", "finish"]
 
 
-def has_once(app: App) -> bool:
+def needs_claims(app: App) -> bool:
     """Whether a type of the app needs claims, and so the table."""
-    return any(job.once for job in app.types.values())
+    return any(_is_claimed(job) for job in app.types.values())
 
 
 def require_claims(app: App, claims: Claims | None) -> None:
-    """Check that the app's types with ``once=True`` can be claimed where they are to run.
+    """Check that what the app's types want of the table is there where they are to run.
 
     Raises:
         ConfigurationError: there is no table for that.
     """
-    if claims is None and has_once(app):
-        names = ", ".join(repr(job.name) for job in app.types.values() if job.once)
+    if claims is None and needs_claims(app):
+        names = ", ".join(repr(job.name) for job in app.types.values() if _is_claimed(job))
         raise ConfigurationError(
-            f"the app {app.name!r} has types with once=True ({names}), whose jobs are claimed in "
-            "its table: give Worker(table=...)"
+            f"the app {app.name!r} has types with once=True or unique='replace' ({names}), whose "
+            "jobs are claimed in its table: give Worker(table=...)"
         )
+
+
+def _is_claimed(job: JobType[Any, Any]) -> bool:
+    return job.once or (bool(job.unique.lasting) and job.unique.mode == "replace")
 
 
 class OnceCall:

@@ -36,7 +36,7 @@ from jobs.errors import ConfigurationError, TransportError
 from jobs.event_log import log_event, name_job
 from jobs.events import Events
 from jobs.execution import Executor
-from jobs.once import has_once
+from jobs.once import needs_claims
 from jobs.ports import Table, Transport
 from lambdas.batches import Batch, Timetable
 from lambdas.emf import Emf
@@ -79,7 +79,7 @@ def consumer(
         app: its handlers are loaded here.
         transport: open, and left open; None connects to SQS at the first invocation.
         table: open, and left open; None connects to the app's at the first invocation, if a type
-            has ``once=True``.
+            has ``once=True`` or ``unique="replace"``.
         events: hears of everything; None logs it, as JSON, with the invocation's id.
         concurrency: jobs of one invocation at once, at least 1.
         metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`.
@@ -211,8 +211,8 @@ class Consumer:
         return transport, Executor(means, backlog=partial(_depth, transport))
 
     async def _claims(self, stack: AsyncExitStack) -> Claims | None:
-        """What jobs with ``once=True`` are claimed with, if there are such types."""
-        if not has_once(self._app):
+        """What jobs are claimed with, if there are types that need it."""
+        if not needs_claims(self._app):
             return None
         if (table := self._table) is None:
             from jobs.aws.dynamo import DynamoTable
