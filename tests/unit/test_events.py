@@ -9,7 +9,14 @@ from datetime import UTC, datetime
 import pytest
 
 from jobs import Event, Events, events
-from jobs.events import HookFailed, JobEvent, LimitEvent, LoopBlocked, QueueEvent
+from jobs.events import (
+    CancellationsFailed,
+    HookFailed,
+    JobEvent,
+    LimitEvent,
+    LoopBlocked,
+    QueueEvent,
+)
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -19,7 +26,7 @@ class Tick(Event):
     name = "tick"
 
 
-OF_THE_WORKER = (HookFailed, LoopBlocked)
+OF_THE_WORKER = (CancellationsFailed, HookFailed, LoopBlocked)
 """Events of no one job, queue or limit."""
 
 

@@ -111,10 +111,12 @@ def test_a_lost_write_makes_of_a_failure_a_crash_so_that_attempts_stay_right() -
         assert history(list(kept), 3).number(used=0) == 3
 
 
-def test_there_are_two_levels_and_another_is_refused() -> None:
+def test_there_are_four_levels_and_another_is_refused() -> None:
     assert App("shop").records == "off"
     assert App("shop", records="failures").records == "failures"
-    with pytest.raises(ConfigurationError, match="records must be one of failures, off"):
+    with pytest.raises(
+        ConfigurationError, match="records must be one of full, outcomes, failures, off"
+    ):
         App("shop", records="everything")  # type: ignore[arg-type]  # the point
 
 
