@@ -11,6 +11,8 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 
+from jobs.aws.provision import LINES
+
 SUBMIT = ("sqs:SendMessage", "sqs:GetQueueUrl")
 """What submitting to a queue takes."""
 
@@ -60,7 +62,13 @@ def grant_work(
     record = iam.Grant.add_to_principal(
         grantee=grantee, actions=list(RECORD), resource_arns=[table.table_arn]
     )
-    return _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, parking)).combine(record)
+    look_up = iam.Grant.add_to_principal(
+        grantee=grantee,
+        actions=["dynamodb:Query"],
+        resource_arns=[f"{table.table_arn}/index/{LINES}"],
+    )
+    work = _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, parking))
+    return work.combine(record).combine(look_up)
 
 
 def statement(actions: Sequence[str], *resources: str) -> iam.PolicyStatement:

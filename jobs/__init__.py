@@ -17,6 +17,7 @@ from jobs.handle import AsyncJobHandle, JobHandle
 from jobs.job import JobType
 from jobs.limits import Breaker, Concurrency, RateLimit, RetryBudget
 from jobs.queue import Queue
+from jobs.retention import Keep
 from jobs.retry import CrashLimit, Retry
 from jobs.schedules import Schedule, cron, rate
 from jobs.state import JobState
@@ -43,6 +44,7 @@ __all__ = [
     "JobHandle",
     "JobState",
     "JobType",
+    "Keep",
     "Lane",
     "Priority",
     "Queue",

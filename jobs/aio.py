@@ -11,6 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
+from jobs.aio_registration import Register
 from jobs.app import App
 from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock, SystemClock
@@ -66,12 +67,12 @@ class AsyncClient:
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._transport = transport
         self._owned = AsyncExitStack()
+        self._table = table or self._own_table(app)
+        self._register = Register(
+            app, self._table, clock=self._clock, events=self._events, rng=self._rng
+        )
         self._lookup = AsyncLookup(
-            app=app,
-            table=table or self._own_table(app),
-            clock=self._clock,
-            rng=self._rng,
-            sleep=sleep,
+            app=app, table=self._table, clock=self._clock, rng=self._rng, sleep=sleep
         )
         self._sending: set[asyncio.Future[None]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
@@ -99,6 +100,7 @@ class AsyncClient:
     async def close(self) -> None:
         """Send what still waits, then close what this client opened. Idempotent."""
         await asyncio.gather(*(batcher.drain() for batcher in self._batchers.values()))
+        await self._register.drain()
         await self._owned.aclose()
 
     async def submit(
@@ -141,9 +143,10 @@ class AsyncClient:
         await asyncio.wait(pending) if pending else None
         at = self._clock.now()
         results = [_error_of(future) for future in pending]
-        for submission, result in zip(submissions, results, strict=True):
-            if result is None:
-                self._events.emit(submission.event(at))
+        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
+        for submission in taken:
+            self._events.emit(submission.event(at))
+        self._register.enter(taken)
         raise_refused(submissions, results)
 
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from jobs.ports import Item
-from jobs.records import KEEP, partition
+from jobs.records import partition
+from jobs.retention import DEFAULT_KEEP
 from jobs.state import CANCEL
 
 CANCELLATIONS = "cancellations"
@@ -43,7 +44,7 @@ def cancellation(job_id: str, reason: str, at: datetime, *, useful: timedelta) -
         )
     data = {"at": at.isoformat(), "reason": reason}
     return (
-        Item(pk=partition(job_id), sk=CANCEL, data=data, expires_at=at + KEEP),
+        Item(pk=partition(job_id), sk=CANCEL, data=data, expires_at=at + DEFAULT_KEEP.failed),
         Item(pk=CANCELLATIONS, sk=job_id, data=data, expires_at=at + useful),
     )
 

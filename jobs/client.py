@@ -17,6 +17,7 @@ from jobs.handle import JobHandle, Lookup
 from jobs.job import JobType
 from jobs.messages import size_of
 from jobs.ports import BlockingTable, BlockingTransport, EntryFailure
+from jobs.registration import BlockingRegister
 from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnBlockingTable
 
@@ -65,6 +66,10 @@ class Client:
         if table is None:
             table = own = OwnBlockingTable(app)
             self._closes.append(own.close)
+        self._table = table
+        self._register = BlockingRegister(
+            app, table, clock=self._clock, events=self._events, rng=self._rng, sleep=sleep
+        )
         self._lookup = Lookup(app=app, table=table, clock=self._clock, rng=self._rng, sleep=sleep)
 
     def __enter__(self) -> Self:
@@ -143,9 +148,10 @@ class Client:
                 results += broken[:1] * (len(submissions) - len(results))
                 break
         at = self._clock.now()
-        for submission, result in zip(submissions, results, strict=True):
-            if result is None:
-                self._events.emit(submission.event(at))
+        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
+        for submission in taken:
+            self._events.emit(submission.event(at))
+        self._register.enter(taken)
         raise_refused(submissions, results)
 
     def _send_batch(self, batch: Sequence[Submission]) -> list[TransportError | None]:

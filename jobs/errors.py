@@ -26,6 +26,7 @@ HeadgateError
 │   ├── TableMissing
 │   ├── Throttled
 │   └── ServiceUnavailable
+├── ResultNotKept                   what a handler returned can't stand in a record
 ├── ResultError                     a job has no result, or none that can be had
 │   ├── JobDead
 │   ├── JobDiscarded
@@ -288,6 +289,10 @@ class RecordsOff(ResultError):
 
 
 # --- an attempt ran too long ---------------------------------------------------------------------
+
+
+class ResultNotKept(HeadgateError):
+    """What a handler returned can't stand in a record."""
 
 
 class JobTimeout(HeadgateError):

@@ -40,6 +40,8 @@ from jobs.events import (
     PollReceived,
     ReceiptLost,
     RecordsFailed,
+    RecordsShed,
+    RecordsWritten,
     SettlementFailed,
     SettlementFlushed,
 )
@@ -72,6 +74,8 @@ LEVELS: dict[type[Event], int] = {
     LoopBlocked: logging.WARNING,
     HookFailed: logging.ERROR,
     RecordsFailed: logging.WARNING,
+    RecordsWritten: logging.DEBUG,
+    RecordsShed: logging.ERROR,
     CancellationsFailed: logging.WARNING,
     LimitReached: logging.INFO,
     LimitCleared: logging.INFO,

@@ -26,7 +26,9 @@
     poll.failed           a receive failed; the poller backs off
     loop.blocked          a handler kept the event loop from turning, and with it all others
     hook.failed           a hook raised, or took too long; nothing else changes
-    records.failed        records could not be read or written; the job goes on without
+    records.failed        records could not be read or written; jobs go on without
+    records.written       a request wrote records that nothing waits for
+    records.shed          records were given up: there was no room left for them, or no time
     cancellations.failed  it could not be read which jobs are cancelled; it is tried again
     limit.reached         a limit holds back what has been received, or stops receiving
     limit.cleared         it lets work through again
@@ -272,12 +274,25 @@ class HookFailed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordsFailed(QueueEvent):
+class RecordsFailed(Event):
     name = "records.failed"
     action: str
     """``read`` or ``write``."""
-    job_id: str
     error: str
+    job_id: str | None = None
+    """None where it was a batch of several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsWritten(Event):
+    name = "records.written"
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsShed(Event):
+    name = "records.shed"
+    items: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

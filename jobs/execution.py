@@ -53,6 +53,8 @@ class Verdict:
     action: Action
     attempt: Attempt
     job_type: str
+    ran_s: float = 0.0
+    """How long its handler ran; 0 where it was not called."""
     tell: Callable[[Action, datetime], Event | None]
 
     def aftermath(self, at: datetime) -> Event | None:
@@ -170,6 +172,7 @@ class Run:
             action=settle(outcome, attempt, job.type.retry),
             attempt=attempt,
             job_type=job.type.name,
+            ran_s=self._call.ran_s if self._call is not None else 0.0,
             tell=partial(reporting.aftermath, self._names, outcome),
         )
 

@@ -127,7 +127,7 @@ class JobHandle(_Named[R]):
 
     def history(self) -> JobRecord:
         """All that is known of the job: attempts, errors, progress, times."""
-        require_records(self._lookup.app, self.id)
+        require_records(self._lookup.app, self._declared, self.id)
         return read_job(self.id, self._lookup.table.query(partition(self.id)))
 
     def wait(self, timeout: float | None = None) -> JobState:
@@ -173,14 +173,14 @@ class JobHandle(_Named[R]):
             RecordsOff: without records workers don't look for cancellations.
         """
         lookup = self._lookup
-        require_records(lookup.app, self.id)
+        require_records(lookup.app, self._declared, self.id)
         useful = longest_in_queue(lookup.app)
         self._put(cancellation(self.id, reason, lookup.clock.now(), useful=useful))
         lookup.unschedule(self.id)
 
     def _finished(self, timeout: float | None) -> JobRecord:
         lookup = self._lookup
-        require_outcomes(lookup.app, self.id)
+        require_outcomes(lookup.app, self._declared, self.id)
         patience = Patience(self.id, timeout, clock=lookup.clock, rng=lookup.rng)
         while not (record := self.history()).state.is_final:
             lookup.sleep(patience.pause_s(record.state))
@@ -217,7 +217,7 @@ class AsyncJobHandle(_Named[R]):
 
     async def history(self) -> JobRecord:
         """`JobHandle.history`, awaited."""
-        require_records(self._lookup.app, self.id)
+        require_records(self._lookup.app, self._declared, self.id)
         return read_job(self.id, await self._lookup.table.query(partition(self.id)))
 
     async def wait(self, timeout: float | None = None) -> JobState:  # noqa: ASYNC109 - as JobHandle
@@ -232,14 +232,14 @@ class AsyncJobHandle(_Named[R]):
     async def cancel(self, reason: str = "") -> None:
         """`JobHandle.cancel`, awaited."""
         lookup = self._lookup
-        require_records(lookup.app, self.id)
+        require_records(lookup.app, self._declared, self.id)
         useful = longest_in_queue(lookup.app)
         await self._put(cancellation(self.id, reason, lookup.clock.now(), useful=useful))
         await lookup.unschedule(self.id)
 
     async def _finished(self, timeout: float | None) -> JobRecord:  # noqa: ASYNC109 - as JobHandle
         lookup = self._lookup
-        require_outcomes(lookup.app, self.id)
+        require_outcomes(lookup.app, self._declared, self.id)
         patience = Patience(self.id, timeout, clock=lookup.clock, rng=lookup.rng)
         while not (record := await self.history()).state.is_final:
             await lookup.sleep(patience.pause_s(record.state))

@@ -92,6 +92,8 @@ class JobRecord:
     progress: ProgressRecord | None = None
     has_result: bool = False
     """Whether what its handler returned was kept."""
+    result_fault: str = ""
+    """Why it was not, where it should have been."""
     result: Any = None
     """That, as JSON values."""
     reason: str = ""
@@ -171,6 +173,7 @@ def _ending(last: Happening) -> dict[str, Any]:
         "error_type": last.text("error_type"),
         "error_message": last.text("error_message"),
         "has_result": "result" in last.data,
+        "result_fault": last.text("result_fault"),
         "result": last.data.get("result"),
     }
 

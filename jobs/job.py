@@ -16,6 +16,8 @@ from jobs.handler import Handler
 from jobs.hooks import Hooks
 from jobs.limits import Limits
 from jobs.options import Isolation, JobOptions, check_options
+from jobs.records import check_level
+from jobs.retention import check_keep
 from jobs.retry import Retry
 from jobs.topology import MAX_VISIBILITY, Priority
 
@@ -58,6 +60,10 @@ class JobType(Hooks, Generic[P, R]):
         self.isolation: Isolation = options.get("isolation", "worker")
         self.memory_mb = options.get("memory_mb")
         self.group_by = options.get("group_by")
+        records = options.get("records")
+        self.records = None if records is None else check_level(records)
+        """None: as the app says; so too ``keep``."""
+        self.keep = check_keep(f"the type {name!r}", options.get("keep"))
         self.limits = Limits.of(options)
         self._returns = returns
         self._handler: Handler | None = None

@@ -20,6 +20,7 @@ from jobs.errors import (
 )
 from jobs.history import JobRecord
 from jobs.job import JobType
+from jobs.records import RecordsLevel, keeps
 from jobs.state import JobState
 
 _PAUSES = Backoff.exponential(base=0.2, factor=1.5, cap=5, jitter=0.2)
@@ -93,6 +94,8 @@ def result_of(record: JobRecord, declared: JobType[Any, Any] | None) -> Any:
                 error_type=record.error_type,
                 error_message=record.error_message if is_dead else record.reason,
             )
+    if record.result_fault:
+        raise ResultInvalid(record.id, f"the job {record.id} has completed: {record.result_fault}")
     if declared is None:
         return record.result
     try:
@@ -116,38 +119,53 @@ def check_id(job_id: str) -> str:
         raise ValueError(f"{job_id!r} is no job id: it has to be a UUID") from error
 
 
-def keeps_outcomes(app: App) -> bool:
-    """Whether a job's completion and its result are kept."""
-    return app.records in ("full", "outcomes")
+def keeps_outcomes(app: App, declared: JobType[Any, Any] | None) -> bool:
+    """Whether a job's completion and its result are kept.
+
+    Args:
+        app: says so for types that don't say themselves.
+        declared: the job's type; None where that is not known.
+    """
+    keep = app.keep if declared is None else app.keep_of(declared)
+    return bool(keep.completed) and keeps(_level(app, declared), "outcomes")
 
 
-def require_records(app: App, job_id: str) -> None:
+def require_records(app: App, declared: JobType[Any, Any] | None, job_id: str) -> None:
     """Check that anything is kept of a job.
 
     Raises:
         RecordsOff: nothing is.
     """
-    if app.records == "off":
+    if _level(app, declared) == "off":
         raise RecordsOff(
             job_id,
-            f"nothing is known of the job {job_id}, since the app {app.name!r} keeps no records: "
-            "declare it with App(..., records='outcomes')",
+            f"nothing is known of the job {job_id}, since {_who(app, declared)} keeps no records: "
+            "declare it with records='outcomes'",
         )
 
 
-def require_outcomes(app: App, job_id: str) -> None:
+def require_outcomes(app: App, declared: JobType[Any, Any] | None, job_id: str) -> None:
     """Check that a job's completion and its result are kept.
 
     Raises:
         RecordsOff: they aren't.
     """
-    require_records(app, job_id)
-    if not keeps_outcomes(app):
+    require_records(app, declared, job_id)
+    if not keeps_outcomes(app, declared):
         raise RecordsOff(
             job_id,
-            f"the job {job_id} can't be waited for: at records={app.records!r} nothing is kept of "
-            f"what completes. Declare App({app.name!r}, ..., records='outcomes')",
+            f"the job {job_id} can't be waited for: of what completes {_who(app, declared)}, at "
+            f"records={_level(app, declared)!r}, keeps nothing. Declare it with "
+            "records='outcomes', and without keep=0",
         )
+
+
+def _level(app: App, declared: JobType[Any, Any] | None) -> RecordsLevel:
+    return app.records if declared is None else app.records_of(declared)
+
+
+def _who(app: App, declared: JobType[Any, Any] | None) -> str:
+    return f"the app {app.name!r}" if declared is None else f"the type {declared.name!r}"
 
 
 def longest_in_queue(app: App) -> timedelta:

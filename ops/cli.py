@@ -139,9 +139,9 @@ def submit(
 ) -> None:
     """Submit one job and print its id; with --wait the exit code is that of `status`."""
     found = _app(app)
-    if wait and not keeps_outcomes(found):
-        raise typer.BadParameter("--wait needs an app with records='outcomes' or 'full'")
     declared = found.find_type(job_type)
+    if wait and not keeps_outcomes(found, declared):
+        raise typer.BadParameter("--wait needs a type with records='outcomes' or 'full'")
     try:
         value = from_json(sys.stdin.read() if payload == "-" else payload)
     except ValueError as error:

@@ -13,13 +13,13 @@ from typing import Any
 from jobs.delivery import Delivery
 from jobs.execution import Executor, Verdict
 from jobs.outcome import Interrupted, Outcome
+from jobs.recording import Recorder
 from jobs.settlement import Release, RetryAfter
 from jobs.topology import Priority
 from workers.admission import Admission
 from workers.choosing import Waiting
 from workers.demand import Demand
 from workers.holding import Hold, Holdings
-from workers.recording import Recorder
 from workers.settling import Settler
 
 _log = logging.getLogger("headgate.worker")
@@ -142,7 +142,7 @@ class Running:
         if self._recorder is None or hold.delivery.message.receive_count == 1:
             return
         hold.ready = False
-        task = asyncio.create_task(self._recorder.recall(hold), name="headgate-recall")
+        task = asyncio.create_task(self._recorder.recall(hold.run), name="headgate-recall")
         self._recalls.add(task)
         task.add_done_callback(partial(self._recalled, hold))
 
@@ -237,9 +237,11 @@ class Running:
         if isinstance(verdict.outcome, Interrupted):
             self.interrupted.append(verdict.attempt.job_id)
         if self._recorder is not None:
-            await self._recorder.explain(hold, verdict)
+            await self._recorder.explain(hold.run, verdict)
         settled = await self._settler.settle(hold, verdict)
         stays = isinstance(verdict.action, RetryAfter | Release)
+        if self._recorder is not None and settled:
+            self._recorder.parked(hold.run, verdict)
         self._leave(hold, gone=settled and not stays)
         if len(self._waiting):
             self.fill()  # what stood behind it in its group, or on probation, may start
@@ -249,7 +251,7 @@ class Running:
         outcome: Outcome = Interrupted(reason="the worker failed")
         try:
             if self._recorder is not None:
-                await self._recorder.starts(hold)
+                await self._recorder.starts(hold.run)
             verdict = await hold.run.verdict()
             outcome = verdict.outcome
         finally:
@@ -261,7 +263,7 @@ class Running:
 
     async def _give_back(self, hold: Hold, delay_s: int) -> None:
         if self._recorder is not None:
-            await self._recorder.released(hold)
+            await self._recorder.released(hold.run)
         await self._settler.release(hold, delay_s)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

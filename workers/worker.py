@@ -23,6 +23,7 @@ from jobs.errors import ConfigurationError
 from jobs.events import Events
 from jobs.execution import Executor
 from jobs.ports import OutgoingMessage, Table, Transport
+from jobs.recording import Recorder
 from jobs.submission import Submission
 from jobs.topology import Priority, QueueSpec
 from workers.admission import Admission, guarded
@@ -38,11 +39,11 @@ from workers.isolation import ChildPool
 from workers.limiting import Gate
 from workers.locating import app_path
 from workers.polling import Poller
-from workers.recording import Recorder
 from workers.running import Running, ThreadPool
 from workers.settling import SETTLEMENT_PACING, Settler
 from workers.shares import Shares
 from workers.shutdown import FLUSH_S, Report, drain
+from workers.trimming import Trimmer
 
 _log = logging.getLogger("headgate.worker")
 
@@ -135,12 +136,19 @@ class Worker:
         )
         self._recorder = (
             Recorder(app, table, worker=name, clock=clock, events=events, rng=rng)
-            if table is not None and app.records != "off"
+            if table is not None and app.keeps_records
             else None
         )
+        if self._recorder is not None:
+            events.subscribe(self._recorder)
+        self._trimmer = (
+            Trimmer(app, table, clock=clock, events=events, rng=rng) if table is not None else None
+        )
+        if self._trimmer is not None:
+            events.subscribe(self._trimmer)
         self._cancelling = (
             Cancelling(table, clock=clock, events=events, rng=rng, on_news=self._end_cancelled)
-            if table is not None and app.records != "off"
+            if table is not None and app.keeps_records
             else None
         )
         self._settler = Settler(
@@ -288,6 +296,10 @@ class Worker:
             asyncio.create_task(self._hooks.run(), name="headgate-hooks"),
             asyncio.create_task(self._gate.run(), name="headgate-limits"),
         }
+        if self._recorder is not None:
+            supports.add(asyncio.create_task(self._recorder.run(), name="headgate-records"))
+        if self._trimmer is not None and self._trimmer.is_needed:
+            supports.add(asyncio.create_task(self._trimmer.run(), name="headgate-trim"))
         if self._cancelling is not None:
             watch = asyncio.create_task(self._cancelling.run(), name="headgate-cancellations")
             supports.add(watch)

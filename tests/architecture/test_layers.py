@@ -23,29 +23,29 @@ PACKAGES: dict[str, set[str]] = {
 
 LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
-    {"aio", "client"},  # what a submitter calls
-    {"execution"},
-    {"calling"},
+    {"aio", "client", "recording"},  # what a submitter calls, and a worker
+    {"aio_registration", "execution"},
+    {"calling", "registration"},
     {"desk"},
     {"reporting"},
     {"delivery", "firing", "handle", "submission"},  # a delivery, a firing, a handle, a submission
-    {"results", "tables"},
-    {"checks"},
+    {"checks", "progress", "results", "tables"},
     {"timeline"},
     {"app", "dead_letters"},
     {"queue"},
     {"batcher", "job", "settlement"},
-    {"batching", "event_log", "handler", "hooks", "messages", "options"},
-    {"retry"},
-    {"history"},
-    {"cancellation"},
-    {"aws", "backoff", "envelope", "events", "state"},
+    {"batching", "event_log", "handler", "hooks", "journal", "messages", "options"},
+    {"cancellation", "history"},
+    {"state"},
+    {"records", "retry"},
+    {"aws", "backoff", "envelope", "events"},
     {
         "classification",
         "context",
         "limits",
-        "records",
         "resources",
+        "retention",
+        "returns",
         "schedules",
         "settings",
         "topology",
@@ -75,6 +75,7 @@ HEAVY = {
     "botocore",
     "infra",
     "jobs.aio",
+    "jobs.aio_registration",
     "jobs.aws",
     "jobs.testing",
     "lambdas",

@@ -32,6 +32,7 @@ PUBLIC = [
     "JobHandle",
     "JobState",
     "JobType",
+    "Keep",
     "Lane",
     "Priority",
     "Queue",

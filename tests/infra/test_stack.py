@@ -20,6 +20,7 @@ from infra.stack import JobSystem
 from jobs import App, Priority
 from jobs.aws.provision import (
     EXPIRY,
+    LINES,
     dead_letter_attributes,
     quarantine_attributes,
     queue_attributes,
@@ -351,6 +352,7 @@ def test_who_works_may_receive_and_settle_and_park_but_not_submit(
         **{spec.name: work for spec in app.topology.queues},
         **dict.fromkeys(parking, park),
         app.topology.table_name: record,
+        f"/index/{LINES}": {"dynamodb:Query"},
     }
 
 

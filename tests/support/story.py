@@ -7,7 +7,8 @@ from typing import Any
 
 from jobs.cancellation import cancellation
 from jobs.ports import Item
-from jobs.records import Mark, mark, partition
+from jobs.records import Mark, partition
+from tests.support.records import scribe
 
 JOB = "0196a2b4-0000-7000-8000-000000000001"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,7 +48,8 @@ class Story:
     ) -> Story:
         """What became of one delivery."""
         fields = {"type": "send", "queue": "mail", "worker": "w-1", **data}
-        self.items.append(mark(self.job_id, message, receive, Mark(kind), self.at(second), fields))
+        teller = scribe(self.job_id, message, receive)
+        self.items.append(teller.mark(Mark(kind), self.at(second), fields))
         return self
 
     def _of_job(self, sk: str, second: float, data: dict[str, Any]) -> Story:

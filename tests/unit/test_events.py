@@ -16,6 +16,9 @@ from jobs.events import (
     LimitEvent,
     LoopBlocked,
     QueueEvent,
+    RecordsFailed,
+    RecordsShed,
+    RecordsWritten,
 )
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -26,7 +29,14 @@ class Tick(Event):
     name = "tick"
 
 
-OF_THE_WORKER = (CancellationsFailed, HookFailed, LoopBlocked)
+OF_THE_WORKER = (
+    CancellationsFailed,
+    HookFailed,
+    LoopBlocked,
+    RecordsFailed,
+    RecordsShed,
+    RecordsWritten,
+)
 """Events of no one job, queue or limit."""
 
 

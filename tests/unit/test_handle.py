@@ -344,7 +344,7 @@ async def test_where_only_failures_are_kept_nobody_waits_in_vain(
     job = bench.handle()
     await bench.write(Story().run(1, "failed"))
     for ask in (job.wait, job.result):
-        with pytest.raises(RecordsOff, match="records='failures' nothing is kept of what compl"):
+        with pytest.raises(RecordsOff, match="at records='failures', keeps nothing"):
             await answer(ask(timeout=5))
     assert await answer(job.status()) is JobState.RETRYING
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
 import jobs.aws.dynamo
 import jobs.aws.sync_dynamo
 from jobs import App, AsyncClient, Client
-from jobs.ports import Item
+from jobs.ports import Item, Key
 from jobs.tables import OwnBlockingTable, OwnTable
 from jobs.testing import MemorySqs, MemoryTable, VirtualClock
 
@@ -38,6 +38,12 @@ class Opened:
 
     def get(self, pk: str, sk: str) -> Item | None:
         return self.table.blocking.get(pk, sk)
+
+    def lines(self, name: str, **bounds: Any) -> list[Item]:
+        return self.table.blocking.lines(name, **bounds)
+
+    def delete(self, keys: Sequence[Key]) -> list[Key]:
+        return self.table.blocking.delete(keys)
 
     def replace(self, item: Item) -> Item | None:
         return self.table.blocking.replace(item)
@@ -77,6 +83,8 @@ def test_a_plain_client_opens_the_apps_table_at_its_first_call_once(opened: type
     assert table.replace(ITEM) is None
     assert table.put([]) == []
     assert table.query("p", prefix="s") == [table.get("p", "s")] == [ITEM]
+    assert table.lines("l") == []
+    assert table.delete([("p", "s")]) == []
     table.close()
     assert opened.closed == ["shop-test-records"]
 
@@ -91,6 +99,8 @@ async def test_an_async_client_opens_the_apps_table_at_its_first_call_once(
     assert await table.replace(ITEM) is None
     assert await table.put([]) == []
     assert await table.query("p", prefix="s") == [await table.get("p", "s")] == [ITEM]
+    assert await table.lines("l") == []
+    assert await table.delete([("p", "s")]) == []
     await table.close()
     assert opened.closed == ["shop-test-records"]
 
