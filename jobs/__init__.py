@@ -21,6 +21,7 @@ from jobs.retention import Keep
 from jobs.retry import CrashLimit, Retry
 from jobs.schedules import Schedule, cron, rate
 from jobs.state import JobState
+from jobs.spool import Spool
 from jobs.topology import Lane, Priority
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ __all__ = [
     "RetryBudget",
     "RetryLater",
     "Schedule",
+    "Spool",
     "Tenant",
     "cron",
     "load_app",

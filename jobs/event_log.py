@@ -24,10 +24,13 @@ from jobs.events import (
     JobDeferred,
     JobDiscarded,
     JobFailed,
+    JobInline,
     JobInterrupted,
     JobProgress,
     JobQuarantined,
     JobRetryScheduled,
+    JobSpooled,
+    JobSpoolRefused,
     JobStalled,
     JobStarted,
     JobSubmitted,
@@ -44,12 +47,16 @@ from jobs.events import (
     RecordsWritten,
     SettlementFailed,
     SettlementFlushed,
+    SpoolFailed,
 )
 
 _log = logging.getLogger("headgate.worker")
 
 LEVELS: dict[type[Event], int] = {
     JobSubmitted: logging.DEBUG,
+    JobSpooled: logging.WARNING,
+    JobSpoolRefused: logging.ERROR,
+    JobInline: logging.WARNING,
     JobStarted: logging.DEBUG,
     JobProgress: logging.DEBUG,
     JobCompleted: logging.INFO,
@@ -84,6 +91,7 @@ LEVELS: dict[type[Event], int] = {
     BreakerClosed: logging.INFO,
     BudgetSpent: logging.WARNING,
     LeaseFailed: logging.WARNING,
+    SpoolFailed: logging.WARNING,
 }
 """How loud each event is; a test proves that none is missing."""
 

@@ -24,7 +24,9 @@ PACKAGES: dict[str, set[str]] = {
 LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
     {"aio", "client", "recording"},  # what a submitter calls, and a worker
-    {"aio_registration", "execution"},
+    {"async_spooler", "inline", "spooler"},  # and what a submitter falls back on
+    {"fallback", "spool_file"},
+    {"aio_registration", "execution", "spool"},
     {"calling", "registration"},
     {"desk"},
     {"reporting"},
@@ -81,6 +83,7 @@ HEAVY = {
     "lambdas",
     "ops",
     "rich",
+    "sqlite3",
     "ssl",
     "typer",
     "workers",
