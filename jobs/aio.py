@@ -18,9 +18,10 @@ from jobs.errors import ConfigurationError, TransportError
 from jobs.events import Events
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import OutgoingMessage, Transport
+from jobs.offloading import parted, too_large
+from jobs.ports import ObjectStore, OutgoingMessage, Transport
 from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
-from jobs.topology import QueueSpec
+from jobs.topology import MAX_MESSAGE_BYTES, QueueSpec
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -35,6 +36,8 @@ class AsyncClient:
     Args:
         app: whose job types are submitted.
         transport: where to; None makes one of aiobotocore, with the standard AWS settings.
+        store: where payloads go that are over the app's limit. None makes one of aiobotocore if
+            there is no ``transport`` either; else SQS's own limit of 1 MiB holds.
         clock: tells the time.
         events: hears of each submitted job.
         pacing: how submissions are put together.
@@ -49,6 +52,7 @@ class AsyncClient:
         app: App,
         *,
         transport: Transport | None = None,
+        store: ObjectStore | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
         pacing: Pacing = Pacing(),  # noqa: B008 - frozen
@@ -59,6 +63,7 @@ class AsyncClient:
         self._pacing = pacing
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._transport = transport
+        self._store = store
         self._owned = AsyncExitStack()
         self._sending: set[asyncio.Future[None]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
@@ -68,6 +73,11 @@ class AsyncClient:
             from jobs.aws.sqs import SqsTransport
 
             self._transport = await self._owned.enter_async_context(SqsTransport())
+            if self._store is None:
+                from jobs.aws.s3 import S3Store
+
+                own = S3Store(self._app.topology.bucket)
+                self._store = await self._owned.enter_async_context(own)
         return self
 
     async def __aexit__(
@@ -111,6 +121,9 @@ class AsyncClient:
         return sending
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
+        limit = MAX_MESSAGE_BYTES if self._store is None else self._app.payload_limit
+        if any(size_of(each.message) > limit for each in submissions):
+            submissions = [await self._fitting(each, limit) for each in submissions]
         pending = [self._batcher(each.queue).put(each.message) for each in submissions]
         await asyncio.wait(pending) if pending else None
         at = self._clock.now()
@@ -119,6 +132,16 @@ class AsyncClient:
             if result is None:
                 self._events.emit(submission.event(at))
         raise_refused(submissions, results)
+
+    async def _fitting(self, submission: Submission, limit: int) -> Submission:
+        """What SQS takes: a payload that is too large goes into the object store first."""
+        if size_of(submission.message) <= limit:
+            return submission
+        if self._store is None:
+            raise too_large(submission)
+        submission, parcel = await asyncio.to_thread(parted, submission)
+        await self._store.put(parcel.ref.key, await asyncio.to_thread(parcel.packed))
+        return submission
 
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
         queue = spec.name

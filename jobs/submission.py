@@ -20,7 +20,6 @@ from jobs.envelope import VERSION, Envelope, Options, new_job_id
 from jobs.errors import (
     DelayInvalid,
     OptionInvalid,
-    PayloadTooLarge,
     Refusal,
     SubmissionFailed,
     TransportError,
@@ -30,9 +29,9 @@ from jobs.errors import (
 )
 from jobs.events import JobSubmitted
 from jobs.job import LONGEST_TIMEOUT, JobType
-from jobs.messages import message_of, size_of
+from jobs.messages import message_of
 from jobs.ports import OutgoingMessage
-from jobs.topology import MAX_DELAY, MAX_MESSAGE_BYTES, Priority, QueueSpec, Topology
+from jobs.topology import MAX_DELAY, Priority, QueueSpec, Topology
 from jobs.tracing import current_traceparent
 
 P = TypeVar("P")
@@ -70,7 +69,8 @@ class Origin:
     """Where a submission comes from."""
 
     source: str = "sdk"
-    """As the envelope has it: ``sdk``, ``schedule:NAME``, ``event:NAME`` or ``replay:ID``."""
+    """As the envelope has it: ``sdk``, ``schedule:NAME``, ``event:NAME``, ``replay:ID`` or
+    ``foreign:FORMAT``."""
     parent: UUID | None = None
     """The job whose handler submits it."""
     trace: str | None = None
@@ -103,7 +103,10 @@ class Overrides(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A checked message and where it goes."""
+    """A checked message and where it goes.
+
+    It has all of its payload; what sends it has to see that SQS takes it (`jobs.offloading`).
+    """
 
     queue: QueueSpec
     message: OutgoingMessage
@@ -146,7 +149,7 @@ def prepare(
     Raises:
         UnknownJobType: ``job`` is not one of ``app``'s types.
         UnknownQueue: the type's queue has no such priority.
-        PayloadInvalid, PayloadTooLarge, DelayInvalid, OptionInvalid: as their names say.
+        PayloadInvalid, DelayInvalid, OptionInvalid: as their names say.
     """
     if not isinstance(job, JobType):
         raise UnknownJobType(
@@ -180,11 +183,6 @@ def prepare(
     tenant = envelope.tenant.org if envelope.tenant else None
     group = _fifo_group(job, payload, overrides, queue, tenant)
     message = message_of(envelope, delay_s=delay_s, fifo_group=group)
-    if (size := size_of(message)) > MAX_MESSAGE_BYTES:
-        raise PayloadTooLarge(
-            f"the message for {job.name!r} would have {size:,} bytes; SQS takes "
-            f"{MAX_MESSAGE_BYTES:,} (1 MiB): store the data and submit its address"
-        )
     return Submission(queue=queue, message=message, envelope=envelope)
 
 

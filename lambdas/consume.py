@@ -34,7 +34,7 @@ from jobs.errors import ConfigurationError, TransportError
 from jobs.event_log import log_event, name_job
 from jobs.events import Events
 from jobs.execution import Executor
-from jobs.ports import Transport
+from jobs.ports import ObjectStore, Transport
 from lambdas.batches import Batch, Timetable
 from lambdas.emf import Emf
 from lambdas.source import records_of
@@ -64,6 +64,7 @@ def consumer(
     app: App,
     *,
     transport: Transport | None = None,
+    store: ObjectStore | None = None,
     events: Events | None = None,
     concurrency: int = CONCURRENCY,
     metrics: bool = False,
@@ -74,6 +75,8 @@ def consumer(
     Args:
         app: its handlers are loaded here.
         transport: open, and left open; None connects to SQS at the first invocation.
+        store: open, and left open; for payloads that are too large for messages. None connects to
+            S3 when it is first needed, if there is no ``transport`` either.
         events: hears of everything; None logs it, as JSON, with the invocation's id.
         concurrency: jobs of one invocation at once, at least 1.
         metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`.
@@ -90,6 +93,7 @@ def consumer(
     return Consumer(
         app,
         transport=transport,
+        store=store,
         events=events or Events(log_event),
         concurrency=concurrency,
         emf=Emf(app) if metrics else None,
@@ -111,6 +115,7 @@ class Consumer:
         app: App,
         *,
         transport: Transport | None,
+        store: ObjectStore | None,
         events: Events,
         concurrency: int,
         emf: Emf | None,
@@ -119,6 +124,7 @@ class Consumer:
     ) -> None:
         self._app = app
         self._transport = transport
+        self._store = store
         self._events = events
         self._concurrency = concurrency
         self._lines = lines
@@ -181,19 +187,25 @@ class Consumer:
 
     async def _open(self) -> tuple[Transport, Executor]:
         async with AsyncExitStack() as stack:  # what is open when something fails is closed again
-            transport = self._transport
+            transport, store = self._transport, self._store
             if transport is None:
+                from jobs.aws.s3 import S3Store
                 from jobs.aws.sqs import SqsTransport
 
                 transport = await stack.enter_async_context(SqsTransport())
+                own = S3Store(self._app.topology.bucket)
+                store = store or await stack.enter_async_context(own)
             shared = await stack.enter_async_context(self._app.resources.opened())
             self._kept = stack.pop_all()
-        client = AsyncClient(self._app, transport=transport, clock=self._clock, events=self._events)
+        client = AsyncClient(
+            self._app, transport=transport, store=store, clock=self._clock, events=self._events
+        )
         means = Means(
             app=self._app,
             clock=self._clock,
             events=self._events,
             send=client.send,
+            store=store,
             call_blocking=self._threads,
             shared=shared,
         )

@@ -126,13 +126,20 @@ class Running:
         return self._waiting.next(self._demand.has_slot, self._demand.has_turn)
 
     def _recall(self, hold: Hold) -> None:
-        """Have records say what happened to a job that has been delivered before."""
-        if self._recorder is None or hold.delivery.message.receive_count == 1:
+        """Have records say what happened to a job that has been delivered before, and read a large
+        payload."""
+        past = self._recorder is not None and hold.delivery.message.receive_count > 1
+        if not past and not hold.run.lacks_payload:
             return
         hold.ready = False
-        task = asyncio.create_task(self._recorder.recall(hold), name="headgate-recall")
+        task = asyncio.create_task(self._learn(hold), name="headgate-recall")
         self._recalls.add(task)
         task.add_done_callback(partial(self._recalled, hold))
+
+    async def _learn(self, hold: Hold) -> None:
+        if self._recorder is not None:
+            await self._recorder.recall(hold)
+        await hold.run.fetch()
 
     def _recalled(self, hold: Hold, task: asyncio.Task[None]) -> None:
         self._recalls.discard(task)

@@ -25,27 +25,30 @@ LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
     {"aio", "client"},  # what a submitter calls
     {"execution"},
+    {"fetching"},
     {"calling"},
     {"desk"},
-    {"reporting"},
+    {"offloading", "reporting"},
     {"delivery", "firing", "submission"},  # a delivery, a schedule's firing, a submission
-    {"checks"},
+    {"checks", "foreign"},
     {"timeline"},
     {"app", "dead_letters"},
-    {"queue"},
+    {"eventing", "queue"},
     {"batcher", "job", "settlement"},
     {"batching", "event_log", "handler", "hooks", "messages", "options"},
     {"retry"},
-    {"aws", "backoff", "envelope", "events"},
+    {"accepts", "aws", "backoff", "envelope", "events"},
     {
         "classification",
         "context",
+        "json_paths",
         "limits",
         "records",
         "resources",
         "schedules",
         "settings",
         "topology",
+        "upgrades",
     },
     {"clock", "errors", "outcome", "ports", "tracing"},  # these know nothing else of ours
 ]
