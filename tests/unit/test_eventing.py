@@ -81,7 +81,7 @@ def sqs(app: App) -> MemorySqs:
 @pytest.fixture
 def on_lambda(monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]:
     """The function's own environment, with SQS in memory."""
-    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-bridge")
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-events")
     monkeypatch.setattr(bridge, "_transport", lambda: sqs.blocking)
     bridge._logger.cache_clear()
     yield
