@@ -12,8 +12,9 @@ from jobs.offloading import unpacked
 from jobs.outcome import Deferred
 from jobs.ports import ObjectStore
 
-_BACKOFF = Backoff.exponential(base=5, cap=300, jitter="equal")
-"""How long a job is given back for when its payload could not be asked for."""
+_BACKOFF = Backoff.exponential(base=5, cap=900, jitter="equal")
+"""How long a job is given back for when its payload could not be asked for: after an hour or so
+SQS's limit on deliveries is near."""
 
 _STEPS = 10  # after which the backoff has long reached its cap
 

@@ -193,8 +193,9 @@ class Consumer:
                 from jobs.aws.sqs import SqsTransport
 
                 transport = await stack.enter_async_context(SqsTransport())
-                own = S3Store(self._app.topology.bucket)
-                store = store or await stack.enter_async_context(own)
+                if store is None:
+                    own = S3Store(self._app.topology.bucket)
+                    store = await stack.enter_async_context(own)
             shared = await stack.enter_async_context(self._app.resources.opened())
             self._kept = stack.pop_all()
         client = AsyncClient(

@@ -21,7 +21,8 @@ from jobs.errors import (
     MessageUnreadable,
     PayloadInvalid,
 )
-from jobs.ports import ReceivedMessage
+from jobs.ports import OutgoingMessage, ReceivedMessage
+from jobs.testing import Harness
 
 SENT = datetime(2026, 3, 1, 8, tzinfo=UTC)
 
@@ -371,3 +372,27 @@ def test_what_is_no_path_is_refused_where_it_is_declared(path: Any) -> None:
 def test_a_map_has_to_name_a_field(fields: Any) -> None:
     with pytest.raises(ConfigurationError, match="map must name at least one field"):
         Accepts.json(map=fields)
+
+
+# --- in tests ------------------------------------------------------------------------------------
+
+
+def test_a_harness_shows_and_runs_foreign_messages_like_others() -> None:
+    ran: list[int] = []
+    app = App("shop")
+
+    @app.job("ship", accepts=Accepts.json())
+    async def ship(order: Order) -> None:
+        ran.append(order.order)
+
+    harness = Harness(app)
+    queue = app.topology.queue("jobs", Priority.NORMAL).name
+    messages = [OutgoingMessage(body='{"order": 7}'), OutgoingMessage(body="not JSON")]
+    assert harness.sqs.blocking.send(queue, messages) == []
+
+    [waiting] = harness.submitted(ship)
+    assert (waiting.payload, waiting.source) == (Order(order=7), "foreign:json")
+    harness.drain()
+    assert ran == [7]
+    [letter] = harness.dead_letters()
+    assert (letter.body, letter.attributes["Reason"]) == ("not JSON", "unreadable")
