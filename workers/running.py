@@ -176,12 +176,14 @@ class Running:
     def close(self) -> None:
         """Start nothing more, and give back what waits."""
         self._accepting = False
+        for recall in self._recalls:
+            recall.cancel()
         for hold in self._waiting.take_all():
             self.release(hold)
 
     async def finish(self) -> None:
         """Return when everything that was taken in is settled."""
-        while pending := {*self._tasks, *self._releases}:
+        while pending := {*self._tasks, *self._releases, *self._recalls}:
             await asyncio.wait(pending)
 
     def interrupt(self, reason: str) -> None:

@@ -46,7 +46,8 @@ from workers.shutdown import FLUSH_S, Report, drain
 _log = logging.getLogger("headgate.worker")
 
 _PATIENCE = 12
-"""How much longer a message is kept that comes again, or that a limit holds back."""
+"""How much longer a message is kept that comes again, whose past or payload is being read, or that
+a limit holds back."""
 
 _LIMITED_PATIENCE = 60
 """The same for a limit where no records tell attempts from deliveries: to give it back counts."""
@@ -339,7 +340,7 @@ class Worker:
         patience = 1
         if obstacle is Obstacle.LIMIT:
             patience = _LIMITED_PATIENCE if self._recorder is None else _PATIENCE
-        elif hold.delivery.message.receive_count > 1:
+        elif obstacle is Obstacle.RECALL or hold.delivery.message.receive_count > 1:
             patience = _PATIENCE
         patience_s = self._settings.give_back_after.total_seconds() * patience
         return hold.lost or now - hold.delivery.received_at > patience_s

@@ -30,6 +30,9 @@ class Order(BaseModel):
     order: int
 
 
+async def _nothing(_payload: Any) -> None: ...
+
+
 def _app() -> App:
     app = App(f"t{uuid4().hex[:12]}")
     queue = app.queue("work", priorities=[Priority.NORMAL])
@@ -40,9 +43,7 @@ def _app() -> App:
         ("of-events", Order, Accepts.eventbridge()),
     ):
         declared: Any = queue.define(name, payload, accepts=accepts)
-
-        @declared.handler
-        async def _(_payload: Any) -> None: ...
+        declared.handler(_nothing)
 
     return app
 

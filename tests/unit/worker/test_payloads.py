@@ -212,3 +212,20 @@ async def test_a_worker_that_stops_leaves_no_payload_half_read() -> None:
     assert rig.in_flight() == 0
     assert len(rig.sqs.messages(MAIL)) == 1
     assert not rig.heard(JobDeadLettered)
+
+
+async def test_a_store_that_takes_its_time_does_not_send_the_message_round() -> None:
+    ran: list[str] = []
+    rig = _rig(ran)
+    await rig.submit(_send(rig.app), LARGE)
+    get = rig.store.get
+
+    async def slow(key: str) -> bytes | None:
+        await asyncio.sleep(20)  # four times as long as a message usually waits for a slot
+        return await get(key)
+
+    rig.store.get = slow  # type: ignore[method-assign]  # as above
+    async with rig.working():
+        [done] = await rig.happens(JobCompleted)
+    assert done.attempt == 1
+    assert ran == [LARGE]
