@@ -126,7 +126,7 @@ class Queue:
         )
         if declared.schedule is not None:
             _check_defaults(declared)
-        _check_accepting(declared, self._own.values())
+        _check_accepting(declared, self._own.values(), fifo=self.fifo)
         _register(self._registries, declared)
         return declared
 
@@ -172,8 +172,16 @@ def _register(
         registry[declared.name] = declared
 
 
-def _check_accepting(declared: JobType[Any, Any], others: Iterable[JobType[Any, Any]]) -> None:
+def _check_accepting(
+    declared: JobType[Any, Any], others: Iterable[JobType[Any, Any]], *, fifo: bool
+) -> None:
     accepted = declared.accepts
+    if accepted is not None and accepted.format == "s3" and fifo:
+        # https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-how-to-event-types-and-destinations.html
+        raise ConfigurationError(
+            f"the type {declared.name!r} accepts S3's notifications, and its queue "
+            f"{declared.queue!r} is FIFO, to which S3 sends none: declare it on a standard queue"
+        )
     if accepted is None or accepted.format == "json":
         return  # of several types that accept JSON, each message names its own
     for other in others:

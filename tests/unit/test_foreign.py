@@ -354,6 +354,12 @@ def test_two_types_of_a_queue_can_not_both_accept_what_does_not_say_whose_it_is(
         app.define("two", Order, accepts=accepts)
 
 
+def test_s3_can_not_notify_a_fifo_queue() -> None:
+    ledger = App("shop").queue("ledger", fifo=True, priorities=[Priority.NORMAL])
+    with pytest.raises(ConfigurationError, match="is FIFO, to which S3 sends none"):
+        ledger.define("thumbnail", list[S3Object], accepts=Accepts.s3())
+
+
 def test_accepts_has_to_be_made_by_accepts() -> None:
     untyped: Any = "json"
     with pytest.raises(ConfigurationError, match=r"accepts must be made by Accepts\.json\(\)"):
