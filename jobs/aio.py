@@ -12,16 +12,16 @@ from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 from jobs.app import App
+from jobs.async_storing import Storing
 from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError, TransportError
 from jobs.events import Events
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.offloading import parted, too_large
 from jobs.ports import ObjectStore, OutgoingMessage, Transport
 from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
-from jobs.topology import MAX_MESSAGE_BYTES, QueueSpec
+from jobs.topology import QueueSpec
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -62,7 +62,7 @@ class AsyncClient:
         self._events = events or Events()
         self._pacing = pacing
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
-        self._transport = transport
+        self._transport = self._storing(transport, store) if transport is not None else None
         self._store = store
         self._owned = AsyncExitStack()
         self._sending: set[asyncio.Future[None]] = set()
@@ -72,12 +72,13 @@ class AsyncClient:
         if self._transport is None:
             from jobs.aws.sqs import SqsTransport
 
-            self._transport = await self._owned.enter_async_context(SqsTransport())
+            sqs = await self._owned.enter_async_context(SqsTransport())
             if self._store is None:
                 from jobs.aws.s3 import S3Store
 
                 own = S3Store(self._app.topology.bucket)
                 self._store = await self._owned.enter_async_context(own)
+            self._transport = self._storing(sqs, self._store)
         return self
 
     async def __aexit__(
@@ -121,9 +122,8 @@ class AsyncClient:
         return sending
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
-        limit = MAX_MESSAGE_BYTES if self._store is None else self._app.payload_limit
-        if any(size_of(each.message) > limit for each in submissions):
-            submissions = [await self._fitting(each, limit) for each in submissions]
+        if self._transport is not None:
+            self._transport.check(each.message for each in submissions)
         pending = [self._batcher(each.queue).put(each.message) for each in submissions]
         await asyncio.wait(pending) if pending else None
         at = self._clock.now()
@@ -133,15 +133,8 @@ class AsyncClient:
                 self._events.emit(submission.event(at))
         raise_refused(submissions, results)
 
-    async def _fitting(self, submission: Submission, limit: int) -> Submission:
-        """What SQS takes: a payload that is too large goes into the object store first."""
-        if size_of(submission.message) <= limit:
-            return submission
-        if self._store is None:
-            raise too_large(submission)
-        submission, parcel = await asyncio.to_thread(parted, submission)
-        await self._store.put(parcel.ref.key, await asyncio.to_thread(parcel.packed))
-        return submission
+    def _storing(self, transport: Transport, store: ObjectStore | None) -> Storing:
+        return Storing(transport, store, limit=self._app.payload_limit)
 
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
         queue = spec.name

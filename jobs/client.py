@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
@@ -16,10 +15,9 @@ from jobs.errors import TransportError
 from jobs.events import Events
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.offloading import parted, too_large
 from jobs.ports import BlockingObjectStore, BlockingTransport, EntryFailure
+from jobs.storing import BlockingStoring
 from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
-from jobs.topology import MAX_MESSAGE_BYTES
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -57,20 +55,18 @@ class Client:
         self._events = events or Events()
         self._sleep = sleep
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
-        self._closing = ExitStack()
+        self._closes: list[Callable[[], None]] = []
         if transport is None:
             from jobs.aws.sqs import SyncSqs
 
             transport = sqs = SyncSqs()
-            self._closing.callback(sqs.close)
+            self._closes.append(sqs.close)
             if store is None:
                 from jobs.aws.s3 import SyncS3
 
                 store = s3 = SyncS3(app.topology.bucket)
-                self._closing.callback(s3.close)
-        self._transport = transport
-        self._store = store
-        self._limit = app.payload_limit if store is not None else MAX_MESSAGE_BYTES
+                self._closes.append(s3.close)
+        self._transport = BlockingStoring(transport, store, limit=app.payload_limit)
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +81,8 @@ class Client:
 
     def close(self) -> None:
         """Close the connections that this client opened. Idempotent."""
-        self._closing.close()
+        for close in self._closes:
+            close()
 
     def submit(
         self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
@@ -99,8 +96,8 @@ class Client:
 
         Raises:
             SubmissionError: the payload or an option is not valid; nothing was sent.
-            TransportError: SQS could not be asked, or refused; or the object store,
-                for a payload that goes there.
+            TransportError: SQS could not be asked, or refused; or the object store, for a payload
+                that goes there.
         """
         return self.submit_many(job, [payload], **overrides)[0]
 
@@ -121,7 +118,7 @@ class Client:
         return [submission.handle() for submission in submissions]
 
     def _send_all(self, submissions: Sequence[Submission]) -> None:
-        submissions = [self._fitting(each) for each in submissions]
+        self._transport.check(each.message for each in submissions)
         results: list[TransportError | None] = []
         for batch in in_batches(submissions, lambda each: size_of(each.message)):
             sent = self._send_batch(batch)
@@ -136,16 +133,6 @@ class Client:
             if result is None:
                 self._events.emit(submission.event(at))
         raise_refused(submissions, results)
-
-    def _fitting(self, submission: Submission) -> Submission:
-        """What SQS takes: a payload that is too large goes into the object store first."""
-        if size_of(submission.message) <= self._limit:
-            return submission
-        if self._store is None:
-            raise too_large(submission)
-        submission, parcel = parted(submission)
-        self._store.put(parcel.ref.key, parcel.packed())
-        return submission
 
     def _send_batch(self, batch: Sequence[Submission]) -> list[TransportError | None]:
         results: list[TransportError | None] = [None] * len(batch)

@@ -173,7 +173,7 @@ class Run:
 
     async def verdict(self) -> Verdict:
         """Run the job to its end. A handler's failure is an outcome, never raised."""
-        if self.lacks_payload:
+        if self.lacks_payload and self._interruption is None:
             await self.fetch()
         if (job := self.job) is None:
             return self._unrunnable(self._unfit)

@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from jobs.envelope import PayloadRef
-from jobs.errors import PayloadLost, PayloadTooLarge
-from jobs.messages import message_of, size_of
-from jobs.submission import Submission
-from jobs.topology import MAX_MESSAGE_BYTES, PAYLOADS
+from jobs.envelope import PayloadRef, parse
+from jobs.errors import MessageUnreadable, PayloadLost, PayloadTooLarge
+from jobs.messages import message_of
+from jobs.ports import OutgoingMessage
+from jobs.topology import PAYLOADS
 
 LARGEST = 64 * 2**20
 """The most bytes of JSON text that are kept and read back: a larger one would take the memory of
@@ -76,18 +76,19 @@ def unpacked(ref: PayloadRef, content: bytes | None) -> Any:
     return from_json(text)
 
 
-def parted(submission: Submission) -> tuple[Submission, Parcel]:
-    """A submission whose message has its payload's address in its place, and the payload.
+def parted(message: OutgoingMessage) -> tuple[OutgoingMessage, Parcel]:
+    """A job's message with its payload's address in place of the payload, and that payload.
 
     Raises:
+        MessageUnreadable: it is no job's, or has no payload any more.
         PayloadTooLarge: the payload is over `LARGEST`.
     """
-    parted_from = parcel(f"{PAYLOADS}{submission.id}", submission.envelope.payload)
-    envelope = submission.envelope.model_copy(
-        update={"payload": None, "payload_ref": parted_from.ref}
-    )
-    message = replace(submission.message, body=message_of(envelope).body)
-    return replace(submission, envelope=envelope, message=message), parted_from
+    envelope = parse(message.body)
+    if envelope.payload_ref is not None:
+        raise MessageUnreadable(f"the job {envelope.id} is too large without its payload, too")
+    kept = parcel(f"{PAYLOADS}{envelope.id}", envelope.payload)
+    slim = envelope.model_copy(update={"payload": None, "payload_ref": kept.ref})
+    return replace(message, body=message_of(slim).body), kept
 
 
 def _text(ref: PayloadRef, content: bytes) -> bytes:
@@ -101,12 +102,3 @@ def _text(ref: PayloadRef, content: bytes) -> bytes:
     if not unpacking.eof or len(text) != ref.size:
         raise PayloadLost(f"the object {ref.key!r} is damaged: it has not the {ref.size:,} bytes")
     return text
-
-
-def too_large(submission: Submission) -> PayloadTooLarge:
-    """The error for a client that has no object store."""
-    return PayloadTooLarge(
-        f"the message for {submission.envelope.type!r} would have {size_of(submission.message):,} "
-        f"bytes; SQS takes {MAX_MESSAGE_BYTES:,} (1 MiB): give the client an object store, or "
-        "store the data and submit its address"
-    )

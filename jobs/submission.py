@@ -105,7 +105,7 @@ class Overrides(TypedDict, total=False):
 class Submission:
     """A checked message and where it goes.
 
-    It has all of its payload; what sends it has to see that SQS takes it (`jobs.offloading`).
+    It has all of its payload; one that is too large goes its own way later (`jobs.storing`).
     """
 
     queue: QueueSpec

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from jobs import App, AsyncClient, Client, Priority
+from jobs.batching import TRIES
 from jobs.envelope import parse
 from jobs.errors import (
     BucketMissing,
@@ -15,6 +16,7 @@ from jobs.errors import (
     PayloadTooLarge,
     QueueMissing,
     ServiceUnavailable,
+    SubmissionFailed,
 )
 from jobs.offloading import unpacked
 from jobs.testing import Harness, MemorySqs, MemoryStore, VirtualClock
@@ -41,7 +43,11 @@ class Bench:
         if provisioned:
             self.sqs.provision(app.topology)
         self.client = Client(
-            app, transport=self.sqs.blocking, store=self.store.blocking, clock=clock
+            app,
+            transport=self.sqs.blocking,
+            store=self.store.blocking,
+            clock=clock,
+            sleep=clock.advance,
         )
         self.async_client = AsyncClient(app, transport=self.sqs, store=self.store, clock=clock)
 
@@ -104,13 +110,45 @@ async def test_a_message_of_exactly_the_limit_keeps_its_payload(app: App, by: st
     assert [len(payload["text"]) for payload in bench.payloads()] == [1, room + 1, room + 2]
 
 
-async def test_no_message_is_sent_whose_payload_could_not_be_put(app: App, by: str) -> None:
+async def test_no_message_is_sent_whose_payload_could_not_be_kept(app: App, by: str) -> None:
+    bench = Bench(app)
+    bench.store.fail("put", ServiceUnavailable("S3 does not answer"), times=TRIES)
+
+    with pytest.raises(ServiceUnavailable, match="S3 does not answer"):
+        await submit(bench, by, LARGE)
+    assert bench.sqs.calls == []
+
+
+async def test_a_payload_that_is_kept_at_the_second_try_is_submitted(app: App, by: str) -> None:
     bench = Bench(app)
     bench.store.fail("put", ServiceUnavailable("S3 does not answer"))
 
-    with pytest.raises(ServiceUnavailable, match="S3 does not answer"):
-        await submit(bench, by, SMALL, LARGE)
-    assert bench.sqs.calls == []
+    await submit(bench, by, SMALL, LARGE)
+
+    assert bench.payloads() == [SMALL.model_dump(), LARGE.model_dump()]
+
+
+async def test_small_jobs_are_submitted_though_the_large_ones_among_them_are_not(
+    app: App, by: str
+) -> None:
+    bench = Bench(app)
+    bench.store.missing = True
+
+    with pytest.raises(SubmissionFailed, match=r"1 of 3 jobs.*BucketMissing: .*cdk deploy") as some:
+        await submit(bench, by, SMALL, LARGE, SMALL)
+    [refusal] = some.value.refusals
+    assert (refusal.index, refusal.sender_fault) == (1, True)
+    assert bench.payloads() == [SMALL.model_dump()] * 2
+
+
+async def test_what_sqs_fails_of_a_batch_is_named_by_its_own_place(app: App, by: str) -> None:
+    bench = Bench(app)
+    bench.store.missing = True
+    bench.sqs.faults.fail_entries("send", indexes=[1], sender_fault=True)
+
+    with pytest.raises(SubmissionFailed) as some:
+        await submit(bench, by, LARGE, SMALL, SMALL)
+    assert [refusal.index for refusal in some.value.refusals] == [0, 2]
 
 
 async def test_a_bucket_that_is_missing_is_named_at_submission(app: App, by: str) -> None:

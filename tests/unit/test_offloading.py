@@ -56,15 +56,15 @@ def test_the_same_payload_makes_the_same_object() -> None:
 def test_a_parted_message_is_the_same_but_for_its_payload() -> None:
     whole = submission({"text": "x" * 300_000})
 
-    slim, kept = parted(whole)
+    slim, kept = parted(whole.message)
 
-    assert size_of(slim.message) < 1_000
-    assert slim.message.attributes == whole.message.attributes
-    assert slim.message.group == whole.message.group == "org-1"
-    read = parse(slim.message.body)
+    assert size_of(slim) < 1_000
+    assert slim.attributes == whole.message.attributes
+    assert slim.group == whole.message.group == "org-1"
+    read = parse(slim.body)
     assert read.payload_ref == kept.ref
     assert kept.ref.key == f"payloads/{whole.id}"
-    body = json.loads(slim.message.body)
+    body = json.loads(slim.body)
     before = json.loads(whole.message.body)
     assert body.keys() ^ before.keys() == {"payload", "payload_ref"}
     assert unpacked(kept.ref, kept.packed()) == whole.envelope.payload
@@ -72,8 +72,8 @@ def test_a_parted_message_is_the_same_but_for_its_payload() -> None:
 
 def test_a_reader_that_knows_nothing_of_references_refuses_the_message() -> None:
     """An older worker's model had ``payload`` required and no ``payload_ref``."""
-    slim, _ = parted(submission({"text": "x"}))
-    body = json.loads(slim.message.body)
+    slim, _ = parted(submission({"text": "x"}).message)
+    body = json.loads(slim.body)
     del body["payload_ref"]  # as good as not being read
 
     with pytest.raises(MessageUnreadable, match="payload: Field required"):
@@ -81,8 +81,8 @@ def test_a_reader_that_knows_nothing_of_references_refuses_the_message() -> None
 
 
 def test_where_a_message_has_both_the_reference_counts() -> None:
-    slim, kept = parted(submission({"text": "x"}))
-    body = json.loads(slim.message.body) | {"payload": {"text": "other"}}
+    slim, kept = parted(submission({"text": "x"}).message)
+    body = json.loads(slim.body) | {"payload": {"text": "other"}}
 
     read = parse(json.dumps(body))
 
@@ -146,3 +146,10 @@ def test_a_null_payload_is_a_payload() -> None:
 
     assert b'"payload":null' in envelope.to_body().encode()
     assert Envelope.model_validate_json(envelope.to_body()) == envelope
+
+
+def test_a_message_that_has_no_payload_any_more_is_not_parted_again() -> None:
+    slim, _ = parted(submission({"text": "x"}).message)
+
+    with pytest.raises(MessageUnreadable, match="too large without its payload"):
+        parted(slim)
