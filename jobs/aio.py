@@ -64,7 +64,8 @@ class AsyncClient:
         self._clock = clock or SystemClock()
         kept_in = check_choice(spool, fallback)
         self._events = events or (Events(log_event) if kept_in or fallback else Events())
-        self._pacing = pacing
+        # A submitter with a fallback need not wait for an outage to end.
+        self._pacing = replace(pacing, insist=False) if kept_in or fallback else pacing
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._transport = transport
         self._owned = AsyncExitStack()

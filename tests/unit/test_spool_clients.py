@@ -50,7 +50,8 @@ def client_on(bench: Bench, **options: Any) -> Client:
 
 def async_client_on(bench: Bench, **options: Any) -> AsyncClient:
     given: dict[str, Any] = {"spool": bench.spool, "clock": bench.clock, "events": bench.hub}
-    return AsyncClient(bench.app, transport=bench.sqs, pacing=Pacing(tries=1), **given | options)
+    given["pacing"] = Pacing(tries=1)
+    return AsyncClient(bench.app, transport=bench.sqs, **given | options)
 
 
 class Blocking:
@@ -317,6 +318,20 @@ async def test_a_closed_client_opens_its_file_again_for_the_next_submission(
     bench.heal()
     await client.close()
     assert len(bench.sent()) == 2
+
+
+async def test_with_a_fallback_a_request_that_failed_as_a_whole_is_not_insisted_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def insisting(_tries: int, _rng: object) -> float:
+        raise AssertionError("the transport has tried by itself")
+
+    monkeypatch.setattr("jobs.batcher.pause_s", insisting)
+    bench.cut()
+    client = async_client_on(bench, pacing=Pacing())
+    await client.submit(bench.email, EMAIL)
+    assert len(bench.told(JobSpooled)) == 1
+    await client.close()
 
 
 async def test_an_async_client_that_closes_while_sqs_hangs_is_closed_within_its_bound(
