@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 
+from jobs.aio_registration import Register
 from jobs.app import App
 from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock, SystemClock
@@ -18,11 +19,15 @@ from jobs.errors import ConfigurationError, HeadgateError, TransportError
 from jobs.event_log import log_event
 from jobs.events import Events
 from jobs.fallback import AsyncFallback, FallbackName, check_choice
+from jobs.handle import AsyncJobHandle, AsyncLookup
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import EntryFailure, OutgoingMessage, Transport
+from jobs.ports import EntryFailure, OutgoingMessage, Table, Transport
+from jobs.reserving import submitting
 from jobs.spool import Spool, StrPath
-from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
+from jobs.steps import take_async
+from jobs.submission import Overrides, Submission, prepare_many, raise_refused
+from jobs.tables import OwnTable
 from jobs.topology import QueueSpec
 
 P = TypeVar("P")
@@ -38,9 +43,11 @@ class AsyncClient:
     Args:
         app: whose job types are submitted.
         transport: where to; None makes one of aiobotocore, with the standard AWS settings.
+        table: the app's, where jobs are looked up; None opens it when it is first needed.
         clock: tells the time.
         events: hears of each submitted job; None logs what a fallback has to do.
         pacing: how submissions are put together.
+        sleep: pauses between two looks at a job.
         spool: as for `jobs.Client`.
         fallback: as for `jobs.Client`, but in the calling task.
 
@@ -54,9 +61,11 @@ class AsyncClient:
         app: App,
         *,
         transport: Transport | None = None,
+        table: Table | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
         pacing: Pacing = Pacing(),  # noqa: B008 - frozen
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         spool: StrPath | Spool | None = None,
         fallback: FallbackName | None = None,
     ) -> None:
@@ -69,9 +78,21 @@ class AsyncClient:
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._transport = transport
         self._owned = AsyncExitStack()
-        self._sending: set[asyncio.Future[None]] = set()
+        self._table = table or self._own_table(app)
+        self._register = Register(
+            app, self._table, clock=self._clock, events=self._events, rng=self._rng
+        )
+        self._lookup = AsyncLookup(
+            app=app, table=self._table, clock=self._clock, rng=self._rng, sleep=sleep
+        )
+        self._sending: set[asyncio.Future[Submission]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
         self._fallback = self._make_fallback(kept_in, fallback)
+
+    def _own_table(self, app: App) -> Table:
+        table = OwnTable(app)
+        self._owned.push_async_callback(table.close)
+        return table
 
     async def __aenter__(self) -> Self:
         if self._transport is None:
@@ -101,34 +122,58 @@ class AsyncClient:
             await asyncio.wait(self._sending)
         if self._fallback is not None:
             await self._fallback.close()
+        await self._register.drain()
         await self._owned.aclose()
 
     async def submit(
         self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
-    ) -> JobHandle[R]:
+    ) -> AsyncJobHandle[R]:
         """Submit one job; `jobs.Client.submit`, awaited."""
         [handle] = await self.submit_many(job, [payload], **overrides)
         return handle
 
     async def submit_many(
         self, job: JobType[P, R], payloads: Iterable[P], **overrides: Unpack[Overrides]
-    ) -> list[JobHandle[R]]:
+    ) -> list[AsyncJobHandle[R]]:
         """Submit many jobs of one type; `jobs.Client.submit_many`, awaited."""
-        submissions = prepare_many(
-            self._app, self._app.topology, job, payloads, overrides, self._clock.now()
+        submissions = await self._deliver(
+            prepare_many(self._app, self._app.topology, job, payloads, overrides, self._clock.now())
         )
-        await self._send_all(submissions)
-        return [submission.handle() for submission in submissions]
+        return [
+            AsyncJobHandle(each.id, self._lookup, job, is_duplicate=each.is_duplicate)
+            for each in submissions
+        ]
 
-    def send(self, submission: Submission) -> asyncio.Future[None]:
+    @overload
+    def handle(self, job_id: str) -> AsyncJobHandle[Any]: ...
+    @overload
+    def handle(self, job_id: str, job: JobType[P, R]) -> AsyncJobHandle[R]: ...
+    def handle(self, job_id: str, job: JobType[Any, Any] | None = None) -> AsyncJobHandle[Any]:
+        """The handle of a job that was submitted elsewhere; `jobs.Client.handle`."""
+        return AsyncJobHandle(job_id, self._lookup, job)
+
+    def send(self, submission: Submission) -> asyncio.Future[Submission]:
         """Send what has been prepared; the future is done when SQS has it, and raises as `submit`.
+        It comes to what the submission has become: a duplicate, it may be.
 
         It goes on if nobody awaits it.
         """
-        sending = asyncio.ensure_future(self._send_all([submission]))
+        sending = asyncio.ensure_future(self._deliver_one(submission))
         self._sending.add(sending)
         sending.add_done_callback(self._sending.discard)
         return sending
+
+    async def _deliver_one(self, submission: Submission) -> Submission:
+        [became] = await self._deliver([submission])
+        return became
+
+    async def _deliver(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
+        """Send what counts of the jobs of one call; returns what each has become."""
+        if not submissions or submissions[0].unique is None:  # then none of them is
+            await self._send_all(submissions)
+            return submissions
+        steps = submitting(submissions, now=self._clock.now, tell=self._events.emit)
+        return await take_async(steps, self._table, self._send_all, asyncio.sleep)
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
         if self._fallback and submissions and await self._fallback.takes(submissions):
@@ -137,9 +182,10 @@ class AsyncClient:
         await asyncio.wait(pending) if pending else None
         at = self._clock.now()
         results = [_error_of(future) for future in pending]
-        for submission, result in zip(submissions, results, strict=True):
-            if result is None:
-                self._events.emit(submission.event(at))
+        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
+        for submission in taken:
+            self._events.emit(submission.event(at))
+        self._register.enter(taken)
         outcomes: Sequence[HeadgateError | None] = results
         if self._fallback and submissions:
             outcomes = await self._fallback.instead(submissions, results)

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from jobs.app import App
 from jobs.batching import TRIES, EntryRejected, in_batches, pause_s
@@ -15,11 +15,16 @@ from jobs.errors import HeadgateError, TransportError
 from jobs.event_log import log_event
 from jobs.events import Events
 from jobs.fallback import Fallback, FallbackName, check_choice
+from jobs.handle import JobHandle, Lookup
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import BlockingTransport, EntryFailure
+from jobs.ports import BlockingTable, BlockingTransport, EntryFailure
+from jobs.registration import BlockingRegister
+from jobs.reserving import submitting
 from jobs.spool import Spool, StrPath
-from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
+from jobs.steps import take
+from jobs.submission import Overrides, Submission, prepare_many, raise_refused
+from jobs.tables import OwnBlockingTable
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -31,6 +36,7 @@ class Client:
     Args:
         app: whose job types are submitted.
         transport: where to; None makes one of boto3, with the standard AWS settings.
+        table: the app's, where jobs are looked up; None opens it when it is first needed.
         clock: tells the time.
         events: hears of each submitted job; None logs what a fallback has to do.
         sleep: pauses between tries of an entry that SQS did not take.
@@ -48,6 +54,7 @@ class Client:
         app: App,
         *,
         transport: BlockingTransport | None = None,
+        table: BlockingTable | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -60,13 +67,21 @@ class Client:
         self._events = events or (Events(log_event) if kept_in or fallback else Events())
         self._sleep = sleep
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
-        self._close: Callable[[], None] = lambda: None
+        self._closes: list[Callable[[], None]] = []
         if transport is None:
             from jobs.aws.sqs import SyncSqs
 
             transport = sqs = SyncSqs()
-            self._close = sqs.close
+            self._closes.append(sqs.close)
         self._transport = transport
+        if table is None:
+            table = own = OwnBlockingTable(app)
+            self._closes.append(own.close)
+        self._table = table
+        self._register = BlockingRegister(
+            app, table, clock=self._clock, events=self._events, rng=self._rng, sleep=sleep
+        )
+        self._lookup = Lookup(app=app, table=table, clock=self._clock, rng=self._rng, sleep=sleep)
         self._fallback = self._make_fallback(kept_in, fallback)
 
     def __enter__(self) -> Self:
@@ -86,7 +101,8 @@ class Client:
         """Close the connections that this client opened, and its spool. Idempotent."""
         if self._fallback is not None:
             self._fallback.close()
-        self._close()
+        for close in self._closes:
+            close()
 
     def submit(
         self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
@@ -115,11 +131,38 @@ class Client:
             SubmissionFailed: SQS took some, and not the others, which it lists.
             TransportError: SQS could not be asked, or refused; it took none.
         """
-        submissions = prepare_many(
-            self._app, self._app.topology, job, payloads, overrides, self._clock.now()
+        submissions = self._deliver(
+            prepare_many(self._app, self._app.topology, job, payloads, overrides, self._clock.now())
         )
-        self._send_all(submissions)
-        return [submission.handle() for submission in submissions]
+        return [
+            JobHandle(each.id, self._lookup, job, is_duplicate=each.is_duplicate)
+            for each in submissions
+        ]
+
+    @overload
+    def handle(self, job_id: str) -> JobHandle[Any]: ...
+    @overload
+    def handle(self, job_id: str, job: JobType[P, R]) -> JobHandle[R]: ...
+    def handle(self, job_id: str, job: JobType[Any, Any] | None = None) -> JobHandle[Any]:
+        """The handle of a job that was submitted elsewhere. It asks nothing.
+
+        Args:
+            job_id: of a job of this app.
+            job: its type, which says what its result is; None has its records say of what type it
+                is, which the type checker can't know.
+
+        Raises:
+            ValueError: ``job_id`` is no id.
+        """
+        return JobHandle(job_id, self._lookup, job)
+
+    def _deliver(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
+        """Send what counts of the jobs of one call; returns what each has become."""
+        if not submissions or submissions[0].unique is None:  # then none of them is
+            self._send_all(submissions)
+            return submissions
+        steps = submitting(submissions, now=self._clock.now, tell=self._events.emit)
+        return take(steps, self._table, self._send_all, self._sleep)
 
     def _send_all(self, submissions: Sequence[Submission]) -> None:
         if self._fallback and submissions and self._fallback.takes(submissions):
@@ -134,9 +177,10 @@ class Client:
                 results += broken[:1] * (len(submissions) - len(results))
                 break
         at = self._clock.now()
-        for submission, result in zip(submissions, results, strict=True):
-            if result is None:
-                self._events.emit(submission.event(at))
+        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
+        for submission in taken:
+            self._events.emit(submission.event(at))
+        self._register.enter(taken)
         outcomes: Sequence[HeadgateError | None] = results
         if self._fallback and submissions:
             outcomes = self._fallback.instead(submissions, results)

@@ -27,9 +27,13 @@ from jobs.errors import (
     PayloadInvalid,
 )
 from jobs.events import Event
+from jobs.once import OnceCall, require_claims
 from jobs.outcome import (
     Attempt,
+    Cancelled,
     Crashed,
+    Deferred,
+    Discarded,
     Failed,
     Interrupted,
     Outcome,
@@ -37,6 +41,7 @@ from jobs.outcome import (
     Unrunnable,
 )
 from jobs.ports import OutgoingMessage
+from jobs.replacing import replaced_by
 from jobs.settlement import Action, DeadLetter, Quarantine, settle
 
 Backlog = Callable[[str], Awaitable[int]]
@@ -51,6 +56,8 @@ class Verdict:
     action: Action
     attempt: Attempt
     job_type: str
+    ran_s: float = 0.0
+    """How long its handler ran; 0 where it was not called."""
     tell: Callable[[Action, datetime], Event | None]
 
     def aftermath(self, at: datetime) -> Event | None:
@@ -78,6 +85,10 @@ def parked(
     return (delivery.queue.dlq_name if isinstance(action, DeadLetter) else quarantine), letter
 
 
+_CANCELLABLE = (Interrupted, Failed, Deferred, Crashed)
+"""How an attempt of a cancelled job may end without having completed it."""
+
+
 async def _no_backlog(_queue: str) -> int:
     return 0
 
@@ -88,9 +99,13 @@ class Executor:
     Args:
         means: the app, and what calls of its handlers need.
         backlog: answers adaptive backoffs; without it they see an empty queue.
+
+    Raises:
+        ConfigurationError: a type has ``once=True``, and there is nothing to claim its jobs with.
     """
 
     def __init__(self, means: Means, *, backlog: Backlog = _no_backlog) -> None:
+        require_claims(means.app, means.claims)
         self.means = means
         self.backlog = backlog
 
@@ -111,8 +126,9 @@ class Run:
         """Why it is none."""
         self._crash: Crashed | None = None
         self._names: dict[str, Any] = {}
-        self._call: Call | None = None
+        self._call: Call | OnceCall | None = None
         self._interruption: str | None = None
+        self._cancellation: str | None = None
         try:
             self._take(load(executor.means.app, delivery))
         except (MessageUnreadable, MessageTypeUnknown, MessageSchemaNewer, PayloadInvalid) as error:
@@ -163,6 +179,7 @@ class Run:
             action=settle(outcome, attempt, job.type.retry),
             attempt=attempt,
             job_type=job.type.name,
+            ran_s=self._call.ran_s if self._call is not None else 0.0,
             tell=partial(reporting.aftermath, self._names, outcome),
         )
 
@@ -172,17 +189,39 @@ class Run:
         An async handler is cancelled, and a child process ended. A plain function only sees
         ``ctx.cancelled``; with ``abandon`` the run ends without it, while its thread goes on.
         """
+        if self._interruption is not None and not abandon:
+            return  # it has been asked, and must not be disturbed while it cleans up
         self._interruption = self._interruption or reason
         if self._call is not None:
             self._call.interrupt(reason, abandon=abandon)
 
+    def cancel(self, reason: str) -> None:
+        """End the job for good: `interrupt`, and nothing but its completion counts any more."""
+        if self._cancellation is None:
+            self._cancellation = reason
+            self.interrupt("it was cancelled")
+
     async def _outcome(self, job: Job) -> Outcome:
+        outcome = await self._uncancelled(job)
+        if self._cancellation is not None and isinstance(outcome, _CANCELLABLE):
+            return Cancelled(reason=self._cancellation)
+        return outcome
+
+    async def _uncancelled(self, job: Job) -> Outcome:
         if self._crash is not None:
             return self._crash
+        if (later := await replaced_by(self._executor.means, job, self.delivery)) is not None:
+            return Discarded(reason=f"replaced by the job {later}")
         if self._interruption is not None:
             return Interrupted(reason=self._interruption)
-        self._call = Call(self._executor.means, job, self.delivery, self._names)
+        self._call = self._called(job)
         return await self._call.outcome()
+
+    def _called(self, job: Job) -> Call | OnceCall:
+        means = self._executor.means
+        if job.type.once and means.claims is not None:
+            return OnceCall(means, means.claims, job, self.delivery, self._names)
+        return Call(means, job, self.delivery, self._names)
 
     async def _attempt(self, job: Job, outcome: Outcome) -> Attempt:
         """The attempt as the verdict has to know it."""

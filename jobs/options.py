@@ -8,14 +8,17 @@ from typing import Any, Literal, get_args
 
 from jobs.errors import ConfigurationError, did_you_mean
 from jobs.limits import LimitOptions
+from jobs.records import RecordsLevel
+from jobs.retention import Keep
 from jobs.retry import Retry
 from jobs.schedules import Schedule
 from jobs.topology import Priority
+from jobs.uniqueness import UniqueOptions
 
 Isolation = Literal["worker", "process"]
 
 
-class JobOptions(LimitOptions, total=False):
+class JobOptions(LimitOptions, UniqueOptions, total=False):
     """The keywords of `Queue.job` and `Queue.define`."""
 
     priority: Priority | None
@@ -34,6 +37,14 @@ class JobOptions(LimitOptions, total=False):
     timeout, and whose death is a crash of this one job."""
     memory_mb: int | None
     """The resident memory, in MiB, at which a child process is killed; None sets no limit."""
+    records: RecordsLevel | None
+    """What workers write of its jobs into the app's table; None takes the app's."""
+    keep: Keep | timedelta | Literal[0] | None
+    """How long that is kept: a `Keep`, how long completed jobs are, or 0 for nothing of those that
+    simply complete; None takes the app's."""
+    once: bool
+    """Whether a job that is done never runs again, however often it is delivered, and has one
+    runner at a time: it is claimed in the app's table, which costs two requests."""
     group_by: Callable[[Any], str] | None
     """On a FIFO queue: from a payload, the name of the group within which jobs keep their order and
     run one at a time, such as an account's id. None leaves it to each submission."""
@@ -68,6 +79,8 @@ def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
         )
     if (schema := options.get("schema", 1)) < 1:
         raise ConfigurationError(f"the type {name!r}: schema counts from 1, got {schema}")
+    if not isinstance(once := options.get("once", False), bool):
+        raise ConfigurationError(f"the type {name!r}: once must be True or False, got {once!r}")
 
 
 def _check_isolation(name: str, options: Mapping[str, Any]) -> None:

@@ -12,6 +12,8 @@ from jobs.envelope import Envelope
 from jobs.errors import ChildFailed
 from jobs.events import (
     Event,
+    JobAlreadyDone,
+    JobCancelled,
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -27,6 +29,7 @@ from jobs.events import (
     MessageUnrunnable,
 )
 from jobs.outcome import (
+    Cancelled,
     Crashed,
     Deferred,
     Discarded,
@@ -107,6 +110,11 @@ def ended(
             return None
 
 
+def already_done(names: dict[str, Any], at: datetime) -> JobAlreadyDone:
+    """It is done, by an earlier delivery."""
+    return JobAlreadyDone(at=at, **names)
+
+
 def crashed(names: dict[str, Any], outcome: Crashed, crashes: int, at: datetime) -> JobCrashed:
     """Its process died, now or in an earlier delivery."""
     return JobCrashed(at=at, detail=outcome.detail, crashes=crashes, **names)
@@ -118,6 +126,8 @@ def aftermath(
     """What to say once SQS has confirmed an action."""
     match action:
         case Ack():
+            if isinstance(outcome, Cancelled):
+                return JobCancelled(at=at, reason=outcome.reason, **names)
             return None  # said when the handler ended
         case RetryAfter(delay_s=delay_s, note=note):
             return JobRetryScheduled(at=at, delay_s=delay_s, note=note, **names)

@@ -8,16 +8,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Awaitable, Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from jobs.app import App
 from jobs.batching import EntryRejected
 from jobs.context import Tenant
-from jobs.envelope import VERSION, Envelope, Options, new_job_id
+from jobs.envelope import VERSION, Envelope, Options, UniqueBy, new_job_id
 from jobs.errors import (
+    ConfigurationError,
     DelayInvalid,
     HeadgateError,
     InlineFailed,
@@ -30,12 +31,13 @@ from jobs.errors import (
     UnknownQueue,
     did_you_mean,
 )
-from jobs.events import JobSubmitted
+from jobs.events import JobDeduplicated, JobSubmitted
 from jobs.job import LONGEST_TIMEOUT, JobType
 from jobs.messages import message_of, size_of
 from jobs.ports import OutgoingMessage
 from jobs.topology import MAX_DELAY, MAX_MESSAGE_BYTES, Priority, QueueSpec, Topology
 from jobs.tracing import current_traceparent
+from jobs.uniqueness import Uniqueness, UniqueOptions
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -46,15 +48,18 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobHandle(Generic[R]):
-    """A submitted job. ``R`` is what its handler returns."""
+class JobRef(Generic[R]):
+    """A submitted job, by name; `Client.handle` makes a handle of its id. ``R`` is what its
+    handler returns."""
 
     id: str
     type: str
+    is_duplicate: bool = False
+    """It was submitted before, by another call: that job stands for what this one asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PendingJob(JobHandle[R]):
+class PendingJob(JobRef[R]):
     """A job that is on its way to SQS; awaiting it waits until SQS has it. Its id is known at once.
 
     Awaited, it raises the `TransportError` or `SubmissionFailed` of a job that SQS didn't take.
@@ -62,8 +67,10 @@ class PendingJob(JobHandle[R]):
 
     taken: Awaitable[object] = field(repr=False, compare=False)
 
-    def __await__(self) -> Generator[Any, Any, JobHandle[R]]:
-        yield from self.taken.__await__()
+    def __await__(self) -> Generator[Any, Any, JobRef[R]]:
+        sent = yield from self.taken.__await__()
+        if isinstance(sent, Submission) and sent.duplicate_of is not None:
+            return replace(self, id=sent.id, is_duplicate=True)
         return self
 
 
@@ -84,7 +91,7 @@ class Origin:
 _SDK = Origin()
 
 
-class Overrides(TypedDict, total=False):
+class Overrides(UniqueOptions, total=False):
     """What one submission may decide instead of its job type."""
 
     delay: timedelta
@@ -110,14 +117,22 @@ class Submission:
     queue: QueueSpec
     message: OutgoingMessage
     envelope: Envelope
+    duplicate_of: str | None = None
+    """The job that stands for it; it was not sent itself."""
 
     @property
     def id(self) -> str:
-        return str(self.envelope.id)
+        return self.duplicate_of or str(self.envelope.id)
 
-    def handle(self) -> JobHandle[Any]:
-        """What the submitter keeps."""
-        return JobHandle(id=self.id, type=self.envelope.type)
+    @property
+    def unique(self) -> UniqueBy | None:
+        """Of which jobs it is one that counts only once."""
+        return self.envelope.options.unique if self.envelope.options else None
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Whether another job stands for it."""
+        return self.duplicate_of is not None
 
     def event(self, at: datetime) -> JobSubmitted:
         """Says that SQS has taken it."""
@@ -129,6 +144,18 @@ class Submission:
             priority=self.envelope.priority,
             tenant=self.envelope.tenant,
             delay_s=self.message.delay_s,
+        )
+
+    def deduplicated(self, kept: str, at: datetime) -> JobDeduplicated:
+        """Says that it was not sent, since another job stands for it."""
+        return JobDeduplicated(
+            at=at,
+            job_id=str(self.envelope.id),
+            job_type=self.envelope.type,
+            queue=self.envelope.queue,
+            priority=self.envelope.priority,
+            tenant=self.envelope.tenant,
+            kept=kept,
         )
 
 
@@ -163,21 +190,24 @@ def prepare(
     _check_names(job, overrides)
     queue = _queue(job, topology, overrides.get("priority"))
     delay_s = _delay_s(job, overrides, queue, now)
+    dumped = job.dump(payload)
+    tenant_of = _tenant(job, overrides.get("tenant")) or origin.tenant
+    unique = _unique(job, payload, dumped, overrides, tenant_of)
     envelope = Envelope(
         v=VERSION,
         id=job_id,
         type=job.name,
         schema=job.schema,
-        payload=job.dump(payload),
+        payload=dumped,
         queue=job.queue,
         priority=queue.priority,
         submitted_at=now,
         not_before=now + timedelta(seconds=delay_s) if delay_s else None,
-        tenant=_tenant(job, overrides.get("tenant")) or origin.tenant,
+        tenant=tenant_of,
         source=origin.source,
         parent=origin.parent,
         trace=origin.trace or current_traceparent(),
-        options=_options(job, overrides, queue),
+        options=_options(job, overrides, queue, unique),
     )
     tenant = envelope.tenant.org if envelope.tenant else None
     group = _fifo_group(job, payload, overrides, queue, tenant)
@@ -346,15 +376,31 @@ def _is_group_id(value: object) -> bool:
     return isinstance(value, str) and _GROUP_ID.fullmatch(value) is not None
 
 
-def _options(job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec) -> Options | None:
+def _options(
+    job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec, unique: UniqueBy | None
+) -> Options | None:
     attempts, timeout = overrides.get("attempts"), overrides.get("timeout")
-    if attempts is None and timeout is None:
+    if attempts is None and timeout is None and unique is None:
         return None
     if attempts is not None:
         _check_attempts(job, attempts, queue)
     if timeout is not None:
         _check_timeout(job, timeout)
-    return Options(attempts=attempts, timeout_s=timeout.total_seconds() if timeout else None)
+    return Options(
+        attempts=attempts,
+        timeout_s=timeout.total_seconds() if timeout else None,
+        unique=unique,
+    )
+
+
+def _unique(
+    job: JobType[P, Any], payload: P, dumped: Any, overrides: Overrides, tenant: Tenant | None
+) -> UniqueBy | None:
+    try:
+        uniqueness = Uniqueness.of(overrides).over(job.unique)
+        return uniqueness.of_job(job.name, payload, dumped, tenant)
+    except ConfigurationError as error:
+        raise OptionInvalid(f"{job.name!r}: {error}") from error
 
 
 def _check_attempts(job: JobType[Any, Any], attempts: object, queue: QueueSpec) -> None:

@@ -18,9 +18,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import os
+import random
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -29,12 +32,15 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.calling import Means
+from jobs.claims import Claims
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError, TransportError
 from jobs.event_log import log_event, name_job
 from jobs.events import Events
 from jobs.execution import Executor
-from jobs.ports import Transport
+from jobs.once import needs_claims
+from jobs.ports import Table, Transport
+from jobs.recording import Recorder
 from lambdas.batches import Batch, Timetable
 from lambdas.emf import Emf
 from lambdas.source import records_of
@@ -64,6 +70,7 @@ def consumer(
     app: App,
     *,
     transport: Transport | None = None,
+    table: Table | None = None,
     events: Events | None = None,
     concurrency: int = CONCURRENCY,
     metrics: bool = False,
@@ -74,6 +81,9 @@ def consumer(
     Args:
         app: its handlers are loaded here.
         transport: open, and left open; None connects to SQS at the first invocation.
+        table: open, and left open; None connects to the app's at the first invocation, if a type
+            has ``once=True`` or ``unique="replace"``, or if the app keeps records and the
+            transport is not your own either.
         events: hears of everything; None logs it, as JSON, with the invocation's id.
         concurrency: jobs of one invocation at once, at least 1.
         metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`.
@@ -90,6 +100,7 @@ def consumer(
     return Consumer(
         app,
         transport=transport,
+        table=table,
         events=events or Events(log_event),
         concurrency=concurrency,
         emf=Emf(app) if metrics else None,
@@ -111,6 +122,7 @@ class Consumer:
         app: App,
         *,
         transport: Transport | None,
+        table: Table | None,
         events: Events,
         concurrency: int,
         emf: Emf | None,
@@ -119,6 +131,7 @@ class Consumer:
     ) -> None:
         self._app = app
         self._transport = transport
+        self._table = table
         self._events = events
         self._concurrency = concurrency
         self._lines = lines
@@ -126,7 +139,7 @@ class Consumer:
         self._threads = _Threads(concurrency)
         self._runner = asyncio.Runner()  # its loop is made when it is first used
         self._kept = AsyncExitStack()
-        self._opened: tuple[Transport, Executor] | None = None
+        self._opened: _Open | None = None
         self._strays: set[asyncio.Task[None]] = set()
         """Handlers that went on when they had been cancelled."""
         self._emf = emf
@@ -161,8 +174,14 @@ class Consumer:
         if self._lines is not None:
             self._lines.append_keys(function_request_id=context.aws_request_id)
         records = records_of(event)
-        transport, executor = self._opened = self._opened or await self._open()
-        batch = Batch(executor, transport, times, concurrency=self._concurrency)
+        opened = self._opened = self._opened or await self._open()
+        batch = Batch(
+            opened.executor,
+            opened.transport,
+            times,
+            concurrency=self._concurrency,
+            recorder=opened.recorder,
+        )
         try:
             failed = await batch.run(records)
         finally:
@@ -179,13 +198,17 @@ class Consumer:
         if batch.stuck:
             self._threads.renew()
 
-    async def _open(self) -> tuple[Transport, Executor]:
+    async def _open(self) -> _Open:
         async with AsyncExitStack() as stack:  # what is open when something fails is closed again
             transport = self._transport
             if transport is None:
                 from jobs.aws.sqs import SqsTransport
 
                 transport = await stack.enter_async_context(SqsTransport())
+            table = await self._table_of(stack)
+            claims = None
+            if table is not None and needs_claims(self._app):
+                claims = Claims(table, owner=_owner(), clock=self._clock)
             shared = await stack.enter_async_context(self._app.resources.opened())
             self._kept = stack.pop_all()
         client = AsyncClient(self._app, transport=transport, clock=self._clock, events=self._events)
@@ -196,8 +219,48 @@ class Consumer:
             send=client.send,
             call_blocking=self._threads,
             shared=shared,
+            claims=claims,
         )
-        return transport, Executor(means, backlog=partial(_depth, transport))
+        executor = Executor(means, backlog=partial(_depth, transport))
+        return _Open(transport, executor, self._recorder(table))
+
+    async def _table_of(self, stack: AsyncExitStack) -> Table | None:
+        """The app's table, if anything of it needs one."""
+        own = self._transport is None and self._app.keeps_records
+        if self._table is not None or not (own or needs_claims(self._app)):
+            return self._table
+        from jobs.aws.dynamo import DynamoTable
+
+        return await stack.enter_async_context(DynamoTable(self._app.topology.table_name))
+
+    def _recorder(self, table: Table | None) -> Recorder | None:
+        if table is None or not self._app.keeps_records:
+            return None
+        recorder = Recorder(
+            self._app,
+            table,
+            worker=_owner(),
+            clock=self._clock,
+            events=self._events,
+            rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
+            silence_counts=False,  # of what Lambda receives, not all comes to the function
+        )
+        self._events.subscribe(recorder)
+        return recorder
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """What is kept between invocations."""
+
+    transport: Transport
+    executor: Executor
+    recorder: Recorder | None
+
+
+def _owner() -> str:
+    """Names this execution environment, for those who read claims and records."""
+    return os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "lambda")
 
 
 class _Threads:

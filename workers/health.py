@@ -14,6 +14,7 @@ from jobs.clock import Clock
 from jobs.events import (
     BreakerClosed,
     BreakerOpened,
+    ClaimFailed,
     Event,
     HeartbeatExtended,
     HeartbeatFailed,
@@ -22,6 +23,7 @@ from jobs.events import (
     PollFailed,
     PollReceived,
     RecordsFailed,
+    RecordsWritten,
     SettlementFailed,
     SettlementFlushed,
 )
@@ -39,6 +41,8 @@ _CHECKS: Mapping[type[Event], str] = {
     SettlementFlushed: "settlement",
     SettlementFailed: "settlement",
     RecordsFailed: "records",
+    RecordsWritten: "records",
+    ClaimFailed: "claims",
     LeaseFailed: "limits",
 }
 
@@ -103,12 +107,18 @@ class Health:
                 self._queues[queue] = _Queue(self._clock.monotonic())
             case PollFailed(queue=queue, error=error) if queue in self._queues:
                 self._queues[queue].error = error
-            case HeartbeatFailed() | SettlementFailed() | RecordsFailed() | LeaseFailed():
+            case (
+                HeartbeatFailed()
+                | SettlementFailed()
+                | RecordsFailed()
+                | ClaimFailed()
+                | LeaseFailed()
+            ):
                 self._lately[_CHECKS[type(event)]] = (self._clock.monotonic(), event.error)
             case LoopBlocked(blocked_s=blocked_s, job_types=types):
                 detail = f"blocked for {blocked_s:.1f} s by {', '.join(types)}"
                 self._lately["event loop"] = (self._clock.monotonic(), detail)
-            case HeartbeatExtended() | SettlementFlushed():
+            case HeartbeatExtended() | SettlementFlushed() | RecordsWritten():
                 self._lately.pop(_CHECKS[type(event)], None)
             case BreakerOpened(limit=limit):
                 self._open.add(limit)

@@ -12,6 +12,7 @@ from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.batching import EntryRejected
 from jobs.calling import Around, Means, nothing_around
+from jobs.claims import Claims
 from jobs.client import Client
 from jobs.context import Tenant
 from jobs.delivery import Delivery
@@ -26,6 +27,7 @@ from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.testing.clock import VirtualClock
 from jobs.testing.inspection import StoredMessage
 from jobs.testing.memory import MemorySqs
+from jobs.testing.memory_table import MemoryTable
 from jobs.topology import MAX_VISIBILITY, Priority, QueueSpec
 
 P = TypeVar("P")
@@ -77,6 +79,8 @@ class Harness:
         self.clock = VirtualClock()
         self.sqs = MemorySqs(self.clock)
         self.sqs.provision(app.topology)
+        self.table = MemoryTable(self.clock)
+        """What the clients' handles read."""
         self.events: list[Event] = []
         """Everything that happened, in order."""
         self._hub = Events(self.events.append)
@@ -85,11 +89,19 @@ class Harness:
         self.client = Client(
             app,
             transport=self.sqs.blocking,
+            table=self.table.blocking,
             clock=self.clock,
             events=self._hub,
             sleep=self.clock.advance,
         )
-        self.async_client = AsyncClient(app, transport=self.sqs, clock=self.clock, events=self._hub)
+        self.async_client = AsyncClient(
+            app,
+            transport=self.sqs,
+            table=self.table,
+            clock=self.clock,
+            events=self._hub,
+            sleep=self._pass,
+        )
 
     def submitted(self, job: JobType[P, Any]) -> list[Submitted[P]]:
         """The jobs of this type that wait in the queues, in the order of their submission."""
@@ -165,6 +177,7 @@ class Harness:
             send=self.async_client.send,
             around=self._around,
             shared=shared,
+            claims=Claims(self.table, owner="harness", clock=self.clock),
         )
         executor = Executor(means, backlog=self._backlog)
         for _ in range(at_most):
@@ -224,6 +237,9 @@ class Harness:
                 )
                 _all_done(await self.sqs.send(target, [letter]))
                 _all_done(await self.sqs.delete(queue, [receipt]))
+
+    async def _pass(self, seconds: float) -> None:
+        self.clock.advance(seconds)
 
     async def _backlog(self, queue: str) -> int:
         return (await self.sqs.depth(queue)).visible

@@ -23,28 +23,33 @@ PACKAGES: dict[str, set[str]] = {
 
 LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
-    {"aio", "client"},  # what a submitter calls
-    {"async_spooler", "inline", "spooler"},  # and what it falls back on
+    {"aio", "client", "recording"},  # what a submitter calls, and a worker
+    {"async_spooler", "inline", "spooler"},  # and what a submitter falls back on
     {"fallback", "spool_file"},
-    {"execution", "spool"},
-    {"calling"},
-    {"desk"},
-    {"reporting"},
-    {"delivery", "firing", "submission"},  # a delivery, a schedule's firing, a submission
-    {"checks"},
+    {"aio_registration", "execution", "spool"},
+    {"once", "replacing"},
+    {"calling", "registration"},
+    {"desk", "reserving"},
+    {"reporting", "steps"},
+    {"delivery", "firing", "handle", "submission"},  # a delivery, a firing, a handle, a submission
+    {"checks", "progress", "results", "tables"},
     {"timeline"},
     {"app", "dead_letters"},
     {"queue"},
     {"batcher", "job", "settlement"},
-    {"batching", "event_log", "handler", "hooks", "messages", "options"},
-    {"retry"},
+    {"batching", "event_log", "handler", "hooks", "journal", "messages", "options"},
+    {"cancellation", "history"},
+    {"state"},
+    {"claims"},
+    {"records", "retry", "uniqueness"},
     {"aws", "backoff", "envelope", "events"},
     {
         "classification",
         "context",
         "limits",
-        "records",
         "resources",
+        "retention",
+        "returns",
         "schedules",
         "settings",
         "topology",
@@ -53,8 +58,8 @@ LAYERS: list[set[str]] = [
 ]
 """The modules of `jobs` from top to bottom; each imports only from the layers below its own.
 
-`jobs` itself, which collects the public names, stands above all. Only `aio` and `client` import
-`aws`, when they are to make a transport of their own.
+`jobs` itself, which collects the public names, stands above all. Only `aio`, `client` and
+`tables` import `aws`, when they are to make a transport or a table of their own.
 """
 
 SDKS = {
@@ -74,6 +79,7 @@ HEAVY = {
     "botocore",
     "infra",
     "jobs.aio",
+    "jobs.aio_registration",
     "jobs.aws",
     "jobs.testing",
     "lambdas",
