@@ -197,7 +197,13 @@ class AsyncClient:
         if spool is not None:
             from jobs.async_spooler import AsyncSpooler  # SQLite is for those who use it
 
-            return AsyncSpooler(spool, send=self._send_now, clock=self._clock, events=self._events)
+            return AsyncSpooler(
+                spool,
+                send=self._send_now,
+                sent=self._register.enter,
+                clock=self._clock,
+                events=self._events,
+            )
         if fallback is not None:
             from jobs.inline import AsyncInline
 

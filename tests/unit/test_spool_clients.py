@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -29,6 +30,7 @@ from jobs.errors import (
     TransportError,
 )
 from jobs.events import JobSpooled, JobSubmitted
+from jobs.records import partition
 from tests.support.journal import until
 from tests.support.spool_bench import CRITICAL, EMAIL, NORMAL, Bench, Email
 
@@ -43,6 +45,7 @@ def bench(tmp_path: Path) -> Bench:
 
 def client_on(bench: Bench, **options: Any) -> Client:
     given: dict[str, Any] = {"spool": bench.spool, "clock": bench.clock, "events": bench.hub}
+    given["table"] = bench.table.blocking
     return Client(
         bench.app, transport=bench.sqs.blocking, sleep=lambda _seconds: None, **given | options
     )
@@ -50,7 +53,7 @@ def client_on(bench: Bench, **options: Any) -> Client:
 
 def async_client_on(bench: Bench, **options: Any) -> AsyncClient:
     given: dict[str, Any] = {"spool": bench.spool, "clock": bench.clock, "events": bench.hub}
-    given["pacing"] = Pacing(tries=1)
+    given |= {"pacing": Pacing(tries=1), "table": bench.table}
     return AsyncClient(bench.app, transport=bench.sqs, **given | options)
 
 
@@ -292,6 +295,33 @@ async def test_what_an_earlier_process_has_left_is_sent_when_the_file_is_opened(
     await client.submit(bench.email, EMAIL, priority=Priority.CRITICAL)
     await until(lambda: bench.sent() == [each.id for each in left])
     await client.close()
+
+
+@both
+async def test_a_submission_is_written_down_when_sqs_has_taken_it_and_not_before(
+    bench: Bench, make: Make
+) -> None:
+    bench.cut()
+    client = make(bench)
+    handle = await client.submit(bench.noted, EMAIL)
+    assert await bench.table.get(partition(handle.id), "submitted") is None
+    bench.heal()
+    await client.close()
+    assert await bench.table.get(partition(handle.id), "submitted") is not None
+
+
+@both
+async def test_of_unique_submissions_that_wait_one_is_kept_and_the_others_get_its_handle(
+    bench: Bench, make: Make
+) -> None:
+    bench.cut()
+    client = make(bench)
+    lasting = timedelta(hours=1)
+    first, second = [await client.submit(bench.email, EMAIL, unique_for=lasting) for _ in range(2)]
+    assert (second.id, second.is_duplicate) == (first.id, True)
+    bench.heal()
+    await client.close()
+    assert bench.sent() == [first.id]
 
 
 @both
