@@ -77,7 +77,8 @@ class AsyncClient:
         self._clock = clock or SystemClock()
         kept_in = check_choice(spool, fallback)
         self._events = events or (Events(log_event) if kept_in or fallback else Events())
-        self._pacing = pacing
+        # A submitter with a fallback need not wait for an outage to end.
+        self._pacing = replace(pacing, insist=False) if kept_in or fallback else pacing
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._transport = self._storing(transport, store) if transport is not None else None
         self._store = store
@@ -209,7 +210,13 @@ class AsyncClient:
         if spool is not None:
             from jobs.async_spooler import AsyncSpooler  # SQLite is for those who use it
 
-            return AsyncSpooler(spool, send=self._send_now, clock=self._clock, events=self._events)
+            return AsyncSpooler(
+                spool,
+                send=self._send_now,
+                sent=self._register.enter,
+                clock=self._clock,
+                events=self._events,
+            )
         if fallback is not None:
             from jobs.inline import AsyncInline
 

@@ -225,9 +225,15 @@ class Client:
         if spool is not None:
             from jobs.spooler import Spooler  # SQLite is for those who use it
 
-            return Spooler(spool, send=self._transport.send, clock=self._clock, events=self._events)
+            return Spooler(
+                spool,
+                send=self._transport.send,
+                sent=self._register.enter,
+                clock=self._clock,
+                events=self._events,
+            )
         if fallback is not None:
             from jobs.inline import Inline  # and so is asyncio
 
-            return Inline(self._app, send=self._send_all, clock=self._clock, events=self._events)
+            return Inline(self._app, send=self._deliver, clock=self._clock, events=self._events)
         return None
