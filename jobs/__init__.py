@@ -20,8 +20,8 @@ from jobs.queue import Queue
 from jobs.retention import Keep
 from jobs.retry import CrashLimit, Retry
 from jobs.schedules import Schedule, cron, rate
-from jobs.state import JobState
 from jobs.spool import Spool
+from jobs.state import JobState
 from jobs.topology import Lane, Priority
 
 if TYPE_CHECKING:
