@@ -2,8 +2,7 @@
 
     namespace Headgate, dimensions service, type and queue
     JobsCompleted JobsFailed JobsRetried JobsDeadLettered JobsQuarantined JobsDeferred
-    JobsDiscarded JobsCancelled JobsInterrupted JobsCrashed
-                                                  counts of an invocation
+    JobsDiscarded JobsCancelled JobsInterrupted JobsCrashed     counts of an invocation
 
 A worker's metrics have the same names, so one dashboard shows jobs wherever they run.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html

@@ -12,6 +12,7 @@ from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.batching import EntryRejected
 from jobs.calling import Around, Means, nothing_around
+from jobs.claims import Claims
 from jobs.client import Client
 from jobs.context import Tenant
 from jobs.delivery import Delivery
@@ -178,6 +179,7 @@ class Harness:
             send=self.async_client.send,
             around=self._around,
             shared=shared,
+            claims=Claims(self.table, owner="harness", clock=self.clock),
         )
         executor = Executor(means, backlog=self._backlog)
         remembering = Remembering(self.app, self.table, clock=self.clock, events=self._hub)

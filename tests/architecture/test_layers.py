@@ -27,9 +27,10 @@ LAYERS: list[set[str]] = [
     {"async_spooler", "inline", "spooler"},  # and what a submitter falls back on
     {"fallback", "spool_file"},
     {"aio_registration", "execution", "spool"},
+    {"once", "replacing"},
     {"calling", "registration"},
-    {"desk"},
-    {"reporting"},
+    {"desk", "reserving"},
+    {"reporting", "steps"},
     {"delivery", "firing", "handle", "submission"},  # a delivery, a firing, a handle, a submission
     {"checks", "progress", "results", "tables"},
     {"timeline"},
@@ -39,7 +40,8 @@ LAYERS: list[set[str]] = [
     {"batching", "event_log", "handler", "hooks", "journal", "messages", "options"},
     {"cancellation", "history"},
     {"state"},
-    {"records", "retry"},
+    {"claims"},
+    {"records", "retry", "uniqueness"},
     {"aws", "backoff", "envelope", "events"},
     {
         "classification",
