@@ -23,6 +23,9 @@ WORK = (
 )
 """What running a queue's jobs takes."""
 
+UNIQUE = ("dynamodb:GetItem", "dynamodb:PutItem")
+"""What submitting with ``unique_for=`` takes beside."""
+
 RECORD = (
     "dynamodb:GetItem",
     "dynamodb:Query",
@@ -35,6 +38,13 @@ RECORD = (
 def grant_submit(grantee: iam.IGrantable, queues: Sequence[sqs.IQueue]) -> iam.Grant:
     """Let ``grantee`` submit jobs to these queues."""
     return _grant(grantee, SUBMIT, queues)
+
+
+def grant_unique(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
+    """Let ``grantee`` claim in the table that what it submits counts once."""
+    return iam.Grant.add_to_principal(
+        grantee=grantee, actions=list(UNIQUE), resource_arns=[table.table_arn]
+    )
 
 
 def grant_work(

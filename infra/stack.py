@@ -70,6 +70,10 @@ class JobSystem(Construct):
         """Let ``grantee`` submit any of the app's jobs."""
         return permissions.grant_submit(grantee, list(self._queues.by_name.values()))
 
+    def grant_unique(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee``, which may submit, do that with ``unique_for=`` too."""
+        return permissions.grant_unique(grantee, self.table)
+
     def grant_work(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` run the app's jobs, record them, and park what it gives up."""
         return permissions.grant_work(

@@ -300,6 +300,7 @@ def granted(app: App) -> Mapping[str, Any]:
     system = JobSystem(stack, "Jobs", app=app)
     tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
     system.grant_submit(iam.Role(stack, "Web", assumed_by=tasks))
+    system.grant_unique(iam.Role(stack, "Shop", assumed_by=tasks))
     system.grant_work(iam.Role(stack, "Worker", assumed_by=tasks))
     return template_of(stack)
 
@@ -323,6 +324,13 @@ def test_who_submits_may_only_send_to_the_apps_queues(app: App, granted: Mapping
     assert reach(granted, "Web") == {
         spec.name: {"sqs:SendMessage", "sqs:GetQueueUrl"} for spec in app.topology.queues
     }
+
+
+def test_who_submits_what_is_unique_may_read_and_write_single_items_of_the_table(
+    app: App, granted: Mapping[str, Any]
+) -> None:
+    claims = {"dynamodb:GetItem", "dynamodb:PutItem"}
+    assert reach(granted, "Shop") == {app.topology.table_name: claims}
 
 
 def test_who_works_may_receive_and_settle_and_park_but_not_submit(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from jobs import App, AsyncClient, Client, JobContext, JobHandle, Priority, Tenant
+from jobs.calling import Means
 from jobs.clock import SKEW_S
 from jobs.envelope import UniqueBy, parse
 from jobs.errors import (
@@ -25,16 +26,19 @@ from jobs.errors import (
 from jobs.events import (
     ClaimFailed,
     Event,
+    Events,
     JobCompleted,
     JobDeduplicated,
     JobDiscarded,
     JobSubmitted,
 )
+from jobs.execution import Executor
 from jobs.job import JobType
 from jobs.ports import Item
 from jobs.reserving import PENDING_S
+from jobs.submission import prepare_many
 from jobs.tables import OwnBlockingTable
-from jobs.testing import Harness, LoopClock, MemorySqs, MemoryTable
+from jobs.testing import Harness, LoopClock, MemorySqs, MemoryTable, VirtualClock
 from jobs.uniqueness import Uniqueness, place
 from tests.unit.worker.rig import Wire
 
@@ -498,3 +502,26 @@ def test_a_client_of_its_own_table_opens_none_for_what_is_not_unique() -> None:
         client.submit(sync, Sync())
         assert isinstance(client._table, OwnBlockingTable)
         assert client._table._table is None
+
+
+def test_a_submission_that_is_made_again_under_its_own_id_is_sent_once() -> None:
+    bench = Bench(unique_for=HOUR)
+    now = bench.clock.now()
+    [submission] = prepare_many(bench.app, bench.app.topology, bench.job, [Sync()], {}, now)
+    for _ in range(3):
+        [became] = bench.harness.client._deliver([submission])
+        assert became.id == submission.id
+        assert became.duplicate_of is None
+    assert bench.waiting == [submission.id]
+    assert not bench.heard(JobDeduplicated)
+
+
+def test_a_worker_that_could_not_see_what_was_replaced_does_not_start() -> None:
+    app = App("shop")
+
+    @app.job("index", unique_for=HOUR, unique="replace")
+    async def index(_sync: Sync) -> None: ...
+
+    means = Means(app=app, clock=VirtualClock(), events=Events())
+    with pytest.raises(ConfigurationError, match=r"unique='replace' \('index'\).*table"):
+        Executor(means)
