@@ -70,6 +70,10 @@ class JobSystem(Construct):
         """Let ``grantee`` submit any of the app's jobs."""
         return permissions.grant_submit(grantee, list(self._queues.by_name.values()))
 
+    def grant_follow(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` ask what has become of any of the app's jobs, and cancel them."""
+        return permissions.grant_follow(grantee, self.table)
+
     def grant_unique(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee``, which may submit, do that with ``unique_for=`` too."""
         return permissions.grant_unique(grantee, self.table)

@@ -13,12 +13,14 @@ from jobs.client import Client
 from jobs.context import JobContext, Tenant
 from jobs.errors import Discard, DoNotRetry, HeadgateError, RetryLater
 from jobs.events import Event, Events
+from jobs.handle import AsyncJobHandle, JobHandle
 from jobs.job import JobType
 from jobs.limits import Breaker, Concurrency, RateLimit, RetryBudget
 from jobs.queue import Queue
+from jobs.retention import Keep
 from jobs.retry import CrashLimit, Retry
 from jobs.schedules import Schedule, cron, rate
-from jobs.submission import JobHandle
+from jobs.state import JobState
 from jobs.topology import Lane, Priority
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "AsyncClient",
+    "AsyncJobHandle",
     "Backoff",
     "Breaker",
     "Client",
@@ -39,7 +42,9 @@ __all__ = [
     "HeadgateError",
     "JobContext",
     "JobHandle",
+    "JobState",
     "JobType",
+    "Keep",
     "Lane",
     "Priority",
     "Queue",

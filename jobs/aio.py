@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 
+from jobs.aio_registration import Register
 from jobs.app import App
 from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError, TransportError
 from jobs.events import Events
+from jobs.handle import AsyncJobHandle, AsyncLookup
 from jobs.job import JobType
 from jobs.messages import size_of
 from jobs.ports import OutgoingMessage, Table, Transport
 from jobs.reserving import submitting
 from jobs.steps import take_async
-from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
+from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnTable
 from jobs.topology import QueueSpec
 
@@ -42,6 +44,7 @@ class AsyncClient:
         clock: tells the time.
         events: hears of each submitted job.
         pacing: how submissions are put together.
+        sleep: pauses between two looks at a job.
 
     Example:
         >>> async with AsyncClient(app) as client:  # doctest: +SKIP
@@ -57,6 +60,7 @@ class AsyncClient:
         clock: Clock | None = None,
         events: Events | None = None,
         pacing: Pacing = Pacing(),  # noqa: B008 - frozen
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._app = app
         self._clock = clock or SystemClock()
@@ -66,6 +70,12 @@ class AsyncClient:
         self._transport = transport
         self._owned = AsyncExitStack()
         self._table = table or self._own_table(app)
+        self._register = Register(
+            app, self._table, clock=self._clock, events=self._events, rng=self._rng
+        )
+        self._lookup = AsyncLookup(
+            app=app, table=self._table, clock=self._clock, rng=self._rng, sleep=sleep
+        )
         self._sending: set[asyncio.Future[Submission]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
 
@@ -92,23 +102,35 @@ class AsyncClient:
     async def close(self) -> None:
         """Send what still waits, then close what this client opened. Idempotent."""
         await asyncio.gather(*(batcher.drain() for batcher in self._batchers.values()))
+        await self._register.drain()
         await self._owned.aclose()
 
     async def submit(
         self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
-    ) -> JobHandle[R]:
+    ) -> AsyncJobHandle[R]:
         """Submit one job; `jobs.Client.submit`, awaited."""
         [handle] = await self.submit_many(job, [payload], **overrides)
         return handle
 
     async def submit_many(
         self, job: JobType[P, R], payloads: Iterable[P], **overrides: Unpack[Overrides]
-    ) -> list[JobHandle[R]]:
+    ) -> list[AsyncJobHandle[R]]:
         """Submit many jobs of one type; `jobs.Client.submit_many`, awaited."""
         submissions = await self._deliver(
             prepare_many(self._app, self._app.topology, job, payloads, overrides, self._clock.now())
         )
-        return [submission.handle() for submission in submissions]
+        return [
+            AsyncJobHandle(each.id, self._lookup, job, is_duplicate=each.duplicate_of is not None)
+            for each in submissions
+        ]
+
+    @overload
+    def handle(self, job_id: str) -> AsyncJobHandle[Any]: ...
+    @overload
+    def handle(self, job_id: str, job: JobType[P, R]) -> AsyncJobHandle[R]: ...
+    def handle(self, job_id: str, job: JobType[Any, Any] | None = None) -> AsyncJobHandle[Any]:
+        """The handle of a job that was submitted elsewhere; `jobs.Client.handle`."""
+        return AsyncJobHandle(job_id, self._lookup, job)
 
     def send(self, submission: Submission) -> asyncio.Future[Submission]:
         """Send what has been prepared; the future is done when SQS has it, and raises as `submit`.
@@ -131,16 +153,17 @@ class AsyncClient:
             await self._send_all(submissions)
             return submissions
         steps = submitting(submissions, now=self._clock.now, tell=self._events.emit)
-        return await take_async(steps, self._table, self._send_all, asyncio.sleep)
+        return await take_async(steps, self._table, self._send_all, self._lookup.sleep)
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
         pending = [self._batcher(each.queue).put(each.message) for each in submissions]
         await asyncio.wait(pending) if pending else None
         at = self._clock.now()
         results = [_error_of(future) for future in pending]
-        for submission, result in zip(submissions, results, strict=True):
-            if result is None:
-                self._events.emit(submission.event(at))
+        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
+        for submission in taken:
+            self._events.emit(submission.event(at))
+        self._register.enter(taken)
         raise_refused(submissions, results)
 
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:

@@ -6,19 +6,21 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from jobs.app import App
 from jobs.batching import TRIES, EntryRejected, in_batches, pause_s
 from jobs.clock import Clock, SystemClock
 from jobs.errors import TransportError
 from jobs.events import Events
+from jobs.handle import JobHandle, Lookup
 from jobs.job import JobType
 from jobs.messages import size_of
 from jobs.ports import BlockingTable, BlockingTransport, EntryFailure
+from jobs.registration import BlockingRegister
 from jobs.reserving import submitting
 from jobs.steps import take
-from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
+from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnBlockingTable
 
 P = TypeVar("P")
@@ -67,6 +69,10 @@ class Client:
             table = own = OwnBlockingTable(app)
             self._closes.append(own.close)
         self._table = table
+        self._register = BlockingRegister(
+            app, table, clock=self._clock, events=self._events, rng=self._rng, sleep=sleep
+        )
+        self._lookup = Lookup(app=app, table=table, clock=self._clock, rng=self._rng, sleep=sleep)
 
     def __enter__(self) -> Self:
         return self
@@ -113,7 +119,27 @@ class Client:
         submissions = self._deliver(
             prepare_many(self._app, self._app.topology, job, payloads, overrides, self._clock.now())
         )
-        return [submission.handle() for submission in submissions]
+        return [
+            JobHandle(each.id, self._lookup, job, is_duplicate=each.duplicate_of is not None)
+            for each in submissions
+        ]
+
+    @overload
+    def handle(self, job_id: str) -> JobHandle[Any]: ...
+    @overload
+    def handle(self, job_id: str, job: JobType[P, R]) -> JobHandle[R]: ...
+    def handle(self, job_id: str, job: JobType[Any, Any] | None = None) -> JobHandle[Any]:
+        """The handle of a job that was submitted elsewhere. It asks nothing.
+
+        Args:
+            job_id: of a job of this app.
+            job: its type, which says what its result is; None has its records say of what type it
+                is, which the type checker can't know.
+
+        Raises:
+            ValueError: ``job_id`` is no id.
+        """
+        return JobHandle(job_id, self._lookup, job)
 
     def _deliver(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
         """Send what counts of the jobs of one call; returns what each has become."""
@@ -134,9 +160,10 @@ class Client:
                 results += broken[:1] * (len(submissions) - len(results))
                 break
         at = self._clock.now()
-        for submission, result in zip(submissions, results, strict=True):
-            if result is None:
-                self._events.emit(submission.event(at))
+        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
+        for submission in taken:
+            self._events.emit(submission.event(at))
+        self._register.enter(taken)
         raise_refused(submissions, results)
 
     def _send_batch(self, batch: Sequence[Submission]) -> list[TransportError | None]:

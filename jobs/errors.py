@@ -26,6 +26,14 @@ HeadgateError
 │   ├── TableMissing
 │   ├── Throttled
 │   └── ServiceUnavailable
+├── ResultNotKept                   what a handler returned can't stand in a record
+├── ResultError                     a job has no result, or none that can be had
+│   ├── JobDead
+│   ├── JobDiscarded
+│   ├── JobCancelled
+│   ├── ResultTimeout               it has not finished yet
+│   ├── ResultInvalid               what was kept is not what its handler returns
+│   └── RecordsOff                  nothing that would tell is kept
 ├── JobTimeout                      an attempt ran past its timeout
 ├── ChildFailed                     a handler raised in a process of its own
 └── ChildDied                       that process ended with the handler in it
@@ -217,7 +225,74 @@ class ServiceUnavailable(TransportError):
     transient = True
 
 
+# --- a job has no result, or none that can be had ------------------------------------------------
+
+
+class ResultError(HeadgateError):
+    """The result of a job, or its state, can't be had; ``job_id`` says of which."""
+
+    def __init__(self, job_id: str, message: str) -> None:
+        self.job_id = job_id
+        super().__init__(message)
+
+
+class JobDead(ResultError):
+    """The job failed for good: it is in its dead-letter queue, or in the quarantine.
+
+    ``reason`` is why it was given up (see `jobs.outcome.Reason`; ``quarantined`` for the other
+    queue), ``error_type`` and ``error_message`` are of its last error.
+    """
+
+    def __init__(self, job_id: str, *, reason: str, error_type: str, error_message: str) -> None:
+        self.reason = reason
+        self.error_type = error_type
+        self.error_message = error_message
+        error = ": ".join(filter(None, (error_type, error_message)))
+        why = "; ".join(filter(None, (reason, error)))
+        super().__init__(job_id, f"the job {job_id} is dead: {why}")
+
+
+class JobDiscarded(ResultError):
+    """Its handler ended the job without success or failure, for ``reason``."""
+
+    def __init__(self, job_id: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(job_id, f"the handler of the job {job_id} discarded it: {reason}")
+
+
+class JobCancelled(ResultError):
+    """The job was cancelled before its handler returned, for ``reason``."""
+
+    def __init__(self, job_id: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(job_id, f"the job {job_id} was cancelled: {reason or 'no reason given'}")
+
+
+class ResultTimeout(ResultError):
+    """The job did not finish within ``timeout_s``; it goes on. ``state`` is what was last seen."""
+
+    def __init__(self, job_id: str, *, state: str, timeout_s: float) -> None:
+        self.state = state
+        self.timeout_s = timeout_s
+        super().__init__(
+            job_id,
+            f"the job {job_id} has not finished within {timeout_s:g} s; its state is {state}",
+        )
+
+
+class ResultInvalid(ResultError):
+    """The job has completed, and what was kept of its result is not what its handler returns."""
+
+
+class RecordsOff(ResultError):
+    """The app keeps no records that would tell; the message says which level would."""
+
+
 # --- an attempt ran too long ---------------------------------------------------------------------
+
+
+class ResultNotKept(HeadgateError):
+    """What a handler returned can't stand in a record."""
 
 
 class JobTimeout(HeadgateError):

@@ -14,6 +14,7 @@
     job.crashed           the process that ran it died, now or in an earlier delivery
     job.discarded         its handler ended it
     job.already_done      a delivery of a job with once=True that is done: it is deleted, not run
+    job.cancelled         it was cancelled, before or while its handler ran
     job.interrupted       the worker gave it back: shutdown, or its receipt was lost
     job.stalled           a plain function runs past its timeout and can't be stopped
     message.unrunnable    a message can't become a job here; it is backed off, or parked
@@ -27,7 +28,10 @@
     poll.failed           a receive failed; the poller backs off
     loop.blocked          a handler kept the event loop from turning, and with it all others
     hook.failed           a hook raised, or took too long; nothing else changes
-    records.failed        records could not be read or written; the job goes on without
+    records.failed        records could not be read or written; jobs go on without
+    records.written       a request wrote records that nothing waits for
+    records.shed          records were given up: there was no room left for them, or no time
+    cancellations.failed  it could not be read which jobs are cancelled; it is tried again
     claim.failed          the table did not answer for a job with once=True, which is given back or
                           held; or for a unique one, beside which its like may run then
     limit.reached         a limit holds back what has been received, or stops receiving
@@ -176,6 +180,12 @@ class JobAlreadyDone(_Attempted):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobCancelled(_Attempted):
+    name = "job.cancelled"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobInterrupted(_Attempted):
     name = "job.interrupted"
     reason: str
@@ -280,11 +290,30 @@ class HookFailed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordsFailed(QueueEvent):
+class RecordsFailed(Event):
     name = "records.failed"
     action: str
     """``read`` or ``write``."""
-    job_id: str
+    error: str
+    job_id: str | None = None
+    """None where it was a batch of several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsWritten(Event):
+    name = "records.written"
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsShed(Event):
+    name = "records.shed"
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancellationsFailed(Event):
+    name = "cancellations.failed"
     error: str
 
 

@@ -64,7 +64,7 @@ def require_claims(app: App, claims: Claims | None) -> None:
         names = ", ".join(repr(job.name) for job in app.types.values() if _is_claimed(job))
         raise ConfigurationError(
             f"the app {app.name!r} has types with once=True or unique='replace' ({names}), whose "
-            "jobs are claimed in its table: give Worker(table=...)"
+            "jobs are claimed in its table: give Worker or consumer a table="
         )
 
 
@@ -88,7 +88,8 @@ class OnceCall:
         self._delivery = delivery
         self._names = names
         self._call = Call(means, job, delivery, names)
-        self._claim: Claim = claims.on(job.attempt.job_id, delivery.queue)
+        keep = means.app.keep_of(job.type).completed
+        self._claim: Claim = claims.on(job.attempt.job_id, delivery.queue, keep=keep)
         self._interruption: str | None = None
         self._goes_on = False
         """It was given up, while its thread can't be stopped."""
@@ -100,6 +101,11 @@ class OnceCall:
     def running(self) -> bool:
         """Whether the handler has been called and has not ended."""
         return self._call.running
+
+    @property
+    def ran_s(self) -> float:
+        """How long the handler ran, once it has ended."""
+        return self._call.ran_s
 
     def interrupt(self, reason: str, *, abandon: bool) -> None:
         """Ask it to end early; see `jobs.execution.Run.interrupt`."""

@@ -13,6 +13,7 @@ from jobs.errors import ChildFailed
 from jobs.events import (
     Event,
     JobAlreadyDone,
+    JobCancelled,
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -28,6 +29,7 @@ from jobs.events import (
     MessageUnrunnable,
 )
 from jobs.outcome import (
+    Cancelled,
     Crashed,
     Deferred,
     Discarded,
@@ -124,6 +126,8 @@ def aftermath(
     """What to say once SQS has confirmed an action."""
     match action:
         case Ack():
+            if isinstance(outcome, Cancelled):
+                return JobCancelled(at=at, reason=outcome.reason, **names)
             return None  # said when the handler ended
         case RetryAfter(delay_s=delay_s, note=note):
             return JobRetryScheduled(at=at, delay_s=delay_s, note=note, **names)

@@ -46,8 +46,9 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobHandle(Generic[R]):
-    """A submitted job. ``R`` is what its handler returns."""
+class JobRef(Generic[R]):
+    """A submitted job, by name; `Client.handle` makes a handle of its id. ``R`` is what its
+    handler returns."""
 
     id: str
     type: str
@@ -56,7 +57,7 @@ class JobHandle(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PendingJob(JobHandle[R]):
+class PendingJob(JobRef[R]):
     """A job that is on its way to SQS; awaiting it waits until SQS has it. Its id is known at once.
 
     Awaited, it raises the `TransportError` or `SubmissionFailed` of a job that SQS didn't take.
@@ -64,7 +65,7 @@ class PendingJob(JobHandle[R]):
 
     taken: Awaitable[object] = field(repr=False, compare=False)
 
-    def __await__(self) -> Generator[Any, Any, JobHandle[R]]:
+    def __await__(self) -> Generator[Any, Any, JobRef[R]]:
         sent = yield from self.taken.__await__()
         if isinstance(sent, Submission) and sent.duplicate_of is not None:
             return replace(self, id=sent.id, is_duplicate=True)
@@ -125,11 +126,6 @@ class Submission:
     def unique(self) -> UniqueBy | None:
         """Of which jobs it is one that counts only once."""
         return self.envelope.options.unique if self.envelope.options else None
-
-    def handle(self) -> JobHandle[Any]:
-        """What the submitter keeps."""
-        is_duplicate = self.duplicate_of is not None
-        return JobHandle(id=self.id, type=self.envelope.type, is_duplicate=is_duplicate)
 
     def event(self, at: datetime) -> JobSubmitted:
         """Says that SQS has taken it."""

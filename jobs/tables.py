@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from jobs.app import App
 from jobs.errors import ConfigurationError
-from jobs.ports import Item
+from jobs.ports import EntryFailure, Item, Key, Table
 
 if TYPE_CHECKING:
     from jobs.aws.dynamo import DynamoTable
@@ -38,6 +38,16 @@ class OwnBlockingTable:
     def get(self, pk: str, sk: str) -> Item | None:
         """`BlockingTable.get`."""
         return self._opened().get(pk, sk)
+
+    def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        """`BlockingTable.lines`."""
+        return self._opened().lines(name, after=after, before=before, limit=limit)
+
+    def delete(self, keys: Sequence[Key]) -> list[Key]:
+        """`BlockingTable.delete`."""
+        return self._opened().delete(keys)
 
     def replace(self, item: Item) -> Item | None:
         """`BlockingTable.replace`."""
@@ -78,6 +88,17 @@ class OwnTable:
         """`Table.get`."""
         return await (await self._opened()).get(pk, sk)
 
+    async def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        """`Table.lines`."""
+        table = await self._opened()
+        return await table.lines(name, after=after, before=before, limit=limit)
+
+    async def delete(self, keys: Sequence[Key]) -> list[Key]:
+        """`Table.delete`."""
+        return await (await self._opened()).delete(keys)
+
     async def replace(self, item: Item) -> Item | None:
         """`Table.replace`."""
         return await (await self._opened()).replace(item)
@@ -99,3 +120,15 @@ class OwnTable:
             self._table = DynamoTable(self._app.topology.table_name)
         await self._table.start()  # idempotent; waits for whoever is opening it
         return self._table
+
+
+async def put_batch(table: Table, items: Sequence[Item]) -> list[EntryFailure]:
+    """`Table.put` as a `jobs.batcher.Batcher` wants it."""
+    left = {(item.pk, item.sk) for item in await table.put(items)}
+    return [
+        EntryFailure(
+            index=index, code="Unprocessed", message="the table was too busy", sender_fault=False
+        )
+        for index, item in enumerate(items)
+        if (item.pk, item.sk) in left
+    ]

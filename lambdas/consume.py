@@ -19,9 +19,11 @@ import asyncio
 import contextvars
 import logging
 import os
+import random
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -38,6 +40,7 @@ from jobs.events import Events
 from jobs.execution import Executor
 from jobs.once import needs_claims
 from jobs.ports import Table, Transport
+from jobs.recording import Recorder
 from lambdas.batches import Batch, Timetable
 from lambdas.emf import Emf
 from lambdas.source import records_of
@@ -77,9 +80,9 @@ def consumer(
 
     Args:
         app: its handlers are loaded here.
-        transport: open, and left open; None connects to SQS at the first invocation.
-        table: open, and left open; None connects to the app's at the first invocation, if a type
-            has ``once=True`` or ``unique="replace"``.
+        transport: open, and left open; None connects to SQS at the first invocation, and to the
+            app's table if it needs that.
+        table: open, and left open; for records and claims, beside a ``transport`` of your own.
         events: hears of everything; None logs it, as JSON, with the invocation's id.
         concurrency: jobs of one invocation at once, at least 1.
         metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`.
@@ -135,7 +138,7 @@ class Consumer:
         self._threads = _Threads(concurrency)
         self._runner = asyncio.Runner()  # its loop is made when it is first used
         self._kept = AsyncExitStack()
-        self._opened: tuple[Transport, Executor] | None = None
+        self._opened: _Open | None = None
         self._strays: set[asyncio.Task[None]] = set()
         """Handlers that went on when they had been cancelled."""
         self._emf = emf
@@ -170,8 +173,14 @@ class Consumer:
         if self._lines is not None:
             self._lines.append_keys(function_request_id=context.aws_request_id)
         records = records_of(event)
-        transport, executor = self._opened = self._opened or await self._open()
-        batch = Batch(executor, transport, times, concurrency=self._concurrency)
+        opened = self._opened = self._opened or await self._open()
+        batch = Batch(
+            opened.executor,
+            opened.transport,
+            times,
+            concurrency=self._concurrency,
+            recorder=opened.recorder,
+        )
         try:
             failed = await batch.run(records)
         finally:
@@ -188,17 +197,22 @@ class Consumer:
         if batch.stuck:
             self._threads.renew()
 
-    async def _open(self) -> tuple[Transport, Executor]:
+    async def _open(self) -> _Open:
         async with AsyncExitStack() as stack:  # what is open when something fails is closed again
-            transport = self._transport
+            transport, table = self._transport, self._table
             if transport is None:
+                from jobs.aws.dynamo import DynamoTable
                 from jobs.aws.sqs import SqsTransport
 
                 transport = await stack.enter_async_context(SqsTransport())
-            claims = await self._claims(stack)
+                if table is None and (self._app.keeps_records or needs_claims(self._app)):
+                    name = self._app.topology.table_name
+                    table = await stack.enter_async_context(DynamoTable(name))
             shared = await stack.enter_async_context(self._app.resources.opened())
             self._kept = stack.pop_all()
-        client = AsyncClient(self._app, transport=transport, clock=self._clock, events=self._events)
+        client = AsyncClient(
+            self._app, transport=transport, table=table, clock=self._clock, events=self._events
+        )
         means = Means(
             app=self._app,
             clock=self._clock,
@@ -206,25 +220,38 @@ class Consumer:
             send=client.send,
             call_blocking=self._threads,
             shared=shared,
-            claims=claims,
+            claims=Claims(table, owner=_name(), clock=self._clock) if table is not None else None,
         )
-        return transport, Executor(means, backlog=partial(_depth, transport))
+        executor = Executor(means, backlog=partial(_depth, transport))
+        recorder = self._recorder(table) if table is not None else None
+        return _Open(transport, executor, recorder)
 
-    async def _claims(self, stack: AsyncExitStack) -> Claims | None:
-        """What jobs are claimed with, if there are types that need it."""
-        if not needs_claims(self._app):
-            return None
-        if (table := self._table) is None:
-            from jobs.aws.dynamo import DynamoTable
+    def _recorder(self, table: Table) -> Recorder:
+        recorder = Recorder(
+            self._app,
+            table,
+            worker=_name(),
+            clock=self._clock,
+            events=self._events,
+            rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
+            silence_counts=False,  # of what Lambda receives, not all comes to the function
+        )
+        self._events.subscribe(recorder)
+        return recorder
 
-            name = self._app.topology.table_name
-            table = await stack.enter_async_context(DynamoTable(name))
-        return Claims(table, owner=_owner(), clock=self._clock)
 
-
-def _owner() -> str:
-    """Names this execution environment, for those who read claims."""
+def _name() -> str:
+    """This execution environment's, for those who read what it writes."""
     return os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "lambda")
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """What is kept between invocations."""
+
+    transport: Transport
+    executor: Executor
+    recorder: Recorder | None
 
 
 class _Threads:

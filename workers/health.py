@@ -23,6 +23,7 @@ from jobs.events import (
     PollFailed,
     PollReceived,
     RecordsFailed,
+    RecordsWritten,
     SettlementFailed,
     SettlementFlushed,
 )
@@ -41,6 +42,7 @@ _CHECKS: Mapping[type[Event], str] = {
     SettlementFailed: "settlement",
     RecordsFailed: "records",
     ClaimFailed: "claims",
+    RecordsWritten: "records",
     LeaseFailed: "limits",
 }
 
@@ -116,7 +118,7 @@ class Health:
             case LoopBlocked(blocked_s=blocked_s, job_types=types):
                 detail = f"blocked for {blocked_s:.1f} s by {', '.join(types)}"
                 self._lately["event loop"] = (self._clock.monotonic(), detail)
-            case HeartbeatExtended() | SettlementFlushed():
+            case HeartbeatExtended() | SettlementFlushed() | RecordsWritten():
                 self._lately.pop(_CHECKS[type(event)], None)
             case BreakerOpened(limit=limit):
                 self._open.add(limit)

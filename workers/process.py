@@ -137,7 +137,7 @@ def _transport(app: App, settings: WorkerSettings) -> SqsTransport:
 
 async def _table(app: App, stack: AsyncExitStack) -> Table | None:
     """The app's table, if anything of it needs one."""
-    if app.records == "off" and not needs_table(app) and not needs_claims(app):
+    if not (app.keeps_records or needs_table(app) or needs_claims(app)):
         return None
     return await stack.enter_async_context(DynamoTable(app.topology.table_name))
 

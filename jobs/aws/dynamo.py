@@ -14,7 +14,7 @@ from jobs.aws.connection import Connection, async_client
 from jobs.aws.faults import FOREIGN, fault
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError
-from jobs.ports import Item
+from jobs.ports import Item, Key
 
 if TYPE_CHECKING:
     from types_aiobotocore_dynamodb import DynamoDBClient
@@ -128,6 +128,29 @@ class DynamoTable:
         with self._calling("GetItem") as client:
             answer: Any = await client.get_item(**wire.get_request(self.name, pk, sk))
         return wire.read_item(answer.get("Item"), self._clock.now())
+
+    async def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        """Query on the index; a request for every MiB that it reads."""
+        request = wire.lines_request(self.name, name, after, before)
+        now, found = self._clock.now(), list[Item]()
+        with self._calling("Query") as client:
+            while True:
+                # Two more than are wanted: the bounds themselves are left out.
+                page: Any = await client.query(**request, Limit=limit - len(found) + 2)
+                found += wire.read_lines(page, now, after, before)
+                if len(found) >= limit or not wire.turn_page(request, page):
+                    return found[:limit]
+
+    async def delete(self, keys: Sequence[Key]) -> list[Key]:
+        """BatchWriteItem: up to 25; those that DynamoDB left unprocessed are returned."""
+        if not keys:
+            return []
+        request = wire.delete_request(self.name, keys)
+        with self._calling("BatchWriteItem") as client:
+            answer: Any = await client.batch_write_item(**request)
+        return wire.undeleted(self.name, answer)
 
     async def replace(self, item: Item) -> Item | None:
         """PutItem on the condition that the version before stands there; refused, it costs no read.

@@ -11,12 +11,14 @@ from uuid import uuid4
 from jobs.aws.attributes import (
     Attribute,
     Attributes,
+    check_keys,
     decode,
     encode_all,
     encode_next,
     lives,
 )
-from jobs.ports import Item
+from jobs.aws.provision import LINES
+from jobs.ports import Item, Key
 
 CONNECT_TIMEOUT_S = 1.0
 READ_TIMEOUT_S = 2.0
@@ -25,6 +27,13 @@ ATTEMPTS = 2
 
 _WRITE = "write"
 """An attribute of ours on what `Table.replace` wrote: a random name of that one call."""
+
+_COMPARED = {
+    (True, True): "BETWEEN :after AND :before",
+    (True, False): "> :after",
+    (False, True): "< :before",
+}
+"""How a place lies, by which bounds there are."""
 
 
 def put_request(table: str, items: Sequence[Item]) -> dict[str, Any]:
@@ -38,6 +47,45 @@ def unprocessed(table: str, items: Sequence[Item], answer: Any) -> list[Item]:
     keys = [each["PutRequest"]["Item"] for each in left]
     places = {(key["pk"]["S"], key["sk"]["S"]) for key in keys}
     return [item for item in items if (item.pk, item.sk) in places]
+
+
+def delete_request(table: str, keys: Sequence[Key]) -> dict[str, Any]:
+    """BatchWriteItem: delete these."""
+    check_keys(keys)
+    places = [{"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in keys]
+    return {"RequestItems": {table: [{"DeleteRequest": {"Key": place}} for place in places]}}
+
+
+def undeleted(table: str, answer: Any) -> list[Key]:
+    """Which keys DynamoDB left out."""
+    left = answer["UnprocessedItems"].get(table, ())
+    places = [each["DeleteRequest"]["Key"] for each in left]
+    return [(place["pk"]["S"], place["sk"]["S"]) for place in places]
+
+
+def lines_request(table: str, name: str, after: str, before: str) -> dict[str, Any]:
+    """Query: a list, from its end."""
+    condition, names = "#list = :list", {"#list": "list"}
+    values = {":list": {"S": name}}
+    if after or before:
+        bounds = {":after": after, ":before": before}
+        condition += f" AND #place {_COMPARED[bool(after), bool(before)]}"
+        names["#place"] = "place"
+        values |= {bound: {"S": place} for bound, place in bounds.items() if place}
+    return {
+        "TableName": table,
+        "IndexName": LINES,
+        "KeyConditionExpression": condition,
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+        "ScanIndexForward": False,
+    }
+
+
+def read_lines(page: Any, now: datetime, after: str, before: str) -> list[Item]:
+    """The lines on a page that live; BETWEEN takes its bounds in, which are left out here."""
+    bounds = (after, before)
+    return [item for item in read_items(page, now) if item.line and item.line.place not in bounds]
 
 
 def query_request(table: str, pk: str, prefix: str) -> dict[str, Any]:

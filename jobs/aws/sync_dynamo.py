@@ -12,7 +12,7 @@ from jobs.aws import dynamo_wire as wire
 from jobs.aws.connection import Connection, blocking_client
 from jobs.aws.faults import FOREIGN, fault
 from jobs.clock import Clock, SystemClock
-from jobs.ports import Item
+from jobs.ports import Item, Key
 
 
 class SyncDynamoTable:
@@ -92,6 +92,28 @@ class SyncDynamoTable:
         with self._calling("GetItem") as client:
             answer = client.get_item(**wire.get_request(self.name, pk, sk))
         return wire.read_item(answer.get("Item"), self._clock.now())
+
+    def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        """Query on the index; see `jobs.aws.dynamo.DynamoTable.lines`."""
+        request = wire.lines_request(self.name, name, after, before)
+        now, found = self._clock.now(), list[Item]()
+        with self._calling("Query") as client:
+            while True:
+                page = client.query(**request, Limit=limit - len(found) + 2)
+                found += wire.read_lines(page, now, after, before)
+                if len(found) >= limit or not wire.turn_page(request, page):
+                    return found[:limit]
+
+    def delete(self, keys: Sequence[Key]) -> list[Key]:
+        """BatchWriteItem: up to 25; those that DynamoDB left unprocessed are returned."""
+        if not keys:
+            return []
+        request = wire.delete_request(self.name, keys)
+        with self._calling("BatchWriteItem") as client:
+            answer = client.batch_write_item(**request)
+        return wire.undeleted(self.name, answer)
 
     def replace(self, item: Item) -> Item | None:
         """PutItem on a condition; see `jobs.aws.dynamo.DynamoTable.replace`."""

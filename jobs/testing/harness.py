@@ -80,6 +80,7 @@ class Harness:
         self.sqs = MemorySqs(self.clock)
         self.sqs.provision(app.topology)
         self.table = MemoryTable(self.clock)
+        """What the clients' handles read."""
         self.events: list[Event] = []
         """Everything that happened, in order."""
         self._hub = Events(self.events.append)
@@ -94,7 +95,12 @@ class Harness:
             sleep=self.clock.advance,
         )
         self.async_client = AsyncClient(
-            app, transport=self.sqs, table=self.table, clock=self.clock, events=self._hub
+            app,
+            transport=self.sqs,
+            table=self.table,
+            clock=self.clock,
+            events=self._hub,
+            sleep=self._pass,
         )
 
     def submitted(self, job: JobType[P, Any]) -> list[Submitted[P]]:
@@ -231,6 +237,9 @@ class Harness:
                 )
                 _all_done(await self.sqs.send(target, [letter]))
                 _all_done(await self.sqs.delete(queue, [receipt]))
+
+    async def _pass(self, seconds: float) -> None:
+        self.clock.advance(seconds)
 
     async def _backlog(self, queue: str) -> int:
         return (await self.sqs.depth(queue)).visible

@@ -6,11 +6,12 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from dataclasses import replace
 
-from jobs.aws.attributes import Attributes, decode, encode_all, encode_next, lives
+from jobs.aws.attributes import Attributes, check_keys, decode, encode_all, encode_next, lives
 from jobs.clock import Clock
 from jobs.errors import TableMissing
-from jobs.ports import BlockingTable, Item
+from jobs.ports import BlockingTable, Item, Key
 from jobs.testing.table_faults import TableAction, TableFaults, Unprocessed
 
 
@@ -49,6 +50,22 @@ class MemoryTable:
         """One item, if it lives."""
         async with self._call("get"):
             return self._store.get(pk, sk)
+
+    async def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        """The last items of a list, the last one first."""
+        async with self._call("lines"):
+            return self._store.lines(name, after, before)[:limit]
+
+    async def delete(self, keys: Sequence[Key]) -> list[Key]:
+        """Delete up to 25 items."""
+        if not keys:
+            return []
+        check_keys(keys)
+        async with self._call("delete"):
+            self._store.delete(keys)
+            return []
 
     async def replace(self, item: Item) -> Item | None:
         """Write one if it is next; else what stands there."""
@@ -108,6 +125,20 @@ class _Blocking:
         with self._call("get"):
             return self._store.get(pk, sk)
 
+    def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        with self._call("lines"):
+            return self._store.lines(name, after, before)[:limit]
+
+    def delete(self, keys: Sequence[Key]) -> list[Key]:
+        if not keys:
+            return []
+        check_keys(keys)
+        with self._call("delete"):
+            self._store.delete(keys)
+            return []
+
     def replace(self, item: Item) -> Item | None:
         encoded = encode_next(item)
         with self._call("replace"):
@@ -142,6 +173,27 @@ class _Store:
     def get(self, pk: str, sk: str) -> Item | None:
         with self._lock:
             return self._standing(pk, sk)
+
+    def lines(self, name: str, after: str, before: str) -> list[Item]:
+        with self._lock:
+            standing = [self._standing(*key) for key in self._items]
+        found = [
+            (item.line.place, item)
+            for item in standing
+            if item and item.line and item.line.list == name
+        ]
+        between = [
+            (place, item)
+            for place, item in found
+            if place > after and (not before or place < before)
+        ]
+        between.sort(key=lambda pair: (pair[0], pair[1].pk, pair[1].sk), reverse=True)
+        return [replace(item, data={}, version=0) for _, item in between]
+
+    def delete(self, keys: Sequence[Key]) -> None:
+        with self._lock:
+            for key in keys:
+                self._items.pop(key, None)
 
     def replace(self, item: Item, encoded: Attributes) -> Item | None:
         with self._lock:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from jobs.ports import Item
 
-TableAction = Literal["put", "query", "get", "replace"]
+TableAction = Literal["put", "query", "get", "lines", "delete", "replace"]
 """The calls of a `jobs.ports.Table`."""
 
 

@@ -23,27 +23,31 @@ PACKAGES: dict[str, set[str]] = {
 
 LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
-    {"aio", "client"},  # what a submitter calls
-    {"execution"},
+    {"aio", "client", "recording"},  # what a submitter calls, and a worker
+    {"aio_registration", "execution"},
     {"once", "replacing"},
-    {"calling"},
+    {"calling", "registration"},
     {"desk", "reserving"},
     {"reporting", "steps"},
-    {"delivery", "firing", "submission", "tables"},  # a delivery, a firing, a submission
-    {"checks"},
+    {"delivery", "firing", "handle", "submission"},  # a delivery, a firing, a handle, a submission
+    {"checks", "progress", "results", "tables"},
     {"timeline"},
     {"app", "dead_letters"},
     {"queue"},
     {"batcher", "job", "settlement"},
-    {"batching", "event_log", "handler", "hooks", "messages", "options"},
-    {"retry", "uniqueness"},
-    {"aws", "backoff", "claims", "envelope", "events"},
+    {"batching", "event_log", "handler", "hooks", "journal", "messages", "options"},
+    {"cancellation", "history"},
+    {"state"},
+    {"claims"},
+    {"records", "retry", "uniqueness"},
+    {"aws", "backoff", "envelope", "events"},
     {
         "classification",
         "context",
         "limits",
-        "records",
         "resources",
+        "retention",
+        "returns",
         "schedules",
         "settings",
         "topology",
@@ -73,6 +77,7 @@ HEAVY = {
     "botocore",
     "infra",
     "jobs.aio",
+    "jobs.aio_registration",
     "jobs.aws",
     "jobs.testing",
     "lambdas",

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 PUBLIC = [
     "App",
     "AsyncClient",
+    "AsyncJobHandle",
     "Backoff",
     "Breaker",
     "Client",
@@ -29,7 +30,9 @@ PUBLIC = [
     "HeadgateError",
     "JobContext",
     "JobHandle",
+    "JobState",
     "JobType",
+    "Keep",
     "Lane",
     "Priority",
     "Queue",

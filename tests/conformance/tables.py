@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from jobs.aws.dynamo import DynamoTable
 from jobs.aws.provision import create_table
 from jobs.aws.sync_dynamo import SyncDynamoTable
-from jobs.ports import BlockingTable, Item, Table
+from jobs.ports import BlockingTable, Item, Key, Table
 from jobs.testing import MemoryTable, VirtualClock
 from tests.support.environment import with_test_credentials
 from tests.support.servers import ServerName
@@ -69,6 +70,12 @@ class _InThreads:
 
     async def get(self, pk: str, sk: str) -> Item | None:
         return await asyncio.to_thread(self._table.get, pk, sk)
+
+    async def lines(self, name: str, **bounds: Any) -> list[Item]:
+        return await asyncio.to_thread(self._table.lines, name, **bounds)
+
+    async def delete(self, keys: Sequence[Key]) -> list[Key]:
+        return await asyncio.to_thread(self._table.delete, keys)
 
     async def replace(self, item: Item) -> Item | None:
         return await asyncio.to_thread(self._table.replace, item)

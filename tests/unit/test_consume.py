@@ -41,11 +41,13 @@ from jobs.events import (
     Events,
     JobAlreadyDone,
     JobCompleted,
+    JobCrashed,
     JobDeadLettered,
     JobDeferred,
     JobInterrupted,
     JobRetryScheduled,
     MessageUnrunnable,
+    RecordsFailed,
     SettlementFailed,
     SettlementFlushed,
 )
@@ -127,6 +129,7 @@ class Function:
     app: App
     queue: str = QUEUE
     events: list[Event] = field(default_factory=list)
+    has_table: bool = False
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock()
@@ -136,7 +139,7 @@ class Function:
         self.consumer = consumer(
             self.app,
             transport=self.sqs,
-            table=self.table,
+            table=self.table if self.has_table else None,
             clock=self.clock,
             events=Events(self.events.append),
         )
@@ -396,7 +399,7 @@ def test_a_fault_of_ours_costs_only_the_message_it_struck(
         function.submit(job, "a")
         function.invoke()
         assert function.consumer._opened is not None
-        executor = function.consumer._opened[1]
+        executor = function.consumer._opened.executor
         begin, faults = executor.begin, iter([RuntimeError("a fault of ours")])
 
         def faulty(delivery: Delivery) -> Run:
@@ -948,7 +951,7 @@ def _once(handler: Callable[..., Any], **options: Any) -> tuple[Function, JobTyp
     retry = Retry(attempts=3, backoff=Backoff.fixed(40))
     queue = app.queue("mail", priorities=[Priority.NORMAL], retry=retry)
     job = queue.job("send", once=True, **options)(handler)
-    return Function(app), job
+    return Function(app, has_table=True), job
 
 
 def test_a_once_job_that_is_delivered_twice_runs_once_and_both_messages_are_deleted() -> None:
@@ -1029,3 +1032,81 @@ def test_a_plain_once_function_that_goes_on_keeps_its_claim_until_the_lease_ends
         let_go.set()
     assert claim is not None
     assert claim.data["state"] == "running", "given back, another would run it at the same time"
+
+
+# --- records -------------------------------------------------------------------------------------
+
+
+def _recording(function: Function) -> MemoryTable:
+    table = MemoryTable(function.clock)
+    function.consumer = consumer(
+        function.app,
+        transport=function.sqs,
+        table=table,
+        clock=function.clock,
+        events=Events(function.events.append),
+    )
+    return table
+
+
+def _written(table: MemoryTable, job_id: str) -> dict[str, Any]:
+    items = asyncio.run(table.query(partition(job_id)))
+    return {item.sk.partition("#")[2]: item.data for item in items}
+
+
+def test_attempts_are_counted_by_records_and_how_a_job_ended_is_kept() -> None:
+    seen: list[int] = []
+
+    async def send(_note: Note, ctx: JobContext) -> str:
+        seen.append(ctx.attempt)
+        if len(seen) == 1:
+            raise RetryLater(timedelta(seconds=1), "not yet")
+        if len(seen) == 2:
+            raise ConnectionError("down")
+        return "sent"
+
+    function, job = _mail(send)
+    table = _recording(function)
+    with _closed(function):
+        function.submit(job)
+        [message] = function.messages()
+        job_id = str(parse(message.body).id)
+        for _ in range(3):
+            function.invoke()
+            function.clock.advance(60)
+    assert seen == [1, 1, 2]
+    assert function.messages() == []
+    written = _written(table, job_id)
+    assert [name.rpartition("#")[2] for name in written] == [
+        *("deferred", "failed", "started"),
+        *("completed", "started"),
+    ]
+    assert [data["result"] for data in written.values() if "result" in data] == ["sent"]
+
+
+def test_a_delivery_that_never_came_to_the_function_is_no_crash() -> None:
+    seen: list[int] = []
+
+    async def send(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+
+    function, job = _mail(send)
+    _recording(function)
+    with _closed(function):
+        function.submit(job)
+        asyncio.run(function.sqs.receive(QUEUE, limit=10, wait_s=0))  # Lambda was throttled
+        function.clock.advance(3600)
+        function.invoke()
+    assert seen == [1]
+    assert function.heard(JobCrashed) == 0
+
+
+def test_a_table_that_is_away_costs_no_job_anything() -> None:
+    function, job = _mail(_nothing)
+    table = _recording(function)
+    table.missing = True
+    with _closed(function):
+        function.submit(job, *"abc")
+        assert function.invoke(function.travel(60)) == {"batchItemFailures": []}
+    assert function.messages() == []
+    assert function.heard(RecordsFailed) >= 1
