@@ -20,6 +20,7 @@ from jobs.queue import Queue
 from jobs.retention import Keep
 from jobs.retry import CrashLimit, Retry
 from jobs.schedules import Schedule, cron, rate
+from jobs.spool import Spool
 from jobs.state import JobState
 from jobs.topology import Lane, Priority
 
@@ -53,6 +54,7 @@ __all__ = [
     "RetryBudget",
     "RetryLater",
     "Schedule",
+    "Spool",
     "Tenant",
     "cron",
     "load_app",

@@ -15,13 +15,16 @@ from jobs.aio_registration import Register
 from jobs.app import App
 from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock, SystemClock
-from jobs.errors import ConfigurationError, TransportError
+from jobs.errors import ConfigurationError, HeadgateError, TransportError
+from jobs.event_log import log_event
 from jobs.events import Events
+from jobs.fallback import AsyncFallback, FallbackName, check_choice
 from jobs.handle import AsyncJobHandle, AsyncLookup
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import OutgoingMessage, Table, Transport
+from jobs.ports import EntryFailure, OutgoingMessage, Table, Transport
 from jobs.reserving import submitting
+from jobs.spool import Spool, StrPath
 from jobs.steps import take_async
 from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnTable
@@ -42,9 +45,11 @@ class AsyncClient:
         transport: where to; None makes one of aiobotocore, with the standard AWS settings.
         table: the app's, where jobs are looked up; None opens it when it is first needed.
         clock: tells the time.
-        events: hears of each submitted job.
+        events: hears of each submitted job; None logs what a fallback has to do.
         pacing: how submissions are put together.
         sleep: pauses between two looks at a job.
+        spool: as for `jobs.Client`.
+        fallback: as for `jobs.Client`, but in the calling task.
 
     Example:
         >>> async with AsyncClient(app) as client:  # doctest: +SKIP
@@ -61,10 +66,13 @@ class AsyncClient:
         events: Events | None = None,
         pacing: Pacing = Pacing(),  # noqa: B008 - frozen
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        spool: StrPath | Spool | None = None,
+        fallback: FallbackName | None = None,
     ) -> None:
         self._app = app
         self._clock = clock or SystemClock()
-        self._events = events or Events()
+        kept_in = check_choice(spool, fallback)
+        self._events = events or (Events(log_event) if kept_in or fallback else Events())
         self._pacing = pacing
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._transport = transport
@@ -78,6 +86,7 @@ class AsyncClient:
         )
         self._sending: set[asyncio.Future[Submission]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
+        self._fallback = self._make_fallback(kept_in, fallback)
 
     def _own_table(self, app: App) -> Table:
         table = OwnTable(app)
@@ -89,6 +98,12 @@ class AsyncClient:
             from jobs.aws.sqs import SqsTransport
 
             self._transport = await self._owned.enter_async_context(SqsTransport())
+        if self._fallback is not None:
+            try:
+                await self._fallback.open()
+            except BaseException:
+                await self._owned.aclose()
+                raise
         return self
 
     async def __aexit__(
@@ -102,6 +117,10 @@ class AsyncClient:
     async def close(self) -> None:
         """Send what still waits, then close what this client opened. Idempotent."""
         await asyncio.gather(*(batcher.drain() for batcher in self._batchers.values()))
+        if self._sending:
+            await asyncio.wait(self._sending)
+        if self._fallback is not None:
+            await self._fallback.close()
         await self._register.drain()
         await self._owned.aclose()
 
@@ -156,6 +175,8 @@ class AsyncClient:
         return await take_async(steps, self._table, self._send_all, self._lookup.sleep)
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
+        if self._fallback and submissions and await self._fallback.takes(submissions):
+            return
         pending = [self._batcher(each.queue).put(each.message) for each in submissions]
         await asyncio.wait(pending) if pending else None
         at = self._clock.now()
@@ -164,15 +185,34 @@ class AsyncClient:
         for submission in taken:
             self._events.emit(submission.event(at))
         self._register.enter(taken)
-        raise_refused(submissions, results)
+        outcomes: Sequence[HeadgateError | None] = results
+        if self._fallback and submissions:
+            outcomes = await self._fallback.instead(submissions, results)
+        raise_refused(submissions, outcomes)
+
+    def _make_fallback(
+        self, spool: Spool | None, fallback: FallbackName | None
+    ) -> AsyncFallback | None:
+        if spool is not None:
+            from jobs.async_spooler import AsyncSpooler  # SQLite is for those who use it
+
+            return AsyncSpooler(spool, send=self._send_now, clock=self._clock, events=self._events)
+        if fallback is not None:
+            from jobs.inline import AsyncInline
+
+            return AsyncInline(self._app, send=self.send, clock=self._clock, events=self._events)
+        return None
+
+    async def _send_now(
+        self, queue: str, messages: Sequence[OutgoingMessage]
+    ) -> list[EntryFailure]:
+        return await self._opened().send(queue, messages)
 
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
         queue = spec.name
         if (batcher := self._batchers.get(queue)) is None:
-            if self._transport is None:
-                raise ConfigurationError("AsyncClient is not open: use it in `async with`")
             batcher = Batcher(
-                partial(self._transport.send, queue),
+                partial(self._opened().send, queue),
                 # One after the other, or a later request could overtake one that is tried again.
                 pacing=replace(self._pacing, parallel=1) if spec.fifo else self._pacing,
                 eager=lambda: not self._batchers[queue].busy,
@@ -182,6 +222,11 @@ class AsyncClient:
             )
             self._batchers[queue] = batcher
         return batcher
+
+    def _opened(self) -> Transport:
+        if self._transport is None:
+            raise ConfigurationError("AsyncClient is not open: use it in `async with`")
+        return self._transport
 
 
 def _error_of(future: asyncio.Future[None]) -> TransportError | None:

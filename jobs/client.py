@@ -11,14 +11,17 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from jobs.app import App
 from jobs.batching import TRIES, EntryRejected, in_batches, pause_s
 from jobs.clock import Clock, SystemClock
-from jobs.errors import TransportError
+from jobs.errors import HeadgateError, TransportError
+from jobs.event_log import log_event
 from jobs.events import Events
+from jobs.fallback import Fallback, FallbackName, check_choice
 from jobs.handle import JobHandle, Lookup
 from jobs.job import JobType
 from jobs.messages import size_of
 from jobs.ports import BlockingTable, BlockingTransport, EntryFailure
 from jobs.registration import BlockingRegister
 from jobs.reserving import submitting
+from jobs.spool import Spool, StrPath
 from jobs.steps import take
 from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnBlockingTable
@@ -35,8 +38,11 @@ class Client:
         transport: where to; None makes one of boto3, with the standard AWS settings.
         table: the app's, where jobs are looked up; None opens it when it is first needed.
         clock: tells the time.
-        events: hears of each submitted job.
+        events: hears of each submitted job; None logs what a fallback has to do.
         sleep: pauses between tries of an entry that SQS did not take.
+        spool: a file that keeps jobs while SQS can't be reached, by its path or as a `Spool`.
+        fallback: ``"inline"`` runs jobs in the calling thread while SQS can't be reached; not
+            together with ``spool``.
 
     Example:
         >>> with Client(app) as client:  # doctest: +SKIP
@@ -52,10 +58,13 @@ class Client:
         clock: Clock | None = None,
         events: Events | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        spool: StrPath | Spool | None = None,
+        fallback: FallbackName | None = None,
     ) -> None:
         self._app = app
         self._clock = clock or SystemClock()
-        self._events = events or Events()
+        kept_in = check_choice(spool, fallback)
+        self._events = events or (Events(log_event) if kept_in or fallback else Events())
         self._sleep = sleep
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._closes: list[Callable[[], None]] = []
@@ -73,8 +82,11 @@ class Client:
             app, table, clock=self._clock, events=self._events, rng=self._rng, sleep=sleep
         )
         self._lookup = Lookup(app=app, table=table, clock=self._clock, rng=self._rng, sleep=sleep)
+        self._fallback = self._make_fallback(kept_in, fallback)
 
     def __enter__(self) -> Self:
+        if self._fallback is not None:
+            self._fallback.open()
         return self
 
     def __exit__(
@@ -86,14 +98,16 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connections that this client opened. Idempotent."""
+        """Close the connections that this client opened, and its spool. Idempotent."""
+        if self._fallback is not None:
+            self._fallback.close()
         for close in self._closes:
             close()
 
     def submit(
         self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
     ) -> JobHandle[R]:
-        """Submit one job; when this returns, SQS has it.
+        """Submit one job; when this returns, SQS has it, or the fallback has seen to it.
 
         Args:
             job: the type, as declared on the app.
@@ -103,6 +117,7 @@ class Client:
         Raises:
             SubmissionError: the payload or an option is not valid; nothing was sent.
             TransportError: SQS could not be asked, or refused.
+            InlineFailed: with ``fallback="inline"``, it ran in place and failed.
         """
         return self.submit_many(job, [payload], **overrides)[0]
 
@@ -150,6 +165,8 @@ class Client:
         return take(steps, self._table, self._send_all, self._sleep)
 
     def _send_all(self, submissions: Sequence[Submission]) -> None:
+        if self._fallback and submissions and self._fallback.takes(submissions):
+            return
         results: list[TransportError | None] = []
         for batch in in_batches(submissions, lambda each: size_of(each.message)):
             sent = self._send_batch(batch)
@@ -164,7 +181,10 @@ class Client:
         for submission in taken:
             self._events.emit(submission.event(at))
         self._register.enter(taken)
-        raise_refused(submissions, results)
+        outcomes: Sequence[HeadgateError | None] = results
+        if self._fallback and submissions:
+            outcomes = self._fallback.instead(submissions, results)
+        raise_refused(submissions, outcomes)
 
     def _send_batch(self, batch: Sequence[Submission]) -> list[TransportError | None]:
         results: list[TransportError | None] = [None] * len(batch)
@@ -189,3 +209,14 @@ class Client:
     def _send(self, submissions: Sequence[Submission]) -> list[EntryFailure]:
         messages = [submission.message for submission in submissions]
         return self._transport.send(submissions[0].queue.name, messages)
+
+    def _make_fallback(self, spool: Spool | None, fallback: FallbackName | None) -> Fallback | None:
+        if spool is not None:
+            from jobs.spooler import Spooler  # SQLite is for those who use it
+
+            return Spooler(spool, send=self._transport.send, clock=self._clock, events=self._events)
+        if fallback is not None:
+            from jobs.inline import Inline  # and so is asyncio
+
+            return Inline(self._app, send=self._send_all, clock=self._clock, events=self._events)
+        return None

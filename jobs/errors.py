@@ -25,7 +25,12 @@ HeadgateError
 │   ├── QueueMissing
 │   ├── TableMissing
 │   ├── Throttled
-│   └── ServiceUnavailable
+│   ├── ServiceUnavailable
+│   └── SpoolError                  nor could the file of spool= keep a job, or be used at all
+│       ├── SpoolCorrupt
+│       ├── SpoolFull
+│       └── SpoolNewer
+├── InlineFailed                    a job that ran in place, for want of SQS, failed
 ├── ResultNotKept                   what a handler returned can't stand in a record
 ├── ResultError                     a job has no result, or none that can be had
 │   ├── JobDead
@@ -223,6 +228,50 @@ class ServiceUnavailable(TransportError):
     """AWS could not be reached, or failed on its side."""
 
     transient = True
+
+
+# --- and the job could not wait for AWS either ---------------------------------------------------
+
+
+class SpoolError(TransportError):
+    """The file of ``spool=`` can't be used, or could not keep a job.
+
+    Of a job that was not kept, ``__cause__`` is what kept SQS from taking it.
+    """
+
+    def __init__(self, path: str, detail: str) -> None:
+        self.path = path
+        super().__init__(f"the spool {path!r} {detail}")
+
+
+class SpoolCorrupt(SpoolError):
+    """It is damaged, or not a file of Headgate's."""
+
+
+class SpoolFull(SpoolError):
+    """It has no room for the job: so many jobs, or bytes, wait in it."""
+
+    transient = True
+
+
+class SpoolNewer(SpoolError):
+    """It was written by a newer version than this one understands."""
+
+
+class InlineFailed(HeadgateError):
+    """A job that ran in place, since SQS could not be reached, failed; ``__cause__`` is its error.
+
+    It is in no queue, and in no dead-letter queue: nothing will run it again.
+    """
+
+    def __init__(self, job_id: str, job_type: str, *, attempts: int, why: str) -> None:
+        self.job_id = job_id
+        self.job_type = job_type
+        self.attempts = attempts
+        super().__init__(
+            f"SQS could not be reached, so the {job_type!r} {job_id} ran in place. It was given up "
+            f"after {attempts} attempt(s): {why}. It is in no queue, so nothing will run it again"
+        )
 
 
 # --- a job has no result, or none that can be had ------------------------------------------------

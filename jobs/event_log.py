@@ -27,10 +27,13 @@ from jobs.events import (
     JobDeferred,
     JobDiscarded,
     JobFailed,
+    JobInline,
     JobInterrupted,
     JobProgress,
     JobQuarantined,
     JobRetryScheduled,
+    JobSpooled,
+    JobSpoolRefused,
     JobStalled,
     JobStarted,
     JobSubmitted,
@@ -47,6 +50,7 @@ from jobs.events import (
     RecordsWritten,
     SettlementFailed,
     SettlementFlushed,
+    SpoolFailed,
 )
 
 _log = logging.getLogger("headgate.worker")
@@ -54,6 +58,9 @@ _log = logging.getLogger("headgate.worker")
 LEVELS: dict[type[Event], int] = {
     JobSubmitted: logging.DEBUG,
     JobDeduplicated: logging.INFO,
+    JobSpooled: logging.WARNING,
+    JobSpoolRefused: logging.ERROR,
+    JobInline: logging.WARNING,
     JobStarted: logging.DEBUG,
     JobProgress: logging.DEBUG,
     JobCompleted: logging.INFO,
@@ -90,6 +97,7 @@ LEVELS: dict[type[Event], int] = {
     BreakerClosed: logging.INFO,
     BudgetSpent: logging.WARNING,
     LeaseFailed: logging.WARNING,
+    SpoolFailed: logging.WARNING,
 }
 """How loud each event is; a test proves that none is missing."""
 

@@ -3,6 +3,9 @@
     name                  emitted when
     job.submitted         SQS took a job from this client
     job.deduplicated      a job was not sent, or is dropped, because another one stands for it
+    job.spooled           SQS could not be reached: the job waits in this machine's spool
+    job.spool_refused     SQS refuses a job of the spool by name; it stays there, set aside
+    job.inline            SQS could not be reached: the job runs in place
     job.started           a handler is about to be called
     job.progress          its handler says how far it is
     job.completed         the handler returned
@@ -42,6 +45,7 @@
     budget.spent          a queue's retries for this while are used up
     lease.failed          this worker's part of a limit of the fleet could not be renewed: once it
                           has run out, nothing that is limited so starts here
+    spool.failed          jobs of the spool could not be sent; they stay there, and are tried again
 
 Payloads and credentials are never put into an event. The text of an exception is what whoever
 raised it has made it: a handler that quotes its payload in one has it logged.
@@ -91,6 +95,27 @@ class JobDeduplicated(JobEvent):
     name = "job.deduplicated"
     kept: str
     """The id of the job that stands for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpooled(JobEvent):
+    name = "job.spooled"
+    reason: str
+    """What kept SQS from taking it, or that others wait before it."""
+    waiting: int
+    """Jobs in the spool by now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpoolRefused(JobEvent):
+    name = "job.spool_refused"
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInline(JobEvent):
+    name = "job.inline"
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,6 +402,14 @@ class BudgetSpent(LimitEvent):
 class LeaseFailed(LimitEvent):
     name = "lease.failed"
     error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolFailed(QueueEvent):
+    name = "spool.failed"
+    error: str
+    waiting: int
+    """Jobs in the spool, those of other queues included."""
 
 
 Subscriber = Callable[[Event], None]

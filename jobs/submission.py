@@ -20,6 +20,8 @@ from jobs.envelope import VERSION, Envelope, Options, UniqueBy, new_job_id
 from jobs.errors import (
     ConfigurationError,
     DelayInvalid,
+    HeadgateError,
+    InlineFailed,
     OptionInvalid,
     PayloadTooLarge,
     Refusal,
@@ -229,19 +231,22 @@ def prepare_many(
 
 
 def raise_refused(
-    submissions: Sequence[Submission], results: Sequence[TransportError | None]
+    submissions: Sequence[Submission], results: Sequence[HeadgateError | None]
 ) -> None:
     """Read what became of each submission; None stands for taken.
 
     Raises:
         TransportError: one and the same error kept all of them from being sent.
+        InlineFailed: the only one ran in place, and failed.
         SubmissionFailed: SQS refused some by name, or failed after it had taken others.
     """
     refused = [index for index, error in enumerate(results) if error is not None]
     if not refused:
         return
     first = results[refused[0]]
-    if first is not None and not isinstance(first, EntryRejected) and len(refused) == len(results):
+    shared = isinstance(first, TransportError) and not isinstance(first, EntryRejected)
+    alone = isinstance(first, InlineFailed) and len(results) == 1
+    if first is not None and len(refused) == len(results) and (shared or alone):
         raise first
     raise SubmissionFailed(
         [_refusal(index, submissions[index].id, results[index]) for index in refused],
@@ -249,7 +254,7 @@ def raise_refused(
     ) from first
 
 
-def _refusal(index: int, job_id: str, error: TransportError | None) -> Refusal:
+def _refusal(index: int, job_id: str, error: HeadgateError | None) -> Refusal:
     if isinstance(error, EntryRejected):
         code, sender_fault = error.failure.code, error.failure.sender_fault
         return Refusal(
@@ -264,7 +269,7 @@ def _refusal(index: int, job_id: str, error: TransportError | None) -> Refusal:
         id=job_id,
         code=type(error).__name__,
         message=str(error),
-        sender_fault=not (error is not None and error.transient),
+        sender_fault=not (isinstance(error, TransportError) and error.transient),
     )
 
 

@@ -38,7 +38,7 @@ from jobs.errors import ConfigurationError, TransportError
 from jobs.event_log import log_event, name_job
 from jobs.events import Events
 from jobs.execution import Executor
-from jobs.once import needs_claims
+from jobs.once import needs_claims, require_claims
 from jobs.ports import Table, Transport
 from jobs.recording import Recorder
 from lambdas.batches import Batch, Timetable
@@ -153,7 +153,7 @@ class Consumer:
 
         Raises:
             ConfigurationError: the event is not of a queue of this app, or the function's timeout
-                leaves no time for jobs.
+                leaves no time for jobs, or its jobs can't be claimed.
             Exception: whatever a resource of the app raised when it was opened.
             TransportError: there are no credentials or no region.
         """
@@ -222,6 +222,7 @@ class Consumer:
             shared=shared,
             claims=Claims(table, owner=_name(), clock=self._clock) if table is not None else None,
         )
+        require_claims(self._app, means.claims)
         executor = Executor(means, backlog=partial(_depth, transport))
         recorder = self._recorder(table) if table is not None else None
         return _Open(transport, executor, recorder)

@@ -24,7 +24,9 @@ PACKAGES: dict[str, set[str]] = {
 LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
     {"aio", "client", "recording"},  # what a submitter calls, and a worker
-    {"aio_registration", "execution"},
+    {"async_spooler", "inline", "spooler"},  # and what a submitter falls back on
+    {"fallback", "spool_file"},
+    {"aio_registration", "execution", "spool"},
     {"once", "replacing"},
     {"calling", "registration"},
     {"desk", "reserving"},
@@ -83,6 +85,7 @@ HEAVY = {
     "lambdas",
     "ops",
     "rich",
+    "sqlite3",
     "ssl",
     "typer",
     "workers",

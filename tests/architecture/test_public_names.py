@@ -41,6 +41,7 @@ PUBLIC = [
     "RetryBudget",
     "RetryLater",
     "Schedule",
+    "Spool",
     "Tenant",
     "cron",
     "load_app",

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from jobs import App, AsyncClient, Client, JobContext, JobHandle, Priority, Tenant
-from jobs.calling import Means
 from jobs.clock import SKEW_S
 from jobs.envelope import UniqueBy, parse
 from jobs.errors import (
@@ -26,13 +25,11 @@ from jobs.errors import (
 from jobs.events import (
     ClaimFailed,
     Event,
-    Events,
     JobCompleted,
     JobDeduplicated,
     JobDiscarded,
     JobSubmitted,
 )
-from jobs.execution import Executor
 from jobs.job import JobType
 from jobs.ports import Item
 from jobs.reserving import PENDING_S
@@ -41,6 +38,7 @@ from jobs.tables import OwnBlockingTable
 from jobs.testing import Harness, LoopClock, MemorySqs, MemoryTable, VirtualClock
 from jobs.uniqueness import Uniqueness, place
 from tests.unit.worker.rig import Wire
+from workers.worker import Worker
 
 HOUR = timedelta(hours=1)
 
@@ -516,12 +514,11 @@ def test_a_submission_that_is_made_again_under_its_own_id_is_sent_once() -> None
     assert not bench.heard(JobDeduplicated)
 
 
-def test_a_worker_that_could_not_see_what_was_replaced_does_not_start() -> None:
+async def test_a_worker_that_could_not_see_what_was_replaced_does_not_start() -> None:
     app = App("shop")
 
     @app.job("index", unique_for=HOUR, unique="replace")
     async def index(_sync: Sync) -> None: ...
 
-    means = Means(app=app, clock=VirtualClock(), events=Events())
     with pytest.raises(ConfigurationError, match=r"unique='replace' \('index'\).*table"):
-        Executor(means)
+        Worker(app, MemorySqs(VirtualClock()))
