@@ -139,7 +139,7 @@ class AsyncClient:
             prepare_many(self._app, self._app.topology, job, payloads, overrides, self._clock.now())
         )
         return [
-            AsyncJobHandle(each.id, self._lookup, job, is_duplicate=each.duplicate_of is not None)
+            AsyncJobHandle(each.id, self._lookup, job, is_duplicate=each.is_duplicate)
             for each in submissions
         ]
 

@@ -31,6 +31,9 @@ from jobs.records import partition
 from jobs.returns import dump_result
 from jobs.topology import QueueSpec
 
+CLAIM = "claim"
+"""Where a job's claim stands, among its items."""
+
 _LEASED_OF_VISIBILITY = 2 / 3
 """Of the visibility timeout. After a crash a message that was extended in time, at a third, is
 hidden for so much longer at the least, so that its next receiver mostly finds the lease over."""
@@ -126,7 +129,7 @@ class Claim:
         self._runner = runner
         self._keep = keep
         self._clock = clock
-        self._known = Item(pk=partition(job_id), sk="claim")
+        self._known = Item(pk=partition(job_id), sk=CLAIM)
         """What stands there, as far as it is known."""
         self._ends_at = float("-inf")
         """When the lease ends, on the monotonic clock."""

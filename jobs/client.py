@@ -135,7 +135,7 @@ class Client:
             prepare_many(self._app, self._app.topology, job, payloads, overrides, self._clock.now())
         )
         return [
-            JobHandle(each.id, self._lookup, job, is_duplicate=each.duplicate_of is not None)
+            JobHandle(each.id, self._lookup, job, is_duplicate=each.is_duplicate)
             for each in submissions
         ]
 

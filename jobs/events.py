@@ -2,10 +2,10 @@
 
     name                  emitted when
     job.submitted         SQS took a job from this client
-    job.deduplicated      a job was not sent, or is dropped, because another one stands for it
     job.spooled           SQS could not be reached: the job waits in this machine's spool
     job.spool_refused     SQS refuses a job of the spool by name; it stays there, set aside
     job.inline            SQS could not be reached: the job runs in place
+    job.deduplicated      a job was not sent, or is dropped, because another one stands for it
     job.started           a handler is about to be called
     job.progress          its handler says how far it is
     job.completed         the handler returned
@@ -16,8 +16,8 @@
     job.deferred          it was given back by its handler, which is no failure
     job.crashed           the process that ran it died, now or in an earlier delivery
     job.discarded         its handler ended it
-    job.already_done      a delivery of a job with once=True that is done: it is deleted, not run
     job.cancelled         it was cancelled, before or while its handler ran
+    job.already_done      a delivery of a job with once=True that is done: it is deleted, not run
     job.interrupted       the worker gave it back: shutdown, or its receipt was lost
     job.stalled           a plain function runs past its timeout and can't be stopped
     message.unrunnable    a message can't become a job here; it is backed off, or parked
@@ -91,13 +91,6 @@ class JobSubmitted(JobEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobDeduplicated(JobEvent):
-    name = "job.deduplicated"
-    kept: str
-    """The id of the job that stands for it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpooled(JobEvent):
     name = "job.spooled"
     reason: str
@@ -116,6 +109,13 @@ class JobSpoolRefused(JobEvent):
 class JobInline(JobEvent):
     name = "job.inline"
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDeduplicated(JobEvent):
+    name = "job.deduplicated"
+    kept: str
+    """The id of the job that stands for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,14 +200,14 @@ class JobDiscarded(_Attempted):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobAlreadyDone(_Attempted):
-    name = "job.already_done"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobCancelled(_Attempted):
     name = "job.cancelled"
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAlreadyDone(_Attempted):
+    name = "job.already_done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

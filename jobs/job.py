@@ -61,12 +61,12 @@ class JobType(Hooks, Generic[P, R]):
         self.isolation: Isolation = options.get("isolation", "worker")
         self.memory_mb = options.get("memory_mb")
         self.group_by = options.get("group_by")
-        self.once = options.get("once", False)
-        self.unique = check_unique(name, options)
         records = options.get("records")
         self.records = None if records is None else check_level(records)
         """None: as the app says; so too ``keep``."""
         self.keep = check_keep(f"the type {name!r}", options.get("keep"))
+        self.once = options.get("once", False)
+        self.unique = check_unique(name, options)
         self.limits = Limits.of(options)
         self._returns = returns
         self._handler: Handler | None = None

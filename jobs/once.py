@@ -109,7 +109,7 @@ class OnceCall:
 
     @property
     def ran_s(self) -> float:
-        """How long the handler ran, once it has ended."""
+        """How long the handler ran, once it has ended; 0 where it was not called."""
         return self._call.ran_s
 
     def interrupt(self, reason: str, *, abandon: bool) -> None:

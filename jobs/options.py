@@ -37,14 +37,14 @@ class JobOptions(LimitOptions, UniqueOptions, total=False):
     timeout, and whose death is a crash of this one job."""
     memory_mb: int | None
     """The resident memory, in MiB, at which a child process is killed; None sets no limit."""
-    once: bool
-    """Whether a job that is done never runs again, however often it is delivered, and has one
-    runner at a time: it is claimed in the app's table, which costs two requests."""
     records: RecordsLevel | None
     """What workers write of its jobs into the app's table; None takes the app's."""
     keep: Keep | timedelta | Literal[0] | None
     """How long that is kept: a `Keep`, how long completed jobs are, or 0 for nothing of those that
     simply complete; None takes the app's."""
+    once: bool
+    """Whether a job that is done never runs again, however often it is delivered, and has one
+    runner at a time: it is claimed in the app's table, which costs two requests."""
     group_by: Callable[[Any], str] | None
     """On a FIFO queue: from a payload, the name of the group within which jobs keep their order and
     run one at a time, such as an account's id. None leaves it to each submission."""

@@ -129,6 +129,11 @@ class Submission:
         """Of which jobs it is one that counts only once."""
         return self.envelope.options.unique if self.envelope.options else None
 
+    @property
+    def is_duplicate(self) -> bool:
+        """Whether another job stands for it."""
+        return self.duplicate_of is not None
+
     def event(self, at: datetime) -> JobSubmitted:
         """Says that SQS has taken it."""
         return JobSubmitted(

@@ -41,8 +41,8 @@ _CHECKS: Mapping[type[Event], str] = {
     SettlementFlushed: "settlement",
     SettlementFailed: "settlement",
     RecordsFailed: "records",
-    ClaimFailed: "claims",
     RecordsWritten: "records",
+    ClaimFailed: "claims",
     LeaseFailed: "limits",
 }
 

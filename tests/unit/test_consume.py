@@ -129,7 +129,6 @@ class Function:
     app: App
     queue: str = QUEUE
     events: list[Event] = field(default_factory=list)
-    has_table: bool = False
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock()
@@ -139,7 +138,7 @@ class Function:
         self.consumer = consumer(
             self.app,
             transport=self.sqs,
-            table=self.table if self.has_table else None,
+            table=self.table,
             clock=self.clock,
             events=Events(self.events.append),
         )
@@ -415,10 +414,13 @@ def test_a_fault_of_ours_costs_only_the_message_it_struck(
 
 
 def test_signals_mean_what_they_mean_to_a_worker() -> None:
-    async def send(note: Note, ctx: JobContext) -> None:
+    seen: list[str] = []
+
+    async def send(note: Note) -> None:
+        seen.append(note.text)
         if note.text == "discard":
             raise Discard("not needed")
-        if ctx.attempt == 1:
+        if seen.count("later") == 1:
             raise RetryLater(after=timedelta(seconds=20), reason="not yet")
 
     function, job = _mail(send)
@@ -943,6 +945,69 @@ def test_importing_it_brings_in_no_aws_sdk() -> None:
     assert not set(answered.stdout.split()) & heavy
 
 
+# --- records -------------------------------------------------------------------------------------
+
+
+def _written(function: Function, job_id: str) -> dict[str, Any]:
+    items = asyncio.run(function.table.query(partition(job_id)))
+    return {item.sk.partition("#")[2]: item.data for item in items}
+
+
+def test_attempts_are_counted_by_records_and_how_a_job_ended_is_kept() -> None:
+    seen: list[int] = []
+
+    async def send(_note: Note, ctx: JobContext) -> str:
+        seen.append(ctx.attempt)
+        if len(seen) == 1:
+            raise RetryLater(timedelta(seconds=1), "not yet")
+        if len(seen) == 2:
+            raise ConnectionError("down")
+        return "sent"
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job)
+        [message] = function.messages()
+        job_id = str(parse(message.body).id)
+        for _ in range(3):
+            function.invoke()
+            function.clock.advance(60)
+    assert seen == [1, 1, 2]
+    assert function.messages() == []
+    written = _written(function, job_id)
+    assert [name.rpartition("#")[2] for name in written] == [
+        *("deferred", "failed", "started"),
+        *("completed", "started"),
+    ]
+    assert [data["result"] for data in written.values() if "result" in data] == ["sent"]
+
+
+def test_a_delivery_that_never_came_to_the_function_is_no_crash() -> None:
+    seen: list[int] = []
+
+    async def send(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job)
+        asyncio.run(function.sqs.receive(QUEUE, limit=10, wait_s=0))  # Lambda was throttled
+        function.clock.advance(3600)
+        function.invoke()
+    assert seen == [1]
+    assert function.heard(JobCrashed) == 0
+
+
+def test_a_table_that_is_away_costs_no_job_anything() -> None:
+    function, job = _mail(_nothing)
+    function.table.missing = True
+    with _closed(function):
+        function.submit(job, *"abc")
+        assert function.invoke(function.travel(60)) == {"batchItemFailures": []}
+    assert function.messages() == []
+    assert function.heard(RecordsFailed) >= 1
+
+
 # --- jobs that run once --------------------------------------------------------------------------
 
 
@@ -951,7 +1016,7 @@ def _once(handler: Callable[..., Any], **options: Any) -> tuple[Function, JobTyp
     retry = Retry(attempts=3, backoff=Backoff.fixed(40))
     queue = app.queue("mail", priorities=[Priority.NORMAL], retry=retry)
     job = queue.job("send", once=True, **options)(handler)
-    return Function(app, has_table=True), job
+    return Function(app), job
 
 
 def test_a_once_job_that_is_delivered_twice_runs_once_and_both_messages_are_deleted() -> None:
@@ -1032,81 +1097,3 @@ def test_a_plain_once_function_that_goes_on_keeps_its_claim_until_the_lease_ends
         let_go.set()
     assert claim is not None
     assert claim.data["state"] == "running", "given back, another would run it at the same time"
-
-
-# --- records -------------------------------------------------------------------------------------
-
-
-def _recording(function: Function) -> MemoryTable:
-    table = MemoryTable(function.clock)
-    function.consumer = consumer(
-        function.app,
-        transport=function.sqs,
-        table=table,
-        clock=function.clock,
-        events=Events(function.events.append),
-    )
-    return table
-
-
-def _written(table: MemoryTable, job_id: str) -> dict[str, Any]:
-    items = asyncio.run(table.query(partition(job_id)))
-    return {item.sk.partition("#")[2]: item.data for item in items}
-
-
-def test_attempts_are_counted_by_records_and_how_a_job_ended_is_kept() -> None:
-    seen: list[int] = []
-
-    async def send(_note: Note, ctx: JobContext) -> str:
-        seen.append(ctx.attempt)
-        if len(seen) == 1:
-            raise RetryLater(timedelta(seconds=1), "not yet")
-        if len(seen) == 2:
-            raise ConnectionError("down")
-        return "sent"
-
-    function, job = _mail(send)
-    table = _recording(function)
-    with _closed(function):
-        function.submit(job)
-        [message] = function.messages()
-        job_id = str(parse(message.body).id)
-        for _ in range(3):
-            function.invoke()
-            function.clock.advance(60)
-    assert seen == [1, 1, 2]
-    assert function.messages() == []
-    written = _written(table, job_id)
-    assert [name.rpartition("#")[2] for name in written] == [
-        *("deferred", "failed", "started"),
-        *("completed", "started"),
-    ]
-    assert [data["result"] for data in written.values() if "result" in data] == ["sent"]
-
-
-def test_a_delivery_that_never_came_to_the_function_is_no_crash() -> None:
-    seen: list[int] = []
-
-    async def send(_note: Note, ctx: JobContext) -> None:
-        seen.append(ctx.attempt)
-
-    function, job = _mail(send)
-    _recording(function)
-    with _closed(function):
-        function.submit(job)
-        asyncio.run(function.sqs.receive(QUEUE, limit=10, wait_s=0))  # Lambda was throttled
-        function.clock.advance(3600)
-        function.invoke()
-    assert seen == [1]
-    assert function.heard(JobCrashed) == 0
-
-
-def test_a_table_that_is_away_costs_no_job_anything() -> None:
-    function, job = _mail(_nothing)
-    table = _recording(function)
-    table.missing = True
-    with _closed(function):
-        function.submit(job, *"abc")
-        assert function.invoke(function.travel(60)) == {"batchItemFailures": []}
-    assert function.messages() == []
-    assert function.heard(RecordsFailed) >= 1

@@ -434,7 +434,8 @@ def test_without_the_table_both_run_rather_than_none() -> None:
     jobs = Harness(app)
     ids = [jobs.client.submit(index, Sync()).id]
     jobs.clock.advance(1)
-    jobs.table.missing = True
+    for action in ("replace", "get"):
+        jobs.table.faults.raise_on(action, ServiceUnavailable("away"), times=100)
     ids.append(jobs.client.submit(index, Sync()).id)
     jobs.drain()
     assert sorted(ran) == sorted(ids)
