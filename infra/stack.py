@@ -95,6 +95,7 @@ class JobSystem(Construct):
             "Bridge",
             feeds=self._fed_by_schedules(),
             failed=failed,
+            table=self.table,
             app=schedule_group_name(self.app),
         )
         Schedules(self, "Schedules", app=self.app, bridge=bridge.function, failed=failed)

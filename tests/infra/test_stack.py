@@ -265,6 +265,7 @@ def test_the_bridge_may_send_to_the_queues_it_feeds_and_to_no_other(
     assert reached == {
         *((action, name) for name in feeds for action in ("sqs:SendMessage", "sqs:GetQueueUrl")),
         ("sqs:SendMessage", physical_name(app.name, app.stage, "schedules-dlq")),
+        ("dynamodb:PutItem", app.topology.table_name),
         ("logs:CreateLogStream", log_group),
         ("logs:PutLogEvents", log_group),
     }
