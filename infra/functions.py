@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
@@ -28,6 +29,7 @@ class Bridge(Construct):
     Args:
         feeds: the queues that it submits to; its role reaches no other.
         failed: keeps the firings and events that it could not submit.
+        table: where it says what it has sent.
         app: the app's name, with its stage's if any.
     """
 
@@ -38,6 +40,7 @@ class Bridge(Construct):
         *,
         feeds: Sequence[sqs.IQueue],
         failed: sqs.IQueue,
+        table: dynamodb.ITableV2,
         app: str,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -47,7 +50,7 @@ class Bridge(Construct):
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=RemovalPolicy.DESTROY,
         )
-        role = self._role(feeds, failed, log_group)
+        role = self._role(feeds, failed, table, log_group)
         self.function = lambda_.Function(
             self,
             "Function",
@@ -60,18 +63,26 @@ class Bridge(Construct):
             timeout=_TIMEOUT,
             role=role.without_policy_updates(),
             log_group=log_group,
-            environment={"POWERTOOLS_SERVICE_NAME": f"{app}-bridge"},
+            environment={
+                "POWERTOOLS_SERVICE_NAME": f"{app}-bridge",
+                "HEADGATE_TABLE": table.table_name,
+            },
             retry_attempts=_RETRIES,
             max_event_age=_KEEP_TRYING,
             on_failure=destinations.SqsDestination(failed),
         )
 
     def _role(
-        self, feeds: Sequence[sqs.IQueue], failed: sqs.IQueue, log_group: logs.LogGroup
+        self,
+        feeds: Sequence[sqs.IQueue],
+        failed: sqs.IQueue,
+        table: dynamodb.ITableV2,
+        log_group: logs.LogGroup,
     ) -> iam.Role:
         statements = [
             statement(SUBMIT, *(queue.queue_arn for queue in feeds)),
             statement(["sqs:SendMessage"], failed.queue_arn),
+            statement(["dynamodb:PutItem"], table.table_arn),
             statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
         ]
         # Inline, so that the role never exists without its permissions.

@@ -30,6 +30,9 @@ WORK = (
 FOLLOW = ("dynamodb:Query", "dynamodb:BatchWriteItem")
 """What the handle of a job takes: reading its records, and asking for its cancellation."""
 
+UNIQUE = ("dynamodb:GetItem", "dynamodb:PutItem")
+"""What submitting with ``unique_for=`` takes beside."""
+
 RECORD = (
     "dynamodb:GetItem",
     "dynamodb:Query",
@@ -49,6 +52,13 @@ def grant_submit(
         resource_arns=[bucket.arn_for_objects(f"{PAYLOADS}*")],
     )
     return _grant(grantee, SUBMIT, queues).combine(put)
+
+
+def grant_unique(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
+    """Let ``grantee`` claim in the table that what it submits counts once."""
+    return iam.Grant.add_to_principal(
+        grantee=grantee, actions=list(UNIQUE), resource_arns=[table.table_arn]
+    )
 
 
 def grant_follow(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:

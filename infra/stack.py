@@ -85,6 +85,10 @@ class JobSystem(Construct):
         """Let ``grantee`` ask what has become of any of the app's jobs, and cancel them."""
         return permissions.grant_follow(grantee, self.table)
 
+    def grant_unique(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee``, which may submit, do that with ``unique_for=`` too."""
+        return permissions.grant_unique(grantee, self.table)
+
     def grant_work(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` run the app's jobs, record them, and park what it gives up."""
         return permissions.grant_work(
@@ -106,6 +110,7 @@ class JobSystem(Construct):
             "Bridge",
             feeds=self._fed_by_bridge(),
             failed=failed,
+            table=self.table,
             app=schedule_group_name(self.app),
         )
         if scheduled_types(self.app):

@@ -184,7 +184,7 @@ class AsyncClient:
             await self._send_all(submissions)
             return submissions
         steps = submitting(submissions, now=self._clock.now, tell=self._events.emit)
-        return await take_async(steps, self._table, self._send_all, asyncio.sleep)
+        return await take_async(steps, self._table, self._send_all, self._lookup.sleep)
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
         if self._transport is not None:

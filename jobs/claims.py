@@ -21,24 +21,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, from_json, to_json
+from pydantic_core import from_json, to_json
 
 from jobs.clock import SKEW_S, Clock
+from jobs.errors import ResultNotKept
 from jobs.outcome import Discarded, Done
 from jobs.ports import Item, Table
 from jobs.records import partition
+from jobs.returns import dump_result
 from jobs.topology import QueueSpec
 
 CLAIM = "claim"
 """Where a job's claim stands, among its items."""
-
-KEEP = timedelta(days=7)
-"""How long it is remembered that a job is done, and with what result; never shorter than its queue
-keeps messages, so that no delivery can come later."""
-
-MAX_RESULT_CHARS = 300_000
-"""A longer result is not remembered. An item of DynamoDB holds 400 KB.
-https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html"""
 
 _LEASED_OF_VISIBILITY = 2 / 3
 """Of the visibility timeout. After a crash a message that was extended in time, at a third, is
@@ -46,6 +40,8 @@ hidden for so much longer at the least, so that its next receiver mostly finds t
 
 _UNDONE = timedelta(days=2)
 """When an item that nobody comes back to may go. A runner holds on to one for 12 h at the most."""
+
+_NO_LONGER = timedelta(0)
 
 _TRIES = 4
 """So often a claim is asked for, if others come first."""
@@ -100,10 +96,10 @@ def ended(outcome: Done | Discarded) -> dict[str, Any]:
 
 def _json_text(result: Any) -> str | None:
     try:
-        text = to_json(result).decode()
-    except (PydanticSerializationError, ValueError):
+        value, _size = dump_result(result)
+    except ResultNotKept:
         return None  # a handler may return anything, and has done its work whatever it returns
-    return text if len(text) <= MAX_RESULT_CHARS else None
+    return to_json(value).decode()
 
 
 class Claim:
@@ -215,13 +211,17 @@ class Claims:
         self._owner = owner
         self._clock = clock
 
-    def on(self, job_id: str, queue: QueueSpec) -> Claim:
-        """A claim for a delivery of that job by that queue; nothing has been asked for yet."""
+    def on(self, job_id: str, queue: QueueSpec, *, keep: timedelta = _NO_LONGER) -> Claim:
+        """A claim for a delivery of that job by that queue; nothing has been asked for yet.
+
+        That the job is done is remembered for ``keep``, and never shorter than the queue keeps
+        messages, so that no delivery can come later.
+        """
         return Claim(
             self.table,
             job_id,
             runner=f"{self._owner}/{secrets.token_hex(6)}",
             lease_s=queue.visibility_s * _LEASED_OF_VISIBILITY,
-            keep=max(KEEP, queue.retention),
+            keep=max(keep, queue.retention),
             clock=self._clock,
         )

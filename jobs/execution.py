@@ -24,7 +24,7 @@ from jobs.errors import TransportError
 from jobs.events import Event
 from jobs.fetching import deferred, fetched
 from jobs.foreign import UNNAMED
-from jobs.once import OnceCall, require_claims
+from jobs.once import OnceCall
 from jobs.outcome import (
     Attempt,
     Cancelled,
@@ -96,13 +96,9 @@ class Executor:
     Args:
         means: the app, and what calls of its handlers need.
         backlog: answers adaptive backoffs; without it they see an empty queue.
-
-    Raises:
-        ConfigurationError: a type has ``once=True``, and there is nothing to claim its jobs with.
     """
 
     def __init__(self, means: Means, *, backlog: Backlog = _no_backlog) -> None:
-        require_claims(means.app, means.claims)
         self.means = means
         self.backlog = backlog
 
@@ -241,9 +237,8 @@ class Run:
 
     def _called(self, job: Job) -> Call | OnceCall:
         means = self._executor.means
-        if job.type.once and means.claims is not None:
-            return OnceCall(means, means.claims, job, self.delivery, self._names)
-        return Call(means, job, self.delivery, self._names)
+        make = OnceCall if job.type.once else Call
+        return make(means, job, self.delivery, self._names)
 
     async def _attempt(self, job: Job, outcome: Outcome) -> Attempt:
         """The attempt as the verdict has to know it."""

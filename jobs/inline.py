@@ -4,8 +4,9 @@ What a worker gives, this can't: nothing hides or keeps the job, it is in no dea
 limit holds it back, no hook is called and nothing is recorded. A job that fails is tried again by
 its type's policy as long as the waits together stay within `PATIENCE_S`, since somebody waits.
 
-Not run in place are a job with a delay, which is not due, and one with ``isolation="process"``,
-which might take the submitter with it: their submission fails as it would without a fallback.
+Not run in place are a job with a delay, which is not due, one with ``isolation="process"``, which
+might take the submitter with it, and one with ``once=True``, which nothing claims here: their
+submission fails as it would without a fallback.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ class AsyncInline:
 
     def _fits(self, submission: Submission) -> bool:
         declared = self._app.find_type(submission.envelope.type)
-        return submission.envelope.not_before is None and declared.isolation != "process"
+        free = declared.isolation != "process" and not declared.once
+        return free and submission.envelope.not_before is None
 
     def _means(self, shared: Shared) -> Means:
         return Means(

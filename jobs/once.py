@@ -61,11 +61,15 @@ def require_claims(app: App, claims: Claims | None) -> None:
         ConfigurationError: there is no table for that.
     """
     if claims is None and needs_claims(app):
-        names = ", ".join(repr(job.name) for job in app.types.values() if _is_claimed(job))
-        raise ConfigurationError(
-            f"the app {app.name!r} has types with once=True or unique='replace' ({names}), whose "
-            "jobs are claimed in its table: give Worker(table=...)"
-        )
+        raise _unclaimable(app)
+
+
+def _unclaimable(app: App) -> ConfigurationError:
+    names = ", ".join(repr(job.name) for job in app.types.values() if _is_claimed(job))
+    return ConfigurationError(
+        f"the app {app.name!r} has types with once=True or unique='replace' ({names}), whose "
+        "jobs are claimed in its table: give Worker or consumer a table="
+    )
 
 
 def _is_claimed(job: JobType[Any, Any]) -> bool:
@@ -78,17 +82,19 @@ class OnceCall:
     def __init__(
         self,
         means: Means,
-        claims: Claims,
         job: Job,
         delivery: Delivery,
         names: dict[str, Any],
     ) -> None:
+        if means.claims is None:
+            raise _unclaimable(means.app)  # its host should have looked before
         self._means = means
         self._job = job
         self._delivery = delivery
         self._names = names
         self._call = Call(means, job, delivery, names)
-        self._claim: Claim = claims.on(job.attempt.job_id, delivery.queue)
+        keep = means.app.keep_of(job.type).completed
+        self._claim: Claim = means.claims.on(job.attempt.job_id, delivery.queue, keep=keep)
         self._interruption: str | None = None
         self._goes_on = False
         """It was given up, while its thread can't be stopped."""

@@ -170,7 +170,7 @@ class _Key:
             item = self._item(sent=False)
             standing = yield Replace(item)
             self.known = standing or item
-            if standing is None or standing.data.get("job") == self.chosen.id:
+            if standing is None or self._is_unsent_self(standing):
                 self.is_ours, self.is_pending = True, False
                 return
             if standing.version and not self._is_stale(standing):
@@ -240,6 +240,10 @@ class _Key:
     def _read(self, standing: Item) -> None:
         self.is_pending = not standing.data["sent"]
         self.duplicate_of = standing.data["job"] if standing.data["sent"] else None
+
+    def _is_unsent_self(self, standing: Item) -> bool:
+        """Whether it is the job's own claim, by a request whose answer was lost."""
+        return standing.data.get("job") == self.chosen.id and not standing.data["sent"]
 
     def _is_stale(self, standing: Item) -> bool:
         age_s = self.now().timestamp() - standing.data["at"]

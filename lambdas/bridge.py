@@ -3,13 +3,15 @@
 It holds none of the user's code: all it needs is in the schedule's input (`jobs.firing`), or in
 what the event's rule makes of it (`jobs.eventing`). EventBridge invokes it asynchronously, so when
 it raises, Lambda invokes it again, twice, and then keeps the input in the dead-letter queue of
-schedules and events. Each invocation submits the same id.
+schedules and events. Each invocation submits the same id, and what one has sent another doesn't
+send again (`lambdas.sending`).
 
 https://docs.aws.amazon.com/lambda/latest/dg/with-eventbridge-scheduler.html
 """
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -20,11 +22,14 @@ from jobs.batching import EntryRejected
 from jobs.eventing import Occurrence, is_occurrence, read_occurrence
 from jobs.firing import Firing, read_firing
 from jobs.ports import BlockingTransport
+from lambdas.sending import SentOnce
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from jobs.aws.sqs import SyncSqs
+
+TABLE = "HEADGATE_TABLE"
+"""The variable that names the app's table."""
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
@@ -76,11 +81,15 @@ def _of_event(occurrence: Occurrence) -> dict[str, Any]:
 
 
 @cache
-def _transport() -> SyncSqs:
+def _transport() -> BlockingTransport:
     """One for the execution environment. Opened by the first firing: imports stay quick."""
     from jobs.aws.sqs import SyncSqs
 
-    return SyncSqs()
+    if not (table := os.environ.get(TABLE)):
+        return SyncSqs()
+    from jobs.aws.sync_dynamo import SyncDynamoTable
+
+    return SentOnce(SyncSqs(), SyncDynamoTable(table), lambda: datetime.now(UTC))
 
 
 @cache

@@ -217,12 +217,17 @@ class Consumer:
                     store = await stack.enter_async_context(own)
             table = await self._table_of(stack)
             claims = None
-            if table is not None and needs_claims(self._app):
+            if table is not None:
                 claims = Claims(table, owner=_owner(), clock=self._clock)
             shared = await stack.enter_async_context(self._app.resources.opened())
             self._kept = stack.pop_all()
         client = AsyncClient(
-            self._app, transport=transport, store=store, clock=self._clock, events=self._events
+            self._app,
+            transport=transport,
+            table=table,
+            store=store,
+            clock=self._clock,
+            events=self._events,
         )
         means = Means(
             app=self._app,

@@ -23,6 +23,7 @@ from jobs.envelope import parse
 from jobs.errors import ConfigurationError
 from jobs.events import Events
 from jobs.execution import Executor
+from jobs.once import require_claims
 from jobs.ports import ObjectStore, OutgoingMessage, Table, Transport
 from jobs.recording import Recorder
 from jobs.submission import Submission
@@ -182,6 +183,7 @@ class Worker:
             around=around,
             claims=Claims(table, owner=name, clock=clock) if table is not None else None,
         )
+        require_claims(app, self._means.claims)
         self._running = Running(
             Executor(self._means, backlog=Backlog(transport, clock)),
             self._settler,

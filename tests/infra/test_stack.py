@@ -271,6 +271,7 @@ def test_the_bridge_may_send_to_the_queues_it_feeds_and_to_no_other(
     assert reached == {
         *((action, name) for name in feeds for action in ("sqs:SendMessage", "sqs:GetQueueUrl")),
         ("sqs:SendMessage", physical_name(app.name, app.stage, "schedules-dlq")),
+        ("dynamodb:PutItem", app.topology.table_name),
         ("logs:CreateLogStream", log_group),
         ("logs:PutLogEvents", log_group),
     }
@@ -307,6 +308,7 @@ def granted(app: App) -> Mapping[str, Any]:
     system = JobSystem(stack, "Jobs", app=app)
     tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
     system.grant_submit(iam.Role(stack, "Web", assumed_by=tasks))
+    system.grant_unique(iam.Role(stack, "Shop", assumed_by=tasks))
     system.grant_follow(iam.Role(stack, "Desk", assumed_by=tasks))
     system.grant_work(iam.Role(stack, "Worker", assumed_by=tasks))
     return template_of(stack)
@@ -334,6 +336,13 @@ def test_who_submits_may_only_send_to_the_apps_queues_and_put_payloads(
         **{spec.name: {"sqs:SendMessage", "sqs:GetQueueUrl"} for spec in app.topology.queues},
         "/payloads/*": {"s3:PutObject"},
     }
+
+
+def test_who_submits_what_is_unique_may_read_and_write_single_items_of_the_table(
+    app: App, granted: Mapping[str, Any]
+) -> None:
+    claims = {"dynamodb:GetItem", "dynamodb:PutItem"}
+    assert reach(granted, "Shop") == {app.topology.table_name: claims}
 
 
 def test_who_follows_jobs_may_read_the_table_and_ask_for_cancellations(

@@ -29,7 +29,7 @@ def mark_of(directory: Path, job_id: str) -> Path:
 
 def make_app(stage: str | None = None) -> App:
     """The app, in a stage of its own for each test; None takes what the environment says."""
-    app = App("once", stage=stage)
+    app = App("once", stage=stage, records="off")
     lane = Lane(visibility=VISIBILITY, start_within=timedelta(minutes=1), share=0.0)
     queue = app.queue(
         "payments",

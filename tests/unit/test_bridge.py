@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from jobs import App, JobContext, Priority, cron, rate
+from jobs.aws.sqs import SyncSqs
 from jobs.batching import EntryRejected
 from jobs.calling import Means
 from jobs.delivery import Delivery
@@ -32,6 +33,7 @@ from jobs.settlement import Ack
 from jobs.submission import Origin, prepare
 from jobs.testing import MemorySqs, VirtualClock
 from lambdas import bridge
+from lambdas.sending import SentOnce
 
 DUE = datetime(2026, 3, 1, 8, tzinfo=UTC)
 FIRED = {
@@ -244,3 +246,12 @@ def test_names_that_are_too_long_for_a_schedule_are_refused() -> None:
         schedule_name(exceeds)
     with pytest.raises(ConfigurationError, match="65 characters"):
         schedule_group_name(long)
+
+
+@pytest.mark.parametrize(("table", "kind"), [("shop-records", SentOnce), (None, SyncSqs)])
+def test_the_bridge_sends_each_job_once_where_it_is_told_of_a_table(
+    table: str | None, kind: type[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if table is not None:
+        monkeypatch.setenv(bridge.TABLE, table)
+    assert type(bridge._transport.__wrapped__()) is kind

@@ -19,12 +19,13 @@ from hypothesis.stateful import (
     rule,
 )
 
-from jobs.claims import MAX_RESULT_CHARS, Claim, Ended, Held, ended, standing_of
+from jobs.claims import Claim, Ended, Held, ended, standing_of
 from jobs.clock import SKEW_S, Clock
 from jobs.errors import ServiceUnavailable, TransportError
 from jobs.outcome import Discarded, Done
 from jobs.ports import Item
 from jobs.records import partition
+from jobs.returns import MAX_RESULT_BYTES
 from jobs.testing import MemoryTable, VirtualClock
 
 LEASE_S = 20.0
@@ -165,7 +166,7 @@ async def test_a_renewal_after_a_lost_one_is_believed_only_from_when_it_was_writ
 
 
 @pytest.mark.parametrize(
-    "result", [object(), {1: object()}, "x" * MAX_RESULT_CHARS, {"a": b"\xff"}]
+    "result", [object(), {1: object()}, "x" * MAX_RESULT_BYTES, {"a": b"\xff"}]
 )
 def test_a_result_that_can_not_be_remembered_leaves_the_job_done(result: object) -> None:
     item = Item(pk="job", sk="claim", version=2, data=ended(Done(result=result)))

@@ -19,6 +19,7 @@ from jobs import (
 )
 from jobs.errors import HandlerMissing, JobCancelled, JobDead, ResultTimeout
 from jobs.events import JobRetryScheduled
+from jobs.ports import OutgoingMessage
 from jobs.testing import DrainUnfinished, Harness
 
 
@@ -310,3 +311,23 @@ def test_with_records_giving_back_is_no_attempt_and_without_it_is(app: App) -> N
         jobs.client.submit(poll, Email(to="ada"))
         jobs.drain()
         assert seen == expected
+
+
+def test_a_once_job_that_is_delivered_twice_has_the_result_of_its_one_run(app: App) -> None:
+    runs = []
+
+    @app.job("charge", once=True)
+    async def charge(email: Email) -> str:
+        runs.append(email.to)
+        return f"receipt {len(runs)}"
+
+    jobs = Harness(app)
+    handle = jobs.client.submit(charge, Email(to="a"))
+    [message] = jobs.sqs.messages("shop-test-jobs-normal")
+    again = [OutgoingMessage(body=message.body)]
+    assert jobs.sqs.blocking.send("shop-test-jobs-normal", again) == []
+    jobs.drain()
+    assert runs == ["a"]
+    assert handle.result(timeout=1) == "receipt 1"
+    assert handle.status() is JobState.COMPLETED
+    assert jobs.completed(charge) == 1

@@ -94,13 +94,17 @@ class Rig:
         def isolated(email: Email) -> None:
             self._do(email.to)
 
+        @self.app.job("charge", once=True)
+        async def charge(email: Email) -> None:
+            self._do(email.to)
+
         @self.app.job("parent", retry=AT_ONCE)
         async def parent(email: Email, ctx: JobContext) -> None:
             self._do("parent")
             await ctx.submit(plain, email, unique_for=timedelta(hours=1))
 
         self.email, self.plain, self.slow_to_retry = send_email, plain, slow_to_retry
-        self.isolated, self.parent = isolated, parent
+        self.isolated, self.parent, self.charge = isolated, parent, charge
         self.clock = VirtualClock()
         self.sqs = MemorySqs(self.clock)
         self.table = MemoryTable(self.clock)
@@ -247,6 +251,14 @@ async def test_a_job_that_is_not_due_or_would_be_isolated_is_refused_as_without_
         await client.submit(rig.plain, EMAIL, delay=timedelta(seconds=1))
     with pytest.raises(ServiceUnavailable):
         await client.submit(rig.isolated, EMAIL)
+    assert rig.did == []
+
+
+@both
+async def test_a_job_that_has_to_be_claimed_does_not_run_in_place(rig: Rig, make: Make) -> None:
+    client = make(rig)
+    with pytest.raises(ServiceUnavailable):
+        await client.submit(rig.charge, EMAIL)
     assert rig.did == []
 
 

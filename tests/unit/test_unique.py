@@ -33,10 +33,12 @@ from jobs.events import (
 from jobs.job import JobType
 from jobs.ports import Item
 from jobs.reserving import PENDING_S
+from jobs.submission import prepare_many
 from jobs.tables import OwnBlockingTable
-from jobs.testing import Harness, LoopClock, MemorySqs, MemoryTable
+from jobs.testing import Harness, LoopClock, MemorySqs, MemoryTable, VirtualClock
 from jobs.uniqueness import Uniqueness, place
 from tests.unit.worker.rig import Wire
+from workers.worker import Worker
 
 HOUR = timedelta(hours=1)
 
@@ -432,7 +434,8 @@ def test_without_the_table_both_run_rather_than_none() -> None:
     jobs = Harness(app)
     ids = [jobs.client.submit(index, Sync()).id]
     jobs.clock.advance(1)
-    jobs.table.missing = True
+    for action in ("replace", "get"):
+        jobs.table.faults.raise_on(action, ServiceUnavailable("away"), times=100)
     ids.append(jobs.client.submit(index, Sync()).id)
     jobs.drain()
     assert sorted(ran) == sorted(ids)
@@ -498,3 +501,25 @@ def test_a_client_of_its_own_table_opens_none_for_what_is_not_unique() -> None:
         client.submit(sync, Sync())
         assert isinstance(client._table, OwnBlockingTable)
         assert client._table._table is None
+
+
+def test_a_submission_that_is_made_again_under_its_own_id_is_sent_once() -> None:
+    bench = Bench(unique_for=HOUR)
+    now = bench.clock.now()
+    [submission] = prepare_many(bench.app, bench.app.topology, bench.job, [Sync()], {}, now)
+    for _ in range(3):
+        [became] = bench.harness.client._deliver([submission])
+        assert became.id == submission.id
+        assert became.duplicate_of is None
+    assert bench.waiting == [submission.id]
+    assert not bench.heard(JobDeduplicated)
+
+
+async def test_a_worker_that_could_not_see_what_was_replaced_does_not_start() -> None:
+    app = App("shop")
+
+    @app.job("index", unique_for=HOUR, unique="replace")
+    async def index(_sync: Sync) -> None: ...
+
+    with pytest.raises(ConfigurationError, match=r"unique='replace' \('index'\).*table"):
+        Worker(app, MemorySqs(VirtualClock()))
