@@ -38,6 +38,7 @@ LAYERS: list[set[str]] = [
     {"queue"},
     {"batcher", "job", "settlement"},
     {"batching", "event_log", "handler", "hooks", "journal", "messages", "options"},
+    {"cancelling"},
     {"cancellation", "history"},
     {"state"},
     {"claims"},
