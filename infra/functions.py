@@ -24,11 +24,11 @@ _KEEP_TRYING = Duration.hours(6)
 
 
 class Bridge(Construct):
-    """The function that schedules invoke.
+    """The function that schedules and event rules invoke.
 
     Args:
         feeds: the queues that it submits to; its role reaches no other.
-        failed: keeps the firings that it could not submit.
+        failed: keeps the firings and events that it could not submit.
         table: where it says what it has sent.
         app: the app's name, with its stage's if any.
     """
@@ -54,7 +54,7 @@ class Bridge(Construct):
         self.function = lambda_.Function(
             self,
             "Function",
-            description=f"Submits the scheduled jobs of {app}",
+            description=f"Submits the scheduled jobs of {app}, and those of events",
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             handler=_HANDLER,

@@ -7,11 +7,14 @@ from typing import Any
 from aws_cdk import RemovalPolicy, Stack, Tags
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import permissions
+from infra.event_rules import EventRules
 from infra.functions import Bridge
+from infra.objects import Objects
 from infra.queues import Queues
 from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
@@ -22,12 +25,13 @@ from jobs.topology import QUARANTINE_RETENTION, physical_name
 
 
 class JobSystem(Construct):
-    """All that an app needs on AWS: queues, a table, schedules and the bridge that serves them.
+    """All that an app needs on AWS: queues, a table, a bucket, schedules and the bridge that
+    serves them.
 
     Args:
         app: what to provision; its topology is read now, so declare everything before.
         removal_policy: what happens to a queue, and the jobs in it, that leaves the stack. The
-            table stays, unless the stage is None or ``"dev"``.
+            table and the bucket stay, unless the stage is None or ``"dev"``.
 
     Raises:
         ConfigurationError: the app has no job types, or a name is too long for AWS.
@@ -54,8 +58,9 @@ class JobSystem(Construct):
         self.app = app
         self._queues = Queues(self, "Queues", topology=app.topology, removal_policy=removal_policy)
         self._records = Records(self, "Records", topology=app.topology)
-        if scheduled_types(app):
-            self._add_schedules()
+        self._objects = Objects(self, "Objects", topology=app.topology)
+        if scheduled_types(app) or app.event_rules:
+            self._add_bridge()
 
     def queue(self, physical: str) -> sqs.IQueue:
         """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
@@ -66,9 +71,15 @@ class JobSystem(Construct):
         """The table of the jobs' records; for alarms, for one."""
         return self._records.table
 
+    @property
+    def bucket(self) -> s3.IBucket:
+        """The bucket of payloads that are too large for messages."""
+        return self._objects.bucket
+
     def grant_submit(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` submit any of the app's jobs."""
-        return permissions.grant_submit(grantee, list(self._queues.by_name.values()))
+        queues = list(self._queues.by_name.values())
+        return permissions.grant_submit(grantee, queues, self.bucket)
 
     def grant_follow(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` ask what has become of any of the app's jobs, and cancel them."""
@@ -81,10 +92,14 @@ class JobSystem(Construct):
     def grant_work(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` run the app's jobs, record them, and park what it gives up."""
         return permissions.grant_work(
-            grantee, list(self._queues.by_name.values()), self._queues.parking, self.table
+            grantee,
+            list(self._queues.by_name.values()),
+            self._queues.parking,
+            self.table,
+            self.bucket,
         )
 
-    def _add_schedules(self) -> None:
+    def _add_bridge(self) -> None:
         failed = self._queues.add(
             "schedules-dlq",
             queue_name=physical_name(self.app.name, self.app.stage, "schedules-dlq"),
@@ -93,16 +108,20 @@ class JobSystem(Construct):
         bridge = Bridge(
             self,
             "Bridge",
-            feeds=self._fed_by_schedules(),
+            feeds=self._fed_by_bridge(),
             failed=failed,
             table=self.table,
             app=schedule_group_name(self.app),
         )
-        Schedules(self, "Schedules", app=self.app, bridge=bridge.function, failed=failed)
+        if scheduled_types(self.app):
+            Schedules(self, "Schedules", app=self.app, bridge=bridge.function, failed=failed)
+        EventRules(self, "EventRules", app=self.app, bridge=bridge.function, failed=failed)
 
-    def _fed_by_schedules(self) -> list[sqs.IQueue]:
+    def _fed_by_bridge(self) -> list[sqs.IQueue]:
         topology = self.app.topology
-        names = {topology.queue(job.queue, job.priority).name for job in scheduled_types(self.app)}
+        on_event = (rule.type for rule in self.app.event_rules.values())
+        submitted = (*scheduled_types(self.app), *on_event)
+        names = {topology.queue(job.queue, job.priority).name for job in submitted}
         return [self._queues.by_name[name] for name in sorted(names)]
 
 

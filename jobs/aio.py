@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from jobs.aio_registration import Register
 from jobs.app import App
+from jobs.async_storing import Storing
 from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError, HeadgateError, TransportError
@@ -22,7 +23,7 @@ from jobs.fallback import AsyncFallback, FallbackName, check_choice
 from jobs.handle import AsyncJobHandle, AsyncLookup
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import EntryFailure, OutgoingMessage, Table, Transport
+from jobs.ports import EntryFailure, ObjectStore, OutgoingMessage, Table, Transport
 from jobs.reserving import submitting
 from jobs.spool import Spool, StrPath
 from jobs.steps import take_async
@@ -44,6 +45,8 @@ class AsyncClient:
         app: whose job types are submitted.
         transport: where to; None makes one of aiobotocore, with the standard AWS settings.
         table: the app's, where jobs are looked up; None opens it when it is first needed.
+        store: where payloads go that are over the app's limit. None makes one of aiobotocore if
+            there is no ``transport`` either; else SQS's own limit of 1 MiB holds.
         clock: tells the time.
         events: hears of each submitted job; None logs what a fallback has to do.
         pacing: how submissions are put together.
@@ -62,6 +65,7 @@ class AsyncClient:
         *,
         transport: Transport | None = None,
         table: Table | None = None,
+        store: ObjectStore | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
         pacing: Pacing = Pacing(),  # noqa: B008 - frozen
@@ -73,9 +77,11 @@ class AsyncClient:
         self._clock = clock or SystemClock()
         kept_in = check_choice(spool, fallback)
         self._events = events or (Events(log_event) if kept_in or fallback else Events())
-        self._pacing = pacing
+        # A submitter with a fallback need not wait for an outage to end.
+        self._pacing = replace(pacing, insist=False) if kept_in or fallback else pacing
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
-        self._transport = transport
+        self._transport = self._storing(transport, store) if transport is not None else None
+        self._store = store
         self._owned = AsyncExitStack()
         self._table = table or self._own_table(app)
         self._register = Register(
@@ -97,7 +103,13 @@ class AsyncClient:
         if self._transport is None:
             from jobs.aws.sqs import SqsTransport
 
-            self._transport = await self._owned.enter_async_context(SqsTransport())
+            sqs = await self._owned.enter_async_context(SqsTransport())
+            if self._store is None:
+                from jobs.aws.s3 import S3Store
+
+                own = S3Store(self._app.topology.bucket)
+                self._store = await self._owned.enter_async_context(own)
+            self._transport = self._storing(sqs, self._store)
         if self._fallback is not None:
             try:
                 await self._fallback.open()
@@ -175,6 +187,8 @@ class AsyncClient:
         return await take_async(steps, self._table, self._send_all, self._lookup.sleep)
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
+        if self._transport is not None:
+            self._transport.check(each.message for each in submissions)
         if self._fallback and submissions and await self._fallback.takes(submissions):
             return
         pending = [self._batcher(each.queue).put(each.message) for each in submissions]
@@ -196,7 +210,13 @@ class AsyncClient:
         if spool is not None:
             from jobs.async_spooler import AsyncSpooler  # SQLite is for those who use it
 
-            return AsyncSpooler(spool, send=self._send_now, clock=self._clock, events=self._events)
+            return AsyncSpooler(
+                spool,
+                send=self._send_now,
+                sent=self._register.enter,
+                clock=self._clock,
+                events=self._events,
+            )
         if fallback is not None:
             from jobs.inline import AsyncInline
 
@@ -207,6 +227,9 @@ class AsyncClient:
         self, queue: str, messages: Sequence[OutgoingMessage]
     ) -> list[EntryFailure]:
         return await self._opened().send(queue, messages)
+
+    def _storing(self, transport: Transport, store: ObjectStore | None) -> Storing:
+        return Storing(transport, store, limit=self._app.payload_limit)
 
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
         queue = spec.name

@@ -14,6 +14,8 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Literal
 
+from pydantic import BaseModel
+
 from jobs.app import BACKSTOP_MARGIN, MAX_RECEIVE_COUNT, App
 from jobs.errors import SettingsInvalid
 from jobs.job import LONGEST_TIMEOUT, JobType
@@ -192,6 +194,25 @@ def fifo_without_group(app: App, _now: datetime) -> Iterator[Fault]:
             )
 
 
+def event_fields_unfit(app: App, _now: datetime) -> Iterator[Fault]:
+    """An event rule that maps a field which its type's model lacks, or lacks one that it needs."""
+    for rule in app.event_rules.values():
+        known, needed = _fields_of(rule.type.payload)
+        if rule.fields is None or not known:
+            continue
+        odd, lacking = rule.fields.keys() - known, needed - rule.fields.keys()
+        if odd or lacking:
+            yield Fault(
+                rule="event-fields-unfit",
+                where=_type(rule.type),
+                what=f"the map of its event rule {rule.name} does not fit its fields: "
+                f"unknown {sorted(odd)}, missing {sorted(lacking)}",
+                why="Its jobs would be dead-lettered as payload-invalid, or lack what was meant",
+                instead="Map each field that the model needs, by the name that it has there",
+                severity="error" if lacking else "warning",
+            )
+
+
 RULES: tuple[Rule, ...] = (
     custom_backoff_fails,
     wait_beyond_visibility,
@@ -202,6 +223,7 @@ RULES: tuple[Rule, ...] = (
     rate_below_schedule,
     no_timeout_in_a_process,
     fifo_without_group,
+    event_fields_unfit,
 )
 """All of them. Two types of one name, a missing handler, contradicting day fields of a cron
 expression and values out of range are refused where they are declared or loaded."""
@@ -209,6 +231,15 @@ expression and values out of range are refused where they are declared or loaded
 
 def _type(job: JobType[Any, Any]) -> str:
     return f"type {job.name}"
+
+
+def _fields_of(payload: Any) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of a model's fields in JSON, and those that have no default."""
+    if not (isinstance(payload, type) and issubclass(payload, BaseModel)):
+        return frozenset(), frozenset()
+    fields = {field.alias or name: field for name, field in payload.model_fields.items()}
+    needed = (name for name, field in fields.items() if field.is_required())
+    return frozenset(fields), frozenset(needed)
 
 
 def _has_no_timeout(job: JobType[Any, Any]) -> bool:

@@ -18,11 +18,12 @@ from jobs.fallback import Fallback, FallbackName, check_choice
 from jobs.handle import JobHandle, Lookup
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import BlockingTable, BlockingTransport, EntryFailure
+from jobs.ports import BlockingObjectStore, BlockingTable, BlockingTransport, EntryFailure
 from jobs.registration import BlockingRegister
 from jobs.reserving import submitting
 from jobs.spool import Spool, StrPath
 from jobs.steps import take
+from jobs.storing import BlockingStoring
 from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnBlockingTable
 
@@ -37,6 +38,8 @@ class Client:
         app: whose job types are submitted.
         transport: where to; None makes one of boto3, with the standard AWS settings.
         table: the app's, where jobs are looked up; None opens it when it is first needed.
+        store: where payloads go that are over the app's limit. None makes one of boto3 if there is
+            no ``transport`` either; else SQS's own limit of 1 MiB holds.
         clock: tells the time.
         events: hears of each submitted job; None logs what a fallback has to do.
         sleep: pauses between tries of an entry that SQS did not take.
@@ -55,6 +58,7 @@ class Client:
         *,
         transport: BlockingTransport | None = None,
         table: BlockingTable | None = None,
+        store: BlockingObjectStore | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -73,7 +77,12 @@ class Client:
 
             transport = sqs = SyncSqs()
             self._closes.append(sqs.close)
-        self._transport = transport
+            if store is None:
+                from jobs.aws.s3 import SyncS3
+
+                store = s3 = SyncS3(app.topology.bucket)
+                self._closes.append(s3.close)
+        self._transport = BlockingStoring(transport, store, limit=app.payload_limit)
         if table is None:
             table = own = OwnBlockingTable(app)
             self._closes.append(own.close)
@@ -116,7 +125,8 @@ class Client:
 
         Raises:
             SubmissionError: the payload or an option is not valid; nothing was sent.
-            TransportError: SQS could not be asked, or refused.
+            TransportError: SQS could not be asked, or refused; or the object store, for a payload
+                that goes there.
             InlineFailed: with ``fallback="inline"``, it ran in place and failed.
         """
         return self.submit_many(job, [payload], **overrides)[0]
@@ -165,6 +175,7 @@ class Client:
         return take(steps, self._table, self._send_all, self._sleep)
 
     def _send_all(self, submissions: Sequence[Submission]) -> None:
+        self._transport.check(each.message for each in submissions)
         if self._fallback and submissions and self._fallback.takes(submissions):
             return
         results: list[TransportError | None] = []
@@ -214,9 +225,15 @@ class Client:
         if spool is not None:
             from jobs.spooler import Spooler  # SQLite is for those who use it
 
-            return Spooler(spool, send=self._transport.send, clock=self._clock, events=self._events)
+            return Spooler(
+                spool,
+                send=self._transport.send,
+                sent=self._register.enter,
+                clock=self._clock,
+                events=self._events,
+            )
         if fallback is not None:
             from jobs.inline import Inline  # and so is asyncio
 
-            return Inline(self._app, send=self._send_all, clock=self._clock, events=self._events)
+            return Inline(self._app, send=self._deliver, clock=self._clock, events=self._events)
         return None

@@ -17,13 +17,15 @@ HeadgateError
 ├── MessageError                    a received message can't become a job
 │   ├── MessageUnreadable
 │   ├── MessageTypeUnknown
-│   └── MessageSchemaNewer
+│   ├── MessageSchemaNewer
+│   └── PayloadLost             the object that holds its payload is gone or damaged
 ├── TransportError                  AWS could not be asked, or said no
 │   ├── CredentialsMissing
 │   ├── RegionMissing
 │   ├── AccessDenied
 │   ├── QueueMissing
 │   ├── TableMissing
+│   ├── BucketMissing
 │   ├── Throttled
 │   ├── ServiceUnavailable
 │   └── SpoolError                  nor could the file of spool= keep a job, or be used at all
@@ -105,7 +107,7 @@ class PayloadInvalid(SubmissionError):
 
 
 class PayloadTooLarge(SubmissionError):
-    """The message would exceed the limit on its size."""
+    """The payload is larger than can be submitted."""
 
 
 class DelayInvalid(SubmissionError):
@@ -175,6 +177,10 @@ class MessageSchemaNewer(MessageError):
     """The message was written by a newer version than this one understands."""
 
 
+class PayloadLost(MessageError):
+    """The payload is not in the message, and the object that holds it is gone or damaged."""
+
+
 # --- AWS could not be asked, or said no ----------------------------------------------------------
 
 
@@ -193,7 +199,7 @@ class RegionMissing(TransportError):
 
 
 class AccessDenied(TransportError):
-    """The credentials may not do this to that queue."""
+    """The credentials may not do this to that queue, table or bucket."""
 
 
 class QueueMissing(TransportError):
@@ -215,6 +221,18 @@ class TableMissing(TransportError):
         super().__init__(
             f"the table {table!r} does not exist in this account and region: provision it with "
             "`cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and HEADGATE_STAGE"
+        )
+
+
+class BucketMissing(TransportError):
+    """The app's bucket does not exist on AWS."""
+
+    def __init__(self, bucket: str) -> None:
+        self.bucket = bucket
+        super().__init__(
+            f"the bucket {bucket!r} does not exist in this account and region: provision it with "
+            "`cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL, HEADGATE_STAGE and "
+            "HEADGATE_BUCKET"
         )
 
 

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from jobs.app import App
 from jobs.aws.dynamo import DynamoTable
+from jobs.aws.s3 import S3Store
 from jobs.aws.sqs import SqsTransport
 from jobs.calling import Around, nothing_around
 from jobs.clock import SystemClock
@@ -65,7 +66,10 @@ async def work(
         transport = await stack.enter_async_context(_transport(app, settings))
         table = await _table(app, stack)
         events = Events(*subscribers)
-        worker = Worker(app, transport, settings, table=table, events=events, around=_around())
+        store = await stack.enter_async_context(S3Store(app.topology.bucket))
+        worker = Worker(
+            app, transport, settings, table=table, store=store, events=events, around=_around()
+        )
         place = leash.place if leash is not None else 1
         await stack.enter_async_context(
             watched(app, worker, events, watching, settings, place=place)

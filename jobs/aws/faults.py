@@ -13,6 +13,7 @@ from botocore.parsers import ResponseParserError
 
 from jobs.errors import (
     AccessDenied,
+    BucketMissing,
     CredentialsMissing,
     QueueMissing,
     RegionMissing,
@@ -62,6 +63,7 @@ _QUOTES_ITS_VALUES = frozenset({"ParamValidationError", "ValidationError"})
 
 _QUEUE_MISSING_CODES = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
 _TABLE_MISSING_CODE = "ResourceNotFoundException"  # other services have it too
+_BUCKET_MISSING_CODE = "NoSuchBucket"
 _CREDENTIAL_CODES = frozenset(
     {
         "AuthFailure",
@@ -158,6 +160,8 @@ def _refusal(error: ClientError, action: str, target: str) -> TransportError:
         return QueueMissing(target)
     if name == _TABLE_MISSING_CODE and action.startswith("dynamodb:"):
         return TableMissing(target)
+    if name == _BUCKET_MISSING_CODE and action.startswith("s3:"):
+        return BucketMissing(target)
     if name in _CREDENTIAL_CODES:
         return CredentialsMissing(
             f"AWS did not accept the credentials: {code}: {said}; {_GIVE_CREDENTIALS}"

@@ -15,6 +15,7 @@ import jobs.testing
 ROOT = Path(__file__).parents[2]
 
 PUBLIC = [
+    "Accepts",
     "App",
     "AsyncClient",
     "AsyncJobHandle",
@@ -55,6 +56,7 @@ TESTING = [
     "Harness",
     "LoopClock",
     "MemorySqs",
+    "MemoryStore",
     "MemoryTable",
     "MessageState",
     "StoredMessage",

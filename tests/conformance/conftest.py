@@ -1,4 +1,4 @@
-"""Runs the conformance suites over every server: `SERVERS` and `TABLES` are the lists of them."""
+"""Runs the conformance suites over every server: `SERVERS`, `TABLES` and `STORES` are the lists."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from jobs.errors import TransportError
 from tests.conformance.real_servers import ELASTICMQ, ELASTICMQ_BY_AIOBOTOCORE, MINISTACK, MOTO
 from tests.conformance.servers import MEMORY, Candidate, Feature, Server
+from tests.conformance.stores import STORES, StoreCandidate, StoreUnderTest
 from tests.conformance.tables import TABLES, TableCandidate, TableFeature, TableUnderTest
 
 SERVERS: tuple[Candidate, ...] = (MEMORY, MOTO, MINISTACK, ELASTICMQ, ELASTICMQ_BY_AIOBOTOCORE)
@@ -24,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     needed = [mark.args[0] for mark in metafunc.definition.iter_markers("needs")]
-    for fixture, candidates in (("sqs", SERVERS), ("at", TABLES)):
+    for fixture, candidates in (("sqs", SERVERS), ("at", TABLES), ("bucket", STORES)):
         if fixture in metafunc.fixturenames:
             metafunc.parametrize(
                 "candidate", [_parameter(candidate, needed) for candidate in candidates]
@@ -32,15 +33,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _parameter(
-    candidate: Candidate | TableCandidate, needed: Sequence[Feature | TableFeature]
+    candidate: Candidate | TableCandidate | StoreCandidate,
+    needed: Sequence[Feature | TableFeature],
 ) -> Any:  # pytest keeps the class private
     marks = [mark for feature in needed for mark in _marks(candidate, feature)]
     return pytest.param(candidate, id=candidate.name, marks=marks)
 
 
 def _marks(
-    candidate: Candidate | TableCandidate, feature: Feature | TableFeature
+    candidate: Candidate | TableCandidate | StoreCandidate, feature: Feature | TableFeature
 ) -> Iterator[pytest.MarkDecorator]:
+    if isinstance(candidate, StoreCandidate):
+        return  # none has any
     gaps: Mapping[Any, str] = candidate.gaps
     unsteady: Mapping[Any, str] = candidate.unsteady
     if reason := gaps.get(feature):
@@ -63,3 +67,12 @@ async def at(
     """The table under test, reached for this test alone."""
     async with candidate.connect(request) as table:
         yield table
+
+
+@pytest.fixture
+async def bucket(
+    candidate: StoreCandidate, request: pytest.FixtureRequest
+) -> AsyncIterator[StoreUnderTest]:
+    """The object store under test, reached for this test alone."""
+    async with candidate.connect(request) as store:
+        yield store

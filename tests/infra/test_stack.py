@@ -203,13 +203,19 @@ def test_a_firing_that_fails_is_kept_whether_lambda_refused_it_or_the_bridge_rai
     assert invocations["MaximumRetryAttempts"] > 0
 
 
-def test_an_app_without_schedules_gets_queues_and_a_table_alone() -> None:
+def test_an_app_without_schedules_gets_queues_a_table_and_a_bucket_alone() -> None:
     app = App("shop", stage="test")
     app.define("send-email", Params)
 
     kinds = {each["Type"] for each in synthesized(app)["Resources"].values()}
 
-    assert kinds == {"AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::DynamoDB::GlobalTable"}
+    assert kinds == {
+        "AWS::SQS::Queue",
+        "AWS::SQS::QueuePolicy",
+        "AWS::DynamoDB::GlobalTable",
+        "AWS::S3::Bucket",
+        "AWS::S3::BucketPolicy",
+    }
 
 
 # --- the table -----------------------------------------------------------------------------------
@@ -323,9 +329,12 @@ def reach(template: Mapping[str, Any], role: str) -> dict[str, set[str]]:
     return reached
 
 
-def test_who_submits_may_only_send_to_the_apps_queues(app: App, granted: Mapping[str, Any]) -> None:
+def test_who_submits_may_only_send_to_the_apps_queues_and_put_payloads(
+    app: App, granted: Mapping[str, Any]
+) -> None:
     assert reach(granted, "Web") == {
-        spec.name: {"sqs:SendMessage", "sqs:GetQueueUrl"} for spec in app.topology.queues
+        **{spec.name: {"sqs:SendMessage", "sqs:GetQueueUrl"} for spec in app.topology.queues},
+        "/payloads/*": {"s3:PutObject"},
     }
 
 
@@ -357,11 +366,14 @@ def test_who_works_may_receive_and_settle_and_park_but_not_submit(
     park = {"sqs:SendMessage", "sqs:GetQueueUrl"}
     record = {f"dynamodb:{action}" for action in ("GetItem", "Query", "PutItem", "BatchWriteItem")}
     parking = [*(spec.dlq_name for spec in app.topology.queues), app.topology.quarantine_name]
+    [bucket] = resources(granted, "AWS::S3::Bucket")
     assert reach(granted, "Worker") == {
         **{spec.name: work for spec in app.topology.queues},
         **dict.fromkeys(parking, park),
         app.topology.table_name: record,
         f"/index/{LINES}": {"dynamodb:Query"},
+        "/payloads/*": {"s3:GetObject"},
+        bucket: {"s3:ListBucket"},
     }
 
 
