@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from jobs.app import App
 from jobs.batcher import Batcher, Pacing
+from jobs.claims import CLAIM
 from jobs.clock import Clock
 from jobs.errors import ResultNotKept, TransportError
 from jobs.events import Event, Events, JobProgress, RecordsFailed
@@ -93,6 +94,10 @@ class Recorder:
         pk, prefix = partition(scribe.job_id), deliveries_of(message.message_id)
         try:
             items = await self._table.query(pk, prefix=prefix)
+            if not await self._may_have_run(run):
+                released = scribe.mark(Mark.RELEASED, self._clock.now(), {}, receive=1)
+                items = [released, *items]
+                await self._write(scribe, released)
         except TransportError as error:
             self._report("read", scribe, error)
             return
@@ -114,6 +119,15 @@ class Recorder:
                 crashes=history.recent_crashes,
                 crash=Crashed(detail=_SILENT_DEATH) if history.unexplained else None,
             )
+
+    async def _may_have_run(self, run: Run) -> bool:
+        """Whether its first delivery may have begun it: what has to be claimed leaves a claim.
+
+        Without one it was given back while the table was away, so that nothing could say so.
+        """
+        if (job := run.job) is None or not job.type.once:
+            return True
+        return await self._table.get(partition(job.attempt.job_id), CLAIM) is not None
 
     async def starts(self, run: Run) -> None:
         """It is about to be run. Of a later delivery that is said in advance, for the case that the

@@ -22,6 +22,7 @@ from jobs.events import (
     Events,
     JobAlreadyDone,
     JobCompleted,
+    JobCrashed,
     JobDeferred,
     JobDiscarded,
     JobFailed,
@@ -437,6 +438,8 @@ async def test_without_the_table_a_once_job_does_not_run_and_others_do() -> None
         rig.table.missing = False
         await rig.happens(JobCompleted, 2)
     assert ran == ["other", "once"]
+    assert not rig.heard(JobCrashed), "what the outage kept from being written was no crash"
+    assert [event.attempt for event in rig.heard(JobStarted)] == [1, 1]
     assert {event.action for event in rig.heard(ClaimFailed)} == {"take"}
     assert not rig.heard(JobFailed)
     waits = [event.delay_s for event in rig.heard(JobDeferred)]
