@@ -26,6 +26,7 @@ class Bridge(Construct):
     """The function that schedules invoke.
 
     Args:
+        name: the function's, by which schedules that are made at run time find it.
         feeds: the queues that it submits to; its role reaches no other.
         failed: keeps the firings that it could not submit.
         app: the app's name, with its stage's if any.
@@ -36,6 +37,7 @@ class Bridge(Construct):
         scope: Construct,
         construct_id: str,
         *,
+        name: str,
         feeds: Sequence[sqs.IQueue],
         failed: sqs.IQueue,
         app: str,
@@ -51,7 +53,8 @@ class Bridge(Construct):
         self.function = lambda_.Function(
             self,
             "Function",
-            description=f"Submits the scheduled jobs of {app}",
+            function_name=name,
+            description=f"Submits the scheduled and delayed jobs of {app}",
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             handler=_HANDLER,

@@ -17,8 +17,7 @@ from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
 from jobs.app import App
 from jobs.errors import ConfigurationError
-from jobs.firing import schedule_group_name
-from jobs.topology import QUARANTINE_RETENTION, physical_name
+from jobs.topology import QUARANTINE_RETENTION
 
 
 class JobSystem(Construct):
@@ -54,8 +53,7 @@ class JobSystem(Construct):
         self.app = app
         self._queues = Queues(self, "Queues", topology=app.topology, removal_policy=removal_policy)
         self._records = Records(self, "Records", topology=app.topology)
-        if scheduled_types(app):
-            self._add_schedules()
+        self._schedules = self._add_schedules() if _needs_schedules(app) else None
 
     def queue(self, physical: str) -> sqs.IQueue:
         """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
@@ -67,34 +65,60 @@ class JobSystem(Construct):
         return self._records.table
 
     def grant_submit(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` submit any of the app's jobs."""
-        return permissions.grant_submit(grantee, list(self._queues.by_name.values()))
+        """Let ``grantee`` submit any of the app's jobs, and cancel what is delayed for long."""
+        grant = permissions.grant_submit(grantee, list(self._queues.by_name.values()))
+        return self._with_delays(grant, grantee)
 
     def grant_work(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` run the app's jobs, record them, and park what it gives up."""
-        return permissions.grant_work(
+        grant = permissions.grant_work(
             grantee, list(self._queues.by_name.values()), self._queues.parking, self.table
         )
+        return self._with_delays(grant, grantee)
 
-    def _add_schedules(self) -> None:
+    def grant_schedules(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` list, pause and resume the app's schedules, and make some of its own.
+
+        Raises:
+            ConfigurationError: the app has neither schedules nor long delays.
+        """
+        if self._schedules is None:
+            raise ConfigurationError(
+                f"the app {self.app.name!r} has no schedules: declare it with long_delays=True"
+            )
+        return self._schedules.grant_changes(grantee)
+
+    def _with_delays(self, grant: iam.Grant, grantee: iam.IGrantable) -> iam.Grant:
+        if self._schedules is None or not self.app.long_delays:
+            return grant
+        return grant.combine(self._schedules.grant_delays(grantee))
+
+    def _add_schedules(self) -> Schedules:
         failed = self._queues.add(
             "schedules-dlq",
-            queue_name=physical_name(self.app.name, self.app.stage, "schedules-dlq"),
+            queue_name=self.app.topology.failed_firings_name,
             retention=QUARANTINE_RETENTION,
         )
         bridge = Bridge(
             self,
             "Bridge",
-            feeds=self._fed_by_schedules(),
+            name=self.app.topology.bridge_name,
+            feeds=self._fed_by_the_bridge(),
             failed=failed,
-            app=schedule_group_name(self.app),
+            app=self.app.topology.schedule_group,
         )
-        Schedules(self, "Schedules", app=self.app, bridge=bridge.function, failed=failed)
+        return Schedules(self, "Schedules", app=self.app, bridge=bridge.function, failed=failed)
 
-    def _fed_by_schedules(self) -> list[sqs.IQueue]:
+    def _fed_by_the_bridge(self) -> list[sqs.IQueue]:
         topology = self.app.topology
+        if self.app.long_delays:
+            return list(self._queues.by_name.values())
         names = {topology.queue(job.queue, job.priority).name for job in scheduled_types(self.app)}
         return [self._queues.by_name[name] for name in sorted(names)]
+
+
+def _needs_schedules(app: App) -> bool:
+    return app.long_delays or bool(scheduled_types(app))
 
 
 class HeadgateStack(Stack):

@@ -17,7 +17,7 @@ from jobs.job import JobType
 from jobs.limits import Breaker, Concurrency, RateLimit, RetryBudget
 from jobs.queue import Queue
 from jobs.retry import CrashLimit, Retry
-from jobs.schedules import Schedule, cron, rate
+from jobs.schedules import Schedule, at, cron, rate
 from jobs.submission import JobHandle
 from jobs.topology import Lane, Priority
 
@@ -49,6 +49,7 @@ __all__ = [
     "RetryLater",
     "Schedule",
     "Tenant",
+    "at",
     "cron",
     "load_app",
     "rate",

@@ -11,6 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
+from jobs.aio_scheduling import AsyncSchedules
 from jobs.app import App
 from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock, SystemClock
@@ -18,7 +19,7 @@ from jobs.errors import ConfigurationError, TransportError
 from jobs.events import Events
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import OutgoingMessage, Transport
+from jobs.ports import OutgoingMessage, Scheduler, Transport
 from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
 from jobs.topology import QueueSpec
 
@@ -35,6 +36,8 @@ class AsyncClient:
     Args:
         app: whose job types are submitted.
         transport: where to; None makes one of aiobotocore, with the standard AWS settings.
+        scheduler: holds long delays, and keeps schedules; None makes one of aiobotocore when it is
+            needed.
         clock: tells the time.
         events: hears of each submitted job.
         pacing: how submissions are put together.
@@ -49,6 +52,7 @@ class AsyncClient:
         app: App,
         *,
         transport: Transport | None = None,
+        scheduler: Scheduler | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
         pacing: Pacing = Pacing(),  # noqa: B008 - frozen
@@ -59,6 +63,9 @@ class AsyncClient:
         self._pacing = pacing
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._transport = transport
+        self._scheduler = scheduler
+        self.schedules = AsyncSchedules(app, self._open_scheduler, self._send_all, self._clock)
+        """The app's schedules, and the jobs that wait in one; see `jobs.scheduling.Schedules`."""
         self._owned = AsyncExitStack()
         self._sending: set[asyncio.Future[None]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
@@ -111,14 +118,29 @@ class AsyncClient:
         return sending
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
+        if submissions and submissions[0].due is not None:  # all of a call have the same delay
+            self._tell(submissions, await self.schedules.hold(submissions))
+            return
         pending = [self._batcher(each.queue).put(each.message) for each in submissions]
         await asyncio.wait(pending) if pending else None
+        self._tell(submissions, [_error_of(future) for future in pending])
+
+    def _tell(
+        self, submissions: Sequence[Submission], results: Sequence[TransportError | None]
+    ) -> None:
         at = self._clock.now()
-        results = [_error_of(future) for future in pending]
         for submission, result in zip(submissions, results, strict=True):
             if result is None:
                 self._events.emit(submission.event(at))
         raise_refused(submissions, results)
+
+    def _open_scheduler(self) -> Scheduler:
+        if self._scheduler is None:
+            from jobs.aws.scheduler import EventBridgeScheduler
+
+            self._scheduler = scheduler = EventBridgeScheduler()
+            self._owned.push_async_callback(scheduler.stop)
+        return self._scheduler
 
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
         queue = spec.name

@@ -62,6 +62,9 @@ class App(Hooks):
         records: what workers write into the app's DynamoDB table: ``failures`` (whatever did not
             complete) or ``off``. With records an attempt is a failure or a crash; without them
             every delivery counts as one.
+        long_delays: delays over 15 minutes, and retries beyond the 12 hours that SQS can hide a
+            message, by one-time schedules of EventBridge Scheduler. False: such delays are refused,
+            such retries come sooner, and nobody needs permissions for schedules.
         limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
             its jobs together; see `jobs.limits`.
 
@@ -78,6 +81,7 @@ class App(Hooks):
         parking: Retry = DEFAULT_PARKING,
         crash_limit: CrashLimit = DEFAULT_CRASH_LIMIT,
         records: RecordsLevel = "off",
+        long_delays: bool = True,
         **limits: Unpack[LimitOptions],
     ) -> None:
         super().__init__()
@@ -93,6 +97,7 @@ class App(Hooks):
         self.parking = parking
         self.crash_limit = crash_limit
         self.records = check_level(records)
+        self.long_delays = long_delays
         self._types: dict[str, JobType[Any, Any]] = {}
         self._queues: dict[str, Queue] = {}
         self._topologies: dict[tuple[int, int], Topology] = {}

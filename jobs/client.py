@@ -15,7 +15,8 @@ from jobs.errors import TransportError
 from jobs.events import Events
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import BlockingTransport, EntryFailure
+from jobs.ports import BlockingScheduler, BlockingTransport, EntryFailure
+from jobs.scheduling import Schedules
 from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
 
 P = TypeVar("P")
@@ -28,6 +29,7 @@ class Client:
     Args:
         app: whose job types are submitted.
         transport: where to; None makes one of boto3, with the standard AWS settings.
+        scheduler: holds long delays, and keeps schedules; None makes one of boto3 when needed.
         clock: tells the time.
         events: hears of each submitted job.
         sleep: pauses between tries of an entry that SQS did not take.
@@ -42,6 +44,7 @@ class Client:
         app: App,
         *,
         transport: BlockingTransport | None = None,
+        scheduler: BlockingScheduler | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -58,6 +61,10 @@ class Client:
             transport = sqs = SyncSqs()
             self._close = sqs.close
         self._transport = transport
+        self._scheduler = scheduler
+        self._close_scheduler: Callable[[], None] = lambda: None
+        self.schedules = Schedules(app, self._open_scheduler, self._send_all, self._clock)
+        """The app's schedules, and the jobs that wait in one; see `jobs.scheduling.Schedules`."""
 
     def __enter__(self) -> Self:
         return self
@@ -73,6 +80,7 @@ class Client:
     def close(self) -> None:
         """Close the connections that this client opened. Idempotent."""
         self._close()
+        self._close_scheduler()
 
     def submit(
         self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
@@ -107,6 +115,9 @@ class Client:
         return [submission.handle() for submission in submissions]
 
     def _send_all(self, submissions: Sequence[Submission]) -> None:
+        if submissions and submissions[0].due is not None:  # all of a call have the same delay
+            self._tell(submissions, self.schedules.hold(submissions))
+            return
         results: list[TransportError | None] = []
         for batch in in_batches(submissions, lambda each: size_of(each.message)):
             sent = self._send_batch(batch)
@@ -116,6 +127,11 @@ class Client:
                 # It would fail the rest as well: say which were not taken rather than insist.
                 results += broken[:1] * (len(submissions) - len(results))
                 break
+        self._tell(submissions, results)
+
+    def _tell(
+        self, submissions: Sequence[Submission], results: Sequence[TransportError | None]
+    ) -> None:
         at = self._clock.now()
         for submission, result in zip(submissions, results, strict=True):
             if result is None:
@@ -145,3 +161,11 @@ class Client:
     def _send(self, submissions: Sequence[Submission]) -> list[EntryFailure]:
         messages = [submission.message for submission in submissions]
         return self._transport.send(submissions[0].queue.name, messages)
+
+    def _open_scheduler(self) -> BlockingScheduler:
+        if self._scheduler is None:
+            from jobs.aws.scheduler import SyncScheduler
+
+            self._scheduler = scheduler = SyncScheduler()
+            self._close_scheduler = scheduler.close
+        return self._scheduler

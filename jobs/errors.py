@@ -14,6 +14,10 @@ HeadgateError
 │   ├── UnknownJobType
 │   └── UnknownQueue                no such queue, or not with that priority
 ├── SubmissionFailed                SQS did not take some of a batch
+├── ScheduleError                   a schedule can't be what was asked for
+│   ├── ScheduleExists
+│   ├── ScheduleMissing
+│   └── ScheduleDeclared            it is the code's, and changed there
 ├── MessageError                    a received message can't become a job
 │   ├── MessageUnreadable
 │   ├── MessageTypeUnknown
@@ -24,6 +28,7 @@ HeadgateError
 │   ├── AccessDenied
 │   ├── QueueMissing
 │   ├── TableMissing
+│   ├── ScheduleGroupMissing
 │   ├── Throttled
 │   └── ServiceUnavailable
 ├── JobTimeout                      an attempt ran past its timeout
@@ -143,6 +148,25 @@ class SubmissionFailed(HeadgateError):
         )
 
 
+# --- a schedule can't be what was asked for -----------------------------------------------------
+
+
+class ScheduleError(HeadgateError):
+    """A schedule can't be what was asked for; nothing was changed."""
+
+
+class ScheduleExists(ScheduleError):
+    """The app has a schedule of that name already."""
+
+
+class ScheduleMissing(ScheduleError):
+    """The app has no schedule of that name on AWS."""
+
+
+class ScheduleDeclared(ScheduleError):
+    """The schedule is declared on its job type, so only the code can change or remove it."""
+
+
 # --- a received message can't become a job -------------------------------------------------------
 
 
@@ -202,6 +226,18 @@ class TableMissing(TransportError):
         super().__init__(
             f"the table {table!r} does not exist in this account and region: provision it with "
             "`cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and HEADGATE_STAGE"
+        )
+
+
+class ScheduleGroupMissing(TransportError):
+    """The app's group of schedules does not exist on AWS."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        super().__init__(
+            f"the schedule group {group!r} does not exist in this account and region: provision it "
+            "with `cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and "
+            "HEADGATE_STAGE"
         )
 
 

@@ -1,4 +1,4 @@
-"""The Lambda function that turns a schedule's firing into a job.
+"""The Lambda function that turns a schedule's firing into a job, or sends the job that it holds.
 
 It holds none of the user's code: all it needs is in the schedule's input (`jobs.firing`).
 EventBridge Scheduler invokes it asynchronously, so when it raises, Lambda invokes it again, twice,
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools import Logger
 
 from jobs.batching import EntryRejected
+from jobs.delays import is_delayed, read_delayed, send_delayed
 from jobs.firing import Firing, read_firing
 from jobs.ports import BlockingTransport
 
@@ -32,6 +33,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
         MessageUnreadable: ``event`` is not a schedule's input; names the fields.
         TransportError: SQS could not be asked, or refused.
     """
+    if is_delayed(event):
+        return _submit_delayed(event, context)
     firing = read_firing(event)
     job_id = submit_firing(firing, _transport(), datetime.now(UTC))
     _logger().info(
@@ -58,6 +61,21 @@ def submit_firing(firing: Firing, transport: BlockingTransport, now: datetime) -
     for failure in transport.send(firing.queue_name, [firing.message(now)]):
         raise EntryRejected(failure)
     return str(firing.job_id)
+
+
+def _submit_delayed(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
+    job = read_delayed(event)
+    send_delayed(job, _transport(), datetime.now(UTC))
+    _logger().info(
+        "delayed job sent",
+        extra={
+            "job_id": job.job_id,
+            "job_type": job.type,
+            "delayed_until": job.delayed_until.isoformat(),
+            "function_request_id": context.aws_request_id,
+        },
+    )
+    return {"job_id": job.job_id}
 
 
 @cache

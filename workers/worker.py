@@ -22,7 +22,7 @@ from jobs.envelope import parse
 from jobs.errors import ConfigurationError
 from jobs.events import Events
 from jobs.execution import Executor
-from jobs.ports import OutgoingMessage, Table, Transport
+from jobs.ports import OutgoingMessage, Scheduler, Table, Transport
 from jobs.submission import Submission
 from jobs.topology import Priority, QueueSpec
 from workers.admission import Admission, guarded
@@ -60,6 +60,7 @@ class Worker:
         transport: open, and left open.
         settings: how many jobs at once, of which queues, and so on.
         table: open, and left open; for records and for limits of the fleet.
+        scheduler: left open; for waits beyond what SQS can hold.
         around: entered around each call of a handler.
         name: tells this worker from others, in records and leases; None makes one up.
         clock: tells the time.
@@ -78,6 +79,7 @@ class Worker:
         settings: WorkerSettings = DEFAULTS,
         *,
         table: Table | None = None,
+        scheduler: Scheduler | None = None,
         around: Around = nothing_around,
         name: str | None = None,
         clock: Clock | None = None,
@@ -146,8 +148,11 @@ class Worker:
             eager=lambda: self._demand.busy == 0,
             rng=rng,
             pacing=SETTLEMENT_PACING,
+            scheduler=scheduler,
         )
-        self._client = AsyncClient(app, transport=transport, clock=clock, events=events)
+        self._client = AsyncClient(
+            app, transport=transport, scheduler=scheduler, clock=clock, events=events
+        )
         self._hooks = HookRunner(app, clock=clock, events=events)
         events.subscribe(self._hooks)
         self._means = Means(

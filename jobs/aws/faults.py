@@ -16,6 +16,7 @@ from jobs.errors import (
     CredentialsMissing,
     QueueMissing,
     RegionMissing,
+    ScheduleGroupMissing,
     ServiceUnavailable,
     TableMissing,
     Throttled,
@@ -61,7 +62,7 @@ _CONNECTION_ERRORS = frozenset(
 _QUOTES_ITS_VALUES = frozenset({"ParamValidationError", "ValidationError"})
 
 _QUEUE_MISSING_CODES = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
-_TABLE_MISSING_CODE = "ResourceNotFoundException"  # other services have it too
+_NOT_FOUND_CODE = "ResourceNotFoundException"  # of several services
 _CREDENTIAL_CODES = frozenset(
     {
         "AuthFailure",
@@ -129,7 +130,7 @@ def fault(error: Exception, *, action: str, target: str) -> TransportError:
     Args:
         error: What botocore, aiohttp or the network raised.
         action: The permission that the call needs, such as ``sqs:SendMessage``.
-        target: The physical name of the queue (table, ...) that was asked.
+        target: The physical name of the queue (table, group of schedules) that was asked.
     """
     if isinstance(error, ClientError):
         return _refusal(error, action, target)
@@ -156,8 +157,10 @@ def _refusal(error: ClientError, action: str, target: str) -> TransportError:
     name = re.split(r"[.#]", code)[-1]
     if name in _QUEUE_MISSING_CODES:
         return QueueMissing(target)
-    if name == _TABLE_MISSING_CODE and action.startswith("dynamodb:"):
+    if name == _NOT_FOUND_CODE and action.startswith("dynamodb:"):
         return TableMissing(target)
+    if name == _NOT_FOUND_CODE and action.startswith("scheduler:"):
+        return ScheduleGroupMissing(target)
     if name in _CREDENTIAL_CODES:
         return CredentialsMissing(
             f"AWS did not accept the credentials: {code}: {said}; {_GIVE_CREDENTIALS}"

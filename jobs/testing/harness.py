@@ -8,17 +8,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from pydantic_core import from_json
+
 from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.batching import EntryRejected
 from jobs.calling import Around, Means, nothing_around
 from jobs.client import Client
 from jobs.context import Tenant
+from jobs.delays import PREFIX, is_delayed, read_delayed, send_delayed
 from jobs.delivery import Delivery
 from jobs.envelope import Envelope, parse
 from jobs.errors import HeadgateError
 from jobs.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
 from jobs.execution import Executor, Verdict, parked
+from jobs.firing import read_firing
+from jobs.handover import beyond_sqs, next_attempt
 from jobs.job import JobType
 from jobs.ports import EntryFailure, ReceivedMessage, VisibilityChange
 from jobs.resources import Shared
@@ -26,6 +31,7 @@ from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.testing.clock import VirtualClock
 from jobs.testing.inspection import StoredMessage
 from jobs.testing.memory import MemorySqs
+from jobs.testing.memory_scheduler import MemoryScheduler
 from jobs.topology import MAX_VISIBILITY, Priority, QueueSpec
 
 P = TypeVar("P")
@@ -77,6 +83,8 @@ class Harness:
         self.clock = VirtualClock()
         self.sqs = MemorySqs(self.clock)
         self.sqs.provision(app.topology)
+        self.scheduler = MemoryScheduler(self.clock, fire=self._fire)
+        """Holds long delays, and what `client.schedules` makes; fires as the clock moves."""
         self.events: list[Event] = []
         """Everything that happened, in order."""
         self._hub = Events(self.events.append)
@@ -85,11 +93,18 @@ class Harness:
         self.client = Client(
             app,
             transport=self.sqs.blocking,
+            scheduler=self.scheduler.blocking,
             clock=self.clock,
             events=self._hub,
             sleep=self.clock.advance,
         )
-        self.async_client = AsyncClient(app, transport=self.sqs, clock=self.clock, events=self._hub)
+        self.async_client = AsyncClient(
+            app,
+            transport=self.sqs,
+            scheduler=self.scheduler,
+            clock=self.clock,
+            events=self._hub,
+        )
 
     def submitted(self, job: JobType[P, Any]) -> list[Submitted[P]]:
         """The jobs of this type that wait in the queues, in the order of their submission."""
@@ -199,13 +214,15 @@ class Harness:
             self.clock.advance(due)
 
     def _next_due(self, queues: Iterable[QueueSpec]) -> float:
-        """Seconds until a hidden message shows; 0 when there is none."""
+        """Seconds until a hidden message shows or a delayed job is sent; 0 when there is none."""
         waits = [
             (message.visible_at - self.clock.now()).total_seconds()
             for spec in queues
             for message in self.sqs.messages(spec.name)
             if message.visible_at is not None
         ]
+        if (delayed := self.scheduler.next_due(PREFIX)) is not None:
+            waits.append((delayed - self.clock.now()).total_seconds())
         return min(waits, default=0.0)
 
     async def _carry_out(self, delivery: Delivery, verdict: Verdict) -> None:
@@ -214,6 +231,9 @@ class Harness:
             case Ack():
                 _all_done(await self.sqs.delete(queue, [receipt]))
             case RetryAfter(delay_s=delay_s) | Release(delay_s=delay_s):
+                if await self._handed_over(delivery, verdict):
+                    _all_done(await self.sqs.delete(queue, [receipt]))
+                    return
                 timeout_s = min(delay_s, _MAX_VISIBILITY_S)  # as the worker does
                 change = VisibilityChange(receipt=receipt, timeout_s=timeout_s)
                 _all_done(await self.sqs.change_visibility(queue, [change]))
@@ -224,6 +244,23 @@ class Harness:
                 )
                 _all_done(await self.sqs.send(target, [letter]))
                 _all_done(await self.sqs.delete(queue, [receipt]))
+
+    async def _handed_over(self, delivery: Delivery, verdict: Verdict) -> bool:
+        """Whether a one-time schedule owns the job now, as a worker's would."""
+        now = self.clock.now()
+        if not self.app.long_delays or not beyond_sqs(delivery, verdict, _MAX_VISIBILITY_S, now):
+            return False
+        spec = next_attempt(delivery, verdict, self.app.topology, now)
+        return spec is not None and await self.scheduler.create(spec, token=spec.name)
+
+    def _fire(self, text: str) -> None:
+        """What the bridge does."""
+        event, now = from_json(text), self.clock.now()
+        if is_delayed(event):
+            send_delayed(read_delayed(event), self.sqs.blocking, now)
+            return
+        firing = read_firing(event)
+        _all_done(self.sqs.blocking.send(firing.queue_name, [firing.message(now)]))
 
     async def _backlog(self, queue: str) -> int:
         return (await self.sqs.depth(queue)).visible

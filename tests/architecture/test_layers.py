@@ -24,6 +24,10 @@ PACKAGES: dict[str, set[str]] = {
 LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
     {"aio", "client"},  # what a submitter calls
+    {"aio_scheduling", "scheduling"},
+    {"schedule_making"},
+    {"schedule_book"},
+    {"handover"},
     {"execution"},
     {"calling"},
     {"desk"},
@@ -33,7 +37,7 @@ LAYERS: list[set[str]] = [
     {"timeline"},
     {"app", "dead_letters"},
     {"queue"},
-    {"batcher", "job", "settlement"},
+    {"batcher", "delays", "job", "settlement"},
     {"batching", "event_log", "handler", "hooks", "messages", "options"},
     {"retry"},
     {"aws", "backoff", "envelope", "events"},
@@ -47,7 +51,14 @@ LAYERS: list[set[str]] = [
         "settings",
         "topology",
     },
-    {"clock", "errors", "outcome", "ports", "tracing"},  # these know nothing else of ours
+    {
+        "clock",
+        "errors",
+        "occurrences",
+        "outcome",
+        "ports",
+        "tracing",
+    },  # these know nothing else of ours
 ]
 """The modules of `jobs` from top to bottom; each imports only from the layers below its own.
 

@@ -26,8 +26,8 @@ from jobs.aws.provision import (
     table_properties,
 )
 from jobs.errors import AppImportError, ConfigurationError
-from jobs.firing import MAX_SCHEDULE_NAME, read_firing, schedule_group_name
-from jobs.topology import DEFAULT_LANES, QueueSpec, Topology, physical_name
+from jobs.firing import read_firing
+from jobs.topology import DEFAULT_LANES, MAX_SCHEDULER_NAME, QueueSpec, Topology, physical_name
 from tests.infra.conftest import NO_BUNDLING, Params
 from tests.infra.templates import (
     Properties,
@@ -165,7 +165,7 @@ def test_every_declared_schedule_is_deployed_as_declared(
         window = schedule.flexible_window
         assert deployed[name]["ScheduleExpression"] == schedule.expression
         assert deployed[name]["ScheduleExpressionTimezone"] == schedule.timezone
-        assert deployed[name]["GroupName"] == schedule_group_name(app)
+        assert deployed[name]["GroupName"] == app.topology.schedule_group
         assert deployed[name]["FlexibleTimeWindow"] == (
             {"Mode": "OFF"}
             if window is None
@@ -358,7 +358,7 @@ def test_names_stay_within_awss_limits(template: Mapping[str, Any]) -> None:
         *resources(template, "AWS::Scheduler::Schedule").values(),
         *resources(template, "AWS::Scheduler::ScheduleGroup").values(),
     ]
-    assert all(len(each["Name"]) <= MAX_SCHEDULE_NAME for each in scheduler)
+    assert all(len(each["Name"]) <= MAX_SCHEDULER_NAME for each in scheduler)
 
 
 def test_an_app_without_job_types_is_refused() -> None:

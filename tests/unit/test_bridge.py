@@ -20,10 +20,8 @@ from jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
 from jobs.events import Event, Events, JobCompleted
 from jobs.execution import Executor
 from jobs.firing import (
-    MAX_SCHEDULE_NAME,
     Firing,
     read_firing,
-    schedule_group_name,
     schedule_input,
     schedule_name,
 )
@@ -31,6 +29,7 @@ from jobs.job import JobType
 from jobs.settlement import Ack
 from jobs.submission import Origin, prepare
 from jobs.testing import MemorySqs, VirtualClock
+from jobs.topology import MAX_SCHEDULER_NAME
 from lambdas import bridge
 
 DUE = datetime(2026, 3, 1, 8, tzinfo=UTC)
@@ -230,17 +229,21 @@ def test_context_attributes_that_nobody_filled_in_are_refused(shop: Shop) -> Non
 def test_a_schedules_input_has_every_field_of_a_firing(shop: Shop) -> None:
     fields = {field.alias or name for name, field in Firing.model_fields.items()}
 
-    assert set(schedule_input(shop.app, shop.report)) == fields - {"fifo_group"}
+    assert set(schedule_input(shop.app, shop.report)) == fields - {
+        "fifo_group",
+        "tenant",
+        "options",
+    }
 
 
 def test_names_that_are_too_long_for_a_schedule_are_refused() -> None:
-    long = App("a" * (MAX_SCHEDULE_NAME - 4), stage="test")
+    long = App("a" * (MAX_SCHEDULER_NAME - 4), stage="test")
     hourly = rate(timedelta(hours=1))
-    fits = long.define("b" * MAX_SCHEDULE_NAME, Report, schedule=hourly)
-    exceeds = long.define("c" * (MAX_SCHEDULE_NAME + 1), Report, schedule=hourly)
+    fits = long.define("b" * MAX_SCHEDULER_NAME, Report, schedule=hourly)
+    exceeds = long.define("c" * (MAX_SCHEDULER_NAME + 1), Report, schedule=hourly)
 
     assert schedule_name(fits) == fits.name
     with pytest.raises(ConfigurationError, match="65 characters"):
         schedule_name(exceeds)
     with pytest.raises(ConfigurationError, match="65 characters"):
-        schedule_group_name(long)
+        _ = App("a" * (MAX_SCHEDULER_NAME - 4), stage="test").topology.schedule_group

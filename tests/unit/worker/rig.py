@@ -24,7 +24,7 @@ from jobs.ports import (
 )
 from jobs.queue import Queue
 from jobs.retry import DEFAULT_RETRY, Retry
-from jobs.testing import LoopClock, MemorySqs, MemoryTable, MessageState
+from jobs.testing import LoopClock, MemoryScheduler, MemorySqs, MemoryTable, MessageState
 from jobs.testing.faults import Action
 from jobs.topology import DEFAULT_LANES, Lane
 from workers.configuration import WorkerSettings
@@ -127,6 +127,7 @@ class Rig:
         self.sqs.provision(app.topology)
         self.wire = Wire(self.sqs)
         self.table = MemoryTable(self.clock)
+        self.scheduler: MemoryScheduler | None = None
         self.events: list[Event] = []
         self.subscribers: list[Subscriber] = []
         """Others that hear what the workers made from now on tell."""
@@ -154,6 +155,7 @@ class Rig:
             self.wire,
             WorkerSettings(**settings),
             table=self.table,
+            scheduler=self.scheduler,
             clock=self.clock,
             events=Events(self.hear, *self.subscribers),
             rng=random.Random(0),  # noqa: S311 - spreads pauses
