@@ -33,7 +33,7 @@ def one_time(on: SchedulerUnderTest, name: str = "delay.1", **changes: Any) -> S
 
 def recurring(on: SchedulerUnderTest, **changes: Any) -> ScheduleSpec:
     """One with a value in every field."""
-    values = {
+    values: dict[str, Any] = {
         "name": "dynamic.nightly",
         "expression": "cron(0 8 * * ? *)",
         "timezone": "Europe/Berlin",

@@ -95,8 +95,8 @@ async def deployed(
 
 def _deploy(app: App, endpoint_url: str, stack: AsyncExitStack) -> None:
     """What the CDK stack has of schedules; the server is others' too, so it goes again."""
-    places = {"endpoint_url": endpoint_url, "region_name": REGION}
-    scheduler, functions = boto3.client("scheduler", **places), boto3.client("lambda", **places)
+    scheduler = boto3.client("scheduler", endpoint_url=endpoint_url, region_name=REGION)
+    functions = boto3.client("lambda", endpoint_url=endpoint_url, region_name=REGION)
     stack.callback(scheduler.close)
     stack.callback(functions.close)
     scheduler.create_schedule_group(Name=app.topology.schedule_group)
