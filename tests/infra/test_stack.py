@@ -202,8 +202,8 @@ def test_a_firing_that_fails_is_kept_whether_lambda_refused_it_or_the_bridge_rai
     assert invocations["MaximumRetryAttempts"] > 0
 
 
-def test_an_app_without_schedules_gets_queues_and_a_table_alone() -> None:
-    app = App("shop", stage="test")
+def test_an_app_without_schedules_and_long_delays_gets_queues_and_a_table_alone() -> None:
+    app = App("shop", stage="test", long_delays=False)
     app.define("send-email", Params)
 
     kinds = {each["Type"] for each in synthesized(app)["Resources"].values()}
@@ -245,14 +245,10 @@ def test_the_table_of_a_stage_that_matters_is_not_deleted(stage: str | None, kep
 # --- permissions ---------------------------------------------------------------------------------
 
 
-def test_the_bridge_may_send_to_the_queues_it_feeds_and_to_no_other(
+def test_the_bridge_may_send_to_the_apps_queues_and_to_no_other(
     app: App, template: Mapping[str, Any]
 ) -> None:
-    feeds = {
-        app.topology.queue(job.queue, job.priority).name
-        for job in app.types.values()
-        if job.schedule is not None
-    }
+    feeds = {spec.name for spec in app.topology.queues}
     allowed = statements(template)["lambda.amazonaws.com"]
     reached = {
         (action, name_of(template, resource))
@@ -304,6 +300,19 @@ def granted(app: App) -> Mapping[str, Any]:
     return template_of(stack)
 
 
+def delaying(template: Mapping[str, Any]) -> dict[str, set[str]]:
+    """What one-time schedules take: making them, and handing them their role."""
+    [role] = [
+        logical_id
+        for logical_id, each in resources(template, "AWS::IAM::Role").items()
+        if "-scheduler" in json.dumps(each.get("RoleName", ""))
+    ]
+    return {
+        "schedule/shop-test/delay.*": {"scheduler:CreateSchedule", "scheduler:DeleteSchedule"},
+        role: {"iam:PassRole"},
+    }
+
+
 def reach(template: Mapping[str, Any], role: str) -> dict[str, set[str]]:
     """By queue, the actions that the default policy of a role allows."""
     [policy] = [
@@ -319,9 +328,12 @@ def reach(template: Mapping[str, Any], role: str) -> dict[str, set[str]]:
     return reached
 
 
-def test_who_submits_may_only_send_to_the_apps_queues(app: App, granted: Mapping[str, Any]) -> None:
+def test_who_submits_may_only_send_to_the_apps_queues_and_delay_for_long(
+    app: App, granted: Mapping[str, Any]
+) -> None:
     assert reach(granted, "Web") == {
-        spec.name: {"sqs:SendMessage", "sqs:GetQueueUrl"} for spec in app.topology.queues
+        **{spec.name: {"sqs:SendMessage", "sqs:GetQueueUrl"} for spec in app.topology.queues},
+        **delaying(granted),
     }
 
 
@@ -342,6 +354,7 @@ def test_who_works_may_receive_and_settle_and_park_but_not_submit(
         **{spec.name: work for spec in app.topology.queues},
         **dict.fromkeys(parking, park),
         app.topology.table_name: record,
+        **delaying(granted),
     }
 
 
