@@ -247,3 +247,51 @@ def test_names_that_are_too_long_for_a_schedule_are_refused() -> None:
         schedule_name(exceeds)
     with pytest.raises(ConfigurationError, match="65 characters"):
         _ = App("a" * (MAX_SCHEDULER_NAME - 4), stage="test").topology.schedule_group
+
+
+# --- delayed jobs --------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("on_lambda")
+def test_a_delayed_job_is_sent_as_it_was_prepared_and_logged_without_its_payload(
+    shop: Shop, sqs: MemorySqs, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = clock.now()
+    submission = prepare(
+        shop.app,
+        shop.app.topology,
+        shop.report,
+        Report(),
+        {"delay": timedelta(days=3)},
+        now=now,
+        job_id=derived_job_id(now, "delayed"),
+    )
+    event = json.loads(submission.delayed().to_input())
+
+    answer = bridge.handler(event, Invocation())  # type: ignore[arg-type]
+
+    [stored] = sqs.messages(shop.queue)
+    [line] = [vars(record) for record in caplog.records]
+    assert stored.body == submission.message.body
+    assert stored.attributes == submission.message.attributes
+    assert answer == {"job_id": submission.id}
+    assert (line["job_id"], line["job_type"]) == (submission.id, "report")
+    assert "hunter2" not in str(line)
+
+
+@pytest.mark.usefixtures("on_lambda")
+def test_a_delayed_job_that_sqs_does_not_take_fails_the_invocation(
+    shop: Shop, sqs: MemorySqs, clock: VirtualClock
+) -> None:
+    sqs.faults.fail_entries("send", code="InternalError")
+    submission = prepare(
+        shop.app,
+        shop.app.topology,
+        shop.report,
+        Report(),
+        {"delay": timedelta(days=3)},
+        now=clock.now(),
+        job_id=derived_job_id(clock.now(), "delayed"),
+    )
+    with pytest.raises(EntryRejected, match="InternalError"):
+        bridge.handler(json.loads(submission.delayed().to_input()), Invocation())  # type: ignore[arg-type]

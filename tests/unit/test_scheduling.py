@@ -295,7 +295,12 @@ def test_a_declared_schedule_that_was_not_deployed_is_missing_and_says_so(shop: 
 def test_a_faulty_schedule_is_refused_before_anything_is_made(
     shop: Shop, changes: dict[str, Any], error: type[Exception], fault: str
 ) -> None:
-    arguments: dict[str, Any] = {"name": "n", "job": shop.report, "payload": Report(), "when": NIGHTLY} | changes
+    arguments: dict[str, Any] = {
+        "name": "n",
+        "job": shop.report,
+        "payload": Report(),
+        "when": NIGHTLY,
+    } | changes
     with pytest.raises(error, match=fault):
         shop.schedules.create(**arguments)
     assert shop.jobs.scheduler.schedules == []
