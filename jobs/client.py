@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from jobs.app import App
 from jobs.batching import TRIES, EntryRejected, in_batches, pause_s
@@ -16,8 +17,10 @@ from jobs.events import Events
 from jobs.job import JobType
 from jobs.messages import size_of
 from jobs.ports import BlockingScheduler, BlockingTransport, EntryFailure
-from jobs.scheduling import Schedules
 from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
+
+if TYPE_CHECKING:
+    from jobs.scheduling import Schedules
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -63,8 +66,6 @@ class Client:
         self._transport = transport
         self._scheduler = scheduler
         self._close_scheduler: Callable[[], None] = lambda: None
-        self.schedules = Schedules(app, self._open_scheduler, self._send_all, self._clock)
-        """The app's schedules, and the jobs that wait in one; see `jobs.scheduling.Schedules`."""
 
     def __enter__(self) -> Self:
         return self
@@ -81,6 +82,13 @@ class Client:
         """Close the connections that this client opened. Idempotent."""
         self._close()
         self._close_scheduler()
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """The app's schedules, and the jobs that wait in one; see `jobs.scheduling.Schedules`."""
+        from jobs.scheduling import Schedules  # by its first use: an import must be quick
+
+        return Schedules(self._app, self._open_scheduler, self._send_all, self._clock)
 
     def submit(
         self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
