@@ -24,7 +24,7 @@ from jobs.delivery import Delivery
 from jobs.errors import ConfigurationError, MessageUnreadable
 from jobs.execution import Executor, Run, Verdict
 from jobs.outcome import Interrupted
-from jobs.ports import Transport
+from jobs.ports import Scheduler, Transport
 from lambdas.settling import Settler
 from lambdas.source import delivery_of
 
@@ -86,10 +86,17 @@ class Batch:
         transport: where SQS is.
         times: the invocation's.
         concurrency: jobs at once.
+        scheduler: owns what has to wait longer than SQS can, if there is one.
     """
 
     def __init__(
-        self, executor: Executor, transport: Transport, times: Timetable, *, concurrency: int
+        self,
+        executor: Executor,
+        transport: Transport,
+        times: Timetable,
+        *,
+        concurrency: int,
+        scheduler: Scheduler | None,
     ) -> None:
         self._executor = executor
         self._means = executor.means
@@ -103,6 +110,7 @@ class Batch:
             events=self._means.events,
             eager=lambda: not self._running,
             ends_at=times.settled_at,
+            scheduler=scheduler,
         )
         self._done: set[str] = set()
         """Ids of the messages that Lambda may delete."""

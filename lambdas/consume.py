@@ -34,7 +34,7 @@ from jobs.errors import ConfigurationError, TransportError
 from jobs.event_log import log_event, name_job
 from jobs.events import Events
 from jobs.execution import Executor
-from jobs.ports import Transport
+from jobs.ports import Scheduler, Transport
 from lambdas.batches import Batch, Timetable
 from lambdas.emf import Emf
 from lambdas.source import records_of
@@ -64,6 +64,7 @@ def consumer(
     app: App,
     *,
     transport: Transport | None = None,
+    scheduler: Scheduler | None = None,
     events: Events | None = None,
     concurrency: int = CONCURRENCY,
     metrics: bool = False,
@@ -74,6 +75,7 @@ def consumer(
     Args:
         app: its handlers are loaded here.
         transport: open, and left open; None connects to SQS at the first invocation.
+        scheduler: left open; for long delays. None makes one if ``transport`` is None too.
         events: hears of everything; None logs it, as JSON, with the invocation's id.
         concurrency: jobs of one invocation at once, at least 1.
         metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`.
@@ -90,6 +92,7 @@ def consumer(
     return Consumer(
         app,
         transport=transport,
+        scheduler=scheduler,
         events=events or Events(log_event),
         concurrency=concurrency,
         emf=Emf(app) if metrics else None,
@@ -111,6 +114,7 @@ class Consumer:
         app: App,
         *,
         transport: Transport | None,
+        scheduler: Scheduler | None,
         events: Events,
         concurrency: int,
         emf: Emf | None,
@@ -119,6 +123,7 @@ class Consumer:
     ) -> None:
         self._app = app
         self._transport = transport
+        self._scheduler = scheduler
         self._events = events
         self._concurrency = concurrency
         self._lines = lines
@@ -162,7 +167,13 @@ class Consumer:
             self._lines.append_keys(function_request_id=context.aws_request_id)
         records = records_of(event)
         transport, executor = self._opened = self._opened or await self._open()
-        batch = Batch(executor, transport, times, concurrency=self._concurrency)
+        batch = Batch(
+            executor,
+            transport,
+            times,
+            concurrency=self._concurrency,
+            scheduler=self._scheduler,
+        )
         try:
             failed = await batch.run(records)
         finally:
@@ -183,12 +194,21 @@ class Consumer:
         async with AsyncExitStack() as stack:  # what is open when something fails is closed again
             transport = self._transport
             if transport is None:
+                from jobs.aws.scheduler import EventBridgeScheduler
                 from jobs.aws.sqs import SqsTransport
 
                 transport = await stack.enter_async_context(SqsTransport())
+                if self._scheduler is None and self._app.long_delays:
+                    self._scheduler = await stack.enter_async_context(EventBridgeScheduler())
             shared = await stack.enter_async_context(self._app.resources.opened())
             self._kept = stack.pop_all()
-        client = AsyncClient(self._app, transport=transport, clock=self._clock, events=self._events)
+        client = AsyncClient(
+            self._app,
+            transport=transport,
+            scheduler=self._scheduler,
+            clock=self._clock,
+            events=self._events,
+        )
         means = Means(
             app=self._app,
             clock=self._clock,

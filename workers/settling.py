@@ -21,11 +21,11 @@ from jobs.clock import Clock
 from jobs.errors import TransportError
 from jobs.events import Events, SettlementFailed, SettlementFlushed
 from jobs.execution import Verdict, parked
+from jobs.handover import HandOver
 from jobs.messages import size_of
 from jobs.ports import EntryFailure, OutgoingMessage, Scheduler, Transport, VisibilityChange
 from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.topology import Topology
-from workers.handing_over import HandOver
 from workers.holding import Hold, Holdings
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class Settler:
             self._holdings.drop(hold)
             return False  # it is visible, or with another worker, and that one's verdict counts
         try:
-            verdict, handed_over = await self._hand_over.take(hold, verdict)
+            verdict, handed_over = await self._handed_over(hold, verdict)
             carry_out = self._delete if handed_over else self._carry_out
             refused = await carry_out(hold, verdict)
         finally:
@@ -125,6 +125,12 @@ class Settler:
         # Sends first: a dead letter's delete is only put when its send has been confirmed.
         for batchers in (self._sends, self._deletes, self._changes):
             await asyncio.gather(*(batcher.drain() for batcher in batchers.values()))
+
+    async def _handed_over(self, hold: Hold, verdict: Verdict) -> tuple[Verdict, bool]:
+        if not isinstance(verdict.action, RetryAfter | Release):
+            return verdict, False
+        possible_s = hold.possible_s(verdict.action.delay_s, self._clock.monotonic())
+        return await self._hand_over.take(hold.delivery, verdict, possible_s)
 
     async def _carry_out(self, hold: Hold, verdict: Verdict) -> _Refused | None:
         match verdict.action:

@@ -23,7 +23,7 @@ from jobs.errors import HeadgateError
 from jobs.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
 from jobs.execution import Executor, Verdict, parked
 from jobs.firing import read_firing
-from jobs.handover import beyond_sqs, next_attempt
+from jobs.handover import HandOver
 from jobs.job import JobType
 from jobs.ports import EntryFailure, ReceivedMessage, VisibilityChange
 from jobs.resources import Shared
@@ -88,6 +88,12 @@ class Harness:
         self.events: list[Event] = []
         """Everything that happened, in order."""
         self._hub = Events(self.events.append)
+        self._hand_over = HandOver(
+            self.scheduler if app.long_delays else None,
+            app.topology,
+            clock=self.clock,
+            events=self._hub,
+        )
         self._hooked = 0
         """How many of them have had their hooks called."""
         self.client = Client(
@@ -188,7 +194,11 @@ class Harness:
             spec, message = taken
             delivery = Delivery(message=message, queue=spec, received_at=self.clock.monotonic())
             verdict = await executor.begin(delivery).verdict()
-            await self._carry_out(delivery, verdict)
+            verdict, handed_over = await self._hand_over.take(delivery, verdict, _MAX_VISIBILITY_S)
+            if handed_over:
+                _all_done(await self.sqs.delete(spec.name, [message.receipt]))
+            else:
+                await self._carry_out(delivery, verdict)
             if (event := verdict.aftermath(self.clock.now())) is not None:
                 self._hub.emit(event)
             await self._call_hooks()
@@ -231,11 +241,7 @@ class Harness:
             case Ack():
                 _all_done(await self.sqs.delete(queue, [receipt]))
             case RetryAfter(delay_s=delay_s) | Release(delay_s=delay_s):
-                if await self._handed_over(delivery, verdict):
-                    _all_done(await self.sqs.delete(queue, [receipt]))
-                    return
-                timeout_s = min(delay_s, _MAX_VISIBILITY_S)  # as the worker does
-                change = VisibilityChange(receipt=receipt, timeout_s=timeout_s)
+                change = VisibilityChange(receipt=receipt, timeout_s=delay_s)
                 _all_done(await self.sqs.change_visibility(queue, [change]))
             case DeadLetter() | Quarantine() as action:
                 quarantine = self.app.topology.quarantine_name
@@ -244,14 +250,6 @@ class Harness:
                 )
                 _all_done(await self.sqs.send(target, [letter]))
                 _all_done(await self.sqs.delete(queue, [receipt]))
-
-    async def _handed_over(self, delivery: Delivery, verdict: Verdict) -> bool:
-        """Whether a one-time schedule owns the job now, as a worker's would."""
-        now = self.clock.now()
-        if not self.app.long_delays or not beyond_sqs(delivery, verdict, _MAX_VISIBILITY_S, now):
-            return False
-        spec = next_attempt(delivery, verdict, self.app.topology, now)
-        return spec is not None and await self.scheduler.create(spec, token=spec.name)
 
     def _fire(self, text: str) -> None:
         """What the bridge does."""
