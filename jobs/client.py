@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -64,6 +65,7 @@ class Client:
             transport = sqs = SyncSqs()
             self._close = sqs.close
         self._transport = transport
+        self._opening = threading.Lock()
         self._scheduler = scheduler
         self._close_scheduler: Callable[[], None] = lambda: None
 
@@ -171,9 +173,10 @@ class Client:
         return self._transport.send(submissions[0].queue.name, messages)
 
     def _open_scheduler(self) -> BlockingScheduler:
-        if self._scheduler is None:
-            from jobs.aws.scheduler import SyncScheduler
+        with self._opening:
+            if self._scheduler is None:
+                from jobs.aws.scheduler import SyncScheduler
 
-            self._scheduler = scheduler = SyncScheduler()
-            self._close_scheduler = scheduler.close
-        return self._scheduler
+                self._scheduler = scheduler = SyncScheduler()
+                self._close_scheduler = scheduler.close
+            return self._scheduler

@@ -21,19 +21,22 @@ import boto3
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Priority, at
+from jobs import App, AsyncClient, Events, JobContext, Priority, RetryLater, at
 from jobs.aws.provision import provision
 from jobs.aws.scheduler import EventBridgeScheduler
 from jobs.aws.sqs import SqsTransport, SyncSqs
-from jobs.delays import DelayedJob, delay_name, read_delayed, schedule_of, send_delayed
+from jobs.delays import DelayedJob, delay_name, read_delayed, retry_name, schedule_of, send_delayed
 from jobs.envelope import new_job_id, parse
 from jobs.errors import MessageUnreadable
+from jobs.events import JobDeferred
 from jobs.firing import read_firing
 from jobs.job import JobType
-from jobs.ports import ReceivedMessage
+from jobs.ports import QueueDepth, ReceivedMessage
 from jobs.submission import Submission, prepare
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S
+from workers.configuration import WorkerSettings
+from workers.worker import Worker
 
 ROOT = Path(__file__).parents[2]
 
@@ -179,3 +182,44 @@ async def test_context_attributes_are_not_filled_in_there(deployed: Deployed) ->
 def _send(job: DelayedJob, deployed: Deployed, now: datetime) -> None:
     with SyncSqs(endpoint_url=deployed.endpoint_url) as sqs:
         send_delayed(job, sqs, now)
+
+
+async def test_a_worker_hands_a_long_wait_over_and_the_job_goes_on_when_it_is_due(
+    deployed: Deployed,
+) -> None:
+    attempts: list[int] = []
+    done = asyncio.Event()
+
+    @deployed.note.handler
+    async def handle(_note: Note, ctx: JobContext) -> None:
+        attempts.append(ctx.attempt)
+        if len(attempts) == 1:
+            raise RetryLater(after=timedelta(days=2))
+        done.set()
+
+    handed_over = asyncio.Event()
+    events = Events(lambda event: handed_over.set() if isinstance(event, JobDeferred) else None)
+    worker = Worker(
+        deployed.app,
+        deployed.sqs,
+        WorkerSettings(receive_wait=timedelta(seconds=1)),
+        scheduler=deployed.scheduler,
+        events=events,
+    )
+    handle_of_job = await deployed.client.submit(deployed.note, Note())
+    run = asyncio.create_task(worker.run())
+    try:
+        async with asyncio.timeout(GENEROUS_S):
+            await handed_over.wait()
+            depth = await deployed.sqs.depth(deployed.queue)
+            assert depth == QueueDepth(visible=0, in_flight=0, delayed=0)
+            group = deployed.app.topology.schedule_group
+            held = await deployed.scheduler.get(group, retry_name(handle_of_job.id))
+            assert held is not None
+            job = read_delayed(json.loads(held.input))
+            await asyncio.to_thread(_send, job, deployed, job.delayed_until)
+            await done.wait()
+    finally:
+        worker.stop()
+        await run
+    assert attempts == [1, 1]

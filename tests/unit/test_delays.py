@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from math import ceil
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from jobs import App, AsyncClient, Client, Priority, Retry
@@ -21,7 +24,7 @@ from jobs.errors import (
     RetryLater,
     SubmissionFailed,
 )
-from jobs.events import JobStarted, JobSubmitted
+from jobs.events import JobRetryScheduled, JobStarted, JobSubmitted
 from jobs.job import JobType
 from jobs.ports import ScheduleSpec
 from jobs.testing import Harness, MemoryScheduler, MemorySqs, VirtualClock
@@ -291,3 +294,40 @@ def test_a_context_attribute_within_a_payload_stays_text() -> None:
     text = literally('{"a": "<aws.scheduler.attempt-number>"}')
     assert "<aws.scheduler." not in text
     assert json.loads(text) == {"a": "<aws.scheduler.attempt-number>"}
+
+
+def test_a_job_that_is_held_for_a_retry_can_be_cancelled_too() -> None:
+    app = App("shop", stage="test")
+    attempts: list[int] = []
+
+    @app.job("note", retry=Retry(backoff=Backoff.fixed(172_800)))
+    def note(_note: Note, ctx: JobContext) -> None:
+        attempts.append(ctx.attempt)
+        raise ConnectionError("refused")
+
+    jobs = Harness(app)
+    job = jobs.client.submit(note, Note())
+
+    @app.on_retry
+    def cancel(_event: JobRetryScheduled) -> None:
+        assert jobs.client.schedules.cancel_delayed(job.id)
+
+    jobs.drain()
+    jobs.clock.advance(timedelta(days=3))
+    jobs.drain()
+    assert attempts == [1]
+
+
+@given(delay_s=st.floats(0, timedelta(days=400).total_seconds()))
+def test_whatever_the_delay_the_job_starts_once_in_the_second_that_it_is_due(
+    delay_s: float,
+) -> None:
+    app, note, ran = declared()
+    jobs = Harness(app)
+    begin = jobs.clock.now()
+    delay = timedelta(seconds=delay_s)
+    job = jobs.client.submit(note, Note(), delay=delay)
+    jobs.drain()
+    [started] = [event for event in jobs.events if isinstance(event, JobStarted)]
+    assert ran == [job.id]
+    assert started.at == begin + timedelta(seconds=ceil(delay.total_seconds()))

@@ -223,3 +223,24 @@ async def test_what_this_version_does_not_know_of_a_body_is_handed_over_too() ->
     again = json.loads(read_delayed(json.loads(held.input)).body)
     assert again["of_the_future"] == {"a": 1}
     assert again["attempts_used"] == 1
+
+
+async def test_a_handler_may_submit_with_a_long_delay() -> None:
+    app, mail = one_lane()
+    child = mail.define("child", Note)
+
+    @child.handler
+    async def run_child(_note: Note) -> None: ...
+
+    @mail.job("parent")
+    async def parent(_note: Note, ctx: JobContext) -> None:
+        await ctx.submit(child, Note(text="later"), delay=timedelta(days=3))
+
+    rig = Scheduled(app)
+    [parent_id] = await rig.submit(parent)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    [held] = rig.schedules.schedules
+    envelope = parse(read_delayed(json.loads(held.input)).body)
+    assert str(envelope.parent) == parent_id
+    assert held.name == f"delay.{envelope.id}"
