@@ -72,7 +72,7 @@ class Waits:
 
     def critical(self) -> None:
         """A worker with a long backlog of low jobs gets critical ones."""
-        stage, count = self._stages[HEADGATE], max(10, self._scale.pickups // 4)
+        stage, count = self._stages[HEADGATE], max(10, self._scale.pickups // 2)
         stage.clear("jobs")
         stage.submit("jobs", URGENT, count, self._server)
         critical, *_, low_queue = stage.queues("jobs")

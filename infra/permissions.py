@@ -11,6 +11,8 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 
+from jobs.aws.provision import LINES
+
 SUBMIT = ("sqs:SendMessage", "sqs:GetQueueUrl")
 """What submitting to a queue takes."""
 
@@ -22,6 +24,9 @@ WORK = (
     "sqs:GetQueueUrl",
 )
 """What running a queue's jobs takes."""
+
+FOLLOW = ("dynamodb:Query", "dynamodb:BatchWriteItem")
+"""What the handle of a job takes: reading its records, and asking for its cancellation."""
 
 RECORD = (
     "dynamodb:GetItem",
@@ -44,6 +49,13 @@ def grant_submit(grantee: iam.IGrantable, queues: Sequence[sqs.IQueue]) -> iam.G
     return _grant(grantee, SUBMIT, queues)
 
 
+def grant_follow(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
+    """Let ``grantee`` ask what has become of jobs, and cancel them."""
+    return iam.Grant.add_to_principal(
+        grantee=grantee, actions=list(FOLLOW), resource_arns=[table.table_arn]
+    )
+
+
 def grant_work(
     grantee: iam.IGrantable,
     queues: Sequence[sqs.IQueue],
@@ -57,7 +69,13 @@ def grant_work(
     record = iam.Grant.add_to_principal(
         grantee=grantee, actions=list(RECORD), resource_arns=[table.table_arn]
     )
-    return _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, parking)).combine(record)
+    look_up = iam.Grant.add_to_principal(
+        grantee=grantee,
+        actions=["dynamodb:Query"],
+        resource_arns=[f"{table.table_arn}/index/{LINES}"],
+    )
+    work = _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, parking))
+    return work.combine(record).combine(look_up)
 
 
 def grant_schedules(

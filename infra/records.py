@@ -6,6 +6,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
+from jobs.aws.provision import LINES, PROJECTED
 from jobs.topology import Topology
 
 _FOR_TRIAL = (None, "dev")
@@ -28,6 +29,15 @@ class Records(Construct):
             table_name=topology.table_name,
             partition_key=_text("pk"),
             sort_key=_text("sk"),
+            global_secondary_indexes=[
+                dynamodb.GlobalSecondaryIndexPropsV2(
+                    index_name=LINES,
+                    partition_key=_text("list"),
+                    sort_key=_text("place"),
+                    projection_type=dynamodb.ProjectionType.INCLUDE,
+                    non_key_attributes=list(PROJECTED),
+                )
+            ],
             billing=dynamodb.Billing.on_demand(),
             time_to_live_attribute="expires_at",
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(

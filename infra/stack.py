@@ -69,6 +69,10 @@ class JobSystem(Construct):
         grant = permissions.grant_submit(grantee, list(self._queues.by_name.values()))
         return self._with_delays(grant, grantee)
 
+    def grant_follow(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` ask what has become of any of the app's jobs, and cancel them."""
+        return permissions.grant_follow(grantee, self.table)
+
     def grant_work(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` run the app's jobs, record them, and park what it gives up."""
         grant = permissions.grant_work(

@@ -13,12 +13,15 @@ from jobs.client import Client
 from jobs.context import JobContext, Tenant
 from jobs.errors import Discard, DoNotRetry, HeadgateError, RetryLater
 from jobs.events import Event, Events
+from jobs.handle import AsyncJobHandle, JobHandle
 from jobs.job import JobType
 from jobs.limits import Breaker, Concurrency, RateLimit, RetryBudget
 from jobs.queue import Queue
+from jobs.retention import Keep
 from jobs.retry import CrashLimit, Retry
 from jobs.schedules import Schedule, at, cron, rate
-from jobs.submission import JobHandle
+from jobs.spool import Spool
+from jobs.state import JobState
 from jobs.topology import Lane, Priority
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "AsyncClient",
+    "AsyncJobHandle",
     "Backoff",
     "Breaker",
     "Client",
@@ -39,7 +43,9 @@ __all__ = [
     "HeadgateError",
     "JobContext",
     "JobHandle",
+    "JobState",
     "JobType",
+    "Keep",
     "Lane",
     "Priority",
     "Queue",
@@ -48,6 +54,7 @@ __all__ = [
     "RetryBudget",
     "RetryLater",
     "Schedule",
+    "Spool",
     "Tenant",
     "at",
     "cron",

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 
+from jobs.aio_registration import Register
 from jobs.aio_scheduling import AsyncSchedules
 from jobs.app import App
 from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock, SystemClock
-from jobs.errors import ConfigurationError, TransportError
+from jobs.errors import ConfigurationError, HeadgateError, TransportError
+from jobs.event_log import log_event
 from jobs.events import Events
+from jobs.fallback import AsyncFallback, FallbackName, check_choice
+from jobs.handle import AsyncJobHandle, AsyncLookup
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import OutgoingMessage, Scheduler, Transport
-from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
+from jobs.ports import EntryFailure, OutgoingMessage, Scheduler, Table, Transport
+from jobs.spool import Spool, StrPath
+from jobs.submission import Overrides, Submission, prepare_many, raise_refused
+from jobs.tables import OwnTable
 from jobs.topology import QueueSpec
 
 P = TypeVar("P")
@@ -38,9 +44,13 @@ class AsyncClient:
         transport: where to; None makes one of aiobotocore, with the standard AWS settings.
         scheduler: holds long delays, and keeps schedules; None makes one of aiobotocore when it is
             needed.
+        table: the app's, where jobs are looked up; None opens it when it is first needed.
         clock: tells the time.
-        events: hears of each submitted job.
+        events: hears of each submitted job; None logs what a fallback has to do.
         pacing: how submissions are put together.
+        sleep: pauses between two looks at a job.
+        spool: as for `jobs.Client`.
+        fallback: as for `jobs.Client`, but in the calling task.
 
     Example:
         >>> async with AsyncClient(app) as client:  # doctest: +SKIP
@@ -53,28 +63,61 @@ class AsyncClient:
         *,
         transport: Transport | None = None,
         scheduler: Scheduler | None = None,
+        table: Table | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
         pacing: Pacing = Pacing(),  # noqa: B008 - frozen
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        spool: StrPath | Spool | None = None,
+        fallback: FallbackName | None = None,
     ) -> None:
         self._app = app
         self._clock = clock or SystemClock()
-        self._events = events or Events()
+        kept_in = check_choice(spool, fallback)
+        self._events = events or (Events(log_event) if kept_in or fallback else Events())
         self._pacing = pacing
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._transport = transport
         self._scheduler = scheduler
-        self.schedules = AsyncSchedules(app, self._open_scheduler, self._send_all, self._clock)
+        # A transport of the caller's own comes with a scheduler, or there is none.
+        self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
+        self.schedules = AsyncSchedules(
+            app, self._open_scheduler, self._send_all, self.handle, self._clock
+        )
         """The app's schedules, and the jobs that wait in one; see `jobs.scheduling.Schedules`."""
         self._owned = AsyncExitStack()
+        self._table = table or self._own_table(app)
+        self._register = Register(
+            app, self._table, clock=self._clock, events=self._events, rng=self._rng
+        )
+        self._lookup = AsyncLookup(
+            app=app,
+            table=self._table,
+            clock=self._clock,
+            rng=self._rng,
+            sleep=sleep,
+            unschedule=self._unschedule,
+        )
         self._sending: set[asyncio.Future[None]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
+        self._fallback = self._make_fallback(kept_in, fallback)
+
+    def _own_table(self, app: App) -> Table:
+        table = OwnTable(app)
+        self._owned.push_async_callback(table.close)
+        return table
 
     async def __aenter__(self) -> Self:
         if self._transport is None:
             from jobs.aws.sqs import SqsTransport
 
             self._transport = await self._owned.enter_async_context(SqsTransport())
+        if self._fallback is not None:
+            try:
+                await self._fallback.open()
+            except BaseException:
+                await self._owned.aclose()
+                raise
         return self
 
     async def __aexit__(
@@ -88,24 +131,37 @@ class AsyncClient:
     async def close(self) -> None:
         """Send what still waits, then close what this client opened. Idempotent."""
         await asyncio.gather(*(batcher.drain() for batcher in self._batchers.values()))
+        if self._sending:
+            await asyncio.wait(self._sending)
+        if self._fallback is not None:
+            await self._fallback.close()
+        await self._register.drain()
         await self._owned.aclose()
 
     async def submit(
         self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
-    ) -> JobHandle[R]:
+    ) -> AsyncJobHandle[R]:
         """Submit one job; `jobs.Client.submit`, awaited."""
         [handle] = await self.submit_many(job, [payload], **overrides)
         return handle
 
     async def submit_many(
         self, job: JobType[P, R], payloads: Iterable[P], **overrides: Unpack[Overrides]
-    ) -> list[JobHandle[R]]:
+    ) -> list[AsyncJobHandle[R]]:
         """Submit many jobs of one type; `jobs.Client.submit_many`, awaited."""
         submissions = prepare_many(
             self._app, self._app.topology, job, payloads, overrides, self._clock.now()
         )
         await self._send_all(submissions)
-        return [submission.handle() for submission in submissions]
+        return [AsyncJobHandle(submission.id, self._lookup, job) for submission in submissions]
+
+    @overload
+    def handle(self, job_id: str) -> AsyncJobHandle[Any]: ...
+    @overload
+    def handle(self, job_id: str, job: JobType[P, R]) -> AsyncJobHandle[R]: ...
+    def handle(self, job_id: str, job: JobType[Any, Any] | None = None) -> AsyncJobHandle[Any]:
+        """The handle of a job that was submitted elsewhere; `jobs.Client.handle`."""
+        return AsyncJobHandle(job_id, self._lookup, job)
 
     def send(self, submission: Submission) -> asyncio.Future[None]:
         """Send what has been prepared; the future is done when SQS has it, and raises as `submit`.
@@ -119,20 +175,48 @@ class AsyncClient:
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
         if submissions and submissions[0].due is not None:  # all of a call have the same delay
-            self._tell(submissions, await self.schedules.hold(submissions))
+            raise_refused(
+                submissions, self._told(submissions, await self.schedules.hold(submissions))
+            )
+            return
+        if self._fallback and submissions and await self._fallback.takes(submissions):
             return
         pending = [self._batcher(each.queue).put(each.message) for each in submissions]
         await asyncio.wait(pending) if pending else None
-        self._tell(submissions, [_error_of(future) for future in pending])
+        results = self._told(submissions, [_error_of(future) for future in pending])
+        outcomes: Sequence[HeadgateError | None] = results
+        if self._fallback and submissions:
+            outcomes = await self._fallback.instead(submissions, results)
+        raise_refused(submissions, outcomes)
 
-    def _tell(
+    def _told(
         self, submissions: Sequence[Submission], results: Sequence[TransportError | None]
-    ) -> None:
+    ) -> Sequence[TransportError | None]:
+        """Say which have been taken; returns the results."""
         at = self._clock.now()
-        for submission, result in zip(submissions, results, strict=True):
-            if result is None:
-                self._events.emit(submission.event(at))
-        raise_refused(submissions, results)
+        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
+        for submission in taken:
+            self._events.emit(submission.event(at))
+        self._register.enter(taken)
+        return results
+
+    def _make_fallback(
+        self, spool: Spool | None, fallback: FallbackName | None
+    ) -> AsyncFallback | None:
+        if spool is not None:
+            from jobs.async_spooler import AsyncSpooler  # SQLite is for those who use it
+
+            return AsyncSpooler(spool, send=self._send_now, clock=self._clock, events=self._events)
+        if fallback is not None:
+            from jobs.inline import AsyncInline
+
+            return AsyncInline(self._app, send=self.send, clock=self._clock, events=self._events)
+        return None
+
+    async def _send_now(
+        self, queue: str, messages: Sequence[OutgoingMessage]
+    ) -> list[EntryFailure]:
+        return await self._opened().send(queue, messages)
 
     def _open_scheduler(self) -> Scheduler:
         if self._scheduler is None:
@@ -142,13 +226,15 @@ class AsyncClient:
             self._owned.push_async_callback(scheduler.stop)
         return self._scheduler
 
+    async def _unschedule(self, job_id: str) -> None:
+        if self._has_scheduler:
+            await self.schedules.cancel_delayed(job_id)
+
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
         queue = spec.name
         if (batcher := self._batchers.get(queue)) is None:
-            if self._transport is None:
-                raise ConfigurationError("AsyncClient is not open: use it in `async with`")
             batcher = Batcher(
-                partial(self._transport.send, queue),
+                partial(self._opened().send, queue),
                 # One after the other, or a later request could overtake one that is tried again.
                 pacing=replace(self._pacing, parallel=1) if spec.fifo else self._pacing,
                 eager=lambda: not self._batchers[queue].busy,
@@ -158,6 +244,11 @@ class AsyncClient:
             )
             self._batchers[queue] = batcher
         return batcher
+
+    def _opened(self) -> Transport:
+        if self._transport is None:
+            raise ConfigurationError("AsyncClient is not open: use it in `async with`")
+        return self._transport
 
 
 def _error_of(future: asyncio.Future[None]) -> TransportError | None:

@@ -12,11 +12,12 @@ from jobs import schedule_making as making
 from jobs.app import App
 from jobs.clock import Clock
 from jobs.errors import TransportError
+from jobs.handle import AsyncJobHandle
 from jobs.job import JobType
 from jobs.ports import Scheduler, ScheduleSpec
 from jobs.schedule_book import ScheduleInfo
 from jobs.schedules import Schedule
-from jobs.submission import JobHandle, Overrides, Submission
+from jobs.submission import Overrides, Submission
 
 P = TypeVar("P")
 
@@ -32,11 +33,13 @@ class AsyncSchedules:
         app: App,
         scheduler: Callable[[], Scheduler],
         send: Callable[[Sequence[Submission]], Awaitable[None]],
+        handle: Callable[[str, JobType[Any, Any]], AsyncJobHandle[Any]],
         clock: Clock,
     ) -> None:
         self._app = app
         self._scheduler = scheduler
         self._send = send
+        self._handle = handle
         self._clock = clock
 
     async def create(
@@ -94,11 +97,11 @@ class AsyncSchedules:
         book.refuse_declared(self._app, name)
         return await self._scheduler().delete(*book.address(self._app, name))
 
-    async def run_now(self, name: str) -> JobHandle[Any]:
+    async def run_now(self, name: str) -> AsyncJobHandle[Any]:
         """`Schedules.run_now`, awaited."""
         submission = making.at_once(self._app, await self._found(name), self._clock.now())
         await self._send([submission])
-        return submission.handle()
+        return self._handle(submission.id, self._app.find_type(submission.envelope.type))
 
     async def cancel_delayed(self, job_id: str) -> bool:
         """`Schedules.cancel_delayed`, awaited."""

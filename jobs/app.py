@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from types import ModuleType
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from jobs.backoff import Backoff
 from jobs.errors import (
@@ -22,6 +23,7 @@ from jobs.limits import LimitOptions, Limits, check_limit_names
 from jobs.queue import Queue
 from jobs.records import RecordsLevel, check_level
 from jobs.resources import Resources
+from jobs.retention import DEFAULT_KEEP, Keep, check_keep
 from jobs.retry import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, CrashLimit, Retry
 from jobs.settings import Settings
 from jobs.topology import (
@@ -59,9 +61,12 @@ class App(Hooks):
             before it is parked in the dead-letter queue.
         crash_limit: how many of a job's attempts may kill the process that runs them before it is
             put into quarantine.
-        records: what workers write into the app's DynamoDB table: ``failures`` (whatever did not
-            complete) or ``off``. With records an attempt is a failure or a crash; without them
-            every delivery counts as one.
+        records: what workers write into the app's DynamoDB table: ``outcomes`` (how jobs ended,
+            with their results), ``failures`` (only what did not simply complete), ``full``
+            (submissions and first starts as well) or ``off``. With records an attempt is a failure
+            or a crash; without them every delivery counts as one.
+        keep: how long that is kept: a `Keep`, how long completed jobs are, or 0 for nothing of
+            those that simply complete.
         long_delays: delays over 15 minutes, and retries beyond the 12 hours that SQS can hide a
             message, by one-time schedules of EventBridge Scheduler. False: such delays are refused,
             such retries come sooner, and nobody needs permissions for schedules.
@@ -80,7 +85,8 @@ class App(Hooks):
         handlers: Iterable[str] = (),
         parking: Retry = DEFAULT_PARKING,
         crash_limit: CrashLimit = DEFAULT_CRASH_LIMIT,
-        records: RecordsLevel = "off",
+        records: RecordsLevel = "outcomes",
+        keep: Keep | timedelta | Literal[0] = DEFAULT_KEEP,
         long_delays: bool = True,
         **limits: Unpack[LimitOptions],
     ) -> None:
@@ -97,6 +103,7 @@ class App(Hooks):
         self.parking = parking
         self.crash_limit = crash_limit
         self.records = check_level(records)
+        self.keep = check_keep(f"the app {name!r}", keep) or DEFAULT_KEEP
         self.long_delays = long_delays
         self._types: dict[str, JobType[Any, Any]] = {}
         self._queues: dict[str, Queue] = {}
@@ -166,6 +173,20 @@ class App(Hooks):
                 f"the app {self.name!r} has no job type {name!r}: {did_you_mean(name, self._types)}"
             )
         return self._types[name]
+
+    def records_of(self, job: JobType[Any, Any]) -> RecordsLevel:
+        """What is written of a type's jobs."""
+        return job.records or self.records
+
+    def keep_of(self, job: JobType[Any, Any]) -> Keep:
+        """How long that is kept."""
+        return job.keep or self.keep
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether anything is written of any type's jobs."""
+        levels = (self.records_of(job) for job in self.types.values())
+        return any(level != "off" for level in levels)
 
     @property
     def topology(self) -> Topology:

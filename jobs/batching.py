@@ -30,6 +30,7 @@ class EntryRejected(TransportError):
 
     def __init__(self, failure: EntryFailure) -> None:
         self.failure = failure
+        self.transient = not failure.sender_fault
         super().__init__(f"{failure.code}: {failure.message}")
 
 

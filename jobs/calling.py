@@ -78,6 +78,8 @@ class Call:
         self._task: asyncio.Task[Any] | None = None
         self._interruption: str | None = None
         self._overran = False
+        self.ran_s = 0.0
+        """How long the handler ran, once it has ended."""
 
     @property
     def running(self) -> bool:
@@ -97,8 +99,8 @@ class Call:
         self._means.events.emit(reporting.started(job, self._names, clock.now()))
         started = clock.monotonic()
         outcome = await self._bounded()
-        ran_s = clock.monotonic() - started
-        if event := reporting.ended(outcome, job, self._names, ran_s, clock.now()):
+        self.ran_s = clock.monotonic() - started
+        if event := reporting.ended(outcome, job, self._names, self.ran_s, clock.now()):
             self._means.events.emit(event)
         return outcome
 

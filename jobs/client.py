@@ -8,17 +8,23 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from jobs.app import App
 from jobs.batching import TRIES, EntryRejected, in_batches, pause_s
 from jobs.clock import Clock, SystemClock
-from jobs.errors import TransportError
+from jobs.errors import HeadgateError, TransportError
+from jobs.event_log import log_event
 from jobs.events import Events
+from jobs.fallback import Fallback, FallbackName, check_choice
+from jobs.handle import JobHandle, Lookup
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import BlockingScheduler, BlockingTransport, EntryFailure
-from jobs.submission import JobHandle, Overrides, Submission, prepare_many, raise_refused
+from jobs.ports import BlockingScheduler, BlockingTable, BlockingTransport, EntryFailure
+from jobs.registration import BlockingRegister
+from jobs.spool import Spool, StrPath
+from jobs.submission import Overrides, Submission, prepare_many, raise_refused
+from jobs.tables import OwnBlockingTable
 
 if TYPE_CHECKING:
     from jobs.scheduling import Schedules
@@ -34,9 +40,13 @@ class Client:
         app: whose job types are submitted.
         transport: where to; None makes one of boto3, with the standard AWS settings.
         scheduler: holds long delays, and keeps schedules; None makes one of boto3 when needed.
+        table: the app's, where jobs are looked up; None opens it when it is first needed.
         clock: tells the time.
-        events: hears of each submitted job.
+        events: hears of each submitted job; None logs what a fallback has to do.
         sleep: pauses between tries of an entry that SQS did not take.
+        spool: a file that keeps jobs while SQS can't be reached, by its path or as a `Spool`.
+        fallback: ``"inline"`` runs jobs in the calling thread while SQS can't be reached; not
+            together with ``spool``.
 
     Example:
         >>> with Client(app) as client:  # doctest: +SKIP
@@ -49,27 +59,50 @@ class Client:
         *,
         transport: BlockingTransport | None = None,
         scheduler: BlockingScheduler | None = None,
+        table: BlockingTable | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        spool: StrPath | Spool | None = None,
+        fallback: FallbackName | None = None,
     ) -> None:
         self._app = app
         self._clock = clock or SystemClock()
-        self._events = events or Events()
+        kept_in = check_choice(spool, fallback)
+        self._events = events or (Events(log_event) if kept_in or fallback else Events())
         self._sleep = sleep
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
-        self._close: Callable[[], None] = lambda: None
+        self._closes: list[Callable[[], None]] = []
+        # A transport of the caller's own comes with a scheduler, or there is none.
+        self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
         if transport is None:
             from jobs.aws.sqs import SyncSqs
 
             transport = sqs = SyncSqs()
-            self._close = sqs.close
+            self._closes.append(sqs.close)
         self._transport = transport
         self._opening = threading.Lock()
         self._scheduler = scheduler
-        self._close_scheduler: Callable[[], None] = lambda: None
+        if table is None:
+            table = own = OwnBlockingTable(app)
+            self._closes.append(own.close)
+        self._table = table
+        self._register = BlockingRegister(
+            app, table, clock=self._clock, events=self._events, rng=self._rng, sleep=sleep
+        )
+        self._lookup = Lookup(
+            app=app,
+            table=table,
+            clock=self._clock,
+            rng=self._rng,
+            sleep=sleep,
+            unschedule=self._unschedule,
+        )
+        self._fallback = self._make_fallback(kept_in, fallback)
 
     def __enter__(self) -> Self:
+        if self._fallback is not None:
+            self._fallback.open()
         return self
 
     def __exit__(
@@ -81,21 +114,23 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connections that this client opened. Idempotent."""
-        self._close()
-        self._close_scheduler()
+        """Close the connections that this client opened, and its spool. Idempotent."""
+        if self._fallback is not None:
+            self._fallback.close()
+        for close in self._closes:
+            close()
 
     @cached_property
     def schedules(self) -> Schedules:
         """The app's schedules, and the jobs that wait in one; see `jobs.scheduling.Schedules`."""
         from jobs.scheduling import Schedules  # by its first use: an import must be quick
 
-        return Schedules(self._app, self._open_scheduler, self._send_all, self._clock)
+        return Schedules(self._app, self._open_scheduler, self._send_all, self.handle, self._clock)
 
     def submit(
         self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
     ) -> JobHandle[R]:
-        """Submit one job; when this returns, SQS has it.
+        """Submit one job; when this returns, SQS has it, or the fallback has seen to it.
 
         Args:
             job: the type, as declared on the app.
@@ -105,6 +140,7 @@ class Client:
         Raises:
             SubmissionError: the payload or an option is not valid; nothing was sent.
             TransportError: SQS could not be asked, or refused.
+            InlineFailed: with ``fallback="inline"``, it ran in place and failed.
         """
         return self.submit_many(job, [payload], **overrides)[0]
 
@@ -122,11 +158,30 @@ class Client:
             self._app, self._app.topology, job, payloads, overrides, self._clock.now()
         )
         self._send_all(submissions)
-        return [submission.handle() for submission in submissions]
+        return [JobHandle(submission.id, self._lookup, job) for submission in submissions]
+
+    @overload
+    def handle(self, job_id: str) -> JobHandle[Any]: ...
+    @overload
+    def handle(self, job_id: str, job: JobType[P, R]) -> JobHandle[R]: ...
+    def handle(self, job_id: str, job: JobType[Any, Any] | None = None) -> JobHandle[Any]:
+        """The handle of a job that was submitted elsewhere. It asks nothing.
+
+        Args:
+            job_id: of a job of this app.
+            job: its type, which says what its result is; None has its records say of what type it
+                is, which the type checker can't know.
+
+        Raises:
+            ValueError: ``job_id`` is no id.
+        """
+        return JobHandle(job_id, self._lookup, job)
 
     def _send_all(self, submissions: Sequence[Submission]) -> None:
         if submissions and submissions[0].due is not None:  # all of a call have the same delay
-            self._tell(submissions, self.schedules.hold(submissions))
+            raise_refused(submissions, self._told(submissions, self.schedules.hold(submissions)))
+            return
+        if self._fallback and submissions and self._fallback.takes(submissions):
             return
         results: list[TransportError | None] = []
         for batch in in_batches(submissions, lambda each: size_of(each.message)):
@@ -137,16 +192,22 @@ class Client:
                 # It would fail the rest as well: say which were not taken rather than insist.
                 results += broken[:1] * (len(submissions) - len(results))
                 break
-        self._tell(submissions, results)
+        self._told(submissions, results)
+        outcomes: Sequence[HeadgateError | None] = results
+        if self._fallback and submissions:
+            outcomes = self._fallback.instead(submissions, results)
+        raise_refused(submissions, outcomes)
 
-    def _tell(
+    def _told(
         self, submissions: Sequence[Submission], results: Sequence[TransportError | None]
-    ) -> None:
+    ) -> Sequence[TransportError | None]:
+        """Say which have been taken; returns the results."""
         at = self._clock.now()
-        for submission, result in zip(submissions, results, strict=True):
-            if result is None:
-                self._events.emit(submission.event(at))
-        raise_refused(submissions, results)
+        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
+        for submission in taken:
+            self._events.emit(submission.event(at))
+        self._register.enter(taken)
+        return results
 
     def _send_batch(self, batch: Sequence[Submission]) -> list[TransportError | None]:
         results: list[TransportError | None] = [None] * len(batch)
@@ -178,5 +239,20 @@ class Client:
                 from jobs.aws.scheduler import SyncScheduler
 
                 self._scheduler = scheduler = SyncScheduler()
-                self._close_scheduler = scheduler.close
+                self._closes.append(scheduler.close)
             return self._scheduler
+
+    def _unschedule(self, job_id: str) -> None:
+        if self._has_scheduler:
+            self.schedules.cancel_delayed(job_id)
+
+    def _make_fallback(self, spool: Spool | None, fallback: FallbackName | None) -> Fallback | None:
+        if spool is not None:
+            from jobs.spooler import Spooler  # SQLite is for those who use it
+
+            return Spooler(spool, send=self._transport.send, clock=self._clock, events=self._events)
+        if fallback is not None:
+            from jobs.inline import Inline  # and so is asyncio
+
+            return Inline(self._app, send=self._send_all, clock=self._clock, events=self._events)
+        return None

@@ -101,11 +101,11 @@ class JobContext:
         return self._stop.raised
 
     def raise_if_cancelled(self) -> None:
-        """End here if this attempt should end early; the job will be run again.
+        """End here if this attempt should end early; unless it was cancelled, the job runs again.
 
         Raises:
-            Stopped: it should. Let it pass: the worker then gives the job back or, after an
-                overrun, counts a timeout.
+            Stopped: it should. Let it pass: the worker then gives the job back, is done with it if
+                it was cancelled or, after an overrun, counts a timeout.
         """
         if self._stop.raised:
             raise Stopped

@@ -30,7 +30,20 @@ HeadgateError
 │   ├── TableMissing
 │   ├── ScheduleGroupMissing
 │   ├── Throttled
-│   └── ServiceUnavailable
+│   ├── ServiceUnavailable
+│   └── SpoolError                  nor could the file of spool= keep a job, or be used at all
+│       ├── SpoolCorrupt
+│       ├── SpoolFull
+│       └── SpoolNewer
+├── InlineFailed                    a job that ran in place, for want of SQS, failed
+├── ResultNotKept                   what a handler returned can't stand in a record
+├── ResultError                     a job has no result, or none that can be had
+│   ├── JobDead
+│   ├── JobDiscarded
+│   ├── JobCancelled
+│   ├── ResultTimeout               it has not finished yet
+│   ├── ResultInvalid               what was kept is not what its handler returns
+│   └── RecordsOff                  nothing that would tell is kept
 ├── JobTimeout                      an attempt ran past its timeout
 ├── ChildFailed                     a handler raised in a process of its own
 └── ChildDied                       that process ended with the handler in it
@@ -253,7 +266,118 @@ class ServiceUnavailable(TransportError):
     transient = True
 
 
+# --- and the job could not wait for AWS either ---------------------------------------------------
+
+
+class SpoolError(TransportError):
+    """The file of ``spool=`` can't be used, or could not keep a job.
+
+    Of a job that was not kept, ``__cause__`` is what kept SQS from taking it.
+    """
+
+    def __init__(self, path: str, detail: str) -> None:
+        self.path = path
+        super().__init__(f"the spool {path!r} {detail}")
+
+
+class SpoolCorrupt(SpoolError):
+    """It is damaged, or not a file of Headgate's."""
+
+
+class SpoolFull(SpoolError):
+    """It has no room for the job: so many jobs, or bytes, wait in it."""
+
+    transient = True
+
+
+class SpoolNewer(SpoolError):
+    """It was written by a newer version than this one understands."""
+
+
+class InlineFailed(HeadgateError):
+    """A job that ran in place, since SQS could not be reached, failed; ``__cause__`` is its error.
+
+    It is in no queue, and in no dead-letter queue: nothing will run it again.
+    """
+
+    def __init__(self, job_id: str, job_type: str, *, attempts: int, why: str) -> None:
+        self.job_id = job_id
+        self.job_type = job_type
+        self.attempts = attempts
+        super().__init__(
+            f"SQS could not be reached, so the {job_type!r} {job_id} ran in place. It was given up "
+            f"after {attempts} attempt(s): {why}. It is in no queue, so nothing will run it again"
+        )
+
+
+# --- a job has no result, or none that can be had ------------------------------------------------
+
+
+class ResultError(HeadgateError):
+    """The result of a job, or its state, can't be had; ``job_id`` says of which."""
+
+    def __init__(self, job_id: str, message: str) -> None:
+        self.job_id = job_id
+        super().__init__(message)
+
+
+class JobDead(ResultError):
+    """The job failed for good: it is in its dead-letter queue, or in the quarantine.
+
+    ``reason`` is why it was given up (see `jobs.outcome.Reason`; ``quarantined`` for the other
+    queue), ``error_type`` and ``error_message`` are of its last error.
+    """
+
+    def __init__(self, job_id: str, *, reason: str, error_type: str, error_message: str) -> None:
+        self.reason = reason
+        self.error_type = error_type
+        self.error_message = error_message
+        error = ": ".join(filter(None, (error_type, error_message)))
+        why = "; ".join(filter(None, (reason, error)))
+        super().__init__(job_id, f"the job {job_id} is dead: {why}")
+
+
+class JobDiscarded(ResultError):
+    """Its handler ended the job without success or failure, for ``reason``."""
+
+    def __init__(self, job_id: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(job_id, f"the handler of the job {job_id} discarded it: {reason}")
+
+
+class JobCancelled(ResultError):
+    """The job was cancelled before its handler returned, for ``reason``."""
+
+    def __init__(self, job_id: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(job_id, f"the job {job_id} was cancelled: {reason or 'no reason given'}")
+
+
+class ResultTimeout(ResultError):
+    """The job did not finish within ``timeout_s``; it goes on. ``state`` is what was last seen."""
+
+    def __init__(self, job_id: str, *, state: str, timeout_s: float) -> None:
+        self.state = state
+        self.timeout_s = timeout_s
+        super().__init__(
+            job_id,
+            f"the job {job_id} has not finished within {timeout_s:g} s; its state is {state}",
+        )
+
+
+class ResultInvalid(ResultError):
+    """The job has completed, and what was kept of its result is not what its handler returns."""
+
+
+class RecordsOff(ResultError):
+    """The app keeps no records that would tell; the message says which level would."""
+
+
 # --- an attempt ran too long ---------------------------------------------------------------------
+
+
+class ResultNotKept(HeadgateError):
+    """What a handler returned can't stand in a record."""
 
 
 class JobTimeout(HeadgateError):

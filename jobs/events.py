@@ -2,6 +2,9 @@
 
     name                  emitted when
     job.submitted         SQS took a job from this client
+    job.spooled           SQS could not be reached: the job waits in this machine's spool
+    job.spool_refused     SQS refuses a job of the spool by name; it stays there, set aside
+    job.inline            SQS could not be reached: the job runs in place
     job.started           a handler is about to be called
     job.progress          its handler says how far it is
     job.completed         the handler returned
@@ -12,6 +15,7 @@
     job.deferred          it was given back by its handler, which is no failure
     job.crashed           the process that ran it died, now or in an earlier delivery
     job.discarded         its handler ended it
+    job.cancelled         it was cancelled, before or while its handler ran
     job.interrupted       the worker gave it back: shutdown, or its receipt was lost
     job.stalled           a plain function runs past its timeout and can't be stopped
     message.unrunnable    a message can't become a job here; it is backed off, or parked
@@ -25,7 +29,10 @@
     poll.failed           a receive failed; the poller backs off
     loop.blocked          a handler kept the event loop from turning, and with it all others
     hook.failed           a hook raised, or took too long; nothing else changes
-    records.failed        records could not be read or written; the job goes on without
+    records.failed        records could not be read or written; jobs go on without
+    records.written       a request wrote records that nothing waits for
+    records.shed          records were given up: there was no room left for them, or no time
+    cancellations.failed  it could not be read which jobs are cancelled; it is tried again
     limit.reached         a limit holds back what has been received, or stops receiving
     limit.cleared         it lets work through again
     breaker.opened        too many failures: what it guards is not run for a while
@@ -34,6 +41,7 @@
     budget.spent          a queue's retries for this while are used up
     lease.failed          this worker's part of a limit of the fleet could not be renewed: once it
                           has run out, nothing that is limited so starts here
+    spool.failed          jobs of the spool could not be sent; they stay there, and are tried again
 
 Payloads and credentials are never put into an event. The text of an exception is what whoever
 raised it has made it: a handler that quotes its payload in one has it logged.
@@ -76,6 +84,27 @@ class JobEvent(Event):
 class JobSubmitted(JobEvent):
     name = "job.submitted"
     delay_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpooled(JobEvent):
+    name = "job.spooled"
+    reason: str
+    """What kept SQS from taking it, or that others wait before it."""
+    waiting: int
+    """Jobs in the spool by now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpoolRefused(JobEvent):
+    name = "job.spool_refused"
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInline(JobEvent):
+    name = "job.inline"
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +185,12 @@ class JobCrashed(_Attempted):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDiscarded(_Attempted):
     name = "job.discarded"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCancelled(_Attempted):
+    name = "job.cancelled"
     reason: str
 
 
@@ -264,11 +299,30 @@ class HookFailed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordsFailed(QueueEvent):
+class RecordsFailed(Event):
     name = "records.failed"
     action: str
     """``read`` or ``write``."""
-    job_id: str
+    error: str
+    job_id: str | None = None
+    """None where it was a batch of several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsWritten(Event):
+    name = "records.written"
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsShed(Event):
+    name = "records.shed"
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancellationsFailed(Event):
+    name = "cancellations.failed"
     error: str
 
 
@@ -322,6 +376,14 @@ class BudgetSpent(LimitEvent):
 class LeaseFailed(LimitEvent):
     name = "lease.failed"
     error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolFailed(QueueEvent):
+    name = "spool.failed"
+    error: str
+    waiting: int
+    """Jobs in the spool, those of other queues included."""
 
 
 Subscriber = Callable[[Event], None]

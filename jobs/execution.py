@@ -29,7 +29,9 @@ from jobs.errors import (
 from jobs.events import Event
 from jobs.outcome import (
     Attempt,
+    Cancelled,
     Crashed,
+    Deferred,
     Failed,
     Interrupted,
     Outcome,
@@ -51,6 +53,8 @@ class Verdict:
     action: Action
     attempt: Attempt
     job_type: str
+    ran_s: float = 0.0
+    """How long its handler ran; 0 where it was not called."""
     tell: Callable[[Action, datetime], Event | None]
 
     def aftermath(self, at: datetime) -> Event | None:
@@ -76,6 +80,10 @@ def parked(
         fifo=delivery.queue.fifo and isinstance(action, DeadLetter),  # the quarantine is standard
     )
     return (delivery.queue.dlq_name if isinstance(action, DeadLetter) else quarantine), letter
+
+
+_CANCELLABLE = (Interrupted, Failed, Deferred, Crashed)
+"""How an attempt of a cancelled job may end without having completed it."""
 
 
 async def _no_backlog(_queue: str) -> int:
@@ -113,6 +121,7 @@ class Run:
         self._names: dict[str, Any] = {}
         self._call: Call | None = None
         self._interruption: str | None = None
+        self._cancellation: str | None = None
         try:
             self._take(load(executor.means.app, delivery))
         except (MessageUnreadable, MessageTypeUnknown, MessageSchemaNewer, PayloadInvalid) as error:
@@ -163,6 +172,7 @@ class Run:
             action=settle(outcome, attempt, job.type.retry),
             attempt=attempt,
             job_type=job.type.name,
+            ran_s=self._call.ran_s if self._call is not None else 0.0,
             tell=partial(reporting.aftermath, self._names, outcome),
         )
 
@@ -172,11 +182,25 @@ class Run:
         An async handler is cancelled, and a child process ended. A plain function only sees
         ``ctx.cancelled``; with ``abandon`` the run ends without it, while its thread goes on.
         """
+        if self._interruption is not None and not abandon:
+            return  # it has been asked, and must not be disturbed while it cleans up
         self._interruption = self._interruption or reason
         if self._call is not None:
             self._call.interrupt(reason, abandon=abandon)
 
+    def cancel(self, reason: str) -> None:
+        """End the job for good: `interrupt`, and nothing but its completion counts any more."""
+        if self._cancellation is None:
+            self._cancellation = reason
+            self.interrupt("it was cancelled")
+
     async def _outcome(self, job: Job) -> Outcome:
+        outcome = await self._uncancelled(job)
+        if self._cancellation is not None and isinstance(outcome, _CANCELLABLE):
+            return Cancelled(reason=self._cancellation)
+        return outcome
+
+    async def _uncancelled(self, job: Job) -> Outcome:
         if self._crash is not None:
             return self._crash
         if self._interruption is not None:

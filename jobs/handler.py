@@ -21,6 +21,8 @@ class Handler:
         self.name = f"{function.__module__}.{function.__qualname__}"
         self.is_async = inspect.iscoroutinefunction(function)
         self._context, self._wanted = _injected(job_type, function)
+        self.returns = _hints(job_type, function).get("return", Any)
+        """By its annotation; of an async one, what awaiting it gives."""
 
     @property
     def wants(self) -> Collection[Any]:

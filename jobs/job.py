@@ -16,6 +16,8 @@ from jobs.handler import Handler
 from jobs.hooks import Hooks
 from jobs.limits import Limits
 from jobs.options import Isolation, JobOptions, check_options
+from jobs.records import check_level
+from jobs.retention import check_keep
 from jobs.retry import Retry
 from jobs.topology import MAX_VISIBILITY, Priority
 
@@ -43,6 +45,7 @@ class JobType(Hooks, Generic[P, R]):
         priority: Priority,
         retry: Retry,
         options: JobOptions,
+        returns: Any = None,
     ) -> None:
         super().__init__()
         check_options(name, options)
@@ -57,7 +60,12 @@ class JobType(Hooks, Generic[P, R]):
         self.isolation: Isolation = options.get("isolation", "worker")
         self.memory_mb = options.get("memory_mb")
         self.group_by = options.get("group_by")
+        records = options.get("records")
+        self.records = None if records is None else check_level(records)
+        """None: as the app says; so too ``keep``."""
+        self.keep = check_keep(f"the type {name!r}", options.get("keep"))
         self.limits = Limits.of(options)
+        self._returns = returns
         self._handler: Handler | None = None
 
     def __repr__(self) -> str:
@@ -170,6 +178,35 @@ class JobType(Hooks, Generic[P, R]):
             complaint = self._complaint(error, discreet=True)
         # Not from pydantic's error, which quotes the values: this one is logged by workers.
         raise PayloadInvalid(complaint)
+
+    @property
+    def returns(self) -> Any:
+        """What its handler returns, as declared or annotated; ``Any`` where neither says."""
+        if self._returns is not None:
+            return self._returns
+        return Any if self._handler is None else self._handler.returns
+
+    def load_result(self, value: Any) -> R:
+        """What its handler returned, out of the JSON values that were kept of it.
+
+        Raises:
+            ValueError: they are not what the handler returns; names each field at fault.
+        """
+        try:
+            result: R = self._result_adapter.validate_json(to_json(value))
+        except PydanticUserError as error:
+            raise ValueError(f"pydantic can't read results of {self.returns!r}: {error}") from None
+        except ValidationError as error:
+            faults = "; ".join(
+                f"{'.'.join(map(str, fault['loc'])) or 'result'}: {_told(fault, discreet=True)}"
+                for fault in error.errors(include_input=False, include_url=False)
+            )
+            raise ValueError(f"its result is no {self.returns!r}: {faults}") from None
+        return result
+
+    @cached_property
+    def _result_adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.returns)
 
     def _complaint(self, error: ValidationError, *, discreet: bool = False) -> str:
         """What is wrong with which field; discreetly, nothing that the payload itself brought."""

@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args
 
 from jobs.errors import ConfigurationError, did_you_mean
 from jobs.limits import LimitOptions
+from jobs.records import RecordsLevel
+from jobs.retention import Keep
 from jobs.retry import Retry
 from jobs.schedules import Schedule
 from jobs.topology import Priority
@@ -34,6 +36,11 @@ class JobOptions(LimitOptions, total=False):
     timeout, and whose death is a crash of this one job."""
     memory_mb: int | None
     """The resident memory, in MiB, at which a child process is killed; None sets no limit."""
+    records: RecordsLevel | None
+    """What workers write of its jobs into the app's table; None takes the app's."""
+    keep: Keep | timedelta | Literal[0] | None
+    """How long that is kept: a `Keep`, how long completed jobs are, or 0 for nothing of those that
+    simply complete; None takes the app's."""
     group_by: Callable[[Any], str] | None
     """On a FIFO queue: from a payload, the name of the group within which jobs keep their order and
     run one at a time, such as an account's id. None leaves it to each submission."""

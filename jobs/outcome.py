@@ -61,6 +61,13 @@ class Interrupted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """Somebody asked for the job to be cancelled, and it has not completed."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Crashed:
     """The process that ran the attempt died."""
 
@@ -75,7 +82,7 @@ class Unrunnable:
     detail: str
 
 
-Outcome = Done | Failed | Deferred | Discarded | Interrupted | Crashed | Unrunnable
+Outcome = Done | Failed | Deferred | Discarded | Cancelled | Interrupted | Crashed | Unrunnable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

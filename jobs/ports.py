@@ -108,6 +108,18 @@ class BlockingTransport(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """An item's line in one of the table's lists: a sparse index, in which most items have none."""
+
+    list: str
+    """Which list; not empty."""
+    place: str
+    """Its place there; not empty. Begin it with a time, since lists are read from the end."""
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    """What the list tells of the item, as JSON values; the rest takes a look at the item."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One item of the table."""
 
@@ -121,6 +133,16 @@ class Item:
     """Of an item written by `Table.replace`, counted from 1; 0 for one that was simply put."""
     expires_at: datetime | None = None
     """When the table may forget it; aware. Reads leave out what has expired."""
+    line: Line | None = None
+
+
+Key = tuple[str, str]
+"""An item's ``pk`` and ``sk``."""
+
+
+MAX_PUT = 25
+"""Items that are written or deleted at once.
+https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html"""
 
 
 class Table(Protocol):
@@ -142,6 +164,28 @@ class Table(Protocol):
 
     async def get(self, pk: str, sk: str) -> Item | None:
         """One item, strongly consistent."""
+        ...
+
+    async def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        """The last items of a list, the last one first; one just written may not be among them yet.
+
+        Args:
+            name: which list.
+            after, before: only lines whose place lies between these; empty is no bound.
+            limit: how many, at most 1,000.
+
+        Returns:
+            items with their key and line, and without their data.
+        """
+        ...
+
+    async def delete(self, keys: Sequence[Key]) -> list[Key]:
+        """Delete up to 25 items; what is not there is deleted already. Returns those still to do.
+
+        Raises a `TransportError` as other methods do.
+        """
         ...
 
     async def replace(self, item: Item) -> Item | None:
@@ -229,3 +273,33 @@ class BlockingScheduler(Protocol):
     def update(self, schedule: ScheduleSpec) -> bool: ...
 
     def delete(self, group: str, name: str) -> bool: ...
+
+
+class BlockingTable(Protocol):
+    """`Table` for synchronous code: the same calls with the same promises, from any thread."""
+
+    def put(self, items: Sequence[Item]) -> list[Item]:
+        """As `Table.put`."""
+        ...
+
+    def query(self, pk: str, *, prefix: str = "") -> list[Item]:
+        """As `Table.query`."""
+        ...
+
+    def get(self, pk: str, sk: str) -> Item | None:
+        """As `Table.get`."""
+        ...
+
+    def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        """As `Table.lines`."""
+        ...
+
+    def delete(self, keys: Sequence[Key]) -> list[Key]:
+        """As `Table.delete`."""
+        ...
+
+    def replace(self, item: Item) -> Item | None:
+        """As `Table.replace`."""
+        ...

@@ -102,13 +102,13 @@ class Queue:
         name: str,
         payload: type[Any],
         *,
-        returns: type[Any] | None = None,  # noqa: ARG002 - types the handler and the result
+        returns: type[Any] | None = None,
         **options: Unpack[JobOptions],
     ) -> JobType[Any, Any]:
         """Declare a job type without its handler, for code that only submits.
 
         The options and errors are `job`'s; ``payload`` is the model and ``returns`` what the
-        handler returns, for the type checker.
+        handler returns, for the type checker and for whoever reads the result.
         """
         check_name("the job type", name)
         if options.get("group_by") is not None and not self.fifo:
@@ -123,6 +123,7 @@ class Queue:
             priority=self._check_priority(options.get("priority") or self._default_priority(name)),
             retry=self.retry,
             options=options,
+            returns=returns,
         )
         if declared.schedule is not None:
             _check_defaults(declared)

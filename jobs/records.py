@@ -1,20 +1,30 @@
-"""What a job's deliveries came to, as immutable items in a table, and what follows from them.
+"""What happens to a job, as immutable items in a table, and what follows from them.
 
-    sk of an item                            written
-    run#MESSAGE#00002#started                before a second or later delivery is run
-    run#MESSAGE#00002#failed                 before the message shows again: an attempt was made
-    run#MESSAGE#00002#crashed                by who received it next, or by the worker of a child
-    run#MESSAGE#00002#deferred               before it shows again: no attempt was made
-    run#MESSAGE#00002#released               likewise, by a worker that gave it back
+    sk of an item                            written                                        by level
+    submitted                                by the submitter, once SQS has it              full
+    run#MESSAGE#00001#started                before a first delivery is run                 full
+    run#MESSAGE#00002#started                before a later delivery is run                 failures
+    run#MESSAGE#00002#failed                 before the message shows again: an attempt     failures
+    run#MESSAGE#00002#crashed                by who received it next, or a child's worker   failures
+    run#MESSAGE#00002#deferred               before it shows again: no attempt was made     failures
+    run#MESSAGE#00002#released               likewise, by a worker that gave it back        failures
+    run#MESSAGE#00002#dead                   once it is in the dead-letter queue            failures
+    run#MESSAGE#00002#quarantined            once it is in the quarantine queue             failures
+    run#MESSAGE#00002#cancelled              when it was ended on request                   failures
+    run#MESSAGE#00002#completed              when its handler has returned                  outcomes
+    run#MESSAGE#00002#discarded              when its handler ended it                      outcomes
+    progress                                 while it runs; overwritten                     outcomes
 
-Items of one delivery have one place each, so writing one again changes nothing, and the order in
-which they are written doesn't matter. What is still unexplained when the message comes again was a
-crash: the delivery's process died without a word. A first delivery writes no ``started``, so that
-the usual job costs nothing.
+``outcomes`` writes what ``failures`` does, and ``full`` what ``outcomes`` does. Items of one
+delivery have one place each, so writing one again changes nothing, and the order in which they are
+written doesn't matter. What is still unexplained when the message comes again was a crash: the
+delivery's process died without a word. Below ``full`` a first delivery writes no ``started``, so
+that the usual job costs one item, written beside its path.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,13 +32,23 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal, get_args
 
+from pydantic_core import to_jsonable_python
+
+from jobs.envelope import Envelope
 from jobs.errors import ConfigurationError
-from jobs.ports import Item
+from jobs.events import JobProgress
+from jobs.ports import Item, Line
+from jobs.retention import Keep
 
-RecordsLevel = Literal["failures", "off"]
+RecordsLevel = Literal["full", "outcomes", "failures", "off"]
 
-KEEP = timedelta(days=30)
-"""How long the items of a job that did not simply complete are kept."""
+_RANKS: Mapping[RecordsLevel, int] = {"off": 0, "failures": 1, "outcomes": 2, "full": 3}
+
+SHARDS = 4
+"""Lists are split in so many, by job, since DynamoDB writes a list at 1,000 units a second at most.
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html"""
+
+_SUMMARY_CHARS = 200
 
 
 class Mark(StrEnum):
@@ -39,7 +59,22 @@ class Mark(StrEnum):
     CRASHED = "crashed"
     DEFERRED = "deferred"
     RELEASED = "released"
+    DEAD = "dead"
+    QUARANTINED = "quarantined"
+    COMPLETED = "completed"
+    DISCARDED = "discarded"
+    CANCELLED = "cancelled"
 
+
+LISTS: Mapping[Mark, str] = {
+    Mark.FAILED: "failed",
+    Mark.DEAD: "dead",
+    Mark.QUARANTINED: "quarantined",
+    Mark.COMPLETED: "recent",
+}
+"""What is listed, and where; completed jobs by ``full`` only, or where they are kept by count."""
+
+_SUMMED_UP = ("attempt", "error_type", "error_message", "reason", "detail", "ran_s")
 
 _KINDS = frozenset(Mark)
 
@@ -59,6 +94,16 @@ def check_level(level: str) -> RecordsLevel:
     )
 
 
+def keeps(level: RecordsLevel, least: RecordsLevel) -> bool:
+    """Whether a level writes what ``least`` does."""
+    return _RANKS[level] >= _RANKS[least]
+
+
+def list_name(kind: str, job_type: str, shard: int) -> str:
+    """The name of one part of a list, 0 to `SHARDS` - 1."""
+    return f"{kind}#{job_type}#{shard}"
+
+
 def partition(job_id: str) -> str:
     """The partition key of a job's items."""
     return f"job#{job_id}"
@@ -69,30 +114,102 @@ def deliveries_of(message_id: str) -> str:
     return f"run#{message_id}#"
 
 
-def mark(
-    job_id: str,
-    message_id: str,
-    receive: int,
-    kind: Mark,
-    at: datetime,
-    data: Mapping[str, Any] | None = None,
-) -> Item:
-    """The item that says what became of one delivery.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scribe:
+    """Makes the items of one delivery."""
 
-    Args:
-        job_id: whose delivery it was.
-        message_id: SQS's own id, since a job may travel in several messages.
-        receive: which delivery of the message, from 1.
-        kind: what is said.
-        at: when; aware.
-        data: more about it, as JSON values.
-    """
-    return Item(
-        pk=partition(job_id),
-        sk=f"{deliveries_of(message_id)}{receive:05d}#{kind}",
-        data={"at": at.isoformat(), **(data or {})},
-        expires_at=at + KEEP,
+    job_id: str
+    message_id: str
+    """SQS's own id, since a job may travel in several messages."""
+    receive: int
+    """Which delivery of the message, from 1."""
+    job_type: str
+    queue: str
+    """The queue group's name."""
+    worker: str
+    level: RecordsLevel
+    keep: Keep
+
+    def mark(
+        self, kind: Mark, at: datetime, data: Mapping[str, Any], *, receive: int | None = None
+    ) -> Item:
+        """What became of the delivery.
+
+        Args:
+            kind: what is said.
+            at: when; aware.
+            data: more about it, as JSON values.
+            receive: of an earlier delivery of the message.
+        """
+        return Item(
+            pk=partition(self.job_id),
+            sk=f"{deliveries_of(self.message_id)}{receive or self.receive:05d}#{kind}",
+            data=_signed(at, self.worker, self.job_type, self.queue, data),
+            expires_at=at + self._lasting(kind),
+            line=self._line(kind, at, data),
+        )
+
+    def _lasting(self, kind: Mark) -> timedelta:
+        if kind not in (Mark.COMPLETED, Mark.DISCARDED):
+            return self.keep.failed
+        if self.receive == 1:
+            return self.keep.completed or self.keep.failed
+        # What came before is kept as for failures, and must not outlive how it ended.
+        return max(self.keep.completed, self.keep.failed)
+
+    def _line(self, kind: Mark, at: datetime, data: Mapping[str, Any]) -> Line | None:
+        if (name := LISTS.get(kind)) is None:
+            return None
+        if kind is Mark.COMPLETED and self.level != "full" and self.keep.last is None:
+            return None
+        shard = zlib.crc32(self.job_id.encode()) % SHARDS
+        summary = {name: _brief(data[name]) for name in _SUMMED_UP if name in data}
+        return Line(
+            list=list_name(name, self.job_type, shard),
+            place=f"{at.isoformat()}#{self.job_id}",
+            summary=summary,
+        )
+
+
+def submitted_item(envelope: Envelope, keep: Keep) -> Item:
+    """A job that SQS has taken."""
+    told = envelope.model_dump(
+        mode="json",
+        include={"priority", "tenant", "not_before", "source", "parent", "type", "queue"},
+        exclude_none=True,
     )
+    return Item(
+        pk=partition(str(envelope.id)),
+        sk="submitted",
+        data={"at": envelope.submitted_at.isoformat(), **told},
+        expires_at=envelope.submitted_at + max(keep.completed, keep.failed),
+    )
+
+
+def progress_item(event: JobProgress, *, worker: str, keep: Keep) -> Item:
+    """How far a job is; each replaces the one before."""
+    told = {
+        "attempt": event.attempt,
+        "percent": event.percent,
+        "note": event.note,
+        "data": to_jsonable_python(event.data, fallback=str),
+    }
+    return Item(
+        pk=partition(event.job_id),
+        sk="progress",
+        data=_signed(event.at, worker, event.job_type, event.queue, told),
+        expires_at=event.at + keep.failed,
+    )
+
+
+def _signed(
+    at: datetime, worker: str, job_type: str, queue: str, data: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {"at": at.isoformat(), "worker": worker, "type": job_type, "queue": queue, **data}
+
+
+def _brief(value: Any) -> Any:
+    return value[:_SUMMARY_CHARS] if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +230,13 @@ class History:
 
 
 def read_history(
-    items: Iterable[Item], message_id: str, receive: int, *, now: datetime, window: timedelta
+    items: Iterable[Item],
+    message_id: str,
+    receive: int,
+    *,
+    now: datetime,
+    window: timedelta,
+    silence_counts: bool = True,
 ) -> History:
     """What happened to a message before its delivery number ``receive``.
 
@@ -123,10 +246,13 @@ def read_history(
         receive: the delivery at hand, from 1.
         now: when a crash that is found only now counts as having happened; aware.
         window: how old a crash may be to count as recent.
+        silence_counts: a first delivery of which nothing is known was a crash. Where it may never
+            have come to anybody, as Lambda's when it is throttled, it was nothing.
     """
     marks = _by_receive(items, message_id)
     earlier = range(1, receive)
-    unexplained = tuple(number for number in earlier if _was_crash(number, marks[number]))
+    silent = 1 if silence_counts else None
+    unexplained = tuple(n for n in earlier if _was_crash(marks[n], silent=n == silent))
     crashed = [marks[number][Mark.CRASHED] for number in earlier if Mark.CRASHED in marks[number]]
     recent = sum(now - at <= window for at in crashed)
     return History(
@@ -137,12 +263,10 @@ def read_history(
     )
 
 
-def _was_crash(receive: int, marks: Mapping[Mark, datetime]) -> bool:
-    if not marks:
-        # Later ones write a mark before they run: without it a delivery was not even started, as
-        # when another job killed the worker that had it waiting.
-        return receive == 1
-    return marks.keys() == {Mark.STARTED}
+def _was_crash(marks: Mapping[Mark, datetime], *, silent: bool) -> bool:
+    # Later ones write a mark before they run: without it a delivery was not even started, as when
+    # another job killed the worker that had it waiting. The first one writes none.
+    return silent if not marks else marks.keys() == {Mark.STARTED}
 
 
 def _by_receive(items: Iterable[Item], message_id: str) -> dict[int, dict[Mark, datetime]]:

@@ -12,6 +12,7 @@ from jobs.envelope import Envelope
 from jobs.errors import ChildFailed
 from jobs.events import (
     Event,
+    JobCancelled,
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -27,6 +28,7 @@ from jobs.events import (
     MessageUnrunnable,
 )
 from jobs.outcome import (
+    Cancelled,
     Crashed,
     Deferred,
     Discarded,
@@ -118,6 +120,8 @@ def aftermath(
     """What to say once SQS has confirmed an action."""
     match action:
         case Ack():
+            if isinstance(outcome, Cancelled):
+                return JobCancelled(at=at, reason=outcome.reason, **names)
             return None  # said when the handler ended
         case RetryAfter(delay_s=delay_s, note=note):
             return JobRetryScheduled(at=at, delay_s=delay_s, note=note, **names)

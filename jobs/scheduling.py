@@ -15,11 +15,12 @@ from jobs import schedule_making as making
 from jobs.app import App
 from jobs.clock import Clock
 from jobs.errors import TransportError
+from jobs.handle import JobHandle
 from jobs.job import JobType
 from jobs.ports import BlockingScheduler, ScheduleSpec
 from jobs.schedule_book import ScheduleInfo
 from jobs.schedules import Schedule
-from jobs.submission import JobHandle, Overrides, Submission
+from jobs.submission import Overrides, Submission
 
 P = TypeVar("P")
 
@@ -35,11 +36,13 @@ class Schedules:
         app: App,
         scheduler: Callable[[], BlockingScheduler],
         send: Callable[[Sequence[Submission]], None],
+        handle: Callable[[str, JobType[Any, Any]], JobHandle[Any]],
         clock: Clock,
     ) -> None:
         self._app = app
         self._scheduler = scheduler
         self._send = send
+        self._handle = handle
         self._clock = clock
 
     def create(
@@ -122,7 +125,7 @@ class Schedules:
         """Submit its job at once, beside its times, paused or not."""
         submission = making.at_once(self._app, self._found(name), self._clock.now())
         self._send([submission])
-        return submission.handle()
+        return self._handle(submission.id, self._app.find_type(submission.envelope.type))
 
     def cancel_delayed(self, job_id: str) -> bool:
         """Cancel a job that waits in a one-time schedule; False if none does (any more)."""

@@ -3,6 +3,7 @@
     outcome        attempts left, or the policy says so     otherwise
     Done           Ack
     Discarded      Ack
+    Cancelled      Ack
     Failed         Retry(delay)                             DeadLetter(reason)
     Deferred       Release(delay)                           DeadLetter(reason)
     Interrupted    Release(0)
@@ -23,6 +24,7 @@ from jobs.classification import retry_after_s
 from jobs.errors import ChildFailed, DoNotRetry, SettingsInvalid
 from jobs.outcome import (
     Attempt,
+    Cancelled,
     Crashed,
     Deferred,
     Discarded,
@@ -85,7 +87,7 @@ def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
         policy: the type's retry policy; for `Unrunnable`, the app's parking policy.
     """
     match outcome:
-        case Done() | Discarded():
+        case Done() | Discarded() | Cancelled():
             return Ack()
         case Failed():
             return _after_failure(outcome, attempt, policy)

@@ -20,6 +20,8 @@ from jobs.delays import DelayedJob, check_input, delayed
 from jobs.envelope import VERSION, Envelope, Options, new_job_id
 from jobs.errors import (
     DelayInvalid,
+    HeadgateError,
+    InlineFailed,
     OptionInvalid,
     PayloadTooLarge,
     Refusal,
@@ -45,15 +47,16 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobHandle(Generic[R]):
-    """A submitted job. ``R`` is what its handler returns."""
+class JobRef(Generic[R]):
+    """A submitted job, by name; `Client.handle` makes a handle of its id. ``R`` is what its
+    handler returns."""
 
     id: str
     type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PendingJob(JobHandle[R]):
+class PendingJob(JobRef[R]):
     """A job that is on its way to SQS; awaiting it waits until SQS has it. Its id is known at once.
 
     Awaited, it raises the `TransportError` or `SubmissionFailed` of a job that SQS didn't take.
@@ -61,7 +64,7 @@ class PendingJob(JobHandle[R]):
 
     taken: Awaitable[object] = field(repr=False, compare=False)
 
-    def __await__(self) -> Generator[Any, Any, JobHandle[R]]:
+    def __await__(self) -> Generator[Any, Any, JobRef[R]]:
         yield from self.taken.__await__()
         return self
 
@@ -131,10 +134,6 @@ class Submission:
             job_type=self.envelope.type,
             due=self.due or self.envelope.submitted_at,
         )
-
-    def handle(self) -> JobHandle[Any]:
-        """What the submitter keeps."""
-        return JobHandle(id=self.id, type=self.envelope.type)
 
     def event(self, at: datetime) -> JobSubmitted:
         """Says that SQS has taken it."""
@@ -232,19 +231,22 @@ def prepare_many(
 
 
 def raise_refused(
-    submissions: Sequence[Submission], results: Sequence[TransportError | None]
+    submissions: Sequence[Submission], results: Sequence[HeadgateError | None]
 ) -> None:
     """Read what became of each submission; None stands for taken.
 
     Raises:
         TransportError: one and the same error kept all of them from being sent.
+        InlineFailed: the only one ran in place, and failed.
         SubmissionFailed: SQS refused some by name, or failed after it had taken others.
     """
     refused = [index for index, error in enumerate(results) if error is not None]
     if not refused:
         return
     first = results[refused[0]]
-    if first is not None and not isinstance(first, EntryRejected) and len(refused) == len(results):
+    shared = isinstance(first, TransportError) and not isinstance(first, EntryRejected)
+    alone = isinstance(first, InlineFailed) and len(results) == 1
+    if first is not None and len(refused) == len(results) and (shared or alone):
         raise first
     raise SubmissionFailed(
         [_refusal(index, submissions[index].id, results[index]) for index in refused],
@@ -252,7 +254,7 @@ def raise_refused(
     ) from first
 
 
-def _refusal(index: int, job_id: str, error: TransportError | None) -> Refusal:
+def _refusal(index: int, job_id: str, error: HeadgateError | None) -> Refusal:
     if isinstance(error, EntryRejected):
         code, sender_fault = error.failure.code, error.failure.sender_fault
         return Refusal(
@@ -267,7 +269,7 @@ def _refusal(index: int, job_id: str, error: TransportError | None) -> Refusal:
         id=job_id,
         code=type(error).__name__,
         message=str(error),
-        sender_fault=not (error is not None and error.transient),
+        sender_fault=not (isinstance(error, TransportError) and error.transient),
     )
 
 

@@ -17,6 +17,7 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -25,6 +26,7 @@ from jobs.errors import ConfigurationError, MessageUnreadable
 from jobs.execution import Executor, Run, Verdict
 from jobs.outcome import Interrupted
 from jobs.ports import Scheduler, Transport
+from jobs.recording import Recorder
 from lambdas.settling import Settler
 from lambdas.source import delivery_of
 
@@ -87,6 +89,7 @@ class Batch:
         times: the invocation's.
         concurrency: jobs at once.
         scheduler: owns what has to wait longer than SQS can, if there is one.
+        recorder: tells attempts from deliveries; None counts by deliveries.
     """
 
     def __init__(
@@ -97,8 +100,10 @@ class Batch:
         *,
         concurrency: int,
         scheduler: Scheduler | None,
+        recorder: Recorder | None,
     ) -> None:
         self._executor = executor
+        self._recorder = recorder
         self._means = executor.means
         self._times = times
         self._slots = asyncio.Semaphore(concurrency)
@@ -149,6 +154,7 @@ class Batch:
                 alarm.cancel()
             self._answered = True
         self._part(tasks)
+        await self._write_down()
         ids = (str(record["messageId"]) for record in records)
         return [each for each in ids if each not in self._done]
 
@@ -179,22 +185,36 @@ class Batch:
         """Run one and settle it; returns whether Lambda may delete it."""
         async with self._slots:
             run = self._executor.begin(delivery)
-            verdict = await self._verdict(run) if self._has_time(run) else None
+            verdict = await self._verdict(run)
         if verdict is None:
             self._unstarted += 1
+            if self._recorder is not None:
+                await self._recorder.released(run)
             await self._settler.give_back(delivery)
             return False
         if self._answered:
             return False  # Lambda has been told that it stays, so that is what it does
+        if self._recorder is not None:
+            await self._recorder.explain(run, verdict)
         if run in self._abandoned and isinstance(verdict.outcome, Interrupted):
             # Its thread goes on: shown at once, it would run twice at the same time.
             self._settler.tell(verdict)
             return False
-        return await self._settler.settle(delivery, verdict)
+        gone = await self._settler.settle(delivery, verdict)
+        if gone and self._recorder is not None:
+            self._recorder.parked(run, verdict)
+        return gone
 
-    async def _verdict(self, run: Run) -> Verdict:
+    async def _verdict(self, run: Run) -> Verdict | None:
+        """None where there is no time to begin."""
+        if self._recorder is not None and self._has_time(run):
+            await self._recorder.recall(run)
+        if not self._has_time(run):
+            return None
         self._running.add(run)
         try:
+            if self._recorder is not None:
+                await self._recorder.starts(run)
             return await run.verdict()
         finally:
             self._running.discard(run)
@@ -204,6 +224,14 @@ class Batch:
         return asyncio.get_running_loop().time() + needed_s <= self._times.interrupt_at
 
     # --- the end ---------------------------------------------------------------------------------
+
+    async def _write_down(self) -> None:
+        """Write the records that nothing has waited for, as far as there is time."""
+        if self._recorder is None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._times.answer_at):
+                await self._recorder.drain()
 
     def _interrupt(self) -> None:
         for run in self._running:

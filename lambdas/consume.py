@@ -18,9 +18,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import os
+import random
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -34,7 +37,8 @@ from jobs.errors import ConfigurationError, TransportError
 from jobs.event_log import log_event, name_job
 from jobs.events import Events
 from jobs.execution import Executor
-from jobs.ports import Scheduler, Transport
+from jobs.ports import Scheduler, Table, Transport
+from jobs.recording import Recorder
 from lambdas.batches import Batch, Timetable
 from lambdas.emf import Emf
 from lambdas.source import records_of
@@ -65,6 +69,7 @@ def consumer(
     *,
     transport: Transport | None = None,
     scheduler: Scheduler | None = None,
+    table: Table | None = None,
     events: Events | None = None,
     concurrency: int = CONCURRENCY,
     metrics: bool = False,
@@ -74,8 +79,10 @@ def consumer(
 
     Args:
         app: its handlers are loaded here.
-        transport: open, and left open; None connects to SQS at the first invocation.
+        transport: open, and left open; None connects to SQS at the first invocation, and to the
+            app's table if it keeps records.
         scheduler: left open; for long delays. None makes one if ``transport`` is None too.
+        table: open, and left open; for records, beside a ``transport`` of your own.
         events: hears of everything; None logs it, as JSON, with the invocation's id.
         concurrency: jobs of one invocation at once, at least 1.
         metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`.
@@ -93,6 +100,7 @@ def consumer(
         app,
         transport=transport,
         scheduler=scheduler,
+        table=table,
         events=events or Events(log_event),
         concurrency=concurrency,
         emf=Emf(app) if metrics else None,
@@ -115,6 +123,7 @@ class Consumer:
         *,
         transport: Transport | None,
         scheduler: Scheduler | None,
+        table: Table | None,
         events: Events,
         concurrency: int,
         emf: Emf | None,
@@ -124,6 +133,7 @@ class Consumer:
         self._app = app
         self._transport = transport
         self._scheduler = scheduler
+        self._table = table
         self._events = events
         self._concurrency = concurrency
         self._lines = lines
@@ -131,7 +141,7 @@ class Consumer:
         self._threads = _Threads(concurrency)
         self._runner = asyncio.Runner()  # its loop is made when it is first used
         self._kept = AsyncExitStack()
-        self._opened: tuple[Transport, Executor] | None = None
+        self._opened: _Open | None = None
         self._strays: set[asyncio.Task[None]] = set()
         """Handlers that went on when they had been cancelled."""
         self._emf = emf
@@ -166,13 +176,14 @@ class Consumer:
         if self._lines is not None:
             self._lines.append_keys(function_request_id=context.aws_request_id)
         records = records_of(event)
-        transport, executor = self._opened = self._opened or await self._open()
+        opened = self._opened = self._opened or await self._open()
         batch = Batch(
-            executor,
-            transport,
+            opened.executor,
+            opened.transport,
             times,
             concurrency=self._concurrency,
             scheduler=self._scheduler,
+            recorder=opened.recorder,
         )
         try:
             failed = await batch.run(records)
@@ -190,16 +201,20 @@ class Consumer:
         if batch.stuck:
             self._threads.renew()
 
-    async def _open(self) -> tuple[Transport, Executor]:
+    async def _open(self) -> _Open:
         async with AsyncExitStack() as stack:  # what is open when something fails is closed again
-            transport = self._transport
+            transport, table = self._transport, self._table
             if transport is None:
+                from jobs.aws.dynamo import DynamoTable
                 from jobs.aws.scheduler import EventBridgeScheduler
                 from jobs.aws.sqs import SqsTransport
 
                 transport = await stack.enter_async_context(SqsTransport())
                 if self._scheduler is None and self._app.long_delays:
                     self._scheduler = await stack.enter_async_context(EventBridgeScheduler())
+                if table is None and self._app.keeps_records:
+                    name = self._app.topology.table_name
+                    table = await stack.enter_async_context(DynamoTable(name))
             shared = await stack.enter_async_context(self._app.resources.opened())
             self._kept = stack.pop_all()
         client = AsyncClient(
@@ -217,7 +232,30 @@ class Consumer:
             call_blocking=self._threads,
             shared=shared,
         )
-        return transport, Executor(means, backlog=partial(_depth, transport))
+        executor = Executor(means, backlog=partial(_depth, transport))
+        return _Open(transport, executor, self._recorder(table) if table is not None else None)
+
+    def _recorder(self, table: Table) -> Recorder:
+        recorder = Recorder(
+            self._app,
+            table,
+            worker=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "lambda"),
+            clock=self._clock,
+            events=self._events,
+            rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
+            silence_counts=False,  # of what Lambda receives, not all comes to the function
+        )
+        self._events.subscribe(recorder)
+        return recorder
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """What is kept between invocations."""
+
+    transport: Transport
+    executor: Executor
+    recorder: Recorder | None
 
 
 class _Threads:

@@ -16,6 +16,7 @@ from pydantic_core import from_json
 from jobs.app import App, load_app
 from jobs.client import Client
 from jobs.errors import ConfigurationError, HeadgateError, ScheduleError, SubmissionError
+from jobs.results import keeps_outcomes
 from jobs.settings import Settings
 from jobs.submission import Overrides
 from jobs.topology import Priority
@@ -131,10 +132,19 @@ def submit(
     ] = None,
     priority: Annotated[Priority | None, typer.Option(help="Another than the type's.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Whose job it is.")] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for its end, and print its result as JSON.")
+    ] = False,
+    timeout: Annotated[
+        timedelta | None,
+        typer.Option(parser=duration, help="How long to wait; for ever by default."),
+    ] = None,
 ) -> None:
-    """Submit one job and print its id."""
+    """Submit one job and print its id; with --wait the exit code is that of `status`."""
     found = _app(app)
     declared = found.find_type(job_type)
+    if wait and not keeps_outcomes(found, declared):
+        raise typer.BadParameter("--wait needs a type with records='outcomes' or 'full'")
     try:
         value = from_json(sys.stdin.read() if payload == "-" else payload)
     except ValueError as error:
@@ -147,7 +157,33 @@ def submit(
     if tenant is not None:
         overrides["tenant"] = tenant
     with Client(found) as client:
-        print(client.submit(declared, declared.load(value), **overrides).id)
+        job = client.submit(declared, declared.load(value), **overrides)
+        print(job.id, flush=True)
+        if wait:
+            from ops.status import show_end
+
+            raise typer.Exit(show_end(job, timeout))
+
+
+@cli.command()
+def status(
+    app: Annotated[str, typer.Argument(metavar="APP", help="module:attribute")],
+    job_id: Annotated[str, typer.Argument(help="As submit printed it.")],
+    json: AsJson = False,
+) -> None:
+    """What has become of a job.
+
+    Exits with 0 if it has completed or was discarded, 3 if it is dead, quarantined or cancelled, 4
+    if it has not ended, 5 if nothing is known of it.
+    """
+    from ops.status import show_record
+
+    with Client(_app(app)) as client:
+        try:
+            job = client.handle(job_id)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+        raise typer.Exit(show_record(job.history(), as_json=json))
 
 
 @cli.command()

@@ -2,7 +2,8 @@
 
     namespace Headgate, dimensions service, type and queue
     JobsCompleted JobsFailed JobsRetried JobsDeadLettered JobsQuarantined JobsDeferred
-    JobsDiscarded JobsInterrupted JobsCrashed     counts since the last line
+    JobsDiscarded JobsCancelled JobsInterrupted JobsCrashed
+                                                  counts since the last line
     Duration Wait                                 seconds; at most 99 a line, sampled evenly
 
 One line a minute and type, so that a busy worker writes no more than an idle one.

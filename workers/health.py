@@ -22,6 +22,7 @@ from jobs.events import (
     PollFailed,
     PollReceived,
     RecordsFailed,
+    RecordsWritten,
     SettlementFailed,
     SettlementFlushed,
 )
@@ -39,6 +40,7 @@ _CHECKS: Mapping[type[Event], str] = {
     SettlementFlushed: "settlement",
     SettlementFailed: "settlement",
     RecordsFailed: "records",
+    RecordsWritten: "records",
     LeaseFailed: "limits",
 }
 
@@ -108,7 +110,7 @@ class Health:
             case LoopBlocked(blocked_s=blocked_s, job_types=types):
                 detail = f"blocked for {blocked_s:.1f} s by {', '.join(types)}"
                 self._lately["event loop"] = (self._clock.monotonic(), detail)
-            case HeartbeatExtended() | SettlementFlushed():
+            case HeartbeatExtended() | SettlementFlushed() | RecordsWritten():
                 self._lately.pop(_CHECKS[type(event)], None)
             case BreakerOpened(limit=limit):
                 self._open.add(limit)

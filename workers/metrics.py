@@ -36,10 +36,12 @@ from jobs.events import (
     BreakerClosed,
     BreakerOpened,
     BreakerProbing,
+    CancellationsFailed,
     Event,
     HeartbeatExtended,
     HeartbeatFailed,
     HookFailed,
+    JobCancelled,
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -56,6 +58,8 @@ from jobs.events import (
     PollReceived,
     ReceiptLost,
     RecordsFailed,
+    RecordsShed,
+    RecordsWritten,
     SettlementFailed,
     SettlementFlushed,
 )
@@ -73,6 +77,7 @@ OUTCOMES: Mapping[type[Event], str] = {
     JobQuarantined: "quarantined",
     JobDeferred: "deferred",
     JobDiscarded: "discarded",
+    JobCancelled: "cancelled",
     JobInterrupted: "interrupted",
     JobCrashed: "crashed",
 }
@@ -117,7 +122,10 @@ class Metrics:
         self._breakers = make.gauge(
             "headgate_breaker_state", "0 closed, 1 probing, 2 open", "limit"
         )
-        self._records = make.counter("headgate_records_failed", "Failed records", "action")
+        self._records_failed = make.counter(
+            "headgate_records_failed", "Requests for records that failed", "action"
+        )
+        self._records = make.counter("headgate_records", "Records written or shed", "became")
         self._hooks = make.counter("headgate_hooks_failed", "Failed hooks", "hook")
         self._count: Mapping[type[Event], Callable[[Any], None]] = {
             **dict.fromkeys(OUTCOMES, self._ended),
@@ -135,7 +143,10 @@ class Metrics:
             BreakerClosed: lambda event: self._breakers(event.limit).set(0),
             BreakerProbing: lambda event: self._breakers(event.limit).set(1),
             BreakerOpened: lambda event: self._breakers(event.limit).set(2),
-            RecordsFailed: lambda event: self._records(event.action).inc(),
+            RecordsFailed: lambda event: self._records_failed(event.action).inc(),
+            RecordsWritten: lambda event: self._records("written").inc(event.items),
+            RecordsShed: lambda event: self._records("shed").inc(event.items),
+            CancellationsFailed: lambda _event: self._records_failed("cancellations").inc(),
             HookFailed: lambda event: self._hooks(event.hook).inc(),
         }
 

@@ -146,7 +146,7 @@ def _transport(app: App, settings: WorkerSettings) -> SqsTransport:
 
 async def _table(app: App, stack: AsyncExitStack) -> Table | None:
     """The app's table, if anything of it needs one."""
-    if app.records == "off" and not needs_table(app):
+    if not app.keeps_records and not needs_table(app):
         return None
     return await stack.enter_async_context(DynamoTable(app.topology.table_name))
 

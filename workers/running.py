@@ -13,13 +13,13 @@ from typing import Any
 from jobs.delivery import Delivery
 from jobs.execution import Executor, Verdict
 from jobs.outcome import Interrupted, Outcome
+from jobs.recording import Recorder
 from jobs.settlement import Release, RetryAfter
 from jobs.topology import Priority
 from workers.admission import Admission
 from workers.choosing import Waiting
 from workers.demand import Demand
 from workers.holding import Hold, Holdings
-from workers.recording import Recorder
 from workers.settling import Settler
 
 _log = logging.getLogger("headgate.worker")
@@ -69,10 +69,12 @@ class Running:
         admission: Admission,
         *,
         recorder: Recorder | None,
+        cancelled: Callable[[str], str | None],
         on_change: Callable[[], None],
     ) -> None:
         self._admission = admission
         self._recorder = recorder
+        self._cancelled = cancelled
         self._executor = executor
         self._settler = settler
         self._waiting = waiting
@@ -101,12 +103,22 @@ class Running:
         for delivery in deliveries:
             hold = self._holdings.take(self._executor.begin(delivery))
             self._admission.take(hold)
-            if self._accepting:
+            if not self._accepting:
+                self.release(hold)
+            elif self._is_cancelled(hold):
+                self._drop(hold)
+            else:
                 self._recall(hold)
                 self._waiting.put(hold)
-            else:
-                self.release(hold)
         self.fill()
+
+    def end_cancelled(self) -> None:
+        """End what is cancelled: what runs is interrupted, what waits is settled unstarted."""
+        for hold in self._tasks.values():
+            if (reason := self._cancellation(hold)) is not None:
+                hold.run.cancel(reason)
+        for hold in self._waiting.take_if(self._is_cancelled):
+            self._drop(hold)
 
     def fill(self) -> None:
         """Start what waits, as far as slots are free."""
@@ -130,7 +142,7 @@ class Running:
         if self._recorder is None or hold.delivery.message.receive_count == 1:
             return
         hold.ready = False
-        task = asyncio.create_task(self._recorder.recall(hold), name="headgate-recall")
+        task = asyncio.create_task(self._recorder.recall(hold.run), name="headgate-recall")
         self._recalls.add(task)
         task.add_done_callback(partial(self._recalled, hold))
 
@@ -139,6 +151,21 @@ class Running:
         hold.ready = True  # without records, then, if it failed
         _log_fault(task, hold)
         self.fill()
+
+    def _is_cancelled(self, hold: Hold) -> bool:
+        return self._cancellation(hold) is not None
+
+    def _cancellation(self, hold: Hold) -> str | None:
+        """Why its job is to be cancelled, if it is."""
+        job = hold.run.job
+        return None if job is None else self._cancelled(job.attempt.job_id)
+
+    def _drop(self, hold: Hold) -> None:
+        """Settle a cancelled job without starting it; that takes no slot."""
+        hold.run.cancel(self._cancellation(hold) or "")
+        task = asyncio.create_task(self._settle_unstarted(hold), name="headgate-cancelled")
+        self._tasks[task] = hold
+        task.add_done_callback(self._ended)
 
     def release(self, hold: Hold, delay_s: int = 0) -> None:
         """Give back a message that has not been started, to be seen again after that delay."""
@@ -201,13 +228,20 @@ class Running:
         return hold.lost or hold.shared or hold.lapsed(self._executor.means.clock.monotonic())
 
     async def _process(self, hold: Hold) -> None:
-        verdict = await self._run(hold)
+        await self._settle(hold, await self._run(hold))
+
+    async def _settle_unstarted(self, hold: Hold) -> None:
+        await self._settle(hold, await hold.run.verdict())
+
+    async def _settle(self, hold: Hold, verdict: Verdict) -> None:
         if isinstance(verdict.outcome, Interrupted):
             self.interrupted.append(verdict.attempt.job_id)
         if self._recorder is not None:
-            await self._recorder.explain(hold, verdict)
+            await self._recorder.explain(hold.run, verdict)
         settled = await self._settler.settle(hold, verdict)
         stays = isinstance(verdict.action, RetryAfter | Release)
+        if self._recorder is not None and settled:
+            self._recorder.parked(hold.run, verdict)
         self._leave(hold, gone=settled and not stays)
         if len(self._waiting):
             self.fill()  # what stood behind it in its group, or on probation, may start
@@ -217,7 +251,7 @@ class Running:
         outcome: Outcome = Interrupted(reason="the worker failed")
         try:
             if self._recorder is not None:
-                await self._recorder.starts(hold)
+                await self._recorder.starts(hold.run)
             verdict = await hold.run.verdict()
             outcome = verdict.outcome
         finally:
@@ -229,7 +263,7 @@ class Running:
 
     async def _give_back(self, hold: Hold, delay_s: int) -> None:
         if self._recorder is not None:
-            await self._recorder.released(hold)
+            await self._recorder.released(hold.run)
         await self._settler.release(hold, delay_s)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

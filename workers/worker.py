@@ -23,10 +23,12 @@ from jobs.errors import ConfigurationError
 from jobs.events import Events
 from jobs.execution import Executor
 from jobs.ports import OutgoingMessage, Scheduler, Table, Transport
+from jobs.recording import Recorder
 from jobs.submission import Submission
 from jobs.topology import Priority, QueueSpec
 from workers.admission import Admission, guarded
 from workers.backlog import Backlog
+from workers.cancelling import Cancelling
 from workers.choosing import Obstacle, Waiting
 from workers.configuration import DEFAULTS, WorkerSettings
 from workers.demand import Demand
@@ -37,11 +39,11 @@ from workers.isolation import ChildPool
 from workers.limiting import Gate
 from workers.locating import app_path
 from workers.polling import Poller
-from workers.recording import Recorder
 from workers.running import Running, ThreadPool
 from workers.settling import SETTLEMENT_PACING, Settler
 from workers.shares import Shares
 from workers.shutdown import FLUSH_S, Report, drain
+from workers.trimming import Trimmer
 
 _log = logging.getLogger("headgate.worker")
 
@@ -136,7 +138,19 @@ class Worker:
         )
         self._recorder = (
             Recorder(app, table, worker=name, clock=clock, events=events, rng=rng)
-            if table is not None and app.records != "off"
+            if table is not None and app.keeps_records
+            else None
+        )
+        if self._recorder is not None:
+            events.subscribe(self._recorder)
+        self._trimmer = (
+            Trimmer(app, table, clock=clock, events=events, rng=rng) if table is not None else None
+        )
+        if self._trimmer is not None:
+            events.subscribe(self._trimmer)
+        self._cancelling = (
+            Cancelling(table, clock=clock, events=events, rng=rng, on_news=self._end_cancelled)
+            if table is not None and app.keeps_records
             else None
         )
         self._settler = Settler(
@@ -172,6 +186,7 @@ class Worker:
             self._demand,
             self._admission,
             recorder=self._recorder,
+            cancelled=self._cancelling.reason if self._cancelling else _never,
             on_change=self._notice,
         )
         self._heartbeat = Heartbeat(transport, queues, self._holdings, clock=clock, events=events)
@@ -274,6 +289,8 @@ class Worker:
             await self._children.close()
 
     async def _work_with_resources(self) -> Report:
+        if self._cancelling is not None:
+            await self._cancelling.look()  # first: what is cancelled already must not start
         polls = {
             asyncio.create_task(poller.run(), name=f"headgate-poll-{poller.queue.name}")
             for poller in self._pollers
@@ -284,6 +301,13 @@ class Worker:
             asyncio.create_task(self._hooks.run(), name="headgate-hooks"),
             asyncio.create_task(self._gate.run(), name="headgate-limits"),
         }
+        if self._recorder is not None:
+            supports.add(asyncio.create_task(self._recorder.run(), name="headgate-records"))
+        if self._trimmer is not None and self._trimmer.is_needed:
+            supports.add(asyncio.create_task(self._trimmer.run(), name="headgate-trim"))
+        if self._cancelling is not None:
+            watch = asyncio.create_task(self._cancelling.run(), name="headgate-cancellations")
+            supports.add(watch)
         stopped = asyncio.create_task(self._stop.wait(), name="headgate-stop")
         try:
             await asyncio.wait({stopped, *polls, *supports}, return_when=asyncio.FIRST_COMPLETED)
@@ -362,6 +386,9 @@ class Worker:
         queue = self._app.topology.queue(envelope.queue, envelope.priority)
         await self._client.send(Submission(queue=queue, message=outgoing, envelope=envelope))
 
+    def _end_cancelled(self) -> None:
+        self._running.end_cancelled()
+
     def _changed(self) -> None:
         """A limit lets work through again, or what was expected has not come."""
         self._running.fill()
@@ -370,6 +397,10 @@ class Worker:
     def _notice(self) -> None:
         for poller in self._pollers:
             poller.notice()
+
+
+def _never(_job_id: str) -> None:
+    """No job is cancelled."""
 
 
 def _isolates(app: App) -> bool:

@@ -33,7 +33,7 @@ async def _bench(payload: Number) -> None:
     done(payload.number)
 
 
-app = App(os.environ["BENCH_APP"])
+app = App(os.environ["BENCH_APP"], records="off")
 visibility = timedelta(seconds=float(os.environ["BENCH_VISIBILITY_S"]))
 lane = replace(DEFAULT_LANES[Priority.NORMAL], visibility=visibility)
 drain = app.queue("drain", priorities=[Priority.NORMAL], lanes={Priority.NORMAL: lane})

@@ -5,6 +5,8 @@
     data         M      its values: a string is S, a number N, a boolean BOOL, None NULL, a list L
     version      N      left out while it is 0
     expires_at   N      epoch seconds, rounded up: what DynamoDB's time to live goes by
+    list, place  S      its line's, the key of the index; left out where it has none
+    summary      M      its line's
 
 Numbers come back equal to what went in. DynamoDB keeps 38 digits, and not whether a number was
 written as ``1`` or ``1.0``: a whole number below 10^38 comes back as an int, any other as a float.
@@ -21,18 +23,16 @@ from decimal import Decimal
 from typing import Any
 
 from jobs.errors import TransportError
-from jobs.ports import Item
+from jobs.ports import MAX_PUT, Item, Key, Line
 
 Attribute = dict[str, Any]
 """One value under the name of its type, such as ``{"S": "text"}``."""
 Attributes = dict[str, Attribute]
 """A whole item, or the entries of a map."""
 
-MAX_PUT = 25
-"""Items in one BatchWriteItem."""
 MAX_ITEM_BYTES = 409_600
 
-_MAX_KEY_BYTES = {"pk": 2048, "sk": 1024}
+_MAX_KEY_BYTES = {"pk": 2048, "sk": 1024, "list": 2048, "place": 1024}
 _MAX_CONTAINERS = 31  # of 32 levels the innermost is a value; ``data`` is the first
 _DIGITS = 38
 _LEAST, _BEYOND = 1e-130, 1e126  # the magnitudes of numbers
@@ -75,6 +75,14 @@ def encode_all(items: Sequence[Item]) -> list[Attributes]:
     return [encode(item) for item in items]
 
 
+def check_keys(keys: Sequence[Key]) -> None:
+    """Raise TransportError where keys are too many, or not all different, for one batch."""
+    if len(keys) > MAX_PUT:
+        raise TransportError(f"at most {MAX_PUT} items are deleted at once, got {len(keys)}")
+    if len(set(keys)) < len(keys):
+        raise TransportError("a key stands twice among those to delete at once")
+
+
 def encode_next(item: Item) -> Attributes:
     """The attributes of an item that replaces one of the version before.
 
@@ -102,6 +110,15 @@ def decode(attributes: Mapping[str, Attribute]) -> Item:
         data=_decode(attributes.get("data", {"M": {}})),
         version=int(attributes.get("version", {"N": "0"})["N"]),
         expires_at=datetime.fromtimestamp(int(expires_at["N"]), UTC) if expires_at else None,
+        line=_line(attributes) if "list" in attributes else None,
+    )
+
+
+def _line(attributes: Mapping[str, Attribute]) -> Line:
+    return Line(
+        list=attributes["list"]["S"],
+        place=attributes["place"]["S"],
+        summary=_decode(attributes.get("summary", {"M": {}})),
     )
 
 
@@ -126,6 +143,10 @@ def _encode(item: Item) -> Attributes:
         attributes["version"] = _int(item.version)
     if item.expires_at is not None:
         attributes["expires_at"] = {"N": str(_epoch_s(item.expires_at))}
+    if (line := item.line) is not None:
+        attributes["list"] = _key("list", line.list)
+        attributes["place"] = _key("place", line.place)
+        attributes["summary"] = _map(line.summary, 1, at_top=True)
     return attributes
 
 

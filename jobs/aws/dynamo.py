@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
-from uuid import uuid4
 
-from jobs.aws.attributes import (
-    Attribute,
-    Attributes,
-    decode,
-    encode_all,
-    encode_next,
-    lives,
-)
+from jobs.aws import dynamo_wire as wire
+from jobs.aws.attributes import Attributes
 from jobs.aws.connection import Connection, async_client
 from jobs.aws.faults import FOREIGN, fault
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError
-from jobs.ports import Item
+from jobs.ports import Item, Key
 
 if TYPE_CHECKING:
     from types_aiobotocore_dynamodb import DynamoDBClient
-
-_CONNECT_TIMEOUT_S = 1.0
-_READ_TIMEOUT_S = 2.0
-_ATTEMPTS = 2  # with a pause of up to 1 s between them: 5 s at most, since jobs wait for it
-
-_WRITE = "write"
-"""An attribute of ours on what `DynamoTable.replace` wrote: a random name of that one call."""
 
 
 class DynamoTable:
@@ -72,9 +56,9 @@ class DynamoTable:
         self._connection = Connection(
             endpoint_url=endpoint_url,
             region=region,
-            connect_timeout_s=_CONNECT_TIMEOUT_S,
-            read_timeout_s=_READ_TIMEOUT_S,
-            attempts=_ATTEMPTS,
+            connect_timeout_s=wire.CONNECT_TIMEOUT_S,
+            read_timeout_s=wire.READ_TIMEOUT_S,
+            attempts=wire.ATTEMPTS,
             pool=max_pool_connections,
         )
         self._clock = clock or SystemClock()
@@ -123,32 +107,50 @@ class DynamoTable:
         """
         if not items:
             return []
-        requests = [{"PutRequest": {"Item": each}} for each in encode_all(items)]
+        request = wire.put_request(self.name, items)
         with self._calling("BatchWriteItem") as client:
-            # The stubs want literal types; ours are made by `jobs.aws.attributes`.
-            answer = await client.batch_write_item(RequestItems={self.name: requests})  # type: ignore[dict-item]
-        return _unprocessed(items, answer["UnprocessedItems"].get(self.name, ()))
+            answer: Any = await client.batch_write_item(**request)
+        return wire.unprocessed(self.name, items, answer)
 
     async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
         """Query, strongly consistent; a request for every MiB that it reads."""
-        request = _query_request(self.name, pk, prefix)
-        now, found = self._clock.now(), []
+        request = wire.query_request(self.name, pk, prefix)
+        now, found = self._clock.now(), list[Item]()
         with self._calling("Query") as client:
             while True:
                 page: Any = await client.query(**request)
-                found += [decode(each) for each in page["Items"]]
-                if not (last := page.get("LastEvaluatedKey")):
-                    return [item for item in found if lives(item, now)]
-                request["ExclusiveStartKey"] = last
+                found += wire.read_items(page, now)
+                if not wire.turn_page(request, page):
+                    return found
 
     async def get(self, pk: str, sk: str) -> Item | None:
         """GetItem, strongly consistent."""
         with self._calling("GetItem") as client:
-            answer: Any = await client.get_item(
-                TableName=self.name, Key={"pk": {"S": pk}, "sk": {"S": sk}}, ConsistentRead=True
-            )
-        item = decode(answer["Item"]) if "Item" in answer else None
-        return item if item and lives(item, self._clock.now()) else None
+            answer: Any = await client.get_item(**wire.get_request(self.name, pk, sk))
+        return wire.read_item(answer.get("Item"), self._clock.now())
+
+    async def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        """Query on the index; a request for every MiB that it reads."""
+        request = wire.lines_request(self.name, name, after, before)
+        now, found = self._clock.now(), list[Item]()
+        with self._calling("Query") as client:
+            while True:
+                # Two more than are wanted: the bounds themselves are left out.
+                page: Any = await client.query(**request, Limit=limit - len(found) + 2)
+                found += wire.read_lines(page, now, after, before)
+                if len(found) >= limit or not wire.turn_page(request, page):
+                    return found[:limit]
+
+    async def delete(self, keys: Sequence[Key]) -> list[Key]:
+        """BatchWriteItem: up to 25; those that DynamoDB left unprocessed are returned."""
+        if not keys:
+            return []
+        request = wire.delete_request(self.name, keys)
+        with self._calling("BatchWriteItem") as client:
+            answer: Any = await client.batch_write_item(**request)
+        return wire.undeleted(self.name, answer)
 
     async def replace(self, item: Item) -> Item | None:
         """PutItem on the condition that the version before stands there; refused, it costs no read.
@@ -167,19 +169,16 @@ class DynamoTable:
             TransportError: also when the item is too large or can't be stored, or its version is 0.
         """
         now = self._clock.now()
-        written = {**encode_next(item), _WRITE: {"S": uuid4().hex}}
+        written = wire.written_once(item)
         with self._calling("PutItem") as client:
             try:
-                await client.put_item(**_replace_request(self.name, written, item.version, now))
+                await client.put_item(**wire.replace_request(self.name, written, item.version, now))
             except client.exceptions.ConditionalCheckFailedException as refusal:
                 # The stubs leave out what ReturnValuesOnConditionCheckFailure asks for.
                 found: Attributes = refusal.response.get("Item", {})  # type: ignore[assignment]
             else:
                 return None
-        if found.get(_WRITE) == written[_WRITE]:
-            return None
-        standing = decode(found) if found else None
-        return standing if standing and lives(standing, now) else Item(pk=item.pk, sk=item.sk)
+        return wire.read_refusal(item, written, found, now)
 
     @contextmanager
     def _calling(self, action: str) -> Iterator[DynamoDBClient]:
@@ -190,49 +189,3 @@ class DynamoTable:
             yield self._client
         except FOREIGN as error:
             raise fault(error, action=f"dynamodb:{action}", target=self.name) from error
-
-
-def _unprocessed(items: Sequence[Item], left: Sequence[Any]) -> list[Item]:
-    keys = [each["PutRequest"]["Item"] for each in left]
-    places = {(key["pk"]["S"], key["sk"]["S"]) for key in keys}
-    return [item for item in items if (item.pk, item.sk) in places]
-
-
-def _query_request(table: str, pk: str, prefix: str) -> dict[str, Any]:
-    condition = "#pk = :pk"
-    names, values = {"#pk": "pk"}, {":pk": {"S": pk}}
-    if prefix:  # DynamoDB takes no empty text for a key
-        condition += " AND begins_with(#sk, :prefix)"
-        names["#sk"] = "sk"
-        values[":prefix"] = {"S": prefix}
-    return {
-        "TableName": table,
-        "KeyConditionExpression": condition,
-        "ExpressionAttributeNames": names,
-        "ExpressionAttributeValues": values,
-        "ConsistentRead": True,
-    }
-
-
-def _replace_request(
-    table: str, written: Attributes, version: int, now: datetime
-) -> dict[str, Any]:
-    # In whole seconds, as ``expires_at`` is: so the fraction of now makes no difference.
-    values: dict[str, Attribute] = {":now": {"N": str(math.floor(now.timestamp()))}}
-    if version == 1:
-        condition = "attribute_not_exists(#pk) OR #expires_at <= :now"
-        names = {"#pk": "pk", "#expires_at": "expires_at"}
-    else:
-        condition = (
-            "#version = :before AND (attribute_not_exists(#expires_at) OR #expires_at > :now)"
-        )
-        names = {"#version": "version", "#expires_at": "expires_at"}
-        values[":before"] = {"N": str(version - 1)}
-    return {
-        "TableName": table,
-        "Item": written,
-        "ConditionExpression": condition,
-        "ExpressionAttributeNames": names,
-        "ExpressionAttributeValues": values,
-        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-    }

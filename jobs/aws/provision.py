@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 Attributes = dict[str, str]
 
+LINES = "lines"
+"""The index that `jobs.ports.Line` is for, by ``list`` and ``place``."""
+
+PROJECTED = ("summary", "expires_at")
+"""What the index has besides keys."""
+
 EXPIRY = "expires_at"
 """The table's attribute that DynamoDB's time to live goes by: epoch seconds."""
 
@@ -92,6 +98,21 @@ def table_properties(name: str) -> dict[str, Any]:
         "AttributeDefinitions": [
             {"AttributeName": "pk", "AttributeType": "S"},
             {"AttributeName": "sk", "AttributeType": "S"},
+            {"AttributeName": "list", "AttributeType": "S"},
+            {"AttributeName": "place", "AttributeType": "S"},
+        ],
+        "GlobalSecondaryIndexes": [
+            {
+                "IndexName": LINES,
+                "KeySchema": [
+                    {"AttributeName": "list", "KeyType": "HASH"},
+                    {"AttributeName": "place", "KeyType": "RANGE"},
+                ],
+                "Projection": {
+                    "ProjectionType": "INCLUDE",
+                    "NonKeyAttributes": list(PROJECTED),
+                },
+            }
         ],
         "BillingMode": "PAY_PER_REQUEST",
     }

@@ -32,6 +32,7 @@ from jobs.testing.clock import VirtualClock
 from jobs.testing.inspection import StoredMessage
 from jobs.testing.memory import MemorySqs
 from jobs.testing.memory_scheduler import MemoryScheduler
+from jobs.testing.memory_table import MemoryTable
 from jobs.topology import MAX_VISIBILITY, Priority, QueueSpec
 
 P = TypeVar("P")
@@ -85,6 +86,8 @@ class Harness:
         self.sqs.provision(app.topology)
         self.scheduler = MemoryScheduler(self.clock, fire=self._fire)
         """Holds long delays, and what `client.schedules` makes; fires as the clock moves."""
+        self.table = MemoryTable(self.clock)
+        """What the clients' handles read."""
         self.events: list[Event] = []
         """Everything that happened, in order."""
         self._hub = Events(self.events.append)
@@ -100,6 +103,7 @@ class Harness:
             app,
             transport=self.sqs.blocking,
             scheduler=self.scheduler.blocking,
+            table=self.table.blocking,
             clock=self.clock,
             events=self._hub,
             sleep=self.clock.advance,
@@ -108,8 +112,10 @@ class Harness:
             app,
             transport=self.sqs,
             scheduler=self.scheduler,
+            table=self.table,
             clock=self.clock,
             events=self._hub,
+            sleep=self._pass,
         )
 
     def submitted(self, job: JobType[P, Any]) -> list[Submitted[P]]:
@@ -259,6 +265,9 @@ class Harness:
             return
         firing = read_firing(event)
         _all_done(self.sqs.blocking.send(firing.queue_name, [firing.message(now)]))
+
+    async def _pass(self, seconds: float) -> None:
+        self.clock.advance(seconds)
 
     async def _backlog(self, queue: str) -> int:
         return (await self.sqs.depth(queue)).visible

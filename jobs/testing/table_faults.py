@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 from jobs.ports import Item
 
-TableAction = Literal["put", "query", "get", "replace"]
+TableAction = Literal["put", "query", "get", "lines", "delete", "replace"]
 """The calls of a `jobs.ports.Table`."""
 
 
@@ -72,7 +72,10 @@ class TableFaults:
         self._plan(action, times, _RaisedError(error=error, applied=applied))
 
     def slow_down(self, action: TableAction | None, by_s: float, *, times: int = 1) -> None:
-        """Hold the next ``times`` calls up for that many seconds of the event loop's time."""
+        """Hold the next ``times`` calls up for that many seconds of the event loop's time.
+
+        A blocking call has no loop: it takes its turn, and is not held up.
+        """
         self._plan(action, times, _Delay(seconds=by_s))
 
     def leave_unprocessed(self, *, times: int = 1, indexes: Iterable[int] | None = None) -> None:
@@ -87,16 +90,17 @@ class TableFaults:
     @asynccontextmanager
     async def around(self, action: TableAction) -> AsyncIterator[Unprocessed | None]:
         """Let the fault of one call happen before, within or after the block."""
-        match self._next(action):
-            case _RaisedError(error=error, applied=applied):
-                if applied:
-                    yield None
-                raise error
-            case _Delay(seconds=seconds):
-                await asyncio.sleep(seconds)
-                yield None
-            case fault:
-                yield fault
+        fault = self._next(action)
+        if isinstance(fault, _Delay):
+            await asyncio.sleep(fault.seconds)
+        with _happening(fault) as left:
+            yield left
+
+    @contextmanager
+    def around_blocking(self, action: TableAction) -> Iterator[Unprocessed | None]:
+        """`around`, for a call that blocks."""
+        with _happening(self._next(action)) as left:
+            yield left
 
     def _plan(
         self, action: TableAction | None, times: int, fault: Unprocessed | _RaisedError | _Delay
@@ -113,3 +117,13 @@ class TableFaults:
                     self._plans.remove(plan)
                 return plan.fault
         return None
+
+
+@contextmanager
+def _happening(fault: Unprocessed | _RaisedError | _Delay | None) -> Iterator[Unprocessed | None]:
+    if not isinstance(fault, _RaisedError):
+        yield fault if isinstance(fault, Unprocessed) else None
+        return
+    if fault.applied:
+        yield None
+    raise fault.error

@@ -23,30 +23,34 @@ PACKAGES: dict[str, set[str]] = {
 
 LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
-    {"aio", "client"},  # what a submitter calls
+    {"aio", "client", "recording"},  # what a submitter calls, and a worker
     {"aio_scheduling", "scheduling"},
     {"schedule_making"},
     {"schedule_book"},
-    {"handover"},
-    {"execution"},
-    {"calling"},
+    {"async_spooler", "handover", "inline", "spooler"},  # and what a submitter falls back on
+    {"fallback", "spool_file"},
+    {"aio_registration", "execution", "spool"},
+    {"calling", "registration"},
     {"desk"},
     {"reporting"},
-    {"delivery", "firing", "submission"},  # a delivery, a schedule's firing, a submission
-    {"checks"},
+    {"delivery", "firing", "handle", "submission"},  # a delivery, a firing, a handle, a submission
+    {"checks", "progress", "results", "tables"},
     {"timeline"},
     {"app", "dead_letters"},
     {"queue"},
     {"batcher", "delays", "job", "settlement"},
-    {"batching", "event_log", "handler", "hooks", "messages", "options"},
-    {"retry"},
+    {"batching", "event_log", "handler", "hooks", "journal", "messages", "options"},
+    {"cancellation", "history"},
+    {"state"},
+    {"records", "retry"},
     {"aws", "backoff", "envelope", "events"},
     {
         "classification",
         "context",
         "limits",
-        "records",
         "resources",
+        "retention",
+        "returns",
         "schedules",
         "settings",
         "topology",
@@ -62,8 +66,8 @@ LAYERS: list[set[str]] = [
 ]
 """The modules of `jobs` from top to bottom; each imports only from the layers below its own.
 
-`jobs` itself, which collects the public names, stands above all. Only `aio` and `client` import
-`aws`, when they are to make a transport of their own.
+`jobs` itself, which collects the public names, stands above all. Only `aio`, `client` and
+`tables` import `aws`, when they are to make a transport or a table of their own.
 """
 
 SDKS = {
@@ -83,11 +87,13 @@ HEAVY = {
     "botocore",
     "infra",
     "jobs.aio",
+    "jobs.aio_registration",
     "jobs.aws",
     "jobs.testing",
     "lambdas",
     "ops",
     "rich",
+    "sqlite3",
     "ssl",
     "typer",
     "workers",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from jobs.aws.dynamo import DynamoTable
 from jobs.aws.provision import create_table
-from jobs.ports import Table
+from jobs.aws.sync_dynamo import SyncDynamoTable
+from jobs.ports import BlockingTable, Item, Key, Table
 from jobs.testing import MemoryTable, VirtualClock
 from tests.support.environment import with_test_credentials
 from tests.support.servers import ServerName
@@ -53,6 +56,31 @@ class TableCandidate:
     unsteady: Mapping[TableFeature, str] = field(default_factory=dict)
 
 
+class _InThreads:
+    """A `BlockingTable` as the suite calls it: each call in a thread of its own."""
+
+    def __init__(self, table: BlockingTable) -> None:
+        self._table = table
+
+    async def put(self, items: Sequence[Item]) -> list[Item]:
+        return await asyncio.to_thread(self._table.put, items)
+
+    async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
+        return await asyncio.to_thread(self._table.query, pk, prefix=prefix)
+
+    async def get(self, pk: str, sk: str) -> Item | None:
+        return await asyncio.to_thread(self._table.get, pk, sk)
+
+    async def lines(self, name: str, **bounds: Any) -> list[Item]:
+        return await asyncio.to_thread(self._table.lines, name, **bounds)
+
+    async def delete(self, keys: Sequence[Key]) -> list[Key]:
+        return await asyncio.to_thread(self._table.delete, keys)
+
+    async def replace(self, item: Item) -> Item | None:
+        return await asyncio.to_thread(self._table.replace, item)
+
+
 @asynccontextmanager
 async def _memory(request: pytest.FixtureRequest) -> AsyncIterator[TableUnderTest]:
     del request
@@ -67,6 +95,20 @@ async def _memory(request: pytest.FixtureRequest) -> AsyncIterator[TableUnderTes
     )
 
 
+@asynccontextmanager
+async def _memory_in_threads(request: pytest.FixtureRequest) -> AsyncIterator[TableUnderTest]:
+    del request
+    clock = VirtualClock(START)
+    missing = MemoryTable(clock, name="nowhere")
+    missing.missing = True
+    yield TableUnderTest(
+        table=_InThreads(MemoryTable(clock).blocking),
+        missing=lambda: nullcontext(_InThreads(missing.blocking)),
+        clock=clock,
+        pk=_partition(),
+    )
+
+
 def _connect_to(
     name: ServerName,
 ) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[TableUnderTest]]:
@@ -74,13 +116,7 @@ def _connect_to(
 
     @asynccontextmanager
     async def connect(request: pytest.FixtureRequest) -> AsyncIterator[TableUnderTest]:
-        endpoint_url: str = request.getfixturevalue(name)
-        with_test_credentials(
-            request.getfixturevalue("monkeypatch"), request.getfixturevalue("tmp_path")
-        )
-        if endpoint_url not in _provisioned:
-            await create_table(_NAME, endpoint_url=endpoint_url)
-            _provisioned.add(endpoint_url)
+        endpoint_url = await _server(name, request)
         clock = VirtualClock(START)
         async with DynamoTable(_NAME, endpoint_url=endpoint_url, clock=clock) as table:
             yield TableUnderTest(
@@ -91,6 +127,41 @@ def _connect_to(
             )
 
     return connect
+
+
+def _connect_in_threads_to(
+    name: ServerName,
+) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[TableUnderTest]]:
+    """As `_connect_to`, by boto3."""
+
+    @asynccontextmanager
+    async def connect(request: pytest.FixtureRequest) -> AsyncIterator[TableUnderTest]:
+        endpoint_url = await _server(name, request)
+        clock = VirtualClock(START)
+
+        @asynccontextmanager
+        async def missing() -> AsyncIterator[Table]:
+            with SyncDynamoTable("nowhere", endpoint_url=endpoint_url) as table:
+                yield _InThreads(table)
+
+        with SyncDynamoTable(_NAME, endpoint_url=endpoint_url, clock=clock) as table:
+            yield TableUnderTest(
+                table=_InThreads(table), missing=missing, clock=clock, pk=_partition()
+            )
+
+    return connect
+
+
+async def _server(name: ServerName, request: pytest.FixtureRequest) -> str:
+    """The endpoint of a server that has the table."""
+    endpoint_url: str = request.getfixturevalue(name)
+    with_test_credentials(
+        request.getfixturevalue("monkeypatch"), request.getfixturevalue("tmp_path")
+    )
+    if endpoint_url not in _provisioned:
+        await create_table(_NAME, endpoint_url=endpoint_url)
+        _provisioned.add(endpoint_url)
+    return endpoint_url
 
 
 def _partition() -> str:
@@ -106,4 +177,8 @@ TABLES: tuple[TableCandidate, ...] = (
     TableCandidate(name="moto", connect=_connect_to("moto"), gaps=_MOTO),
     TableCandidate(name="ministack", connect=_connect_to("ministack")),
     TableCandidate(name="dynamodb", connect=_connect_to("dynamodb")),
+    TableCandidate(name="memory-blocking", connect=_memory_in_threads),
+    TableCandidate(name="moto-boto3", connect=_connect_in_threads_to("moto"), gaps=_MOTO),
+    TableCandidate(name="ministack-boto3", connect=_connect_in_threads_to("ministack")),
+    TableCandidate(name="dynamodb-boto3", connect=_connect_in_threads_to("dynamodb")),
 )

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import TableMissing, TransportError
-from jobs.ports import Item
+from jobs.ports import Item, Line
 from tests.conformance.servers import needs
 from tests.conformance.tables import TableFeature, TableUnderTest
 
@@ -416,6 +416,99 @@ async def test_a_missing_table_is_named_by_every_method(at: TableUnderTest) -> N
             table.query(at.pk),
             table.get(at.pk, "a"),
             table.replace(item),
+            table.lines("a"),
+            table.delete([(at.pk, "a")]),
         ):
             with pytest.raises(TableMissing, match="nowhere"):
                 await call
+
+
+# --- lines ---------------------------------------------------------------------------------------
+
+
+def _listed(at: TableUnderTest, sk: str, place: str = "", **changes: Any) -> Item:
+    line = Line(list=at.pk, place=place or sk, summary={"says": sk})
+    return _item(at, sk, line=line, **changes)
+
+
+async def _places(at: TableUnderTest, **bounds: Any) -> list[str]:
+    found = await at.table.lines(at.pk, **bounds)
+    return [item.line.place for item in found if item.line is not None]
+
+
+async def test_a_list_is_read_from_its_end(at: TableUnderTest) -> None:
+    await _put(at, *(_listed(at, name) for name in ("b", "c", "a")), _item(at, "unlisted"))
+
+    assert await _places(at) == ["c", "b", "a"]
+    assert await _places(at, limit=2) == ["c", "b"]
+
+
+async def test_a_line_tells_its_item_and_its_summary_and_no_data(at: TableUnderTest) -> None:
+    item = _listed(at, "a", "7", data={"much": "of it"}, expires_at=_in(at, hours=1))
+    await _put(at, item)
+
+    assert await at.table.lines(at.pk) == [replace(item, data={})]
+
+
+async def test_an_item_keeps_its_line(at: TableUnderTest) -> None:
+    await _put(at, item := _listed(at, "a"))
+
+    assert await at.table.get(at.pk, "a") == item
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        ({"after": "b"}, ["d", "c"]),
+        ({"before": "c"}, ["b", "a"]),
+        ({"after": "a", "before": "d"}, ["c", "b"]),
+        ({"after": "a", "before": "d", "limit": 1}, ["c"]),
+        ({"after": "d"}, []),
+    ],
+)
+async def test_a_list_is_read_between_bounds_that_are_left_out(
+    at: TableUnderTest, bounds: dict[str, Any], expected: list[str]
+) -> None:
+    await _put(at, *(_listed(at, name) for name in "abcd"))
+
+    assert await _places(at, **bounds) == expected
+
+
+async def test_a_line_goes_where_its_item_goes(at: TableUnderTest) -> None:
+    await _put(at, _listed(at, "moves", "1"), _listed(at, "leaves", "2"), _listed(at, "stays", "3"))
+    await _put(at, _listed(at, "moves", "4"), _item(at, "leaves"))
+
+    assert await _places(at) == ["4", "3"]
+
+
+async def test_lines_of_what_has_expired_are_not_read(at: TableUnderTest) -> None:
+    await _put(at, *(_listed(at, f"old-{n}", expires_at=_in(at, hours=1)) for n in range(9)))
+    await _put(at, _listed(at, "a-lasting-one"))
+    at.clock.advance(timedelta(hours=2))
+
+    assert await _places(at, limit=1) == ["a-lasting-one"]
+
+
+# --- delete --------------------------------------------------------------------------------------
+
+
+async def test_what_is_deleted_is_gone_and_what_is_not_there_is_no_matter(
+    at: TableUnderTest,
+) -> None:
+    await _put(at, *(_listed(at, name) for name in "abc"))
+
+    assert await at.table.delete([(at.pk, "a"), (at.pk, "c"), (at.pk, "never")]) == []
+
+    assert await _names(at) == ["b"]
+    assert await _places(at) == ["b"]
+
+
+async def test_no_more_than_25_are_deleted_at_once_and_none_twice(at: TableUnderTest) -> None:
+    with pytest.raises(TransportError, match="25"):
+        await at.table.delete([(at.pk, str(number)) for number in range(26)])
+    with pytest.raises(TransportError, match="twice"):
+        await at.table.delete([(at.pk, "a"), (at.pk, "a")])
+
+
+async def test_deleting_nothing_is_fine(at: TableUnderTest) -> None:
+    assert await at.table.delete([]) == []

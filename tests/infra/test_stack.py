@@ -20,6 +20,7 @@ from infra.stack import JobSystem
 from jobs import App, Priority
 from jobs.aws.provision import (
     EXPIRY,
+    LINES,
     dead_letter_attributes,
     quarantine_attributes,
     queue_attributes,
@@ -291,11 +292,12 @@ def test_the_schedulers_role_serves_this_apps_schedules_only(template: Mapping[s
 
 @pytest.fixture(scope="module")
 def granted(app: App) -> Mapping[str, Any]:
-    """A stack of the user's own, with a role that submits and one that works."""
+    """A stack of the user's own, with roles that submit, follow jobs and work."""
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
     system = JobSystem(stack, "Jobs", app=app)
     tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
     system.grant_submit(iam.Role(stack, "Web", assumed_by=tasks))
+    system.grant_follow(iam.Role(stack, "Desk", assumed_by=tasks))
     system.grant_work(iam.Role(stack, "Worker", assumed_by=tasks))
     return template_of(stack)
 
@@ -337,6 +339,14 @@ def test_who_submits_may_only_send_to_the_apps_queues_and_delay_for_long(
     }
 
 
+def test_who_follows_jobs_may_read_the_table_and_ask_for_cancellations(
+    app: App, granted: Mapping[str, Any]
+) -> None:
+    assert reach(granted, "Desk") == {
+        app.topology.table_name: {"dynamodb:Query", "dynamodb:BatchWriteItem"}
+    }
+
+
 def test_who_works_may_receive_and_settle_and_park_but_not_submit(
     app: App, granted: Mapping[str, Any]
 ) -> None:
@@ -355,6 +365,7 @@ def test_who_works_may_receive_and_settle_and_park_but_not_submit(
         **dict.fromkeys(parking, park),
         app.topology.table_name: record,
         **delaying(granted),
+        f"/index/{LINES}": {"dynamodb:Query"},
     }
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from jobs import App, Backoff, JobContext, Lane, Priority, Retry
-from jobs.records import RecordsLevel
+from jobs.records import RecordsLevel, check_level
 from tests.support.journal import Journal
 
 APP_PATH = "tests.support.fixture_app:app"
@@ -147,7 +147,7 @@ def make_app(stage: str | None = None, records: RecordsLevel | None = None) -> A
 
 
 def _records() -> RecordsLevel:
-    return "failures" if os.environ.get(RECORDS) == "failures" else "off"
+    return check_level(os.environ.get(RECORDS, "off"))
 
 
 def _directory() -> Path:

@@ -17,15 +17,18 @@ from pydantic import BaseModel
 from jobs import (
     App,
     AsyncClient,
+    AsyncJobHandle,
     Client,
     JobContext,
     JobHandle,
+    JobState,
     JobType,
     Priority,
     Tenant,
     at,
     rate,
 )
+from jobs.history import JobRecord, ProgressRecord
 from jobs.schedule_book import ScheduleInfo
 from jobs.testing import Harness, Submitted
 
@@ -180,9 +183,9 @@ def submissions_at_fault(client: Client) -> None:
 
 
 async def async_submissions(client: AsyncClient) -> None:
-    assert_type(await client.submit(async_one, email), JobHandle[Receipt])
-    assert_type(await client.submit(plain_two, email), JobHandle[None])
-    assert_type(await client.submit_many(plain_one, [email]), list[JobHandle[Receipt]])
+    assert_type(await client.submit(async_one, email), AsyncJobHandle[Receipt])
+    assert_type(await client.submit(plain_two, email), AsyncJobHandle[None])
+    assert_type(await client.submit_many(plain_one, [email]), list[AsyncJobHandle[Receipt]])
     await client.submit(async_two, email, delay=timedelta(minutes=1), tenant="org-1")
 
 
@@ -193,6 +196,39 @@ async def async_submissions_at_fault(client: AsyncClient) -> None:
     await client.submit(async_one, email, delay=60)  # type: ignore[arg-type]
     await client.submit(async_one, email, tenant=42)  # type: ignore[arg-type]
     await client.submit(async_one, email, prioriy=Priority.LOW)  # type: ignore[call-arg]
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+def results(client: Client) -> None:
+    job = client.submit(async_one, email)
+    assert_type(job.result(timeout=30), Receipt)
+    assert_type(job.status(), JobState)
+    assert_type(job.wait(), JobState)
+    assert_type(job.progress(), ProgressRecord | None)
+    assert_type(job.history(), JobRecord)
+    assert_type(client.handle("id", paying).result(), Receipt)
+    assert_type(client.handle("id").id, str)
+
+
+def results_at_fault(client: Client) -> None:
+    client.handle(42)  # type: ignore[call-overload]
+    client.handle("id", "async-one")  # type: ignore[call-overload]
+    client.submit(async_one, email).result(timeout=timedelta(seconds=30))  # type: ignore[arg-type]
+    client.submit(async_one, email).result().amount  # type: ignore[attr-defined]  # noqa: B018
+
+
+async def async_results(client: AsyncClient) -> None:
+    job = await client.submit(async_one, email)
+    assert_type(await job.result(timeout=30), Receipt)
+    assert_type(await job.status(), JobState)
+    assert_type(await job.history(), JobRecord)
+    assert_type(await client.handle("id", paying).result(), Receipt)
+
+
+async def of_a_handler(ctx: JobContext) -> None:
+    assert_type((await ctx.submit(paying, email)).id, str)
 
 
 # --- testing -------------------------------------------------------------------------------------

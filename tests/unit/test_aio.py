@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Events, JobHandle, JobType, Priority
+from jobs import App, AsyncClient, AsyncJobHandle, Events, JobType, Priority
 from jobs.envelope import parse
 from jobs.errors import (
     ConfigurationError,
@@ -196,8 +196,8 @@ async def test_of_concurrent_submits_only_the_refused_one_hears_of_it(
         first, second, third = await asyncio.gather(
             *(client.submit(send_email, EMAIL) for _ in range(3)), return_exceptions=True
         )
-    assert isinstance(first, JobHandle)
-    assert isinstance(third, JobHandle)
+    assert isinstance(first, AsyncJobHandle)
+    assert isinstance(third, AsyncJobHandle)
     assert isinstance(second, SubmissionFailed)
     assert second.refusals[0].id not in bench.sent()
     assert bench.sent() == bench.reported() == [first.id, third.id]

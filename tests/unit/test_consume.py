@@ -33,23 +33,34 @@ from jobs import (
 from jobs.context import current_job
 from jobs.delays import read_delayed
 from jobs.delivery import Delivery
+from jobs.envelope import parse
 from jobs.errors import ConfigurationError, ServiceUnavailable
 from jobs.events import (
     Event,
     Events,
     JobCompleted,
+    JobCrashed,
     JobDeadLettered,
     JobDeferred,
     JobInterrupted,
     JobRetryScheduled,
     MessageUnrunnable,
+    RecordsFailed,
     SettlementFailed,
     SettlementFlushed,
 )
 from jobs.execution import Run
 from jobs.job import JobType
 from jobs.ports import EntryFailure, OutgoingMessage, ReceivedMessage, VisibilityChange
-from jobs.testing import MemoryScheduler, MemorySqs, MessageState, StoredMessage, VirtualClock
+from jobs.records import partition
+from jobs.testing import (
+    MemoryScheduler,
+    MemorySqs,
+    MemoryTable,
+    MessageState,
+    StoredMessage,
+    VirtualClock,
+)
 from jobs.topology import MAX_VISIBILITY
 from lambdas.batches import LEAST_S
 from lambdas.consume import Consumer, Response, consumer
@@ -410,7 +421,7 @@ def test_a_fault_of_ours_costs_only_the_message_it_struck(
         function.submit(job, "a")
         function.invoke()
         assert function.consumer._opened is not None
-        executor = function.consumer._opened[1]
+        executor = function.consumer._opened.executor
         begin, faults = executor.begin, iter([RuntimeError("a fault of ours")])
 
         def faulty(delivery: Delivery) -> Run:
@@ -952,3 +963,81 @@ def test_importing_it_brings_in_no_aws_sdk() -> None:
     # Powertools touches the package `botocore`, to sign its user agent, and nothing within it.
     heavy = {"aiobotocore", "aiohttp", "boto3", "botocore.session", "botocore.client"}
     assert not set(answered.stdout.split()) & heavy
+
+
+# --- records -------------------------------------------------------------------------------------
+
+
+def _recording(function: Function) -> MemoryTable:
+    table = MemoryTable(function.clock)
+    function.consumer = consumer(
+        function.app,
+        transport=function.sqs,
+        table=table,
+        clock=function.clock,
+        events=Events(function.events.append),
+    )
+    return table
+
+
+def _written(table: MemoryTable, job_id: str) -> dict[str, Any]:
+    items = asyncio.run(table.query(partition(job_id)))
+    return {item.sk.partition("#")[2]: item.data for item in items}
+
+
+def test_attempts_are_counted_by_records_and_how_a_job_ended_is_kept() -> None:
+    seen: list[int] = []
+
+    async def send(_note: Note, ctx: JobContext) -> str:
+        seen.append(ctx.attempt)
+        if len(seen) == 1:
+            raise RetryLater(timedelta(seconds=1), "not yet")
+        if len(seen) == 2:
+            raise ConnectionError("down")
+        return "sent"
+
+    function, job = _mail(send)
+    table = _recording(function)
+    with _closed(function):
+        function.submit(job)
+        [message] = function.messages()
+        job_id = str(parse(message.body).id)
+        for _ in range(3):
+            function.invoke()
+            function.clock.advance(60)
+    assert seen == [1, 1, 2]
+    assert function.messages() == []
+    written = _written(table, job_id)
+    assert [name.rpartition("#")[2] for name in written] == [
+        *("deferred", "failed", "started"),
+        *("completed", "started"),
+    ]
+    assert [data["result"] for data in written.values() if "result" in data] == ["sent"]
+
+
+def test_a_delivery_that_never_came_to_the_function_is_no_crash() -> None:
+    seen: list[int] = []
+
+    async def send(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+
+    function, job = _mail(send)
+    _recording(function)
+    with _closed(function):
+        function.submit(job)
+        asyncio.run(function.sqs.receive(QUEUE, limit=10, wait_s=0))  # Lambda was throttled
+        function.clock.advance(3600)
+        function.invoke()
+    assert seen == [1]
+    assert function.heard(JobCrashed) == 0
+
+
+def test_a_table_that_is_away_costs_no_job_anything() -> None:
+    function, job = _mail(_nothing)
+    table = _recording(function)
+    table.missing = True
+    with _closed(function):
+        function.submit(job, *"abc")
+        assert function.invoke(function.travel(60)) == {"batchItemFailures": []}
+    assert function.messages() == []
+    assert function.heard(RecordsFailed) >= 1

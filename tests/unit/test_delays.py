@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from math import ceil
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from jobs.errors import (
     MessageUnreadable,
     PayloadTooLarge,
     RetryLater,
+    ServiceUnavailable,
     SubmissionFailed,
 )
 from jobs.events import JobRetryScheduled, JobStarted, JobSubmitted
@@ -331,3 +333,42 @@ def test_whatever_the_delay_the_job_starts_once_in_the_second_that_it_is_due(
     [started] = [event for event in jobs.events if isinstance(event, JobStarted)]
     assert ran == [job.id]
     assert started.at == begin + timedelta(seconds=ceil(delay.total_seconds()))
+
+
+def test_the_handle_of_a_delayed_job_cancels_it_and_its_schedule() -> None:
+    app, note, ran = declared()
+    jobs = Harness(app)
+    job = jobs.client.submit(note, Note(), delay=timedelta(days=30))
+    job.cancel("no more needed")
+    assert jobs.scheduler.schedules == []
+    jobs.drain()
+    assert ran == []
+
+
+async def test_an_async_handle_of_a_delayed_job_cancels_its_schedule_too() -> None:
+    app, note, _ = declared()
+    jobs = Harness(app)
+    job = await jobs.async_client.submit(note, Note(), delay=timedelta(days=30))
+    await job.cancel()
+    assert jobs.scheduler.schedules == []
+
+
+def test_a_spool_keeps_no_delayed_job_since_it_would_send_it_at_once(tmp_path: Path) -> None:
+    app, note, _ = declared()
+    clock = VirtualClock()
+    scheduler = MemoryScheduler(clock)
+    scheduler.error = ServiceUnavailable("no answer")
+    sqs = MemorySqs(clock)
+    sqs.provision(app.topology)
+    with (
+        Client(
+            app,
+            transport=sqs.blocking,
+            scheduler=scheduler.blocking,
+            clock=clock,
+            spool=tmp_path / "spool",
+        ) as client,
+        pytest.raises(ServiceUnavailable),
+    ):
+        client.submit(note, Note(), delay=timedelta(days=1))
+    assert sqs.messages(QUEUE) == []

@@ -9,7 +9,17 @@ from datetime import UTC, datetime
 import pytest
 
 from jobs import Event, Events, events
-from jobs.events import HookFailed, JobEvent, LimitEvent, LoopBlocked, QueueEvent
+from jobs.events import (
+    CancellationsFailed,
+    HookFailed,
+    JobEvent,
+    LimitEvent,
+    LoopBlocked,
+    QueueEvent,
+    RecordsFailed,
+    RecordsShed,
+    RecordsWritten,
+)
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -19,7 +29,14 @@ class Tick(Event):
     name = "tick"
 
 
-OF_THE_WORKER = (HookFailed, LoopBlocked)
+OF_THE_WORKER = (
+    CancellationsFailed,
+    HookFailed,
+    LoopBlocked,
+    RecordsFailed,
+    RecordsShed,
+    RecordsWritten,
+)
 """Events of no one job, queue or limit."""
 
 

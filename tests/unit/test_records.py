@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 
@@ -12,7 +13,18 @@ from hypothesis import strategies as st
 from jobs import App
 from jobs.errors import ConfigurationError
 from jobs.ports import Item
-from jobs.records import KEEP, History, Mark, mark, partition, read_history
+from jobs.records import (
+    SHARDS,
+    History,
+    Mark,
+    RecordsLevel,
+    keeps,
+    list_name,
+    partition,
+    read_history,
+)
+from jobs.retention import Keep
+from tests.support.records import mark, scribe
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 WINDOW = timedelta(minutes=5)
@@ -77,8 +89,60 @@ def test_what_later_versions_write_about_a_delivery_is_ignored() -> None:
     assert history([later, item(1, Mark.FAILED)], 2) == History(failures=1)
 
 
-def test_items_expire_after_thirty_days() -> None:
-    assert item(1, Mark.FAILED).expires_at == NOW + KEEP == NOW + timedelta(days=30)
+@pytest.mark.parametrize(
+    ("kind", "receive", "days"),
+    [
+        (Mark.FAILED, 1, 30),
+        (Mark.DEAD, 3, 30),
+        (Mark.COMPLETED, 1, 7),
+        (Mark.COMPLETED, 2, 30),  # else its failures would outlive how it ended
+    ],
+)
+def test_items_are_kept_by_how_the_job_went(kind: Mark, receive: int, days: int) -> None:
+    assert item(receive, kind).expires_at == NOW + timedelta(days=days)
+
+
+def test_items_are_kept_as_long_as_is_asked() -> None:
+    keep = Keep(timedelta(days=90), failed=timedelta(days=60))
+    made = scribe(JOB, MESSAGE, keep=keep)
+    assert made.mark(Mark.COMPLETED, NOW, {}).expires_at == NOW + timedelta(days=90)
+    assert made.mark(Mark.FAILED, NOW, {}).expires_at == NOW + timedelta(days=60)
+
+
+@pytest.mark.parametrize(
+    ("kind", "level", "listed"),
+    [
+        (Mark.FAILED, "failures", "failed"),
+        (Mark.DEAD, "failures", "dead"),
+        (Mark.QUARANTINED, "outcomes", "quarantined"),
+        (Mark.COMPLETED, "full", "recent"),
+        (Mark.COMPLETED, "outcomes", None),
+        (Mark.RELEASED, "full", None),
+    ],
+)
+def test_what_people_look_for_is_listed_and_nothing_else(
+    kind: Mark, level: RecordsLevel, listed: str | None
+) -> None:
+    line = scribe(JOB, MESSAGE, level=level).mark(kind, NOW, {"error_message": "no" * 300}).line
+    if listed is None:
+        assert line is None
+        return
+    assert line is not None
+    assert line.list in [list_name(listed, "send-email", shard) for shard in range(SHARDS)]
+    assert line.place == f"{NOW.isoformat()}#{JOB}"
+    assert line.summary == {"error_message": "no" * 100}
+
+
+def test_jobs_kept_by_count_are_listed_so_that_they_can_be_counted() -> None:
+    made = scribe(JOB, MESSAGE, keep=Keep(last=100))
+    assert made.mark(Mark.COMPLETED, NOW, {}).line is not None
+
+
+def test_the_jobs_of_a_list_are_spread_over_its_parts() -> None:
+    lines = [
+        scribe(f"job-{number}", MESSAGE).mark(Mark.DEAD, NOW, {}).line for number in range(100)
+    ]
+    assert len({line.list for line in lines if line}) == SHARDS
 
 
 @given(
@@ -111,11 +175,44 @@ def test_a_lost_write_makes_of_a_failure_a_crash_so_that_attempts_stay_right() -
         assert history(list(kept), 3).number(used=0) == 3
 
 
-def test_there_are_two_levels_and_another_is_refused() -> None:
-    assert App("shop").records == "off"
-    assert App("shop", records="failures").records == "failures"
-    with pytest.raises(ConfigurationError, match="records must be one of failures, off"):
-        App("shop", records="everything")  # type: ignore[arg-type]  # the point
+def test_each_level_writes_what_the_ones_below_it_do() -> None:
+    levels: list[RecordsLevel] = ["off", "failures", "outcomes", "full"]
+    for height, level in enumerate(levels):
+        assert [keeps(level, least) for least in levels] == [low <= height for low in range(4)]
+
+
+def test_a_type_says_what_is_kept_of_it_and_else_its_app_does() -> None:
+    app = App("shop", records="full", keep=timedelta(days=1))
+    plain = app.define("plain", dict)
+    own = app.define("own", dict, records="off", keep=Keep(last=10))
+    none = app.define("none", dict, keep=0)
+    assert (app.records_of(plain), app.keep_of(plain)) == ("full", Keep(timedelta(days=1)))
+    assert (app.records_of(own), app.keep_of(own)) == ("off", Keep(last=10))
+    assert app.keep_of(none).completed == timedelta(0)
+    assert App("shop").records == "outcomes"
+
+
+def test_an_app_keeps_records_if_any_of_its_types_does() -> None:
+    app = App("shop", records="off")
+    app.define("plain", dict)
+    assert not app.keeps_records
+    app.define("own", dict, records="failures")
+    assert app.keeps_records
+
+
+@pytest.mark.parametrize(
+    ("declare", "said"),
+    [
+        (lambda: App("shop", records="everything"), "one of full, outcomes, failures, off"),  # type: ignore[arg-type]  # the point
+        (lambda: App("shop", keep="a week"), "keep must be a timedelta, a Keep or 0"),  # type: ignore[arg-type]  # the point
+        (lambda: App("shop", keep=timedelta(days=-1)), "completed=...\\) must be a timedelta of 0"),
+        (lambda: Keep(failed=timedelta(0)), "must be positive"),
+        (lambda: Keep(last=0), "between 1 and 1000"),
+    ],
+)
+def test_what_can_not_be_kept_is_refused(declare: Callable[[], object], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        declare()
 
 
 def _items_of(ends: list[Mark | None]) -> list[Item]:

@@ -13,6 +13,7 @@ from jobs.events import (
     HookFailed,
     JobCompleted,
     JobDeadLettered,
+    JobDeferred,
     JobFailed,
     JobProgress,
     JobQuarantined,
@@ -181,8 +182,8 @@ async def test_a_deferral_is_no_failure_and_calls_no_hook_for_one() -> None:
     heard: list[str] = []
 
     @queue.job("poll")
-    async def poll(_note: Note, ctx: JobContext) -> None:
-        if ctx.attempt == 1:
+    async def poll(_note: Note) -> None:
+        if not rig.heard(JobDeferred):
             raise RetryLater(timedelta(seconds=3), "not yet")
 
     for register in (app.on_failed, app.on_retry, app.on_dead):

@@ -212,7 +212,7 @@ def test_a_worker_that_no_queue_has_answered_for_a_minute_is_unhealthy() -> None
     "event",
     [
         HeartbeatFailed(at=NOW, queue=QUEUE, error="reset", messages=3),
-        RecordsFailed(at=NOW, queue=QUEUE, action="read", job_id="j", error="throttled"),
+        RecordsFailed(at=NOW, action="read", job_id="j", error="throttled"),
         LoopBlocked(at=NOW, blocked_s=4, job_types=("send",)),
         BreakerOpened(at=NOW, limit="breaker:app", failures=9, runs=10, open_for_s=30),
     ],

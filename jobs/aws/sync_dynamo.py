@@ -1,0 +1,144 @@
+"""`jobs.ports.BlockingTable` on DynamoDB."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from jobs.aws import dynamo_wire as wire
+from jobs.aws.connection import Connection, blocking_client
+from jobs.aws.faults import FOREIGN, fault
+from jobs.clock import Clock, SystemClock
+from jobs.ports import Item, Key
+
+
+class SyncDynamoTable:
+    """One DynamoDB table for plain code, on boto3. Safe to share by threads.
+
+    ::
+
+        with SyncDynamoTable(app.topology.table_name) as table:
+            table.put([Item(pk="job#1", sk="done")])
+
+    It opens with its first call, so a process may still fork after making one. In all else it is
+    as `jobs.aws.dynamo.DynamoTable`, and so are its arguments.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        max_pool_connections: int = 20,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = name
+        self._connection = Connection(
+            endpoint_url=endpoint_url,
+            region=region,
+            connect_timeout_s=wire.CONNECT_TIMEOUT_S,
+            read_timeout_s=wire.READ_TIMEOUT_S,
+            attempts=wire.ATTEMPTS,
+            pool=max_pool_connections,
+        )
+        self._clock = clock or SystemClock()
+        self._opening = threading.Lock()
+        self._client: Any = None  # boto3 makes its classes when it runs
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. Idempotent; a later call opens them again."""
+        with self._opening:
+            if self._client is not None:
+                client, self._client = self._client, None
+                client.close()
+
+    def put(self, items: Sequence[Item]) -> list[Item]:
+        """BatchWriteItem: up to 25 items; those that DynamoDB left unprocessed are returned."""
+        if not items:
+            return []
+        request = wire.put_request(self.name, items)
+        with self._calling("BatchWriteItem") as client:
+            answer = client.batch_write_item(**request)
+        return wire.unprocessed(self.name, items, answer)
+
+    def query(self, pk: str, *, prefix: str = "") -> list[Item]:
+        """Query, strongly consistent; a request for every MiB that it reads."""
+        request = wire.query_request(self.name, pk, prefix)
+        now, found = self._clock.now(), list[Item]()
+        with self._calling("Query") as client:
+            while True:
+                page = client.query(**request)
+                found += wire.read_items(page, now)
+                if not wire.turn_page(request, page):
+                    return found
+
+    def get(self, pk: str, sk: str) -> Item | None:
+        """GetItem, strongly consistent."""
+        with self._calling("GetItem") as client:
+            answer = client.get_item(**wire.get_request(self.name, pk, sk))
+        return wire.read_item(answer.get("Item"), self._clock.now())
+
+    def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        """Query on the index; see `jobs.aws.dynamo.DynamoTable.lines`."""
+        request = wire.lines_request(self.name, name, after, before)
+        now, found = self._clock.now(), list[Item]()
+        with self._calling("Query") as client:
+            while True:
+                page = client.query(**request, Limit=limit - len(found) + 2)
+                found += wire.read_lines(page, now, after, before)
+                if len(found) >= limit or not wire.turn_page(request, page):
+                    return found[:limit]
+
+    def delete(self, keys: Sequence[Key]) -> list[Key]:
+        """BatchWriteItem: up to 25; those that DynamoDB left unprocessed are returned."""
+        if not keys:
+            return []
+        request = wire.delete_request(self.name, keys)
+        with self._calling("BatchWriteItem") as client:
+            answer = client.batch_write_item(**request)
+        return wire.undeleted(self.name, answer)
+
+    def replace(self, item: Item) -> Item | None:
+        """PutItem on a condition; see `jobs.aws.dynamo.DynamoTable.replace`."""
+        now = self._clock.now()
+        written = wire.written_once(item)
+        with self._calling("PutItem") as client:
+            try:
+                client.put_item(**wire.replace_request(self.name, written, item.version, now))
+            except client.exceptions.ConditionalCheckFailedException as refusal:
+                found = refusal.response.get("Item", {})
+            else:
+                return None
+        return wire.read_refusal(item, written, found, now)
+
+    @contextmanager
+    def _calling(self, action: str) -> Iterator[Any]:
+        """The client, for one action whose failures become Headgate's own errors."""
+        client = self._opened()
+        try:
+            yield client
+        except FOREIGN as error:
+            raise fault(error, action=f"dynamodb:{action}", target=self.name) from error
+
+    def _opened(self) -> Any:
+        with self._opening:
+            if self._client is None:
+                self._client = blocking_client("dynamodb", self._connection)
+            return self._client

@@ -1,0 +1,197 @@
+"""Records on their way to the table, beside the jobs: nothing here is waited for.
+
+What is put waits for company, goes out 25 to a request, and is tried again for as long as the
+worker lives. The room for it is bounded: what no longer fits is shed, and counted, rather than
+slow a job down. Of two items for one place the later one counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from jobs.backoff import Backoff
+from jobs.clock import Clock
+from jobs.errors import TransportError
+from jobs.events import Events, RecordsFailed, RecordsShed, RecordsWritten
+from jobs.ports import MAX_PUT, Item, Key, Table
+
+ROOM, ROOM_BYTES = 10_000, 32 * 2**20
+"""What waits at most: items, and about how many bytes."""
+
+_LINGER_S = 0.1
+"""How long an item waits for company."""
+
+_PARALLEL = 4
+"""Requests under way at most."""
+
+_PAUSES = Backoff.exponential(base=0.2, factor=2, cap=10, jitter="equal")
+
+_TRIES_ALONE = 3
+"""So often an item that is refused though nothing else is with it: it can't be stored."""
+
+_log = logging.getLogger("headgate.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    item: Item
+    size: int
+
+
+class Journal:
+    """Writes items in the background.
+
+    Args:
+        table: where to.
+        clock: tells the time.
+        events: hears what was written, what failed, and what was shed.
+        rng: spreads the pauses after failures.
+    """
+
+    def __init__(self, table: Table, *, clock: Clock, events: Events, rng: random.Random) -> None:
+        self._table = table
+        self._clock = clock
+        self._events = events
+        self._rng = rng
+        self._waiting: dict[Key, _Entry] = {}
+        self._bytes = 0
+        self._under_way: set[Key] = set()
+        self._flights: set[asyncio.Task[None]] = set()
+        self._refused: dict[Key, int] = {}
+        """How often each was refused alone."""
+        self._failures = 0
+        """Requests that failed since one last succeeded."""
+        self._shed = 0
+        self._news = asyncio.Event()
+
+    def put(self, item: Item, *, size: int = 0) -> None:
+        """Write an item when there is time for it.
+
+        Args:
+            item: what to write.
+            size: about how many bytes its longest values have.
+        """
+        key = (item.pk, item.sk)
+        if key in self._waiting:
+            self._take(key)
+        if len(self._waiting) < ROOM and self._bytes + size <= ROOM_BYTES:
+            self._add(_Entry(item, size))
+        else:
+            self._shed += 1
+        self._news.set()
+
+    async def run(self) -> NoReturn:
+        """Write what is put, until cancelled."""
+        while True:
+            await self._news.wait()
+            if self._failures:
+                await self._pause()
+            elif len(self._waiting) < MAX_PUT:
+                await asyncio.sleep(_LINGER_S)
+            self._news.clear()
+            self._tell_shed()
+            self._send()
+
+    async def drain(self) -> None:
+        """Write what still waits, and return when all is written.
+
+        Cancelled, or where the table refuses, what is left is shed.
+        """
+        try:
+            while self._waiting or self._flights:
+                failed = self._failures
+                self._send()
+                if self._flights:
+                    await asyncio.wait(self._flights, return_when=asyncio.FIRST_COMPLETED)
+                if self._failures > failed:
+                    await self._pause()
+        finally:
+            for flight in self._flights:
+                flight.cancel()
+            self._shed += len(self._waiting) + len(self._under_way)
+            self._waiting.clear()
+            self._bytes = 0
+            self._tell_shed()
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(_PAUSES.delay_s(self._failures, self._rng))
+
+    def _send(self) -> None:
+        """Have as many requests under way as there is need and room for."""
+        most = 1 if self._failures else _PARALLEL  # one is enough to see whether it works again
+        while len(self._flights) < most and (batch := self._next_batch()):
+            flight = asyncio.create_task(self._write(batch), name="headgate-journal")
+            self._flights.add(flight)
+            flight.add_done_callback(self._landed)
+
+    def _next_batch(self) -> dict[Key, _Entry]:
+        keys: list[Key] = []
+        for key in self._waiting:
+            if key in self._under_way:
+                continue  # the two could overtake each other
+            if key in self._refused and keys:
+                break  # one that was refused goes alone, so that it holds up no other
+            keys.append(key)
+            if len(keys) == MAX_PUT or key in self._refused:
+                break
+        self._under_way.update(keys)
+        return {key: self._take(key) for key in keys}
+
+    async def _write(self, batch: Mapping[Key, _Entry]) -> None:
+        left = set(batch)
+        try:
+            answer = await self._table.put([entry.item for entry in batch.values()])
+            left = {(item.pk, item.sk) for item in answer}
+            self._succeeded(len(batch) - len(left), len(left))
+        except TransportError as error:
+            self._failed(batch, error)
+        finally:
+            self._under_way -= batch.keys()
+            for key in left:
+                self._put_back(key, batch[key])
+
+    def _succeeded(self, written: int, left: int) -> None:
+        # Some left unprocessed is how a table says that it is too busy.
+        self._failures = self._failures + 1 if left else 0
+        if written:
+            self._events.emit(RecordsWritten(at=self._clock.now(), items=written))
+
+    def _failed(self, batch: Mapping[Key, _Entry], error: TransportError) -> None:
+        self._failures += 1
+        self._events.emit(RecordsFailed(at=self._clock.now(), action="write", error=str(error)))
+        if not error.transient:
+            for key in batch:
+                self._refused[key] = self._refused.get(key, 0) + (len(batch) == 1)
+
+    def _put_back(self, key: Key, entry: _Entry) -> None:
+        if self._refused.get(key, 0) >= _TRIES_ALONE:
+            del self._refused[key]
+            self._shed += 1
+        elif key not in self._waiting:  # else a later one is there
+            self._add(entry)
+
+    def _add(self, entry: _Entry) -> None:
+        self._waiting[entry.item.pk, entry.item.sk] = entry
+        self._bytes += entry.size
+
+    def _take(self, key: Key) -> _Entry:
+        entry = self._waiting.pop(key)
+        self._bytes -= entry.size
+        return entry
+
+    def _landed(self, flight: asyncio.Task[None]) -> None:
+        self._flights.discard(flight)
+        if not flight.cancelled() and (error := flight.exception()) is not None:
+            _log.error("writing records failed", exc_info=error)  # a fault of ours
+        if self._waiting or self._shed:
+            self._news.set()
+
+    def _tell_shed(self) -> None:
+        if self._shed:
+            shed, self._shed = self._shed, 0
+            self._events.emit(RecordsShed(at=self._clock.now(), items=shed))

@@ -1,0 +1,208 @@
+"""Jobs that wait in a local file while SQS can't be reached: what is promised, and the policy.
+
+The file itself is `jobs.spool_file`; who sends from it are `jobs.spooler` and `jobs.async_spooler`.
+
+- **Kept** is a job whose submission failed with a transient `TransportError` (no connection, no
+  answer, throttling, a fault of AWS's), after the tries that every submission has. When `submit`
+  returns it is on the disk. Any other error is raised as ever: no waiting mends credentials.
+- **Order.** Jobs of one queue are sent in the order in which they came into the file, and while any
+  wait, new ones of that queue go behind them. So a job whose `submit` began after that of another
+  had returned is not sent before it, whichever processes of this machine they came from.
+- **Once.** A process that sends from a queue's jobs holds a lease on it, so that several may drain
+  one file. A job leaves the file when SQS has confirmed it. It is sent twice where that answer was
+  lost: on the way, with the process that waited for it, or because sending took longer than the
+  lease. At least once, as everywhere in SQS.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from jobs.backoff import Backoff, check_count
+from jobs.batching import EntryRejected
+from jobs.envelope import Envelope, parse
+from jobs.errors import SettingsInvalid, TransportError
+from jobs.events import Event, JobSpooled, JobSpoolRefused, JobSubmitted, SpoolFailed
+from jobs.ports import EntryFailure, OutgoingMessage
+from jobs.submission import Submission
+from jobs.topology import MAX_DELAY
+
+StrPath: TypeAlias = str | os.PathLike[str]
+
+CLOSING_S = 5.0
+"""How long a client that closes waits for what its spool still has."""
+
+IDLE_S = 30.0
+"""How often a spool that seems empty is looked at: another process may have left jobs in it."""
+
+_PAUSES = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
+_ENOUGH_FAILURES = 6  # the pauses grow no further, and each costs as many random numbers
+_MEBIBYTE = 1024 * 1024
+_MOST = 2**40  # more than any disk has room for
+
+
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """A local file that keeps submissions while SQS can't be reached: ``Client(app, spool=...)``.
+
+    It holds payloads, readable by its owner only (mode 0600). It must lie on a local disk, since
+    SQLite's log doesn't work over a network, and on one that outlives the process. Use one file for
+    one app in one account and region: whoever opens it sends all that is in it.
+
+    Raises:
+        SettingsInvalid: a bound is out of range.
+    """
+
+    path: StrPath
+    max_jobs: int = field(default=100_000, kw_only=True)
+    """Jobs that it may hold. The next one is refused with `SpoolFull`."""
+    max_bytes: int = field(default=256 * _MEBIBYTE, kw_only=True)
+    """Bytes of messages that it may hold; the file is somewhat larger, and doesn't shrink."""
+    lease: timedelta = field(default=timedelta(minutes=2), kw_only=True)
+    """How long a process has a queue for itself while it sends a batch; at least a second. So long
+    do jobs wait whose sender was killed. One that takes longer may have its batch sent twice."""
+
+    def __post_init__(self) -> None:
+        check_count("max_jobs", self.max_jobs, most=_MOST)
+        check_count("max_bytes", self.max_bytes, most=_MOST)
+        _check_lease(self.lease)
+
+    @property
+    def name(self) -> str:
+        """The path, as errors have it."""
+        return str(Path(self.path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A job in the file, and its message as it would be sent now."""
+
+    id: str
+    message: OutgoingMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A queue's oldest jobs, up to a batch of them, which nobody else may send for the moment."""
+
+    queue: str
+    """The physical name."""
+    token: str
+    """Tells this claim from one that somebody makes after its lease has run out."""
+    jobs: tuple[Waiting, ...]
+
+    @property
+    def messages(self) -> list[OutgoingMessage]:
+        """What to send, in order."""
+        return [job.message for job in self.jobs]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What became of a claim's jobs. Those that are not named go on waiting."""
+
+    sent: tuple[Waiting, ...] = ()
+    refused: tuple[tuple[Waiting, str], ...] = ()
+    """With what SQS says: the message is at fault, and would hold up those behind it."""
+    error: TransportError | None = None
+    """Why some go on waiting."""
+
+    def events(self, claim: Claim, waiting: int, at: datetime) -> Iterator[Event]:
+        """Tell of it, once the file knows it too and has so many jobs left."""
+        for job in self.sent:
+            names = _names(parse(job.message.body))
+            yield JobSubmitted(at=at, delay_s=job.message.delay_s, **names)
+        for job, why in self.refused:
+            yield JobSpoolRefused(at=at, error=why, **_names(parse(job.message.body)))
+        if self.error is not None:
+            yield SpoolFailed(at=at, queue=claim.queue, error=str(self.error), waiting=waiting)
+
+
+def read_answer(claim: Claim, answer: Sequence[EntryFailure] | TransportError) -> Answer:
+    """Read what a send of a claim's messages returned or raised."""
+    if isinstance(answer, TransportError):
+        return Answer(error=answer)
+    failed = {failure.index: failure for failure in answer}
+    again = [failure for failure in answer if not failure.sender_fault]
+    return Answer(
+        sent=tuple(job for index, job in enumerate(claim.jobs) if index not in failed),
+        refused=tuple(
+            (claim.jobs[failure.index], f"{failure.code}: {failure.message}")
+            for failure in answer
+            if failure.sender_fault
+        ),
+        error=EntryRejected(again[0]) if again else None,
+    )
+
+
+def remaining_delay_s(not_before: datetime | None, now: datetime) -> int:
+    """The DelaySeconds of a job that has waited already: its due time stays what it was."""
+    if not_before is None or not_before <= now:
+        return 0
+    left = min(not_before - now, MAX_DELAY)  # the clock may have been put back meanwhile
+    return math.ceil(left.total_seconds())
+
+
+def spooled(submission: Submission, reason: str, waiting: int, at: datetime) -> JobSpooled:
+    """It is in the file, where by now so many wait."""
+    return JobSpooled(at=at, reason=reason, waiting=waiting, **_names(submission.envelope))
+
+
+class Rhythm:
+    """When the file is drained next: soon after a failure, then less and less often, with jitter.
+
+    Times are the clock's monotonic seconds.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self.due_s = float("-inf")
+        """At the start at once: an earlier process may have left jobs."""
+        self._rng = rng
+        self._failures = 0
+
+    def kept(self, now_s: float) -> None:
+        """A job came into the file; SQS could not be reached just now."""
+        if not self._failures:
+            self._failed(now_s)
+
+    def answered(self, now_s: float) -> None:
+        """SQS took something else: what waits need not wait any longer."""
+        if self._failures:
+            self._failures = 0
+            self.due_s = now_s
+
+    def passed(self, now_s: float, *, clean: bool) -> None:
+        """The file was drained, or as ``clean`` says not quite."""
+        if clean:
+            self._failures = 0
+            self.due_s = now_s + IDLE_S
+        else:
+            self._failed(now_s)
+
+    def _failed(self, now_s: float) -> None:
+        self._failures = min(self._failures + 1, _ENOUGH_FAILURES)
+        self.due_s = now_s + _PAUSES.delay_s(self._failures, self._rng)
+
+
+def _check_lease(lease: object) -> None:
+    if not isinstance(lease, timedelta) or lease < timedelta(seconds=1):
+        raise SettingsInvalid(
+            f"Spool(lease=...) must be a timedelta of at least a second, got {lease!r}"
+        )
+
+
+def _names(envelope: Envelope) -> dict[str, Any]:
+    return {
+        "job_id": str(envelope.id),
+        "job_type": envelope.type,
+        "queue": envelope.queue,
+        "priority": envelope.priority,
+        "tenant": envelope.tenant,
+    }

@@ -1,0 +1,213 @@
+"""The spool of a `jobs.Client`: what goes into it, and the thread that sends from it."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Sequence
+
+from jobs.clock import Clock
+from jobs.errors import SpoolError, TransportError
+from jobs.events import Events
+from jobs.fallback import Result, lost, replaced
+from jobs.ports import EntryFailure, OutgoingMessage
+from jobs.spool import CLOSING_S, Answer, Claim, Rhythm, Spool, read_answer, spooled
+from jobs.spool_file import SpoolFile
+from jobs.submission import Submission
+
+_log = logging.getLogger("headgate.spool")
+
+Send = Callable[[str, Sequence[OutgoingMessage]], list[EntryFailure]]
+"""`jobs.ports.BlockingTransport.send`."""
+
+
+class Spooler:
+    """A `jobs.fallback.Fallback` that keeps jobs in a file until SQS takes them.
+
+    Args:
+        spool: which file.
+        send: asks SQS.
+        clock: tells the time.
+        events: hears of what is kept and sent; from the spool's own thread, too.
+    """
+
+    def __init__(self, spool: Spool, *, send: Send, clock: Clock, events: Events) -> None:
+        self._spool = spool
+        self._send = send
+        self._clock = clock
+        self._events = events
+        self._opening = threading.Lock()
+        self._drainer: Drainer | None = None
+        self._cause: BaseException | None = None
+        """Why jobs wait, as far as this process has heard."""
+
+    def open(self) -> None:
+        """Open the file, and start to send what an earlier process has left in it. Idempotent.
+
+        Raises:
+            SpoolError: the file can't be used.
+        """
+        self._opened()
+
+    def takes(self, submissions: Sequence[Submission]) -> bool:
+        """Keep submissions of one queue if others of it wait, since they go behind those.
+
+        Raises:
+            SpoolError: the file could not keep them; nor were they sent.
+        """
+        drainer = self._opened()
+        if not drainer.file.waits(submissions[0].queue.name):
+            return False
+        try:
+            self._keep(drainer, submissions, "others of its queue wait before it")
+        except SpoolError as error:
+            raise error from self._cause
+        return True
+
+    def instead(
+        self, submissions: Sequence[Submission], results: Sequence[Result]
+    ) -> Sequence[Result]:
+        """Keep what SQS could not be asked to take."""
+        drainer = self._opened()
+        waiting, cause = lost(submissions, results)
+        if not waiting:
+            drainer.answered()
+            return results
+        outcome: Result = None
+        try:
+            self._keep(drainer, waiting, str(cause))
+        except SpoolError as error:
+            outcome = error
+            outcome.__cause__ = cause
+        self._cause = cause
+        return replaced(results, outcome)
+
+    def close(self) -> None:
+        """Try once more to send what waits, for a few seconds, and close the file. Idempotent."""
+        with self._opening:
+            drainer, self._drainer = self._drainer, None
+        if drainer is not None:
+            drainer.stop()
+
+    def _opened(self) -> Drainer:
+        if (drainer := self._drainer) is not None:
+            return drainer
+        with self._opening:
+            if self._drainer is None:
+                file = SpoolFile(self._spool)
+                self._drainer = Drainer(file, self._send, self._clock, self._events)
+                self._drainer.start()
+            return self._drainer
+
+    def _keep(self, drainer: Drainer, submissions: Sequence[Submission], reason: str) -> None:
+        drainer.file.put(submissions)
+        waiting, at = drainer.file.totals()[0], self._clock.now()
+        for submission in submissions:
+            self._events.emit(spooled(submission, reason, waiting, at))
+        drainer.kept()
+
+
+class Drainer:
+    """A thread that sends what is in the file, and closes it at its end.
+
+    It is a daemon: if a request hangs, it doesn't keep the process from ending.
+    """
+
+    def __init__(self, file: SpoolFile, send: Send, clock: Clock, events: Events) -> None:
+        self.file = file
+        self._send = send
+        self._clock = clock
+        self._events = events
+        self._changed = threading.Condition()
+        self._rhythm = Rhythm(random.Random())  # noqa: S311 - spreads load, guards no secret
+        self._end_s: float | None = None
+        """When the last pass has to be over, once there is to be one."""
+        self._thread = threading.Thread(target=self._run, name="headgate-spool", daemon=True)
+
+    def start(self) -> None:
+        """Begin with what is there."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Make a last pass, and return when it is over or the bound has passed."""
+        with self._changed:
+            self._end_s = self._clock.monotonic() + CLOSING_S
+            self._changed.notify_all()
+        self._thread.join(CLOSING_S)
+
+    def kept(self) -> None:
+        """A job has come into the file."""
+        with self._changed:
+            self._rhythm.kept(self._clock.monotonic())
+            self._changed.notify_all()
+
+    def answered(self) -> None:
+        """SQS can be reached."""
+        with self._changed:
+            self._rhythm.answered(self._clock.monotonic())
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        try:
+            while self._wait():
+                self._pass()
+            self._pass()
+        finally:
+            self.file.close()
+
+    def _wait(self) -> bool:
+        """Until the next pass; false if it is the last."""
+        with self._changed:
+            while self._end_s is None:
+                if (left_s := self._rhythm.due_s - self._clock.monotonic()) <= 0:
+                    return True
+                self._changed.wait(left_s)
+            return False
+
+    def _pass(self) -> None:
+        clean = False
+        try:
+            clean = drain(self.file, self._send, self._clock, self._events, go_on=self._may_go_on)
+        except Exception:  # noqa: BLE001 - a fault of ours or of the disk; logged, see below
+            # The thread's boundary. What it was may pass, and the jobs are still in the file.
+            _log.exception("the spool could not be drained; it will be tried again")
+        with self._changed:
+            self._rhythm.passed(self._clock.monotonic(), clean=clean)
+
+    def _may_go_on(self) -> bool:
+        return self._end_s is None or self._clock.monotonic() < self._end_s
+
+
+def drain(
+    file: SpoolFile,
+    send: Send,
+    clock: Clock,
+    events: Events,
+    *,
+    go_on: Callable[[], bool] = lambda: True,
+) -> bool:
+    """Send what waits, batch after batch. A queue that fails is left alone, and others go on.
+
+    Returns:
+        Whether nothing failed.
+    """
+    failed: set[str] = set()
+    while go_on() and (claim := file.claim(clock.now(), skip=failed)) is not None:
+        answer = Answer()
+        try:
+            answer = read_answer(claim, _ask(send, claim))
+        finally:
+            file.settle(claim, answer)  # whatever happened, others may have the queue
+        for event in answer.events(claim, file.totals()[0], clock.now()):
+            events.emit(event)
+        if answer.error is not None:
+            failed.add(claim.queue)
+    return not failed
+
+
+def _ask(send: Send, claim: Claim) -> list[EntryFailure] | TransportError:
+    try:
+        return send(claim.queue, claim.messages)
+    except TransportError as error:
+        return error

@@ -1,0 +1,93 @@
+"""Handles and cancellation on a real server, opened by the clients themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import App, AsyncClient, Client, JobState, Priority
+from jobs.aws.dynamo import DynamoTable
+from jobs.aws.provision import provision
+from jobs.aws.sqs import SqsTransport
+from jobs.errors import JobCancelled
+from jobs.job import JobType
+from tests.support.environment import REGION, with_test_credentials
+from tests.support.story import Story
+from workers.configuration import WorkerSettings
+from workers.worker import Worker
+
+GENEROUS_S = 60
+
+_SETTINGS = WorkerSettings(receive_wait=timedelta(seconds=1))
+
+
+class Note(BaseModel):
+    text: str
+
+
+class Receipt(BaseModel):
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shop:
+    """An app whose one job runs until it is cancelled."""
+
+    app: App
+    send: JobType[Note, Receipt]
+    started: asyncio.Event
+
+
+@pytest.fixture
+async def shop(ministack: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Shop:
+    with_test_credentials(monkeypatch, tmp_path)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", ministack)
+    app = App("shop", stage=f"h{uuid4().hex[:8]}", records="outcomes")
+    queue = app.queue("mail", priorities=[Priority.NORMAL])
+    started = asyncio.Event()
+
+    @queue.job("send")
+    async def send(_note: Note) -> Receipt:
+        started.set()
+        await asyncio.sleep(GENEROUS_S * 2)
+        return Receipt(number=1)
+
+    await provision(app.topology, endpoint_url=ministack, region=REGION)
+    return Shop(app=app, send=send, started=started)
+
+
+async def test_a_running_job_is_cancelled_and_its_submitter_hears_of_it(shop: Shop) -> None:
+    async with (
+        AsyncClient(shop.app) as client,
+        SqsTransport() as transport,
+        DynamoTable(shop.app.topology.table_name) as table,
+    ):
+        worker = Worker(shop.app, transport, _SETTINGS, table=table)
+        running = asyncio.create_task(worker.run())
+        job = await client.submit(shop.send, Note(text="one"))
+        await asyncio.wait_for(shop.started.wait(), GENEROUS_S)
+        await job.cancel("a mistake")
+        with pytest.raises(JobCancelled, match="a mistake"):
+            await job.result(timeout=GENEROUS_S)
+        worker.stop()
+        report = await running
+    assert report.clean
+
+
+async def test_a_plain_client_reads_what_is_there_by_a_table_of_its_own(shop: Shop) -> None:
+    with Client(shop.app) as client:
+        job = await asyncio.to_thread(client.submit, shop.send, Note(text="one"))
+        assert await asyncio.to_thread(job.status) is JobState.UNKNOWN
+        story = Story(job.id, start=datetime.now(UTC)).run(1, "completed", result={"number": 7})
+        async with DynamoTable(shop.app.topology.table_name) as table:
+            assert await table.put(story.items) == []
+        assert await asyncio.to_thread(job.result, 5) == Receipt(number=7)
+        await asyncio.to_thread(job.cancel, "too late")
+        history = await asyncio.to_thread(job.history)
+    assert (history.state, history.cancel_reason) == (JobState.COMPLETED, "too late")

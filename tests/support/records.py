@@ -1,0 +1,36 @@
+"""Items as a worker would have written them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from jobs.ports import Item
+from jobs.records import Mark, RecordsLevel, Scribe
+from jobs.retention import DEFAULT_KEEP, Keep
+
+
+def scribe(
+    job_id: str,
+    message_id: str,
+    receive: int = 1,
+    *,
+    level: RecordsLevel = "outcomes",
+    keep: Keep = DEFAULT_KEEP,
+) -> Scribe:
+    """Who writes of one delivery."""
+    return Scribe(
+        job_id=job_id,
+        message_id=message_id,
+        receive=receive,
+        job_type="send-email",
+        queue="mail",
+        worker="worker-1",
+        level=level,
+        keep=keep,
+    )
+
+
+def mark(job_id: str, message_id: str, receive: int, kind: Mark, at: datetime, **data: Any) -> Item:
+    """What became of one delivery."""
+    return scribe(job_id, message_id, receive).mark(kind, at, data)

@@ -1,0 +1,101 @@
+"""Spools on in-memory SQS that can be cut off, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pydantic import BaseModel
+
+from jobs import App, Events, JobType, Priority, Spool
+from jobs.envelope import new_job_id, parse
+from jobs.errors import ServiceUnavailable, TransportError
+from jobs.events import Event
+from jobs.spool_file import SpoolFile
+from jobs.spooler import drain
+from jobs.submission import Overrides, Submission, prepare
+from jobs.testing import MemorySqs, VirtualClock
+
+NORMAL = "shop-test-jobs-normal"
+CRITICAL = "shop-test-jobs-critical"
+FIFO = "shop-test-orders-normal.fifo"
+
+FOR_EVER = 1_000_000
+"""As often as a fault happens until it is cleared."""
+
+
+class Email(BaseModel):
+    """The payload of the tests' jobs."""
+
+    to: str = "ada@example.com"
+    body: str = ""
+
+
+EMAIL = Email()
+
+
+class Bench:
+    """An app, its queues, and a file in a directory of the test's own.
+
+    Args:
+        directory: where the file is to be.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.app = App("shop", stage="test")
+        self.email: JobType[Email, Any] = self.app.define("send-email", Email)
+        orders = self.app.queue("orders", priorities=[Priority.NORMAL], fifo=True)
+        self.order: JobType[Email, Any] = orders.define("place-order", Email)
+        self.clock = VirtualClock()
+        self.sqs = MemorySqs(self.clock)
+        self.sqs.provision(self.app.topology)
+        self.spool = Spool(directory / f"{uuid4().hex}.spool")
+        self.events: list[Event] = []
+        self.hub = Events(self.events.append)
+
+    def cut(self, error: TransportError | None = None, *, applied: bool = False) -> None:
+        """From now on every send fails; with ``applied`` only its answer is lost."""
+        outage = error or ServiceUnavailable("no connection")
+        self.sqs.faults.raise_on("send", outage, times=FOR_EVER, applied=applied)
+
+    def heal(self) -> None:
+        """SQS can be reached again."""
+        self.sqs.faults.clear()
+
+    def submission(
+        self, job: JobType[Email, Any] | None = None, payload: Email = EMAIL, **overrides: Any
+    ) -> Submission:
+        """A checked submission, of an email if nothing else is said."""
+        wanted: Overrides = overrides  # type: ignore[assignment]  # whatever the test gives
+        now = self.clock.now()
+        topology = self.app.topology
+        return prepare(
+            self.app, topology, job or self.email, payload, wanted, now=now, job_id=new_job_id(now)
+        )
+
+    def submissions(self, count: int, **overrides: Any) -> list[Submission]:
+        """So many of them."""
+        return [self.submission(**overrides) for _ in range(count)]
+
+    def open(self) -> SpoolFile:
+        """The file, as one more process has it."""
+        return SpoolFile(self.spool)
+
+    def drain(self, file: SpoolFile) -> bool:
+        """Send what is in it, as a client's thread does."""
+        return drain(file, self.sqs.blocking.send, self.clock, self.hub)
+
+    def sent(self, queue: str = NORMAL) -> list[str]:
+        """The ids of the jobs that SQS has, in the order of their coming."""
+        return [str(parse(message.body).id) for message in self.sqs.messages(queue)]
+
+    def told(self, kind: type[Event]) -> list[Any]:
+        """The events of one kind."""
+        return [event for event in self.events if type(event) is kind]
+
+
+def ids(submissions: Sequence[Submission]) -> list[str]:
+    """Their jobs' ids."""
+    return [submission.id for submission in submissions]

@@ -1,0 +1,68 @@
+"""The items of one job, as its submitter and its workers write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from jobs.cancellation import cancellation
+from jobs.ports import Item
+from jobs.records import Mark, partition
+from tests.support.records import scribe
+
+JOB = "0196a2b4-0000-7000-8000-000000000001"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Story:
+    """What happened to a job, told in order; ``items`` is what is written of it.
+
+    Args:
+        job_id: whose.
+        start: when its seconds count from.
+    """
+
+    def __init__(self, job_id: str = JOB, *, start: datetime = START) -> None:
+        self.job_id = job_id
+        self.start = start
+        self.items: list[Item] = []
+
+    def at(self, second: float) -> datetime:
+        return self.start + timedelta(seconds=second)
+
+    def submitted(self, second: float = 0, **data: Any) -> Story:
+        """At the level ``full``."""
+        return self._of_job("submitted", second, {"priority": "normal", "source": "sdk", **data})
+
+    def progress(self, second: float, percent: float, note: str = "", **data: Any) -> Story:
+        fields = {"attempt": 1, "percent": percent, "note": note, "data": data}
+        return self._of_job("progress", second, fields)
+
+    def cancel(self, second: float, reason: str = "") -> Story:
+        item, _ = cancellation(self.job_id, reason, self.at(second), useful=timedelta(days=4))
+        self.items.append(item)
+        return self
+
+    def run(
+        self, second: float, kind: str, receive: int = 1, *, message: str = "m-1", **data: Any
+    ) -> Story:
+        """What became of one delivery."""
+        fields = {"type": "send", "queue": "mail", "worker": "w-1", **data}
+        teller = scribe(self.job_id, message, receive)
+        self.items.append(teller.mark(Mark(kind), self.at(second), fields))
+        return self
+
+    def _of_job(self, sk: str, second: float, data: dict[str, Any]) -> Story:
+        self.items.append(
+            Item(
+                pk=partition(self.job_id),
+                sk=sk,
+                data={
+                    "at": self.at(second).isoformat(),
+                    "type": "send",
+                    "queue": "mail",
+                    **data,
+                },
+            )
+        )
+        return self

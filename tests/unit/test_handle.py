@@ -1,0 +1,414 @@
+"""A job in the hands of its submitter, on a table in memory and a clock that moves when it waits.
+
+Every test runs twice: with the plain client, and with that of an event loop.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import App, AsyncClient, AsyncJobHandle, Client, JobHandle, JobState
+from jobs.cancellation import CANCELLATIONS, LONGEST_REASON
+from jobs.errors import (
+    ConfigurationError,
+    JobCancelled,
+    JobDead,
+    JobDiscarded,
+    RecordsOff,
+    ResultInvalid,
+    ResultTimeout,
+    ServiceUnavailable,
+    Throttled,
+)
+from jobs.job import JobType
+from jobs.ports import Item
+from jobs.records import RecordsLevel
+from jobs.testing import MemorySqs, MemoryTable, VirtualClock
+from tests.support.story import JOB, START, Story
+
+
+class Payment(BaseModel):
+    amount: int
+
+
+class Receipt(BaseModel):
+    number: int
+    lines: list[str] = []
+
+
+class Bench:
+    """A client of one kind, with what it submits to and reads from."""
+
+    def __init__(self, kind: Literal["plain", "async"], records: RecordsLevel) -> None:
+        self.clock = VirtualClock(START)
+        self.sqs = MemorySqs(self.clock)
+        self.table = MemoryTable(self.clock)
+        self.pauses: list[float] = []
+        self.whenever_it_waits: Callable[[], None] = lambda: None
+        self.app = App("shop", stage="test", records=records)
+        self.capture: JobType[Payment, Receipt] = self.app.define(
+            "capture", Payment, returns=Receipt
+        )
+        self.sqs.provision(self.app.topology)
+        self.kind = kind
+        self.client = self._client()
+
+    def handle(self, job_id: str = JOB, job: JobType[Any, Any] | None = None) -> Any:
+        return self.client.handle(job_id, self.capture if job is None else job)
+
+    async def write(self, story: Story) -> None:
+        assert await self.table.put(story.items) == []
+
+    def _client(self) -> Client | AsyncClient:
+        if self.kind == "plain":
+            return Client(
+                self.app,
+                transport=self.sqs.blocking,
+                table=self.table.blocking,
+                clock=self.clock,
+                sleep=self._sleep,
+            )
+        return AsyncClient(
+            self.app, transport=self.sqs, table=self.table, clock=self.clock, sleep=self._asleep
+        )
+
+    def _sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.clock.advance(seconds)
+        self.whenever_it_waits()
+
+    async def _asleep(self, seconds: float) -> None:
+        self._sleep(seconds)
+
+
+@pytest.fixture(params=["plain", "async"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    return Bench(request.param, "outcomes")
+
+
+async def answer(value: Any) -> Any:
+    """What a method of either kind of handle comes to."""
+    return await value if inspect.isawaitable(value) else value
+
+
+# --- getting one ---------------------------------------------------------------------------------
+
+
+async def test_a_submission_gives_the_handle_of_the_job(bench: Bench) -> None:
+    job = await answer(bench.client.submit(bench.capture, Payment(amount=1)))
+    [message] = bench.sqs.messages("shop-test-jobs-normal")
+    assert f'"id":"{job.id}"' in message.body
+    assert isinstance(job, JobHandle | AsyncJobHandle)
+    assert job.type == "capture"
+    assert job == bench.handle(job.id)
+    assert {job} == {bench.handle(job.id)}
+    assert repr(job) == f"<{type(job).__name__} {job.id} of capture>"
+
+
+async def test_submitting_and_making_a_handle_ask_nothing_of_the_table(bench: Bench) -> None:
+    await answer(bench.client.submit(bench.capture, Payment(amount=1)))
+    bench.client.handle(JOB)
+    assert bench.table.calls == []
+
+
+async def test_a_handle_is_made_of_an_id_alone(bench: Bench) -> None:
+    job = bench.client.handle(JOB.upper())
+    assert (job.id, job.type) == (JOB, None)
+
+
+def test_what_is_no_id_is_refused(bench: Bench) -> None:
+    with pytest.raises(ValueError, match="'42' is no job id"):
+        bench.client.handle("42")
+
+
+# --- looking -------------------------------------------------------------------------------------
+
+
+async def test_each_look_is_one_query_and_shows_what_is_there(bench: Bench) -> None:
+    job = bench.handle()
+    assert await answer(job.status()) is JobState.UNKNOWN
+    assert await answer(job.progress()) is None
+    await bench.write(Story().run(1, "started").progress(2, 40, "packing"))
+    bench.table.calls.clear()
+
+    assert await answer(job.status()) is JobState.RUNNING
+    progress = await answer(job.progress())
+    history = await answer(job.history())
+
+    assert (progress.percent, progress.note) == (40, "packing")
+    assert [each.outcome for each in history.attempts] == [None]
+    assert bench.table.calls == ["query"] * 3
+
+
+async def test_a_table_that_cant_be_asked_is_an_error_and_no_state(bench: Bench) -> None:
+    bench.table.faults.raise_on("query", ServiceUnavailable("gone"))
+    with pytest.raises(ServiceUnavailable, match="gone"):
+        await answer(bench.handle().status())
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+async def test_a_result_comes_back_as_what_the_handler_returned(bench: Bench) -> None:
+    await bench.write(Story().run(1, "completed", result={"number": 7, "lines": ["a"]}))
+    result = await answer(bench.handle().result())
+    assert result == Receipt(number=7, lines=["a"])
+    assert bench.pauses == []
+
+
+@dataclass
+class Parcel:
+    weight: float
+
+
+def _returning(app: App, name: str, returns: Any) -> JobType[Any, Any]:
+    def handler(payload: Payment) -> Any: ...
+
+    handler.__annotations__["return"] = returns
+    return app.job(name)(handler)
+
+
+@pytest.mark.parametrize(
+    ("returns", "kept", "expected"),
+    [
+        (Parcel, {"weight": 1.5}, Parcel(1.5)),
+        (list[Receipt], [{"number": 1}], [Receipt(number=1)]),
+        (int | None, None, None),
+        (None, None, None),
+        (dict[str, int], {"a": 1}, {"a": 1}),
+        (Any, {"a": [1, None]}, {"a": [1, None]}),
+    ],
+    ids=str,
+)
+async def test_a_result_is_read_by_the_handlers_annotation(
+    bench: Bench, returns: Any, kept: Any, expected: Any
+) -> None:
+    job = _returning(bench.app, "other", returns)
+    await bench.write(Story().run(1, "completed", result=kept))
+    assert await answer(bench.handle(job=job).result()) == expected
+
+
+async def test_without_the_type_its_records_say_which_it_is(bench: Bench) -> None:
+    await bench.write(Story().run(1, "completed", type="capture", result={"number": 7}))
+    assert await answer(bench.client.handle(JOB).result()) == Receipt(number=7)
+
+
+async def test_a_result_of_a_type_that_the_app_doesnt_know_is_json(bench: Bench) -> None:
+    await bench.write(Story().run(1, "completed", type="gone", result={"number": 7}))
+    assert await answer(bench.client.handle(JOB).result()) == {"number": 7}
+
+
+async def test_what_is_not_what_the_handler_returns_is_refused_without_its_values(
+    bench: Bench,
+) -> None:
+    await bench.write(Story().run(1, "completed", result={"number": "secret"}))
+    with pytest.raises(ResultInvalid, match=r"completed.*Receipt.*number") as raised:
+        await answer(bench.handle().result())
+    assert raised.value.job_id == JOB
+    assert "secret" not in str(raised.value)
+
+
+async def test_a_result_that_was_not_kept_is_missing_and_not_none(bench: Bench) -> None:
+    await bench.write(Story().run(1, "completed"))
+    with pytest.raises(ResultInvalid, match="none was kept"):
+        await answer(bench.handle().result())
+
+
+async def test_a_result_that_pydantic_cant_read_is_refused(bench: Bench) -> None:
+    job = _returning(bench.app, "other", VirtualClock)
+    await bench.write(Story().run(1, "completed", result=1))
+    with pytest.raises(ResultInvalid, match="pydantic can't read"):
+        await answer(bench.handle(job=job).result())
+
+
+async def test_a_dead_job_raises_with_its_reason_and_its_error(bench: Bench) -> None:
+    await bench.write(
+        Story().run(
+            1,
+            "dead",
+            reason="attempts-exhausted",
+            error_type="ValueError",
+            error_message="card declined",
+        )
+    )
+    with pytest.raises(JobDead, match="attempts-exhausted; ValueError: card declined") as raised:
+        await answer(bench.handle().result())
+    dead = raised.value
+    assert (dead.job_id, dead.reason) == (JOB, "attempts-exhausted")
+    assert (dead.error_type, dead.error_message) == ("ValueError", "card declined")
+
+
+async def test_a_quarantined_job_is_dead_too(bench: Bench) -> None:
+    await bench.write(Story().run(1, "quarantined", detail="it died three times"))
+    with pytest.raises(JobDead, match="quarantined; it died three times") as raised:
+        await answer(bench.handle().result())
+    assert raised.value.reason == "quarantined"
+
+
+async def test_a_cancelled_and_a_discarded_job_have_no_result(bench: Bench) -> None:
+    await bench.write(Story().run(1, "cancelled", reason="a mistake"))
+    with pytest.raises(JobCancelled, match="a mistake"):
+        await answer(bench.handle().result())
+    other = "0196a2b4-0000-7000-8000-000000000002"
+    await bench.write(Story(other).run(1, "discarded", reason="stale"))
+    with pytest.raises(JobDiscarded, match="stale"):
+        await answer(bench.handle(other).result())
+
+
+# --- waiting -------------------------------------------------------------------------------------
+
+
+async def test_waiting_ends_when_the_job_does(bench: Bench) -> None:
+    story = Story().run(1, "started")
+    await bench.write(story)
+    finished = Story().run(3, "completed", result={"number": 1}).items
+
+    def finish_in_time() -> None:
+        if bench.clock.now() >= story.at(3):
+            assert bench.table.blocking.put(finished) == []
+
+    bench.whenever_it_waits = finish_in_time
+    job = bench.handle()
+    assert await answer(job.wait()) is JobState.COMPLETED
+    assert 3 <= bench.clock.monotonic() < 8
+    assert await answer(job.result()) == Receipt(number=1)
+
+
+@pytest.mark.parametrize("final", ["discarded", "cancelled", "dead", "quarantined"])
+async def test_waiting_returns_any_final_state_and_raises_for_none(
+    bench: Bench, final: str
+) -> None:
+    await bench.write(Story().run(1, final))
+    assert await answer(bench.handle().wait()) == final
+
+
+async def test_who_waits_looks_less_and_less_often_and_never_without_a_pause(
+    bench: Bench,
+) -> None:
+    await bench.write(Story().run(0, "failed"))
+    with pytest.raises(ResultTimeout):
+        await answer(bench.handle().wait(timeout=60))
+    assert all(pause > 0 for pause in bench.pauses)
+    assert bench.pauses[0] <= 0.24
+    assert max(bench.pauses) <= 6
+    assert len(bench.pauses) < 25
+    assert bench.table.calls.count("query") == len(bench.pauses) + 1
+
+
+@pytest.mark.parametrize("method", ["wait", "result"])
+async def test_out_of_patience_it_says_the_state_after_a_last_look(
+    bench: Bench, method: str
+) -> None:
+    await bench.write(Story().run(0, "failed"))
+    with pytest.raises(ResultTimeout, match="within 10 s; its state is retrying") as raised:
+        await answer(getattr(bench.handle(), method)(timeout=10))
+    assert (raised.value.state, raised.value.timeout_s) == ("retrying", 10)
+    assert bench.clock.monotonic() == pytest.approx(10)
+
+
+async def test_a_timeout_of_nothing_looks_once(bench: Bench) -> None:
+    with pytest.raises(ResultTimeout, match="its state is unknown"):
+        await answer(bench.handle().result(timeout=0))
+    assert bench.table.calls == ["query"]
+
+
+async def test_a_negative_timeout_is_refused(bench: Bench) -> None:
+    with pytest.raises(ValueError, match="not negative"):
+        await answer(bench.handle().wait(timeout=-1))
+
+
+# --- records that would not tell -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_without_records_nothing_can_be_asked(kind: Literal["plain", "async"]) -> None:
+    bench = Bench(kind, "off")
+    job = bench.handle()
+    for ask in (job.status, job.progress, job.history, job.wait, job.result, job.cancel):
+        with pytest.raises(RecordsOff, match="records='outcomes'"):
+            await answer(ask())
+    assert bench.table.calls == []
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_where_only_failures_are_kept_nobody_waits_in_vain(
+    kind: Literal["plain", "async"],
+) -> None:
+    bench = Bench(kind, "failures")
+    job = bench.handle()
+    await bench.write(Story().run(1, "failed"))
+    for ask in (job.wait, job.result):
+        with pytest.raises(RecordsOff, match="at records='failures', keeps nothing"):
+            await answer(ask(timeout=5))
+    assert await answer(job.status()) is JobState.RETRYING
+
+
+# --- cancelling ----------------------------------------------------------------------------------
+
+
+async def test_a_cancellation_is_one_write_for_readers_and_for_workers(bench: Bench) -> None:
+    job = bench.handle()
+
+    await answer(job.cancel("a mistake"))
+
+    assert bench.table.calls == ["put"]
+    [asked] = await bench.table.query(CANCELLATIONS)
+    assert (asked.sk, asked.data["reason"]) == (JOB, "a mistake")
+    history = await answer(job.history())
+    assert (history.state, history.cancel_reason) == (JobState.UNKNOWN, "a mistake")
+    assert history.cancel_requested_at == START
+
+
+async def test_a_cancellation_expires_when_no_queue_can_hold_the_job_any_more(
+    bench: Bench,
+) -> None:
+    await answer(bench.handle().cancel())
+    retention = max(queue.retention for queue in bench.app.topology.queues)
+    bench.clock.advance(retention.total_seconds() - 1)
+    assert len(await bench.table.query(CANCELLATIONS)) == 1
+    bench.clock.advance(1)
+    assert await bench.table.query(CANCELLATIONS) == []
+
+
+async def test_a_cancellation_that_the_table_left_out_is_written_again(bench: Bench) -> None:
+    bench.table.faults.leave_unprocessed(times=2, indexes=[0])
+    await answer(bench.handle().cancel())
+    assert bench.table.calls == ["put"] * 3
+    assert (await answer(bench.handle().history())).cancel_requested_at is not None
+    assert len(await bench.table.query(CANCELLATIONS)) == 1
+
+
+async def test_a_cancellation_that_is_not_written_is_an_error(bench: Bench) -> None:
+    bench.table.faults.leave_unprocessed(times=10)
+    with pytest.raises(Throttled, match="was not written"):
+        await answer(bench.handle().cancel())
+
+
+async def test_a_reason_that_every_worker_would_have_to_read_is_short(bench: Bench) -> None:
+    with pytest.raises(ValueError, match="at most 300 characters, got 301"):
+        await answer(bench.handle().cancel("x" * (LONGEST_REASON + 1)))
+
+
+# --- closing -------------------------------------------------------------------------------------
+
+
+async def test_a_handle_of_a_closed_async_client_says_so() -> None:
+    app = App("shop", records="outcomes")
+    app.define("capture", Payment)
+    client = AsyncClient(app, transport=MemorySqs(VirtualClock()))
+    async with client:
+        job = client.handle(JOB)
+    with pytest.raises(ConfigurationError, match="is closed: ask within its `async with`"):
+        await job.status()
+
+
+async def test_only_the_jobs_own_partition_is_read(bench: Bench) -> None:
+    await bench.write(Story("0196a2b4-0000-7000-8000-000000000009").run(1, "dead"))
+    await bench.table.put([Item(pk=f"job#{JOB}x", sk="cancel", data={"at": START.isoformat()})])
+    assert await answer(bench.handle().status()) is JobState.UNKNOWN

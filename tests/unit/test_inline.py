@@ -1,0 +1,329 @@
+"""``fallback="inline"``: jobs run where they are submitted while SQS can't be reached."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from jobs import (
+    App,
+    AsyncClient,
+    Backoff,
+    Client,
+    Discard,
+    DoNotRetry,
+    Events,
+    JobContext,
+    JobHandle,
+    Retry,
+)
+from jobs.batcher import Pacing
+from jobs.clock import SystemClock
+from jobs.errors import (
+    AccessDenied,
+    AppImportError,
+    HandlerMissing,
+    InlineFailed,
+    RetryLater,
+    ServiceUnavailable,
+    SubmissionFailed,
+)
+from jobs.events import (
+    Event,
+    JobCompleted,
+    JobDeadLettered,
+    JobFailed,
+    JobInline,
+    JobRetryScheduled,
+    JobStarted,
+    JobSubmitted,
+)
+from jobs.testing import MemorySqs, VirtualClock
+from tests.support.spool_bench import EMAIL, FOR_EVER, NORMAL, Email
+
+OUTAGE = ServiceUnavailable("no connection")
+AT_ONCE = Retry(attempts=3, backoff=Backoff.fixed(0))
+
+
+class Pool:
+    """A resource."""
+
+    open = 0
+
+
+class Database:
+    """A resource that can't be opened."""
+
+    def __init__(self) -> None:
+        raise ConnectionRefusedError("no database")
+
+
+class Rig:
+    """An app whose handlers write down what they do, on an SQS that can't be reached."""
+
+    def __init__(self) -> None:
+        self.app = App("shop", stage="test")
+        self.did: list[Any] = []
+        self.errors: list[BaseException] = []
+        """What the next attempts raise."""
+        self.events: list[Event] = []
+
+        @self.app.resource
+        async def pool() -> AsyncIterator[Pool]:
+            Pool.open += 1
+            yield Pool()
+            Pool.open -= 1
+
+        @self.app.job("send-email", retry=AT_ONCE)
+        async def send_email(email: Email, ctx: JobContext, pool: Pool) -> None:
+            self._do(f"{email.to} #{ctx.attempt} pool {pool.open}")
+
+        @self.app.job("plain", retry=AT_ONCE)
+        def plain(email: Email, ctx: JobContext) -> None:
+            self._do(f"{email.to} #{ctx.attempt}")
+
+        @self.app.job("slow-to-retry", retry=Retry(attempts=3, backoff=Backoff.fixed(60)))
+        async def slow_to_retry(email: Email) -> None:
+            self._do(email.to)
+
+        @self.app.job("isolated", isolation="process")
+        def isolated(email: Email) -> None:
+            self._do(email.to)
+
+        @self.app.job("parent", retry=AT_ONCE)
+        async def parent(email: Email, ctx: JobContext) -> None:
+            self._do("parent")
+            await ctx.submit(plain, email)
+
+        self.email, self.plain, self.slow_to_retry = send_email, plain, slow_to_retry
+        self.isolated, self.parent = isolated, parent
+        self.clock = VirtualClock()
+        self.sqs = MemorySqs(self.clock)
+        self.sqs.provision(self.app.topology)
+        self.sqs.faults.raise_on("send", OUTAGE, times=FOR_EVER)
+        self.options: dict[str, Any] = {
+            "clock": SystemClock(),
+            "events": Events(self.events.append),
+            "fallback": "inline",
+        }
+
+    def told(self, kind: type[Event]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def _do(self, what: str) -> None:
+        self.did.append(what)
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+class Blocking:
+    """A plain client, called in a thread so that the tests can be written for both."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.plain = Client(rig.app, transport=rig.sqs.blocking, **rig.options)
+
+    async def submit(self, *args: Any, **overrides: Any) -> JobHandle[Any]:
+        return await asyncio.to_thread(self.plain.submit, *args, **overrides)
+
+    async def submit_many(self, *args: Any, **overrides: Any) -> list[JobHandle[Any]]:
+        return await asyncio.to_thread(self.plain.submit_many, *args, **overrides)
+
+
+def make_async(rig: Rig) -> AsyncClient:
+    return AsyncClient(rig.app, transport=rig.sqs, pacing=Pacing(tries=1), **rig.options)
+
+
+both = pytest.mark.parametrize("make", [Blocking, make_async], ids=["plain", "async"])
+Make = Callable[[Rig], Any]
+
+
+@both
+async def test_when_submit_returns_the_job_has_run_with_its_resources(rig: Rig, make: Make) -> None:
+    handle = await make(rig).submit(rig.email, EMAIL)
+    assert rig.did == ["ada@example.com #1 pool 1"]
+    assert Pool.open == 0
+    [inline] = rig.told(JobInline)
+    assert (inline.job_id, inline.reason) == (handle.id, "no connection")
+    assert [type(event) for event in rig.events] == [JobInline, JobStarted, JobCompleted]
+
+
+@both
+async def test_a_plain_function_runs_in_place_too(rig: Rig, make: Make) -> None:
+    await make(rig).submit(rig.plain, EMAIL)
+    assert rig.did == ["ada@example.com #1"]
+
+
+@both
+async def test_many_run_in_the_order_of_their_submission(rig: Rig, make: Make) -> None:
+    await make(rig).submit_many(rig.plain, [Email(to=str(number)) for number in range(12)])
+    assert rig.did == [f"{number} #1" for number in range(12)]
+
+
+@both
+async def test_a_failure_is_tried_again_by_the_policy_of_its_type(rig: Rig, make: Make) -> None:
+    rig.errors = [ConnectionError("reset"), ConnectionError("reset")]
+    await make(rig).submit(rig.plain, EMAIL)
+    assert [what[-2:] for what in rig.did] == ["#1", "#2", "#3"]
+    assert len(rig.told(JobFailed)) == len(rig.told(JobRetryScheduled)) == 2
+
+
+@both
+async def test_a_job_that_is_given_up_raises_with_its_own_error_as_the_cause(
+    rig: Rig, make: Make
+) -> None:
+    last = ConnectionError("the third")
+    rig.errors = [ConnectionError("the first"), ConnectionError("the second"), last]
+    with pytest.raises(InlineFailed, match=r"'plain' .* after 3 attempt.*the third") as raised:
+        await make(rig).submit(rig.plain, EMAIL)
+    assert raised.value.__cause__ is last
+    assert raised.value.attempts == 3
+    assert raised.value.job_type == "plain"
+    assert rig.told(JobDeadLettered) == []  # there is none
+
+
+@both
+async def test_an_error_that_is_not_worth_another_attempt_is_raised_at_once(
+    rig: Rig, make: Make
+) -> None:
+    rig.errors = [DoNotRetry("the address is gone")]
+    with pytest.raises(InlineFailed, match="after 1 attempt"):
+        await make(rig).submit(rig.plain, EMAIL)
+
+
+@both
+async def test_a_retry_beyond_the_submitters_patience_is_given_up(rig: Rig, make: Make) -> None:
+    rig.errors = [ConnectionError("reset")]
+    with pytest.raises(InlineFailed) as raised:
+        await make(rig).submit(rig.slow_to_retry, EMAIL)
+    assert isinstance(raised.value.__cause__, ConnectionError)
+    assert len(rig.did) == 1
+
+
+@both
+async def test_a_job_that_asks_for_a_later_run_is_given_up_and_says_so(
+    rig: Rig, make: Make
+) -> None:
+    rig.errors = [RetryLater(timedelta(minutes=1), "the shop is closed")]
+    with pytest.raises(InlineFailed, match="the shop is closed"):
+        await make(rig).submit(rig.plain, EMAIL)
+
+
+@both
+async def test_a_job_that_discards_itself_is_done(rig: Rig, make: Make) -> None:
+    rig.errors = [Discard("not needed")]
+    await make(rig).submit(rig.plain, EMAIL)
+
+
+@both
+async def test_of_many_each_failure_is_listed_and_the_others_have_run(rig: Rig, make: Make) -> None:
+    rig.errors = [DoNotRetry("the address is gone")]
+    with pytest.raises(SubmissionFailed) as raised:
+        await make(rig).submit_many(rig.plain, [EMAIL] * 3)
+    [refusal] = raised.value.refusals
+    assert (refusal.index, refusal.code) == (0, "InlineFailed")
+    assert len(rig.did) == 3
+
+
+@both
+async def test_a_job_that_is_not_due_or_would_be_isolated_is_refused_as_without_a_fallback(
+    rig: Rig, make: Make
+) -> None:
+    client = make(rig)
+    with pytest.raises(ServiceUnavailable):
+        await client.submit(rig.plain, EMAIL, delay=timedelta(seconds=1))
+    with pytest.raises(ServiceUnavailable):
+        await client.submit(rig.isolated, EMAIL)
+    assert rig.did == []
+
+
+@both
+async def test_what_a_job_submits_while_it_runs_in_place_runs_in_place_as_well(
+    rig: Rig, make: Make
+) -> None:
+    await make(rig).submit(rig.parent, EMAIL)
+    assert rig.did == ["parent", "ada@example.com #1"]
+
+
+@both
+async def test_when_sqs_takes_the_job_nothing_runs_here(rig: Rig, make: Make) -> None:
+    rig.sqs.faults.clear()
+    await make(rig).submit(rig.plain, EMAIL)
+    assert rig.did == []
+    assert len(rig.sqs.messages(NORMAL)) == len(rig.told(JobSubmitted)) == 1
+
+
+@both
+async def test_an_error_that_is_no_outage_is_raised_and_nothing_runs(rig: Rig, make: Make) -> None:
+    rig.sqs.faults.clear()
+    rig.sqs.faults.raise_on("send", AccessDenied("no"))
+    with pytest.raises(AccessDenied):
+        await make(rig).submit(rig.plain, EMAIL)
+    assert rig.did == []
+
+
+@both
+async def test_a_resource_that_cannot_be_opened_is_the_cause_of_the_failure(
+    rig: Rig, make: Make
+) -> None:
+    @rig.app.resource
+    async def database() -> AsyncIterator[Database]:
+        yield Database()
+
+    with pytest.raises(InlineFailed, match="no database") as raised:
+        await make(rig).submit(rig.plain, EMAIL)
+    assert isinstance(raised.value.__cause__, ConnectionRefusedError)
+
+
+async def test_a_plain_client_runs_a_job_in_place_also_where_an_event_loop_runs(rig: Rig) -> None:
+    client = Blocking(rig).plain
+    client.submit(rig.email, EMAIL)  # in the loop's own thread, which it blocks
+    assert len(rig.did) == 1
+
+
+@both
+async def test_a_missing_handler_is_an_error_of_the_first_submission_and_not_of_the_outage(
+    rig: Rig, make: Make
+) -> None:
+    rig.app.define("no-handler", Email)
+    rig.sqs.faults.clear()
+    with pytest.raises(HandlerMissing, match="no-handler"):
+        await make(rig).submit(rig.plain, EMAIL)
+    assert rig.sqs.calls == []
+
+
+def test_handlers_are_imported_when_the_client_is_entered() -> None:
+    app = App("shop", stage="test", handlers=["no.such.module"])
+    client = Client(app, transport=MemorySqs(VirtualClock()).blocking, fallback="inline")
+    with pytest.raises(AppImportError, match=r"no\.such\.module"), client:
+        pass
+
+
+async def test_an_async_submission_that_is_cancelled_ends_the_job_that_runs_for_it(
+    rig: Rig,
+) -> None:
+    began = asyncio.Event()
+    ended: list[str] = []
+
+    @rig.app.job("long")
+    async def long(_email: Email) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("long")
+
+    submitting = asyncio.create_task(make_async(rig).submit(long, EMAIL))
+    await began.wait()
+    submitting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await submitting
+    assert ended == ["long"]

@@ -1,0 +1,184 @@
+"""What is written beside the jobs: all of it while there is room; what is shed is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.errors import ServiceUnavailable, TransportError
+from jobs.events import Event, Events, RecordsFailed, RecordsShed, RecordsWritten
+from jobs.journal import ROOM, ROOM_BYTES, Journal
+from jobs.ports import Item
+from jobs.testing import LoopClock, MemoryTable
+
+pytestmark = pytest.mark.looptime
+
+
+class Desk:
+    """A journal over a table in memory."""
+
+    def __init__(self) -> None:
+        clock = LoopClock()
+        self.table = MemoryTable(clock)
+        self.events: list[Event] = []
+        self.journal = Journal(
+            self.table,
+            clock=clock,
+            events=Events(self.events.append),
+            rng=random.Random(1),  # noqa: S311 - spreads pauses
+        )
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.journal.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def put(self, *names: str, size: int = 0) -> None:
+        for name in names:
+            self.journal.put(item(name), size=size)
+
+    async def written(self) -> set[str]:
+        return {item.sk for item in await self.table.query("job#1")}
+
+    @property
+    def shed(self) -> int:
+        return sum(event.items for event in self.events if isinstance(event, RecordsShed))
+
+
+def item(name: str, value: int = 0) -> Item:
+    return Item(pk="job#1", sk=name, data={"value": value})
+
+
+def names(count: int) -> list[str]:
+    return [f"{number:05d}" for number in range(count)]
+
+
+async def test_what_is_put_is_written_twenty_five_to_a_request() -> None:
+    desk = Desk()
+    async with desk.writing():
+        desk.put(*names(1000))
+        await asyncio.sleep(5)
+    assert desk.table.calls == ["put"] * 40
+    assert await desk.written() == set(names(1000))
+    assert sum(e.items for e in desk.events if isinstance(e, RecordsWritten)) == 1000
+
+
+async def test_of_two_items_for_one_place_the_later_one_stands() -> None:
+    desk = Desk()
+    async with desk.writing():
+        desk.table.faults.slow_down("put", 1)
+        desk.journal.put(item("a", 1))
+        await asyncio.sleep(0.5)
+        desk.journal.put(item("a", 2))  # the first is under way
+        desk.journal.put(item("a", 3))
+        await asyncio.sleep(5)
+    [standing] = await desk.table.query("job#1")
+    assert standing.data == {"value": 3}
+
+
+async def test_what_the_table_leaves_unprocessed_is_written_later() -> None:
+    desk = Desk()
+    desk.table.faults.leave_unprocessed(times=3)
+    desk.table.faults.leave_unprocessed(times=3, indexes=[0, 7])
+    async with desk.writing():
+        desk.put(*names(60))
+        await asyncio.sleep(60)
+    assert await desk.written() == set(names(60))
+    assert desk.shed == 0
+
+
+async def test_an_outage_within_the_room_costs_nothing_and_few_requests() -> None:
+    desk = Desk()
+    desk.table.faults.raise_on("put", ServiceUnavailable("gone"), times=10**6)
+    async with desk.writing():
+        desk.put(*names(ROOM))
+        await asyncio.sleep(600)
+        assert len(desk.table.calls) < 600 / 5
+        desk.table.faults.clear()
+        await asyncio.sleep(60)
+    assert await desk.written() == set(names(ROOM))
+    assert desk.shed == 0
+    assert any(isinstance(event, RecordsFailed) for event in desk.events)
+
+
+async def test_what_no_longer_fits_is_shed_and_counted() -> None:
+    desk = Desk()
+    async with desk.writing():
+        desk.put(*names(ROOM + 123))
+        desk.put(names(1)[0])  # it waits already
+        await asyncio.sleep(60)
+    assert desk.shed == 123
+    assert len(await desk.written()) == ROOM
+
+
+async def test_there_is_room_for_so_many_bytes() -> None:
+    desk = Desk()
+    async with desk.writing():
+        desk.put("a", "b", "c", size=ROOM_BYTES // 2)
+        await asyncio.sleep(60)
+        desk.put("d", size=ROOM_BYTES)
+        await asyncio.sleep(60)
+    assert await desk.written() == {"a", "b", "d"}
+    assert desk.shed == 1
+
+
+async def test_an_item_that_can_not_be_stored_holds_up_no_other() -> None:
+    desk = Desk()
+    async with desk.writing():
+        desk.put(*names(10))
+        desk.journal.put(Item(pk="job#1", sk="bad", data={"value": object()}))
+        desk.put(*(f"later-{number}" for number in range(30)))
+        await asyncio.sleep(120)
+    assert await desk.written() == {*names(10), *(f"later-{number}" for number in range(30))}
+    assert desk.shed == 1
+
+
+async def test_at_the_end_all_that_waits_is_written() -> None:
+    desk = Desk()
+    desk.table.faults.raise_on("put", ServiceUnavailable("gone"), times=2)
+    desk.put(*names(90))
+    await desk.journal.drain()
+    assert await desk.written() == set(names(90))
+
+
+async def test_an_end_that_has_to_come_counts_what_was_left() -> None:
+    desk = Desk()
+    desk.table.faults.raise_on("put", ServiceUnavailable("gone"), times=10**6)
+    desk.put(*names(90))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(3):
+            await desk.journal.drain()
+    await asyncio.sleep(0)
+    assert desk.shed == 90
+
+
+@given(seed=st.integers(0, 10_000))
+async def test_whatever_fails_what_was_put_is_written_or_counted_as_shed(seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311 - a test's own choices
+    desk = Desk()
+    async with desk.writing():
+        for number in range(rng.randint(1, 300)):
+            desk.put(f"{number:03d}")
+            if rng.random() < 0.05:
+                fault = rng.choice([ServiceUnavailable("gone"), TransportError("refused")])
+                desk.table.faults.raise_on("put", fault, applied=rng.random() < 0.5)
+            if rng.random() < 0.05:
+                desk.table.faults.leave_unprocessed(indexes=[0, 3])
+            if rng.random() < 0.05:
+                desk.table.faults.slow_down("put", rng.random() * 3)
+            if rng.random() < 0.1:
+                await asyncio.sleep(rng.random())
+        await asyncio.sleep(300)
+    assert len(await desk.written()) + desk.shed >= number + 1
+    assert desk.shed == 0 or number > 0

@@ -1,0 +1,90 @@
+"""Submissions are written down where that is asked, and never at their own cost."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import App, AsyncClient, Client
+from jobs.errors import ServiceUnavailable
+from jobs.events import Event, Events, RecordsFailed
+from jobs.records import partition
+from jobs.testing import LoopClock, MemorySqs, MemoryTable, VirtualClock
+
+
+class Note(BaseModel):
+    text: str = ""
+
+
+def declared() -> App:
+    app = App("shop")
+    app.define("full", Note, records="full")
+    app.define("plain", Note)
+    return app
+
+
+def test_a_submission_of_a_type_with_full_records_is_written_down() -> None:
+    app, clock = declared(), VirtualClock()
+    table, sqs = MemoryTable(clock), MemorySqs(clock)
+    sqs.provision(app.topology)
+    with Client(app, transport=sqs.blocking, table=table.blocking, clock=clock) as client:
+        jobs = client.submit_many(app.types["full"], [Note()] * 60, tenant="org-1")
+        client.submit(app.types["plain"], Note())
+    assert table.calls == ["put"] * 3, "60 items, 25 to a request, and none for the other type"
+    for job in jobs:
+        item = asyncio.run(table.get(partition(job.id), "submitted"))
+        assert item is not None
+        assert item.data == {
+            "at": clock.now().isoformat(),
+            "type": "full",
+            "queue": "jobs",
+            "priority": "normal",
+            "tenant": {"org": "org-1"},
+            "source": "sdk",
+        }
+
+
+def test_a_submission_that_can_not_be_written_down_is_submitted_all_the_same() -> None:
+    app, clock = declared(), VirtualClock()
+    table, sqs = MemoryTable(clock), MemorySqs(clock)
+    sqs.provision(app.topology)
+    heard: list[Event] = []
+    table.faults.raise_on("put", ServiceUnavailable("gone"))
+    table.faults.leave_unprocessed(times=100)
+    with Client(
+        app,
+        transport=sqs.blocking,
+        table=table.blocking,
+        clock=clock,
+        events=Events(heard.append),
+        sleep=lambda _seconds: None,
+    ) as client:
+        client.submit(app.types["full"], Note())
+        client.submit(app.types["full"], Note())
+    failed = [event.error for event in heard if isinstance(event, RecordsFailed)]
+    assert failed == ["gone", "the table was too busy for 1 items"]
+    assert len(sqs.messages("shop-jobs-normal")) == 2
+
+
+@pytest.mark.looptime
+async def test_an_event_loop_waits_for_no_record_of_what_it_submits() -> None:
+    app, clock = declared(), LoopClock()
+    table, sqs = MemoryTable(clock), MemorySqs(clock)
+    sqs.provision(app.topology)
+    heard: list[Event] = []
+    table.faults.slow_down("put", 60, times=1)
+    events = Events(heard.append)
+    async with AsyncClient(app, transport=sqs, table=table, clock=clock, events=events) as client:
+        began = clock.monotonic()
+        first = await client.submit(app.types["full"], Note())
+        await client.submit_many(app.types["full"], [Note()] * 60)
+        assert clock.monotonic() - began < 1
+    assert await table.get(partition(first.id), "submitted") is not None, "written at the end"
+    assert len(table.calls) <= 5
+
+    table.faults.raise_on("put", ServiceUnavailable("gone"), times=10)
+    async with AsyncClient(app, transport=sqs, table=table, clock=clock, events=events) as client:
+        await client.submit(app.types["full"], Note())
+    assert [event.error for event in heard if isinstance(event, RecordsFailed)] == ["gone"]

@@ -1,0 +1,426 @@
+"""``Client(app, spool=...)`` and ``AsyncClient(app, spool=...)``: what a submitter sees."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from jobs import AsyncClient, Client, JobHandle, Priority, Spool
+from jobs.batcher import Pacing
+from jobs.clock import SystemClock
+from jobs.errors import (
+    AccessDenied,
+    CredentialsMissing,
+    QueueMissing,
+    ServiceUnavailable,
+    SettingsInvalid,
+    SpoolCorrupt,
+    SpoolError,
+    SpoolFull,
+    SubmissionFailed,
+    Throttled,
+    TransportError,
+)
+from jobs.events import JobSpooled, JobSubmitted
+from tests.support.journal import until
+from tests.support.spool_bench import CRITICAL, EMAIL, NORMAL, Bench, Email
+
+OUTAGES = [ServiceUnavailable("no connection"), Throttled("slow down")]
+OTHERS = [AccessDenied("no"), CredentialsMissing("none"), QueueMissing(NORMAL)]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def client_on(bench: Bench, **options: Any) -> Client:
+    given: dict[str, Any] = {"spool": bench.spool, "clock": bench.clock, "events": bench.hub}
+    return Client(
+        bench.app, transport=bench.sqs.blocking, sleep=lambda _seconds: None, **given | options
+    )
+
+
+def async_client_on(bench: Bench, **options: Any) -> AsyncClient:
+    given: dict[str, Any] = {"spool": bench.spool, "clock": bench.clock, "events": bench.hub}
+    return AsyncClient(bench.app, transport=bench.sqs, pacing=Pacing(tries=1), **given | options)
+
+
+class Blocking:
+    """An async client's methods for a test that is written for both; each call is awaited."""
+
+    def __init__(self, bench: Bench, **options: Any) -> None:
+        self._client = client_on(bench, **options)
+
+    async def submit(self, *args: Any, **overrides: Any) -> JobHandle[Any]:
+        return await asyncio.to_thread(self._client.submit, *args, **overrides)
+
+    async def submit_many(self, *args: Any, **overrides: Any) -> list[JobHandle[Any]]:
+        return await asyncio.to_thread(self._client.submit_many, *args, **overrides)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._client.close)
+
+
+AnyClient = Blocking | AsyncClient
+Make = Callable[..., AnyClient]
+
+both = pytest.mark.parametrize("make", [Blocking, async_client_on], ids=["plain", "async"])
+
+
+async def looked_at(bench: Bench, look: Callable[[Any], Any]) -> Any:
+    file = await asyncio.to_thread(bench.open)
+    try:
+        return look(file)
+    finally:
+        file.close()
+
+
+# --- during an outage ----------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("error", OUTAGES, ids=lambda error: type(error).__name__)
+async def test_a_job_that_sqs_cannot_be_asked_to_take_is_in_the_file_when_submit_returns(
+    bench: Bench, make: Make, error: TransportError
+) -> None:
+    bench.cut(error)
+    client = make(bench)
+    handle = await client.submit(bench.email, EMAIL)
+    assert handle.type == "send-email"
+    assert await looked_at(bench, lambda file: (file.waits(NORMAL), file.totals()[0])) == (True, 1)
+    [event] = bench.told(JobSpooled)
+    assert (event.job_id, event.reason, event.waiting) == (handle.id, str(error), 1)
+    assert bench.told(JobSubmitted) == []
+    bench.heal()
+    await client.close()
+    assert bench.sent() == [handle.id]
+    assert [told.job_id for told in bench.told(JobSubmitted)] == [handle.id]
+
+
+@both
+@pytest.mark.parametrize("error", OTHERS, ids=lambda error: type(error).__name__)
+async def test_an_error_that_no_waiting_mends_is_raised_and_nothing_is_kept(
+    bench: Bench, make: Make, error: TransportError
+) -> None:
+    bench.cut(error)
+    client = make(bench)
+    with pytest.raises(type(error)):
+        await client.submit(bench.email, EMAIL)
+    await client.close()
+    assert await looked_at(bench, lambda file: file.totals()) == (0, 0)
+
+
+@both
+async def test_an_entry_that_sqs_fails_on_its_side_is_kept_and_one_at_fault_is_refused(
+    bench: Bench, make: Make
+) -> None:
+    client = make(bench)
+    bench.sqs.faults.fail_entries("send", indexes=[0], times=4)
+    kept = await client.submit(bench.email, EMAIL)
+    assert [event.job_id for event in bench.told(JobSpooled)] == [kept.id]
+    bench.heal()
+    await client.close()
+    assert bench.sent() == [kept.id]
+    bench.sqs.faults.fail_entries("send", sender_fault=True)
+    with pytest.raises(SubmissionFailed):
+        await client.submit(bench.email, EMAIL)
+    await client.close()
+
+
+@both
+async def test_while_jobs_wait_new_ones_of_their_queue_go_behind_them_and_others_go_on(
+    bench: Bench, make: Make
+) -> None:
+    client = make(bench)
+    bench.sqs.faults.raise_on("send", OUTAGES[0], queue=NORMAL, times=1_000_000)
+    first = await client.submit(bench.email, EMAIL)
+    asked = sum(call.queue == NORMAL for call in bench.sqs.calls)
+    later = [await client.submit(bench.email, EMAIL) for _ in range(3)]
+    urgent = await client.submit(bench.email, EMAIL, priority=Priority.CRITICAL)
+    assert bench.sent(CRITICAL) == [urgent.id]
+    bench.heal()
+    await client.close()
+    assert asked
+    assert bench.sent() == [first.id, *(handle.id for handle in later)]
+
+
+@both
+async def test_what_sqs_took_of_many_is_told_and_the_rest_is_kept_in_order(
+    bench: Bench, make: Make
+) -> None:
+    send, sends = bench.sqs._send, iter(range(1_000))
+
+    def first_only(queue: str, messages: Any) -> Any:
+        if next(sends) >= 1:
+            raise OUTAGES[0]
+        return send(queue, messages)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench.sqs, "_send", first_only)
+        client = make(bench)
+        handles = await client.submit_many(bench.email, [EMAIL] * 23)
+        assert len(bench.told(JobSpooled)) == 13
+        await client.close()
+    closer = make(bench)
+    await closer.submit_many(bench.email, [EMAIL])
+    await closer.close()
+    assert bench.sent()[:23] == [handle.id for handle in handles]
+
+
+@both
+async def test_a_full_file_is_an_error_that_says_why_sqs_did_not_take_the_job(
+    bench: Bench, make: Make
+) -> None:
+    bench.spool = Spool(bench.spool.path, max_jobs=1)
+    bench.cut(OUTAGES[0])
+    client = make(bench)
+    with pytest.raises(SpoolFull, match="may hold 1") as raised:
+        await client.submit_many(bench.email, [EMAIL] * 2)
+    assert raised.value.__cause__ is OUTAGES[0]
+    await client.submit(bench.email, EMAIL)
+    with pytest.raises(SpoolFull) as raised:  # SQS was not asked for this one
+        await client.submit(bench.email, EMAIL)
+    assert raised.value.__cause__ is OUTAGES[0]
+    bench.heal()
+    await client.close()
+    assert len(bench.sent()) == 1
+
+
+@both
+async def test_a_file_that_cannot_keep_a_job_is_an_error_with_both_reasons(
+    bench: Bench, make: Make
+) -> None:
+    bench.cut(OUTAGES[0])
+    client = make(bench)
+    full = SpoolError(str(bench.spool.path), "can't be used: disk is full")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jobs.spool_file.SpoolFile.put", Mock(side_effect=full))
+        with pytest.raises(SpoolError, match="disk is full") as raised:
+            await client.submit(bench.email, EMAIL)
+    assert raised.value.__cause__ is OUTAGES[0]
+    assert bench.told(JobSpooled) == []
+    await client.close()
+
+
+# --- files that can't be used --------------------------------------------------------------------
+
+
+def damage(bench: Bench) -> None:
+    Path(bench.spool.path).write_bytes(b"x" * 4096)
+
+
+@both
+async def test_a_damaged_file_is_an_error_of_the_first_submission(bench: Bench, make: Make) -> None:
+    damage(bench)
+    client = make(bench)
+    with pytest.raises(SpoolCorrupt, match=str(bench.spool.path)):
+        await client.submit(bench.email, EMAIL)
+    assert bench.sqs.calls == []
+    await client.close()
+
+
+async def test_a_damaged_file_is_an_error_of_the_with_statement(bench: Bench) -> None:
+    damage(bench)
+    with pytest.raises(SpoolCorrupt), client_on(bench):
+        pass
+    with pytest.raises(SpoolCorrupt):
+        async with async_client_on(bench):
+            pass
+
+
+def test_a_path_is_enough_and_making_a_client_touches_no_file(bench: Bench, tmp_path: Path) -> None:
+    client_on(bench, spool=tmp_path / "a.spool")
+    client_on(bench, spool=str(tmp_path / "a.spool"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("make", [client_on, async_client_on])
+def test_spool_and_fallback_together_are_refused_when_the_client_is_made(
+    bench: Bench, make: Callable[..., Any]
+) -> None:
+    with pytest.raises(SettingsInvalid, match="exclude each other"):
+        make(bench, fallback="inline")
+    with pytest.raises(SettingsInvalid, match="'in-line'"):
+        make(bench, spool=None, fallback="in-line")
+
+
+# --- afterwards ----------------------------------------------------------------------------------
+
+
+@both
+async def test_the_file_is_drained_in_the_background_once_sqs_is_back(
+    bench: Bench, make: Make
+) -> None:
+    bench.cut()
+    client = make(bench, clock=SystemClock())
+    handles = [await client.submit(bench.email, EMAIL) for _ in range(15)]
+    bench.heal()
+    await until(lambda: len(bench.sent()) == 15)
+    assert bench.sent() == [handle.id for handle in handles]
+    await client.close()
+
+
+@both
+async def test_another_job_that_sqs_takes_has_the_file_drained_at_once(
+    bench: Bench, make: Make
+) -> None:
+    bench.sqs.faults.raise_on("send", OUTAGES[0], queue=NORMAL, times=1_000_000)
+    client = make(bench)  # whose clock stands still, so that no pause ever ends
+    kept = await client.submit(bench.email, EMAIL)
+    bench.heal()
+    await client.submit(bench.email, EMAIL, priority=Priority.CRITICAL)
+    await until(lambda: bench.sent() == [kept.id])
+    await client.close()
+
+
+@both
+async def test_what_an_earlier_process_has_left_is_sent_when_the_file_is_opened(
+    bench: Bench, make: Make
+) -> None:
+    left = bench.submissions(3)
+    await looked_at(bench, lambda file: file.put(left))
+    client = make(bench)
+    await client.submit(bench.email, EMAIL, priority=Priority.CRITICAL)
+    await until(lambda: bench.sent() == [each.id for each in left])
+    await client.close()
+
+
+@both
+async def test_closing_during_an_outage_leaves_everything_in_the_file(
+    bench: Bench, make: Make
+) -> None:
+    bench.cut()
+    client = make(bench)
+    await client.submit_many(bench.email, [EMAIL] * 3)
+    await client.close()
+    await client.close()
+    assert await looked_at(bench, lambda file: file.totals()[0]) == 3
+
+
+@both
+async def test_a_closed_client_opens_its_file_again_for_the_next_submission(
+    bench: Bench, make: Make
+) -> None:
+    client = make(bench)
+    await client.submit(bench.email, EMAIL)
+    await client.close()
+    bench.cut()
+    await client.submit(bench.email, EMAIL)
+    bench.heal()
+    await client.close()
+    assert len(bench.sent()) == 2
+
+
+async def test_an_async_client_that_closes_while_sqs_hangs_is_closed_within_its_bound(
+    bench: Bench,
+) -> None:
+    left = bench.submissions(1)
+    await looked_at(bench, lambda file: file.put(left))
+    asked = asyncio.Event()
+
+    async def hang(_queue: str, _messages: Any) -> Any:
+        asked.set()
+        await asyncio.Event().wait()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench.sqs, "send", hang)
+        patch.setattr("jobs.async_spooler.CLOSING_S", 0.05)
+        async with async_client_on(bench):
+            await asked.wait()
+    file = bench.open()
+    assert file.claim(bench.clock.now()) is not None, "the lease was given back"
+    file.close()
+
+
+def test_a_client_that_closes_while_sqs_hangs_is_closed_within_its_bound(bench: Bench) -> None:
+    with_left = bench.open()
+    with_left.put(bench.submissions(1))
+    with_left.close()
+    asked, answer = threading.Event(), threading.Event()
+
+    class Hanging:
+        def send(self, _queue: str, _messages: Any) -> Any:
+            asked.set()
+            answer.wait()
+            raise OUTAGES[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jobs.spooler.CLOSING_S", 0.05)
+        client = Client(
+            bench.app,
+            transport=Hanging(),
+            spool=bench.spool,
+            clock=bench.clock,
+            events=bench.hub,
+        )
+        with client:
+            asked.wait()
+    [thread] = [each for each in threading.enumerate() if each.name == "headgate-spool"]
+    answer.set()
+    thread.join()
+
+
+@both
+async def test_a_pass_that_breaks_is_logged_and_tried_again(
+    bench: Bench, make: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.cut()
+    client = make(bench, clock=SystemClock())
+    kept = await client.submit(bench.email, EMAIL)
+    breaks = iter([RuntimeError("a fault of ours")])
+    settle = "jobs.spool_file.SpoolFile.claim"
+
+    def broken(*_args: Any, **_options: Any) -> Any:
+        monkeypatch.undo()
+        raise next(breaks)
+
+    with caplog.at_level(logging.ERROR, logger="headgate.spool"):
+        monkeypatch.setattr(settle, broken)
+        bench.heal()
+        await until(lambda: bench.sent() == [kept.id])
+    assert "a fault of ours" in caplog.text
+    await client.close()
+
+
+@both
+async def test_without_events_of_its_own_a_client_with_a_spool_warns_in_the_log(
+    bench: Bench, make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "of-no-concern"  # noqa: S105 - stands for a payload
+    bench.cut()
+    client = make(bench, events=None)
+    handle = await client.submit(bench.email, Email(body=secret))
+    await client.close()
+    [line] = [each for each in caplog.records if "job.spooled" in each.getMessage()]
+    assert line.levelno == logging.WARNING
+    assert handle.id in line.getMessage()
+    assert secret not in caplog.text
+
+
+async def test_many_threads_and_one_outage_lose_nothing(bench: Bench) -> None:
+    client = Blocking(bench, clock=SystemClock())
+    bench.cut()
+    submitting: list[Awaitable[JobHandle[Any]]] = [
+        client.submit(bench.email, EMAIL) for _ in range(40)
+    ]
+    done = asyncio.gather(*submitting)
+    await until(lambda: len(bench.told(JobSpooled)) >= 10)
+    bench.heal()
+    handles = await done
+    await client.close()
+    assert sorted(bench.sent()) == sorted(handle.id for handle in handles)
+
+
+def test_an_error_of_the_disk_is_one_of_the_spools(bench: Bench) -> None:
+    file = bench.open()
+    file.close()
+    with pytest.raises(SpoolError, match="can't be used"):
+        file.put(bench.submissions(1))

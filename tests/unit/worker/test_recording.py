@@ -1,0 +1,304 @@
+"""What workers write of jobs, by level: how each ended, what it returned, and how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import App, Backoff, Discard, JobContext, Retry
+from jobs.errors import ServiceUnavailable
+from jobs.events import (
+    JobCompleted,
+    JobDeadLettered,
+    JobDiscarded,
+    JobQuarantined,
+    JobRetryScheduled,
+    RecordsFailed,
+    RecordsShed,
+    RecordsWritten,
+)
+from jobs.ports import Item
+from jobs.records import LISTS, SHARDS, RecordsLevel, list_name, partition
+from jobs.retention import Keep
+from tests.unit.worker.rig import Note, Rig
+from workers.health import Health, Status
+
+pytestmark = pytest.mark.looptime
+
+ONCE_MORE = Retry(attempts=2, backoff=Backoff.fixed(1))
+
+
+class Receipt(BaseModel):
+    """What a handler returns."""
+
+    number: int
+    at: datetime
+
+
+def marks(items: list[Item]) -> list[str]:
+    return [item.sk.rpartition("#")[2] for item in items]
+
+
+async def told(rig: Rig, job_id: str) -> dict[str, Any]:
+    """What stands in the one item about a job that is not of its progress."""
+    [found] = [item for item in await rig.table.query(partition(job_id)) if item.sk != "progress"]
+    return dict(found.data)
+
+
+async def run_one(app: App, *, level: RecordsLevel, fails: int) -> list[str]:
+    """The marks of a job that fails so often."""
+    failures = 0
+
+    @app.job("flaky", retry=ONCE_MORE, records=level)
+    async def flaky(_note: Note) -> int:
+        nonlocal failures
+        if failures < fails:
+            failures += 1
+            raise ConnectionError("down")
+        return 7
+
+    rig = Rig(app)
+    [job_id] = await rig.submit(flaky)
+    async with rig.working():
+        await rig.happens(JobDeadLettered if fails > 1 else JobCompleted)
+    return marks(await rig.table.query(partition(job_id)))
+
+
+@pytest.mark.parametrize(
+    ("level", "fails", "written"),
+    [
+        ("off", 1, []),
+        ("failures", 0, []),
+        ("failures", 1, ["failed", "started"]),
+        ("failures", 2, ["failed", "dead", "failed", "started"]),
+        ("outcomes", 0, ["completed"]),
+        ("outcomes", 1, ["failed", "completed", "started"]),
+        ("outcomes", 2, ["failed", "dead", "failed", "started"]),
+        ("full", 0, ["completed", "started"]),
+        ("full", 1, ["failed", "started", "completed", "started"]),
+    ],
+)
+async def test_each_level_writes_what_it_says(
+    level: RecordsLevel, fails: int, written: list[str]
+) -> None:
+    assert await run_one(App("shop"), level=level, fails=fails) == written
+
+
+async def test_what_a_handler_returns_is_kept_as_json_with_how_long_it_took() -> None:
+    app = App("shop")
+
+    @app.job("charge")
+    async def charge(_note: Note) -> Receipt:
+        await asyncio.sleep(2)
+        return Receipt(number=7, at=datetime(2026, 5, 4, tzinfo=UTC))
+
+    rig = Rig(app)
+    [job_id] = await rig.submit(charge)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    completed = await told(rig, job_id)
+    assert completed["result"] == {"number": 7, "at": "2026-05-04T00:00:00Z"}
+    assert completed["ran_s"] == pytest.approx(2)
+    assert (completed["attempt"], completed["type"], completed["queue"]) == (1, "charge", "jobs")
+    assert completed["worker"]
+
+
+@pytest.mark.parametrize(
+    ("result", "fault"),
+    [(object(), "JSON can't hold it"), ("x" * 400_000, "400,002 bytes")],
+    ids=["not JSON", "too large"],
+)
+async def test_a_result_that_can_not_be_kept_costs_the_job_nothing_and_is_told(
+    result: object, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = App("shop")
+
+    @app.job("odd")
+    async def odd(_note: Note) -> object:
+        return result
+
+    rig = Rig(app)
+    [job_id] = await rig.submit(odd)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    completed = await told(rig, job_id)
+    assert fault in completed["result_fault"]
+    assert "result" not in completed
+    assert fault in caplog.text
+
+
+async def test_how_a_job_ended_otherwise_is_told_with_its_reason() -> None:
+    app = App("shop")
+
+    @app.job("moot")
+    async def moot(_note: Note) -> None:
+        raise Discard("no longer wanted")
+
+    @app.job("broken", retry=Retry(attempts=1))
+    async def broken(_note: Note) -> None:
+        raise ValueError("no such order")
+
+    rig = Rig(app)
+    [moot_id] = await rig.submit(moot)
+    [broken_id] = await rig.submit(broken)
+    async with rig.working():
+        await rig.happens(JobDiscarded)
+        await rig.happens(JobDeadLettered)
+    assert (await told(rig, moot_id))["reason"] == "no longer wanted"
+    found = {item.sk.rpartition("#")[2]: item.data for item in await _items(rig, broken_id)}
+    assert found["dead"]["reason"] == "attempts-exhausted"
+    assert found["dead"]["error_message"] == found["failed"]["error_message"] == "no such order"
+    assert "raise ValueError" in found["failed"]["traceback"]
+    assert rig.heard(JobQuarantined) == []
+
+
+async def test_dead_jobs_are_found_in_their_types_lists_the_last_one_first() -> None:
+    app = App("shop")
+
+    @app.job("broken", retry=Retry(attempts=1))
+    async def broken(_note: Note) -> None:
+        raise ValueError("no such order")
+
+    rig = Rig(app)
+    ids = set(await rig.submit(broken, *"abcdefghij"))
+    async with rig.working(concurrency=3):
+        await rig.happens(JobDeadLettered, 10)
+    for kind in ("dead", "failed"):
+        lists = [await rig.table.lines(list_name(kind, "broken", shard)) for shard in range(SHARDS)]
+        assert {item.pk for items in lists for item in items} == {partition(each) for each in ids}
+        for items in lists:
+            places = [item.line.place for item in items if item.line]
+            assert places == sorted(places, reverse=True)
+    assert set(LISTS.values()) == {"failed", "dead", "quarantined", "recent"}
+
+
+@pytest.mark.parametrize("keep", [timedelta(0), 0, Keep(timedelta(0))])
+async def test_of_jobs_that_simply_complete_nothing_is_kept_where_that_is_asked(keep: Any) -> None:
+    app = App("shop", keep=keep)
+    assert await run_one(app, level="full", fails=0) == ["started"]
+
+
+async def test_progress_is_written_about_once_a_second_and_at_the_end() -> None:
+    app = App("shop")
+
+    @app.job("render")
+    async def render(_note: Note, ctx: JobContext) -> None:
+        for percent in range(100):
+            await ctx.progress(percent, "rendering", step="pdf", when=ctx.deadline)
+            await asyncio.sleep(0.05)
+
+    rig = Rig(app)
+    [job_id] = await rig.submit(render)
+    async with rig.working():
+        await asyncio.sleep(2.5)
+        early = await rig.table.get(partition(job_id), "progress")
+        await rig.happens(JobCompleted)
+    late = await rig.table.get(partition(job_id), "progress")
+    assert early is not None
+    assert late is not None
+    assert 20 <= early.data["percent"] <= 50
+    assert (late.data["percent"], late.data["note"]) == (99, "rendering")
+    assert late.data["data"]["step"] == "pdf"
+    assert rig.table.calls.count("put") <= 8
+
+
+async def test_with_the_table_gone_jobs_run_and_settle_and_what_was_shed_is_counted() -> None:
+    app = App("shop")
+
+    @app.job("work", retry=ONCE_MORE)
+    async def work(note: Note, ctx: JobContext) -> None:
+        if note.text.endswith("7") and ctx.attempt == 1:
+            raise ConnectionError("down")
+
+    rig = Rig(app)
+    health = Health([spec.name for spec in app.topology.queues], clock=rig.clock)
+    rig.subscribers.append(health)
+    rig.table.faults.raise_on(None, ServiceUnavailable("gone"), times=10**6)
+    await rig.submit(work, *map(str, range(100)))
+    async with rig.working():
+        await rig.happens(JobCompleted, 100)
+        await rig.happens(RecordsFailed)
+        assert health.assess().status is Status.DEGRADED
+        rig.table.faults.clear()
+        await rig.happens(RecordsWritten)
+        assert health.assess().status is Status.HEALTHY
+    assert rig.remaining() == 0
+    assert len(rig.heard(JobRetryScheduled)) == 10
+
+    rig.table.faults.raise_on(None, ServiceUnavailable("gone"), times=10**6)
+    await rig.submit(work, *map(str, range(100, 106)))
+    async with rig.working():
+        await rig.happens(JobCompleted, 106)
+    assert rig.report is not None
+    assert rig.report.clean
+    assert sum(event.items for event in rig.heard(RecordsShed)) == 6
+
+
+async def test_a_slow_table_slows_no_job_down() -> None:
+    app = App("shop")
+
+    @app.job("work")
+    async def work(_note: Note) -> None: ...
+
+    rig = Rig(app)
+    rig.table.faults.slow_down("put", 60, times=10**6)
+    await rig.submit(work, *map(str, range(500)))
+    async with rig.working():
+        began = rig.clock.monotonic()
+        await rig.happens(JobCompleted, 500)
+        assert rig.clock.monotonic() - began < 30
+        rig.table.faults.clear()
+
+
+@pytest.mark.parametrize(
+    ("level", "requests", "units"),
+    [("off", 0, 0), ("failures", 0, 0), ("outcomes", 40, 1000), ("full", 80, 3000)],
+)
+async def test_what_a_thousand_jobs_cost_by_level(
+    level: RecordsLevel, requests: int, units: int
+) -> None:
+    app = App("shop", records=level)
+
+    @app.job("work")
+    async def work(_note: Note) -> None: ...
+
+    rig = Rig(app)
+    ids = await rig.submit(work, *map(str, range(1000)))
+    async with rig.working(concurrency=50):
+        await rig.happens(JobCompleted, 1000)
+        await asyncio.sleep(5)
+    assert rig.table.calls.count("put") <= requests * 1.2
+    items = [item for each in ids for item in await _items(rig, each)]
+    assert len(items) + sum(item.line is not None for item in items) == units
+
+
+async def test_of_a_type_kept_by_count_only_the_last_are_kept() -> None:
+    app = App("shop")
+
+    @app.job("work", keep=Keep(last=40))
+    async def work(_note: Note) -> None: ...
+
+    @app.job("other")
+    async def other(_note: Note) -> None: ...
+
+    rig = Rig(app)
+    early = await rig.submit(work, *map(str, range(300)))
+    others = await rig.submit(other, *map(str, range(100)))
+    async with rig.working(concurrency=20):
+        await rig.happens(JobCompleted, 400)
+        await asyncio.sleep(1)
+        late = await rig.submit(work, *map(str, range(60)))
+        await rig.happens(JobCompleted, 460)
+        await asyncio.sleep(120)
+    kept = [each for each in early + late if await _items(rig, each)]
+    assert set(kept) < set(late)
+    assert 30 <= len(kept) <= 40
+    assert all([await _items(rig, each) for each in others])
+
+
+async def _items(rig: Rig, job_id: str) -> list[Item]:
+    return await rig.table.query(partition(job_id))
