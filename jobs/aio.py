@@ -24,7 +24,9 @@ from jobs.handle import AsyncJobHandle, AsyncLookup
 from jobs.job import JobType
 from jobs.messages import size_of
 from jobs.ports import EntryFailure, OutgoingMessage, Scheduler, Table, Transport
+from jobs.reserving import submitting
 from jobs.spool import Spool, StrPath
+from jobs.steps import take_async
 from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnTable
 from jobs.topology import QueueSpec
@@ -98,7 +100,7 @@ class AsyncClient:
             sleep=sleep,
             unschedule=self._unschedule,
         )
-        self._sending: set[asyncio.Future[None]] = set()
+        self._sending: set[asyncio.Future[Submission]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
         self._fallback = self._make_fallback(kept_in, fallback)
 
@@ -149,11 +151,13 @@ class AsyncClient:
         self, job: JobType[P, R], payloads: Iterable[P], **overrides: Unpack[Overrides]
     ) -> list[AsyncJobHandle[R]]:
         """Submit many jobs of one type; `jobs.Client.submit_many`, awaited."""
-        submissions = prepare_many(
-            self._app, self._app.topology, job, payloads, overrides, self._clock.now()
+        submissions = await self._deliver(
+            prepare_many(self._app, self._app.topology, job, payloads, overrides, self._clock.now())
         )
-        await self._send_all(submissions)
-        return [AsyncJobHandle(submission.id, self._lookup, job) for submission in submissions]
+        return [
+            AsyncJobHandle(each.id, self._lookup, job, is_duplicate=each.is_duplicate)
+            for each in submissions
+        ]
 
     @overload
     def handle(self, job_id: str) -> AsyncJobHandle[Any]: ...
@@ -163,15 +167,28 @@ class AsyncClient:
         """The handle of a job that was submitted elsewhere; `jobs.Client.handle`."""
         return AsyncJobHandle(job_id, self._lookup, job)
 
-    def send(self, submission: Submission) -> asyncio.Future[None]:
+    def send(self, submission: Submission) -> asyncio.Future[Submission]:
         """Send what has been prepared; the future is done when SQS has it, and raises as `submit`.
+        It comes to what the submission has become: a duplicate, it may be.
 
         It goes on if nobody awaits it.
         """
-        sending = asyncio.ensure_future(self._send_all([submission]))
+        sending = asyncio.ensure_future(self._deliver_one(submission))
         self._sending.add(sending)
         sending.add_done_callback(self._sending.discard)
         return sending
+
+    async def _deliver_one(self, submission: Submission) -> Submission:
+        [became] = await self._deliver([submission])
+        return became
+
+    async def _deliver(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
+        """Send what counts of the jobs of one call; returns what each has become."""
+        if not submissions or submissions[0].unique is None:  # then none of them is
+            await self._send_all(submissions)
+            return submissions
+        steps = submitting(submissions, now=self._clock.now, tell=self._events.emit)
+        return await take_async(steps, self._table, self._send_all, asyncio.sleep)
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
         if submissions and submissions[0].due is not None:  # all of a call have the same delay

@@ -12,6 +12,7 @@ from typing import Any
 
 from jobs import reporting
 from jobs.app import App
+from jobs.claims import Claims
 from jobs.clock import Clock
 from jobs.context import JobContext, current_job
 from jobs.delivery import Delivery, Job
@@ -30,6 +31,9 @@ Raises its signal, `JobTimeout`, `ChildFailed` or `ChildDied`; cancelled, it end
 
 Around = Callable[[Job, Delivery], AbstractContextManager[None]]
 """Entered around each call of a handler, in the context that the handler sees."""
+
+Settled = Callable[[Outcome], Awaitable[Outcome]]
+"""Makes how a handler ended durable, and returns what that counts as."""
 
 
 def nothing_around(_job: Job, _delivery: Delivery) -> AbstractContextManager[None]:
@@ -53,6 +57,8 @@ class Means:
     """Sends what handlers submit; without it they can't."""
     shared: Shared = field(default_factory=dict)
     """The app's open resources."""
+    claims: Claims | None = None
+    """For types with ``once=True``, which an app can't have without."""
 
     def isolates(self, job: Job) -> bool:
         """Whether a job's handler runs in a process of its own."""
@@ -93,13 +99,18 @@ class Call:
         if self._task is not None and (abandon or self._means.can_cancel(self._job)):
             self._task.cancel(reason)
 
-    async def outcome(self) -> Outcome:
-        """Call the handler, tell of it, and return how it ended; its failure is never raised."""
+    async def outcome(self, settled: Settled | None = None) -> Outcome:
+        """Call the handler, tell of it, and return how it ended; its failure is never raised.
+
+        ``settled`` says what that counts as, before it is told.
+        """
         clock, job = self._means.clock, self._job
         self._means.events.emit(reporting.started(job, self._names, clock.now()))
         started = clock.monotonic()
         outcome = await self._bounded()
         self.ran_s = clock.monotonic() - started
+        if settled is not None:
+            outcome = await settled(outcome)
         if event := reporting.ended(outcome, job, self._names, self.ran_s, clock.now()):
             self._means.events.emit(event)
         return outcome

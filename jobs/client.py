@@ -22,7 +22,9 @@ from jobs.job import JobType
 from jobs.messages import size_of
 from jobs.ports import BlockingScheduler, BlockingTable, BlockingTransport, EntryFailure
 from jobs.registration import BlockingRegister
+from jobs.reserving import submitting
 from jobs.spool import Spool, StrPath
+from jobs.steps import take
 from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnBlockingTable
 
@@ -154,11 +156,13 @@ class Client:
             SubmissionFailed: SQS took some, and not the others, which it lists.
             TransportError: SQS could not be asked, or refused; it took none.
         """
-        submissions = prepare_many(
-            self._app, self._app.topology, job, payloads, overrides, self._clock.now()
+        submissions = self._deliver(
+            prepare_many(self._app, self._app.topology, job, payloads, overrides, self._clock.now())
         )
-        self._send_all(submissions)
-        return [JobHandle(submission.id, self._lookup, job) for submission in submissions]
+        return [
+            JobHandle(each.id, self._lookup, job, is_duplicate=each.is_duplicate)
+            for each in submissions
+        ]
 
     @overload
     def handle(self, job_id: str) -> JobHandle[Any]: ...
@@ -176,6 +180,14 @@ class Client:
             ValueError: ``job_id`` is no id.
         """
         return JobHandle(job_id, self._lookup, job)
+
+    def _deliver(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
+        """Send what counts of the jobs of one call; returns what each has become."""
+        if not submissions or submissions[0].unique is None:  # then none of them is
+            self._send_all(submissions)
+            return submissions
+        steps = submitting(submissions, now=self._clock.now, tell=self._events.emit)
+        return take(steps, self._table, self._send_all, self._sleep)
 
     def _send_all(self, submissions: Sequence[Submission]) -> None:
         if submissions and submissions[0].due is not None:  # all of a call have the same delay

@@ -6,6 +6,9 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
+SKEW_S = 5.0
+"""By how much the wall clocks of two machines may differ, for what is leased to hold."""
+
 
 class Clock(Protocol):
     """What tells the time. Everything in Headgate that needs it takes one of these."""

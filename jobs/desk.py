@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from jobs import reporting
@@ -20,7 +21,7 @@ from jobs.tracing import current_traceparent
 P = TypeVar("P")
 R = TypeVar("R")
 
-Send = Callable[[Submission], asyncio.Future[None]]
+Send = Callable[[Submission], asyncio.Future[Any]]
 """Sends what a handler submits; the future is done when SQS has it, and raises if it hasn't."""
 
 
@@ -47,7 +48,7 @@ class Desk:
         self._events = events
         self._send = send
         self._loop = asyncio.get_running_loop()
-        self._pending: list[asyncio.Future[None]] = []
+        self._pending: list[asyncio.Future[Any]] = []
 
     def progress(self, percent: float, message: str, data: Mapping[str, Any]) -> None:
         """Tell how far the job is."""
@@ -101,8 +102,8 @@ class Desk:
 
     async def _take(self, submission: Submission) -> PendingJob[Any]:
         pending = self._begin(submission)
-        await pending
-        return pending
+        taken = await pending
+        return replace(pending, id=taken.id, is_duplicate=taken.is_duplicate)
 
     def _begin(self, submission: Submission) -> PendingJob[Any]:
         if self._send is None:
@@ -121,7 +122,7 @@ class Desk:
             return False
 
 
-def _look_at(taken: asyncio.Future[None]) -> None:
+def _look_at(taken: asyncio.Future[Any]) -> None:
     # Whoever awaits it hears of the error; a handler that failed meanwhile awaits it no more.
     if not taken.cancelled():
         taken.exception()

@@ -26,6 +26,23 @@ VERSION = 1
 _Name = Annotated[str, Field(min_length=1, max_length=128)]
 
 
+UniqueMode = Literal["first", "replace"]
+
+
+class UniqueBy(BaseModel):
+    """Of which jobs it is one that counts only once."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    key: Annotated[str, Field(min_length=1, max_length=128)] = Field(
+        description="The same for all of them; the table's claim is named so."
+    )
+    for_s: Annotated[float, Field(gt=0)] = Field(
+        description="For how long each counts from its submission, in seconds."
+    )
+    mode: UniqueMode = Field("first", description="Which counts: the first, or the last (replace).")
+
+
 class Options(BaseModel):
     """What the submitter overrode; everything else is the type's."""
 
@@ -37,6 +54,7 @@ class Options(BaseModel):
     timeout_s: Annotated[float, Field(gt=0)] | None = Field(
         None, description="The longest that one attempt may take, in seconds."
     )
+    unique: UniqueBy | None = Field(None, description="Absent: it counts by itself.")
 
 
 class Envelope(BaseModel):

@@ -5,6 +5,7 @@
     job.spooled           SQS could not be reached: the job waits in this machine's spool
     job.spool_refused     SQS refuses a job of the spool by name; it stays there, set aside
     job.inline            SQS could not be reached: the job runs in place
+    job.deduplicated      a job was not sent, or is dropped, because another one stands for it
     job.started           a handler is about to be called
     job.progress          its handler says how far it is
     job.completed         the handler returned
@@ -16,6 +17,7 @@
     job.crashed           the process that ran it died, now or in an earlier delivery
     job.discarded         its handler ended it
     job.cancelled         it was cancelled, before or while its handler ran
+    job.already_done      a delivery of a job with once=True that is done: it is deleted, not run
     job.interrupted       the worker gave it back: shutdown, or its receipt was lost
     job.stalled           a plain function runs past its timeout and can't be stopped
     message.unrunnable    a message can't become a job here; it is backed off, or parked
@@ -33,6 +35,8 @@
     records.written       a request wrote records that nothing waits for
     records.shed          records were given up: there was no room left for them, or no time
     cancellations.failed  it could not be read which jobs are cancelled; it is tried again
+    claim.failed          the table did not answer for a job with once=True, which is given back or
+                          held; or for a unique one, beside which its like may run then
     limit.reached         a limit holds back what has been received, or stops receiving
     limit.cleared         it lets work through again
     breaker.opened        too many failures: what it guards is not run for a while
@@ -105,6 +109,13 @@ class JobSpoolRefused(JobEvent):
 class JobInline(JobEvent):
     name = "job.inline"
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDeduplicated(JobEvent):
+    name = "job.deduplicated"
+    kept: str
+    """The id of the job that stands for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +203,11 @@ class JobDiscarded(_Attempted):
 class JobCancelled(_Attempted):
     name = "job.cancelled"
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAlreadyDone(_Attempted):
+    name = "job.already_done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,6 +339,16 @@ class RecordsShed(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancellationsFailed(Event):
     name = "cancellations.failed"
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimFailed(QueueEvent):
+    name = "claim.failed"
+    action: str
+    """``take``, ``renew``, ``release`` or ``finish`` of one; of one on what is unique ``confirm``,
+    ``take back`` or ``look``."""
+    job_id: str
     error: str
 
 

@@ -27,11 +27,13 @@ from jobs.errors import (
     PayloadInvalid,
 )
 from jobs.events import Event
+from jobs.once import OnceCall, require_claims
 from jobs.outcome import (
     Attempt,
     Cancelled,
     Crashed,
     Deferred,
+    Discarded,
     Failed,
     Interrupted,
     Outcome,
@@ -39,6 +41,7 @@ from jobs.outcome import (
     Unrunnable,
 )
 from jobs.ports import OutgoingMessage
+from jobs.replacing import replaced_by
 from jobs.settlement import Action, DeadLetter, Quarantine, settle
 
 Backlog = Callable[[str], Awaitable[int]]
@@ -96,9 +99,13 @@ class Executor:
     Args:
         means: the app, and what calls of its handlers need.
         backlog: answers adaptive backoffs; without it they see an empty queue.
+
+    Raises:
+        ConfigurationError: a type has ``once=True``, and there is nothing to claim its jobs with.
     """
 
     def __init__(self, means: Means, *, backlog: Backlog = _no_backlog) -> None:
+        require_claims(means.app, means.claims)
         self.means = means
         self.backlog = backlog
 
@@ -119,7 +126,7 @@ class Run:
         """Why it is none."""
         self._crash: Crashed | None = None
         self._names: dict[str, Any] = {}
-        self._call: Call | None = None
+        self._call: Call | OnceCall | None = None
         self._interruption: str | None = None
         self._cancellation: str | None = None
         try:
@@ -203,10 +210,18 @@ class Run:
     async def _uncancelled(self, job: Job) -> Outcome:
         if self._crash is not None:
             return self._crash
+        if (later := await replaced_by(self._executor.means, job, self.delivery)) is not None:
+            return Discarded(reason=f"replaced by the job {later}")
         if self._interruption is not None:
             return Interrupted(reason=self._interruption)
-        self._call = Call(self._executor.means, job, self.delivery, self._names)
+        self._call = self._called(job)
         return await self._call.outcome()
+
+    def _called(self, job: Job) -> Call | OnceCall:
+        means = self._executor.means
+        if job.type.once and means.claims is not None:
+            return OnceCall(means, means.claims, job, self.delivery, self._names)
+        return Call(means, job, self.delivery, self._names)
 
     async def _attempt(self, job: Job, outcome: Outcome) -> Attempt:
         """The attempt as the verdict has to know it."""

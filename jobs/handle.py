@@ -70,10 +70,14 @@ class AsyncLookup:
 class _Named(Generic[R]):
     """What a handle knows without asking."""
 
-    __slots__ = ("_declared", "id")
+    __slots__ = ("_declared", "id", "is_duplicate")
 
-    def __init__(self, job_id: str, declared: JobType[Any, R] | None) -> None:
+    def __init__(
+        self, job_id: str, declared: JobType[Any, R] | None, *, is_duplicate: bool
+    ) -> None:
         self.id = check_id(job_id)
+        self.is_duplicate = is_duplicate
+        """It was submitted before, by another call: that job stands for what this one asked for."""
         self._declared = declared
 
     @property
@@ -113,8 +117,15 @@ class JobHandle(_Named[R]):
 
     __slots__ = ("_lookup",)
 
-    def __init__(self, job_id: str, lookup: Lookup, declared: JobType[Any, R] | None) -> None:
-        super().__init__(job_id, declared)
+    def __init__(
+        self,
+        job_id: str,
+        lookup: Lookup,
+        declared: JobType[Any, R] | None,
+        *,
+        is_duplicate: bool = False,
+    ) -> None:
+        super().__init__(job_id, declared, is_duplicate=is_duplicate)
         self._lookup = lookup
 
     def status(self) -> JobState:
@@ -203,8 +214,15 @@ class AsyncJobHandle(_Named[R]):
 
     __slots__ = ("_lookup",)
 
-    def __init__(self, job_id: str, lookup: AsyncLookup, declared: JobType[Any, R] | None) -> None:
-        super().__init__(job_id, declared)
+    def __init__(
+        self,
+        job_id: str,
+        lookup: AsyncLookup,
+        declared: JobType[Any, R] | None,
+        *,
+        is_duplicate: bool = False,
+    ) -> None:
+        super().__init__(job_id, declared, is_duplicate=is_duplicate)
         self._lookup = lookup
 
     async def status(self) -> JobState:

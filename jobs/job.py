@@ -20,6 +20,7 @@ from jobs.records import check_level
 from jobs.retention import check_keep
 from jobs.retry import Retry
 from jobs.topology import MAX_VISIBILITY, Priority
+from jobs.uniqueness import check_unique
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -64,6 +65,8 @@ class JobType(Hooks, Generic[P, R]):
         self.records = None if records is None else check_level(records)
         """None: as the app says; so too ``keep``."""
         self.keep = check_keep(f"the type {name!r}", options.get("keep"))
+        self.once = options.get("once", False)
+        self.unique = check_unique(name, options)
         self.limits = Limits.of(options)
         self._returns = returns
         self._handler: Handler | None = None

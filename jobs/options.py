@@ -13,11 +13,12 @@ from jobs.retention import Keep
 from jobs.retry import Retry
 from jobs.schedules import Schedule
 from jobs.topology import Priority
+from jobs.uniqueness import UniqueOptions
 
 Isolation = Literal["worker", "process"]
 
 
-class JobOptions(LimitOptions, total=False):
+class JobOptions(LimitOptions, UniqueOptions, total=False):
     """The keywords of `Queue.job` and `Queue.define`."""
 
     priority: Priority | None
@@ -41,6 +42,9 @@ class JobOptions(LimitOptions, total=False):
     keep: Keep | timedelta | Literal[0] | None
     """How long that is kept: a `Keep`, how long completed jobs are, or 0 for nothing of those that
     simply complete; None takes the app's."""
+    once: bool
+    """Whether a job that is done never runs again, however often it is delivered, and has one
+    runner at a time: it is claimed in the app's table, which costs two requests."""
     group_by: Callable[[Any], str] | None
     """On a FIFO queue: from a payload, the name of the group within which jobs keep their order and
     run one at a time, such as an account's id. None leaves it to each submission."""
@@ -75,6 +79,8 @@ def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
         )
     if (schema := options.get("schema", 1)) < 1:
         raise ConfigurationError(f"the type {name!r}: schema counts from 1, got {schema}")
+    if not isinstance(once := options.get("once", False), bool):
+        raise ConfigurationError(f"the type {name!r}: once must be True or False, got {once!r}")
 
 
 def _check_isolation(name: str, options: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from jobs.envelope import Envelope
 from jobs.errors import ChildFailed
 from jobs.events import (
     Event,
+    JobAlreadyDone,
     JobCancelled,
     JobCompleted,
     JobCrashed,
@@ -107,6 +108,11 @@ def ended(
             )
         case _:
             return None
+
+
+def already_done(names: dict[str, Any], at: datetime) -> JobAlreadyDone:
+    """It is done, by an earlier delivery."""
+    return JobAlreadyDone(at=at, **names)
 
 
 def crashed(names: dict[str, Any], outcome: Crashed, crashes: int, at: datetime) -> JobCrashed:

@@ -8,17 +8,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Awaitable, Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from jobs.app import App
 from jobs.batching import EntryRejected
 from jobs.context import Tenant
 from jobs.delays import DelayedJob, check_input, delayed
-from jobs.envelope import VERSION, Envelope, Options, new_job_id
+from jobs.envelope import VERSION, Envelope, Options, UniqueBy, new_job_id
 from jobs.errors import (
+    ConfigurationError,
     DelayInvalid,
     HeadgateError,
     InlineFailed,
@@ -31,12 +32,13 @@ from jobs.errors import (
     UnknownQueue,
     did_you_mean,
 )
-from jobs.events import JobSubmitted
+from jobs.events import JobDeduplicated, JobSubmitted
 from jobs.job import LONGEST_TIMEOUT, JobType
 from jobs.messages import message_of, size_of
 from jobs.ports import OutgoingMessage
 from jobs.topology import MAX_DELAY, MAX_MESSAGE_BYTES, Priority, QueueSpec, Topology
 from jobs.tracing import current_traceparent
+from jobs.uniqueness import Uniqueness, UniqueOptions
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -53,6 +55,8 @@ class JobRef(Generic[R]):
 
     id: str
     type: str
+    is_duplicate: bool = False
+    """It was submitted before, by another call: that job stands for what this one asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +69,9 @@ class PendingJob(JobRef[R]):
     taken: Awaitable[object] = field(repr=False, compare=False)
 
     def __await__(self) -> Generator[Any, Any, JobRef[R]]:
-        yield from self.taken.__await__()
+        sent = yield from self.taken.__await__()
+        if isinstance(sent, Submission) and sent.duplicate_of is not None:
+            return replace(self, id=sent.id, is_duplicate=True)
         return self
 
 
@@ -86,7 +92,7 @@ class Origin:
 _SDK = Origin()
 
 
-class Overrides(TypedDict, total=False):
+class Overrides(UniqueOptions, total=False):
     """What one submission may decide instead of its job type."""
 
     delay: timedelta
@@ -113,10 +119,22 @@ class Submission:
     queue: QueueSpec
     message: OutgoingMessage
     envelope: Envelope
+    duplicate_of: str | None = None
+    """The job that stands for it; it was not sent itself."""
 
     @property
     def id(self) -> str:
-        return str(self.envelope.id)
+        return self.duplicate_of or str(self.envelope.id)
+
+    @property
+    def unique(self) -> UniqueBy | None:
+        """Of which jobs it is one that counts only once."""
+        return self.envelope.options.unique if self.envelope.options else None
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Whether another job stands for it."""
+        return self.duplicate_of is not None
 
     @property
     def due(self) -> datetime | None:
@@ -153,6 +171,18 @@ class Submission:
             return self.message.delay_s
         return math.ceil((self.due - self.envelope.submitted_at).total_seconds())
 
+    def deduplicated(self, kept: str, at: datetime) -> JobDeduplicated:
+        """Says that it was not sent, since another job stands for it."""
+        return JobDeduplicated(
+            at=at,
+            job_id=str(self.envelope.id),
+            job_type=self.envelope.type,
+            queue=self.envelope.queue,
+            priority=self.envelope.priority,
+            tenant=self.envelope.tenant,
+            kept=kept,
+        )
+
 
 def prepare(
     app: App,
@@ -185,21 +215,24 @@ def prepare(
     _check_names(job, overrides)
     queue = _queue(job, topology, overrides.get("priority"))
     not_before = _not_before(app, job, overrides, queue, now)
+    dumped = job.dump(payload)
+    tenant_of = _tenant(job, overrides.get("tenant")) or origin.tenant
+    unique = _unique(job, payload, dumped, overrides, tenant_of)
     envelope = Envelope(
         v=VERSION,
         id=job_id,
         type=job.name,
         schema=job.schema,
-        payload=job.dump(payload),
+        payload=dumped,
         queue=job.queue,
         priority=queue.priority,
         submitted_at=now,
         not_before=not_before,
-        tenant=_tenant(job, overrides.get("tenant")) or origin.tenant,
+        tenant=tenant_of,
         source=origin.source,
         parent=origin.parent,
         trace=origin.trace or current_traceparent(),
-        options=_options(job, overrides, queue),
+        options=_options(job, overrides, queue, unique),
     )
     tenant = envelope.tenant.org if envelope.tenant else None
     group = _fifo_group(job, payload, overrides, queue, tenant)
@@ -382,15 +415,31 @@ def _is_group_id(value: object) -> bool:
     return isinstance(value, str) and _GROUP_ID.fullmatch(value) is not None
 
 
-def _options(job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec) -> Options | None:
+def _options(
+    job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec, unique: UniqueBy | None
+) -> Options | None:
     attempts, timeout = overrides.get("attempts"), overrides.get("timeout")
-    if attempts is None and timeout is None:
+    if attempts is None and timeout is None and unique is None:
         return None
     if attempts is not None:
         _check_attempts(job, attempts, queue)
     if timeout is not None:
         _check_timeout(job, timeout)
-    return Options(attempts=attempts, timeout_s=timeout.total_seconds() if timeout else None)
+    return Options(
+        attempts=attempts,
+        timeout_s=timeout.total_seconds() if timeout else None,
+        unique=unique,
+    )
+
+
+def _unique(
+    job: JobType[P, Any], payload: P, dumped: Any, overrides: Overrides, tenant: Tenant | None
+) -> UniqueBy | None:
+    try:
+        uniqueness = Uniqueness.of(overrides).over(job.unique)
+        return uniqueness.of_job(job.name, payload, dumped, tenant)
+    except ConfigurationError as error:
+        raise OptionInvalid(f"{job.name!r}: {error}") from error
 
 
 def _check_attempts(job: JobType[Any, Any], attempts: object, queue: QueueSpec) -> None:

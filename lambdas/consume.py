@@ -32,11 +32,13 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.calling import Means
+from jobs.claims import Claims
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError, TransportError
 from jobs.event_log import log_event, name_job
 from jobs.events import Events
 from jobs.execution import Executor
+from jobs.once import needs_claims
 from jobs.ports import Scheduler, Table, Transport
 from jobs.recording import Recorder
 from lambdas.batches import Batch, Timetable
@@ -79,10 +81,11 @@ def consumer(
 
     Args:
         app: its handlers are loaded here.
-        transport: open, and left open; None connects to SQS at the first invocation, and to the
-            app's table if it keeps records.
+        transport: open, and left open; None connects to SQS at the first invocation.
         scheduler: left open; for long delays. None makes one if ``transport`` is None too.
-        table: open, and left open; for records, beside a ``transport`` of your own.
+        table: open, and left open; None connects to the app's at the first invocation, if a type
+            has ``once=True`` or ``unique="replace"``, or if the app keeps records and the
+            transport is not your own either.
         events: hears of everything; None logs it, as JSON, with the invocation's id.
         concurrency: jobs of one invocation at once, at least 1.
         metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`.
@@ -203,18 +206,18 @@ class Consumer:
 
     async def _open(self) -> _Open:
         async with AsyncExitStack() as stack:  # what is open when something fails is closed again
-            transport, table = self._transport, self._table
+            transport = self._transport
             if transport is None:
-                from jobs.aws.dynamo import DynamoTable
                 from jobs.aws.scheduler import EventBridgeScheduler
                 from jobs.aws.sqs import SqsTransport
 
                 transport = await stack.enter_async_context(SqsTransport())
                 if self._scheduler is None and self._app.long_delays:
                     self._scheduler = await stack.enter_async_context(EventBridgeScheduler())
-                if table is None and self._app.keeps_records:
-                    name = self._app.topology.table_name
-                    table = await stack.enter_async_context(DynamoTable(name))
+            table = await self._table_of(stack)
+            claims = None
+            if table is not None and needs_claims(self._app):
+                claims = Claims(table, owner=_owner(), clock=self._clock)
             shared = await stack.enter_async_context(self._app.resources.opened())
             self._kept = stack.pop_all()
         client = AsyncClient(
@@ -231,15 +234,27 @@ class Consumer:
             send=client.send,
             call_blocking=self._threads,
             shared=shared,
+            claims=claims,
         )
         executor = Executor(means, backlog=partial(_depth, transport))
-        return _Open(transport, executor, self._recorder(table) if table is not None else None)
+        return _Open(transport, executor, self._recorder(table))
 
-    def _recorder(self, table: Table) -> Recorder:
+    async def _table_of(self, stack: AsyncExitStack) -> Table | None:
+        """The app's table, if anything of it needs one."""
+        own = self._transport is None and self._app.keeps_records
+        if self._table is not None or not (own or needs_claims(self._app)):
+            return self._table
+        from jobs.aws.dynamo import DynamoTable
+
+        return await stack.enter_async_context(DynamoTable(self._app.topology.table_name))
+
+    def _recorder(self, table: Table | None) -> Recorder | None:
+        if table is None or not self._app.keeps_records:
+            return None
         recorder = Recorder(
             self._app,
             table,
-            worker=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "lambda"),
+            worker=_owner(),
             clock=self._clock,
             events=self._events,
             rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
@@ -256,6 +271,11 @@ class _Open:
     transport: Transport
     executor: Executor
     recorder: Recorder | None
+
+
+def _owner() -> str:
+    """Names this execution environment, for those who read claims and records."""
+    return os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "lambda")
 
 
 class _Threads:

@@ -2,7 +2,7 @@
 
     namespace Headgate, dimensions service, type and queue
     JobsCompleted JobsFailed JobsRetried JobsDeadLettered JobsQuarantined JobsDeferred
-    JobsDiscarded JobsInterrupted JobsCrashed     counts of an invocation
+    JobsDiscarded JobsCancelled JobsInterrupted JobsCrashed     counts of an invocation
 
 A worker's metrics have the same names, so one dashboard shows jobs wherever they run.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
@@ -22,6 +22,7 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
 from jobs.app import App
 from jobs.events import (
     Event,
+    JobCancelled,
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -44,6 +45,7 @@ COUNTED: Mapping[type[Event], str] = {
     JobQuarantined: "JobsQuarantined",
     JobDeferred: "JobsDeferred",
     JobDiscarded: "JobsDiscarded",
+    JobCancelled: "JobsCancelled",
     JobInterrupted: "JobsInterrupted",
     JobCrashed: "JobsCrashed",
 }

@@ -14,6 +14,7 @@ from jobs.clock import Clock
 from jobs.events import (
     BreakerClosed,
     BreakerOpened,
+    ClaimFailed,
     Event,
     HeartbeatExtended,
     HeartbeatFailed,
@@ -41,6 +42,7 @@ _CHECKS: Mapping[type[Event], str] = {
     SettlementFailed: "settlement",
     RecordsFailed: "records",
     RecordsWritten: "records",
+    ClaimFailed: "claims",
     LeaseFailed: "limits",
 }
 
@@ -105,7 +107,13 @@ class Health:
                 self._queues[queue] = _Queue(self._clock.monotonic())
             case PollFailed(queue=queue, error=error) if queue in self._queues:
                 self._queues[queue].error = error
-            case HeartbeatFailed() | SettlementFailed() | RecordsFailed() | LeaseFailed():
+            case (
+                HeartbeatFailed()
+                | SettlementFailed()
+                | RecordsFailed()
+                | ClaimFailed()
+                | LeaseFailed()
+            ):
                 self._lately[_CHECKS[type(event)]] = (self._clock.monotonic(), event.error)
             case LoopBlocked(blocked_s=blocked_s, job_types=types):
                 detail = f"blocked for {blocked_s:.1f} s by {', '.join(types)}"

@@ -9,7 +9,7 @@ The leased tokens never add up to more than there are, so the limit holds by con
 costs no request, a lease one each time that it is renewed. Who gets how many: `workers.parts`.
 What a worker gives up it uses no more from then on, and says so once it is back. The tokens of a
 worker that died are free again once its lease, and whatever it may have used until then, has run
-out. Clocks may differ by `SKEW_S`.
+out. Clocks may differ by `jobs.clock.SKEW_S`.
 
 The item is replaced on the condition that nobody else has meanwhile, which also tells what the
 others have. See `jobs.ports.Table.replace`.
@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from jobs.clock import Clock
+from jobs.clock import SKEW_S, Clock
 from jobs.errors import TransportError
 from jobs.ports import Item, Table
 from workers.parts import Claim, Need, equal_part, wanted
@@ -33,9 +33,6 @@ LEASE_S = 20.0
 
 RENEW_S = 5.0
 """How often it is renewed."""
-
-SKEW_S = 5.0
-"""By how much the clocks of two workers may differ."""
 
 _FORGOTTEN = timedelta(hours=1)
 """When an item that nobody renews any more may go."""

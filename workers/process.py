@@ -21,6 +21,7 @@ from jobs.calling import Around, nothing_around
 from jobs.clock import SystemClock
 from jobs.event_log import log_event
 from jobs.events import Events, Subscriber
+from jobs.once import needs_claims
 from jobs.ports import Table
 from jobs.settings import Settings
 from workers.configuration import UNWATCHED, Watching, WorkerSettings
@@ -146,7 +147,7 @@ def _transport(app: App, settings: WorkerSettings) -> SqsTransport:
 
 async def _table(app: App, stack: AsyncExitStack) -> Table | None:
     """The app's table, if anything of it needs one."""
-    if not app.keeps_records and not needs_table(app):
+    if not (app.keeps_records or needs_table(app) or needs_claims(app)):
         return None
     return await stack.enter_async_context(DynamoTable(app.topology.table_name))
 

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from jobs.app import App
 from jobs.batching import in_batches
+from jobs.claims import CLAIM
 from jobs.clock import Clock
 from jobs.errors import TransportError
 from jobs.events import Event, Events, JobCompleted, RecordsFailed
@@ -86,7 +87,9 @@ class Trimmer:
                 await self._forget(item.pk)
 
     async def _forget(self, pk: str) -> None:
-        keys = [(item.pk, item.sk) for item in await self._table.query(pk)]
+        # Its claim, if it has one, still keeps a second delivery from running.
+        items = await self._table.query(pk)
+        keys = [(item.pk, item.sk) for item in items if item.sk != CLAIM]
         for batch in in_batches(keys, lambda _key: 0, most=MAX_PUT):
             # What is left undone is found again the next time.
             await self._table.delete(batch)

@@ -16,6 +16,7 @@ from typing import Any
 from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.calling import Around, Means, nothing_around
+from jobs.claims import Claims
 from jobs.clock import Clock, SystemClock
 from jobs.context import JobContext
 from jobs.envelope import parse
@@ -61,7 +62,7 @@ class Worker:
         app: its handlers are loaded here.
         transport: open, and left open.
         settings: how many jobs at once, of which queues, and so on.
-        table: open, and left open; for records and for limits of the fleet.
+        table: open, and left open; for records, limits of the fleet, and types with ``once=True``.
         scheduler: left open; for waits beyond what SQS can hold.
         around: entered around each call of a handler.
         name: tells this worker from others, in records and leases; None makes one up.
@@ -70,7 +71,8 @@ class Worker:
         rng: spreads pauses.
 
     Raises:
-        ConfigurationError: a handler module doesn't import, or a type has no handler.
+        ConfigurationError: a handler module doesn't import, a type has no handler, or the app needs
+            a table and there is none.
         UnknownQueue: the settings name a queue group that the app doesn't have.
     """
 
@@ -165,7 +167,12 @@ class Worker:
             scheduler=scheduler,
         )
         self._client = AsyncClient(
-            app, transport=transport, scheduler=scheduler, clock=clock, events=events
+            app,
+            transport=transport,
+            scheduler=scheduler,
+            table=table,
+            clock=clock,
+            events=events,
         )
         self._hooks = HookRunner(app, clock=clock, events=events)
         events.subscribe(self._hooks)
@@ -177,6 +184,7 @@ class Worker:
             call_blocking=self._threads,
             call_isolated=self._children.call if self._children is not None else None,
             around=around,
+            claims=Claims(table, owner=name, clock=clock) if table is not None else None,
         )
         self._running = Running(
             Executor(self._means, backlog=Backlog(transport, clock)),

@@ -14,6 +14,7 @@ from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.batching import EntryRejected
 from jobs.calling import Around, Means, nothing_around
+from jobs.claims import Claims
 from jobs.client import Client
 from jobs.context import Tenant
 from jobs.delays import PREFIX, is_delayed, read_delayed, send_delayed
@@ -33,6 +34,7 @@ from jobs.testing.inspection import StoredMessage
 from jobs.testing.memory import MemorySqs
 from jobs.testing.memory_scheduler import MemoryScheduler
 from jobs.testing.memory_table import MemoryTable
+from jobs.testing.remembering import Remembering
 from jobs.topology import MAX_VISIBILITY, Priority, QueueSpec
 
 P = TypeVar("P")
@@ -64,6 +66,7 @@ class Harness:
 
     Hand `client` or `async_client` to the code under test; then look at `submitted`, or run
     everything with `drain`. Retries don't wait: the clock jumps to when the next message is due.
+    What the app keeps of its jobs is kept in memory, so that handles tell what became of them.
 
     Args:
         app: its handlers are loaded by `drain`.
@@ -192,19 +195,23 @@ class Harness:
             send=self.async_client.send,
             around=self._around,
             shared=shared,
+            claims=Claims(self.table, owner="harness", clock=self.clock),
         )
         executor = Executor(means, backlog=self._backlog)
+        remembering = Remembering(self.app, self.table, clock=self.clock, events=self._hub)
         for _ in range(at_most):
             if not (taken := await self._take()):
                 return
             spec, message = taken
             delivery = Delivery(message=message, queue=spec, received_at=self.clock.monotonic())
-            verdict = await executor.begin(delivery).verdict()
+            run = executor.begin(delivery)
+            verdict = await remembering.verdict(run)
             verdict, handed_over = await self._hand_over.take(delivery, verdict, _MAX_VISIBILITY_S)
             if handed_over:
                 _all_done(await self.sqs.delete(spec.name, [message.receipt]))
             else:
                 await self._carry_out(delivery, verdict)
+            await remembering.settled(run, verdict, self.events[self._hooked :])
             if (event := verdict.aftermath(self.clock.now())) is not None:
                 self._hub.emit(event)
             await self._call_hooks()

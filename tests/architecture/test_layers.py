@@ -30,9 +30,10 @@ LAYERS: list[set[str]] = [
     {"async_spooler", "handover", "inline", "spooler"},  # and what a submitter falls back on
     {"fallback", "spool_file"},
     {"aio_registration", "execution", "spool"},
+    {"once", "replacing"},
     {"calling", "registration"},
-    {"desk"},
-    {"reporting"},
+    {"desk", "reserving"},
+    {"reporting", "steps"},
     {"delivery", "firing", "handle", "submission"},  # a delivery, a firing, a handle, a submission
     {"checks", "progress", "results", "tables"},
     {"timeline"},
@@ -42,7 +43,8 @@ LAYERS: list[set[str]] = [
     {"batching", "event_log", "handler", "hooks", "journal", "messages", "options"},
     {"cancellation", "history"},
     {"state"},
-    {"records", "retry"},
+    {"claims"},
+    {"records", "retry", "uniqueness"},
     {"aws", "backoff", "envelope", "events"},
     {
         "classification",

@@ -18,6 +18,7 @@ from jobs.clock import SystemClock
 from jobs.events import (
     Event,
     Events,
+    JobCancelled,
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -239,6 +240,24 @@ async def test_a_worker_that_stops_ends_its_children_and_gives_their_jobs_back(
     [message] = bench.sqs.messages(QUEUE)
     assert message.state.name == "VISIBLE"
     assert "cancelled" in await lines(said, 2)
+
+
+@pytest.mark.parametrize("job", [isolated_app.sleeping, isolated_app.busy], ids=["async", "plain"])
+async def test_a_cancelled_child_ends_and_its_job_is_done_with(
+    job: JobType[Work, Any], tmp_path: Path
+) -> None:
+    bench, said = Bench(), tmp_path / "said"
+    await bench.submit(job, Work(path=said))
+    async with bench.working() as worker:
+        [pid, *_] = await lines(said)
+        [hold] = worker._running.unfinished
+        hold.run.cancel("a mistake")
+        [cancelled] = await bench.happens(JobCancelled)
+        if job is isolated_app.busy:
+            await gone(int(pid))  # the other one ended by itself, and its child is used again
+    assert cancelled.reason == "a mistake"
+    assert bench.sqs.messages(QUEUE) == bench.sqs.messages(DEAD) == []
+    assert bench.heard(JobCrashed) == []
 
 
 async def test_no_more_jobs_start_than_there_are_children_for(tmp_path: Path) -> None:

@@ -103,6 +103,13 @@ async def sleeping(work: Work) -> None:
         raise
 
 
+@_queue.job("busy", isolation="process")
+def busy(work: Work) -> None:
+    work.say(f"{os.getpid()}")
+    while True:
+        pass
+
+
 @_queue.job("with-child", isolation="process", timeout=timedelta(seconds=2))
 def with_child(work: Work) -> None:
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

@@ -50,7 +50,7 @@ class Journal:
         """How often it happened to each job, by the job's id."""
         return Counter(entry.job_id for entry in self.entries(pid=pid) if entry.event == event)
 
-    async def until(self, happened: Callable[[], bool]) -> None:
+    async def until(self, happened: Callable[[], object]) -> None:
         """Wait for what the journal will tell.
 
         Raises:
@@ -63,7 +63,7 @@ class Journal:
             raise TimeoutError(f"it did not happen; the journal has {dict(told)}") from error
 
 
-async def until(happened: Callable[[], bool]) -> None:
+async def until(happened: Callable[[], object]) -> None:
     """Wait for an event in another process, by looking.
 
     Raises:

@@ -30,14 +30,17 @@ from jobs import (
     Retry,
     RetryLater,
 )
+from jobs.claims import Claims
 from jobs.context import current_job
 from jobs.delays import read_delayed
 from jobs.delivery import Delivery
 from jobs.envelope import parse
 from jobs.errors import ConfigurationError, ServiceUnavailable
 from jobs.events import (
+    ClaimFailed,
     Event,
     Events,
+    JobAlreadyDone,
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -139,8 +142,13 @@ class Function:
         self.clock = VirtualClock()
         self.sqs = MemorySqs(self.clock)
         self.sqs.provision(self.app.topology)
+        self.table = MemoryTable(self.clock)
         self.consumer = consumer(
-            self.app, transport=self.sqs, clock=self.clock, events=Events(self.events.append)
+            self.app,
+            transport=self.sqs,
+            table=self.table,
+            clock=self.clock,
+            events=Events(self.events.append),
         )
 
     def travel(self, timeout_s: float) -> Countdown:
@@ -437,10 +445,13 @@ def test_a_fault_of_ours_costs_only_the_message_it_struck(
 
 
 def test_signals_mean_what_they_mean_to_a_worker() -> None:
-    async def send(note: Note, ctx: JobContext) -> None:
+    seen: list[str] = []
+
+    async def send(note: Note) -> None:
+        seen.append(note.text)
         if note.text == "discard":
             raise Discard("not needed")
-        if ctx.attempt == 1:
+        if seen.count("later") == 1:
             raise RetryLater(after=timedelta(seconds=20), reason="not yet")
 
     function, job = _mail(send)
@@ -968,20 +979,8 @@ def test_importing_it_brings_in_no_aws_sdk() -> None:
 # --- records -------------------------------------------------------------------------------------
 
 
-def _recording(function: Function) -> MemoryTable:
-    table = MemoryTable(function.clock)
-    function.consumer = consumer(
-        function.app,
-        transport=function.sqs,
-        table=table,
-        clock=function.clock,
-        events=Events(function.events.append),
-    )
-    return table
-
-
-def _written(table: MemoryTable, job_id: str) -> dict[str, Any]:
-    items = asyncio.run(table.query(partition(job_id)))
+def _written(function: Function, job_id: str) -> dict[str, Any]:
+    items = asyncio.run(function.table.query(partition(job_id)))
     return {item.sk.partition("#")[2]: item.data for item in items}
 
 
@@ -997,7 +996,6 @@ def test_attempts_are_counted_by_records_and_how_a_job_ended_is_kept() -> None:
         return "sent"
 
     function, job = _mail(send)
-    table = _recording(function)
     with _closed(function):
         function.submit(job)
         [message] = function.messages()
@@ -1007,7 +1005,7 @@ def test_attempts_are_counted_by_records_and_how_a_job_ended_is_kept() -> None:
             function.clock.advance(60)
     assert seen == [1, 1, 2]
     assert function.messages() == []
-    written = _written(table, job_id)
+    written = _written(function, job_id)
     assert [name.rpartition("#")[2] for name in written] == [
         *("deferred", "failed", "started"),
         *("completed", "started"),
@@ -1022,7 +1020,6 @@ def test_a_delivery_that_never_came_to_the_function_is_no_crash() -> None:
         seen.append(ctx.attempt)
 
     function, job = _mail(send)
-    _recording(function)
     with _closed(function):
         function.submit(job)
         asyncio.run(function.sqs.receive(QUEUE, limit=10, wait_s=0))  # Lambda was throttled
@@ -1034,10 +1031,100 @@ def test_a_delivery_that_never_came_to_the_function_is_no_crash() -> None:
 
 def test_a_table_that_is_away_costs_no_job_anything() -> None:
     function, job = _mail(_nothing)
-    table = _recording(function)
-    table.missing = True
+    function.table.missing = True
     with _closed(function):
         function.submit(job, *"abc")
         assert function.invoke(function.travel(60)) == {"batchItemFailures": []}
     assert function.messages() == []
     assert function.heard(RecordsFailed) >= 1
+
+
+# --- jobs that run once --------------------------------------------------------------------------
+
+
+def _once(handler: Callable[..., Any], **options: Any) -> tuple[Function, JobType[Note, Any]]:
+    app = App("shop")
+    retry = Retry(attempts=3, backoff=Backoff.fixed(40))
+    queue = app.queue("mail", priorities=[Priority.NORMAL], retry=retry)
+    job = queue.job("send", once=True, **options)(handler)
+    return Function(app), job
+
+
+def test_a_once_job_that_is_delivered_twice_runs_once_and_both_messages_are_deleted() -> None:
+    ran = []
+
+    async def send(note: Note) -> None:
+        ran.append(note.text)
+
+    function, job = _once(send)
+    with _closed(function):
+        function.submit(job, "a")
+        [message] = function.messages()
+        again = OutgoingMessage(body=message.body)
+        assert function.invoke() == {"batchItemFailures": []}
+        assert asyncio.run(function.sqs.send(QUEUE, [again])) == []
+        assert function.invoke() == {"batchItemFailures": []}
+    assert ran == ["a"]
+    assert function.messages() == []
+    assert function.heard(JobAlreadyDone) == 1
+
+
+def test_a_once_job_that_another_runner_has_stays_until_that_one_s_lease_may_have_ended() -> None:
+    ran = []
+
+    async def send(note: Note) -> None:
+        ran.append(note.text)
+
+    function, job = _once(send)
+    with _closed(function):
+        function.submit(job, "a")
+        [message] = function.messages()
+        claims = Claims(function.table, owner="another", clock=function.clock)
+        claim = claims.on(str(parse(message.body).id), function.app.topology.queues[0])
+        assert asyncio.run(claim.take()) is None
+        assert len(function.invoke()["batchItemFailures"]) == 1
+        [hidden] = function.messages()
+        assert hidden.visible_at is not None
+        function.clock.advance((hidden.visible_at - function.clock.now()).total_seconds())
+        assert function.invoke() == {"batchItemFailures": []}
+    assert ran == ["a"]
+    assert function.heard(JobDeferred) == 1
+
+
+def test_a_once_job_is_not_run_while_the_table_is_away() -> None:
+    ran = []
+
+    async def send(note: Note) -> None:
+        ran.append(note.text)
+
+    function, job = _once(send)
+    with _closed(function):
+        function.submit(job, "a")
+        function.table.missing = True
+        assert len(function.invoke()["batchItemFailures"]) == 1
+        assert ran == []
+        assert function.heard(ClaimFailed) == 1
+        function.table.missing = False
+        function.clock.advance(60)
+        assert function.invoke() == {"batchItemFailures": []}
+    assert ran == ["a"]
+
+
+def test_a_plain_once_function_that_goes_on_keeps_its_claim_until_the_lease_ends() -> None:
+    let_go = threading.Event()
+
+    def send(_note: Note) -> None:
+        loop.jump(58.1)
+        let_go.wait(60)
+
+    function, job = _once(send)
+    loop = function.jumping()
+    with _closed(function):
+        function.submit(job, "a")
+        assert len(function.invoke(Countdown(loop, 60))["batchItemFailures"]) == 1
+        [message] = function.messages()
+        place = partition(str(parse(message.body).id))
+        claim = asyncio.run(function.table.get(place, "claim"))
+        let_go.set()
+    assert claim is not None
+    assert claim.data["state"] == "running", "given back, another would run it at the same time"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,6 +29,7 @@ from jobs.envelope import Envelope, Options, new_job_id
 from jobs.events import (
     Event,
     Events,
+    JobCancelled,
     JobCompleted,
     JobDiscarded,
     JobFailed,
@@ -35,6 +37,7 @@ from jobs.events import (
     JobStarted,
 )
 from jobs.execution import Executor, Run, Verdict
+from jobs.outcome import Cancelled, Done
 from jobs.ports import ReceivedMessage
 from jobs.settlement import Ack, DeadLetter, Release, RetryAfter
 from jobs.testing import LoopClock
@@ -440,3 +443,110 @@ async def test_a_traceback_is_kept_within_bounds() -> None:
     await bench.verdict()
     [failed] = [event for event in bench.events if isinstance(event, JobFailed)]
     assert 0 < len(failed.traceback) <= 8_000
+
+
+# --- cancellation --------------------------------------------------------------------------------
+
+
+async def _never_ends(_note: Note) -> None:
+    await asyncio.sleep(600)
+
+
+async def _fails_when_cancelled(_note: Note) -> None:
+    try:
+        await asyncio.sleep(600)
+    except asyncio.CancelledError:
+        raise ConnectionError("while cleaning up") from None
+
+
+async def _defers_when_cancelled(_note: Note) -> None:
+    try:
+        await asyncio.sleep(600)
+    except asyncio.CancelledError:
+        raise RetryLater(after=timedelta(minutes=1)) from None
+
+
+@pytest.mark.parametrize("handler", [_never_ends, _fails_when_cancelled, _defers_when_cancelled])
+async def test_a_cancelled_attempt_is_done_with_however_it_ends(
+    handler: Callable[..., Any],
+) -> None:
+    bench = _Bench(handler)
+    run = bench.begin()
+    task = asyncio.create_task(run.verdict())
+    await asyncio.sleep(1)
+    run.cancel("a mistake")
+    verdict = await task
+    assert (verdict.outcome, verdict.action) == (Cancelled(reason="a mistake"), Ack())
+    event = verdict.aftermath(_START)
+    assert isinstance(event, JobCancelled)
+    assert (event.reason, event.attempt) == ("a mistake", 1)
+    assert not task.cancelled()
+
+
+async def test_a_run_cancelled_before_its_start_never_calls_the_handler() -> None:
+    bench = _Bench(_raising(AssertionError("it ran")))
+    run = bench.begin()
+    run.cancel("a mistake")
+    assert (await run.verdict()).outcome == Cancelled(reason="a mistake")
+    assert bench.events == []
+
+
+async def test_a_job_that_returns_although_it_was_cancelled_has_completed() -> None:
+    async def returns(_note: Note) -> int:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(600)
+        return 7
+
+    run = _Bench(returns).begin()
+    task = asyncio.create_task(run.verdict())
+    await asyncio.sleep(1)
+    run.cancel("a mistake")
+    assert (await task).outcome == Done(result=7)
+
+
+async def test_a_cancelled_handler_is_not_disturbed_while_it_cleans_up() -> None:
+    cleaned_up = asyncio.Event()
+
+    async def handler(_note: Note) -> None:
+        try:
+            await asyncio.sleep(600)
+        finally:
+            await asyncio.sleep(1)
+            cleaned_up.set()
+
+    run = _Bench(handler).begin()
+    task = asyncio.create_task(run.verdict())
+    await asyncio.sleep(1)
+    run.cancel("a mistake")
+    await asyncio.sleep(0.5)
+    run.cancel("another")
+    run.interrupt("the worker is stopping")
+    assert (await task).outcome == Cancelled(reason="a mistake")
+    assert cleaned_up.is_set()
+
+
+async def test_an_interrupted_job_that_is_cancelled_meanwhile_does_not_come_back() -> None:
+    run = _Bench(_never_ends).begin()
+    task = asyncio.create_task(run.verdict())
+    await asyncio.sleep(1)
+    run.interrupt("the worker is stopping")
+    run.cancel("a mistake")
+    assert (await task).action == Ack()
+
+
+async def test_a_plain_function_that_looks_ends_when_it_is_cancelled() -> None:
+    def handler(_note: Note, ctx: JobContext) -> None:
+        ctx.raise_if_cancelled()
+
+    bench = _Bench(handler)
+
+    async def slow_thread(function: Callable[[], Any]) -> Any:
+        await asyncio.sleep(60)
+        return function()
+
+    bench.executor.means.call_blocking = slow_thread
+    run = bench.begin()
+    task = asyncio.create_task(run.verdict())
+    await asyncio.sleep(10)
+    run.cancel("a mistake")
+    assert (await task).outcome == Cancelled(reason="a mistake")

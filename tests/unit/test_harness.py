@@ -5,8 +5,19 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Backoff, Discard, DoNotRetry, JobContext, Priority, Retry, RetryLater, Tenant
-from jobs.errors import HandlerMissing
+from jobs import (
+    App,
+    Backoff,
+    Discard,
+    DoNotRetry,
+    JobContext,
+    JobState,
+    Priority,
+    Retry,
+    RetryLater,
+    Tenant,
+)
+from jobs.errors import HandlerMissing, JobCancelled, JobDead, ResultTimeout
 from jobs.events import JobRetryScheduled
 from jobs.testing import DrainUnfinished, Harness
 
@@ -218,3 +229,84 @@ def test_a_type_without_a_handler_is_reported_before_anything_runs(app: App) -> 
     with pytest.raises(HandlerMissing, match="send-email"):
         jobs.drain()
     assert [each.receives for each in jobs.submitted(send)] == [0]
+
+
+# --- what became of it ---------------------------------------------------------------------------
+
+
+def test_after_a_drain_handles_tell_results_states_and_attempts(app: App) -> None:
+    @app.job("send-email", retry=Retry(attempts=2, backoff=Backoff.fixed(60)))
+    async def send(email: Email, ctx: JobContext) -> Email:
+        await ctx.progress(40, "writing")
+        if ctx.attempt == 1 or email.to == "nobody":
+            raise ConnectionError("refused")
+        return email
+
+    jobs = Harness(app)
+    sent = jobs.client.submit(send, Email(to="ada"))
+    lost = jobs.client.submit(send, Email(to="nobody"))
+    assert sent.status() is JobState.UNKNOWN
+    jobs.drain()
+    assert sent.result(timeout=0) == Email(to="ada")
+    assert [attempt.outcome for attempt in sent.history().attempts] == ["failed", "completed"]
+    progress = sent.progress()
+    assert progress is not None
+    assert (progress.percent, progress.note) == (40, "writing")
+    with pytest.raises(JobDead, match="attempts-exhausted; ConnectionError: refused"):
+        lost.result(timeout=0)
+
+
+def test_a_cancelled_job_is_not_run_by_a_drain(app: App) -> None:
+    ran: list[str] = []
+
+    @app.job("send-email")
+    def send(email: Email) -> None:
+        ran.append(email.to)
+
+    jobs = Harness(app)
+    cancelled = jobs.client.submit(send, Email(to="ada"))
+    other = jobs.client.submit(send, Email(to="bob"))
+    cancelled.cancel("a mistake")
+    jobs.drain()
+    assert ran == ["bob"]
+    with pytest.raises(JobCancelled, match="a mistake"):
+        cancelled.result(timeout=0)
+    assert other.wait(timeout=0) is JobState.COMPLETED
+
+
+def test_waiting_for_what_nobody_runs_passes_virtual_time_only(app: App) -> None:
+    send = app.define("send-email", Email)
+    jobs = Harness(app)
+    with pytest.raises(ResultTimeout):
+        jobs.client.submit(send, Email(to="ada")).wait(timeout=3600)
+    assert jobs.clock.monotonic() == pytest.approx(3600)
+
+
+async def test_the_async_client_tells_what_became_of_its_jobs_too(app: App) -> None:
+    @app.job("send-email")
+    async def send(email: Email) -> Email:
+        return email
+
+    jobs = Harness(app)
+    job = await jobs.async_client.submit(send, Email(to="ada"))
+    await jobs.adrain()
+    assert await job.result(timeout=0) == Email(to="ada")
+    with pytest.raises(ResultTimeout):
+        await jobs.async_client.handle("0196a2b4-0000-7000-8000-000000000001").wait(timeout=3600)
+
+
+def test_with_records_giving_back_is_no_attempt_and_without_it_is(app: App) -> None:
+    silent = App("silent", records="off")
+    for tested, expected in ((app, [1, 1, 1, 1]), (silent, [1, 2, 3, 4])):
+        seen: list[int] = []
+
+        @tested.job("poll", retry=Retry(attempts=9))
+        def poll(_email: Email, ctx: JobContext, seen: list[int] = seen) -> None:
+            seen.append(ctx.attempt)
+            if len(seen) < 4:
+                raise RetryLater(timedelta(minutes=1))
+
+        jobs = Harness(tested)
+        jobs.client.submit(poll, Email(to="ada"))
+        jobs.drain()
+        assert seen == expected

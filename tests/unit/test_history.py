@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import re
 from datetime import timedelta
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import jobs.state
 from jobs import JobState, Tenant
 from jobs.history import JobRecord, read_job
 from jobs.ports import Item
@@ -278,3 +281,16 @@ def test_who_asked_for_its_cancellation_is_told_when_and_why() -> None:
 def test_a_result_is_kept_though_it_is_none() -> None:
     assert read(Story().run(1, "completed", result=None)).has_result
     assert not read(Story().run(1, "completed")).has_result
+
+
+# --- the page about it ---------------------------------------------------------------------------
+
+
+def test_the_states_are_drawn_and_listed_once_and_the_page_shows_the_same() -> None:
+    page = (Path(__file__).parents[2] / "docs/results.md").read_text()
+    drawing = re.search(r"\n(    submitted ─.*?)\n\n", jobs.state.__doc__ or "", re.DOTALL)
+    assert drawing is not None
+    assert drawing[1] in page
+    for text, row in ((page, r"^\| `(\w+)` \| "), (jobs.state.__doc__ or "", r"^    (\w+) +\w.*")):
+        listed = [name for name in re.findall(row, text, re.MULTILINE) if name in [*JobState]]
+        assert listed[-len(JobState) :] == [*JobState]

@@ -14,6 +14,7 @@ from jobs.backoff import job_rng
 from jobs.errors import Discard, DoNotRetry, JobTimeout, RetryLater
 from jobs.outcome import (
     Attempt,
+    Cancelled,
     Crashed,
     Deferred,
     Discarded,
@@ -71,6 +72,8 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
     (Done(), _attempt(), Ack()),
     (Done(), _attempt(99), Ack()),
     (Discarded(reason="done before"), _attempt(3), Ack()),
+    (Cancelled(reason="a mistake"), _attempt(1), Ack()),
+    (Cancelled(reason="a mistake"), _attempt(3), Ack()),
     (_failed(_ERROR), _attempt(1), RetryAfter(delay_s=7)),
     (_failed(_ERROR), _attempt(2), RetryAfter(delay_s=7)),
     (_failed(_ERROR), _attempt(3), _dead(Reason.ATTEMPTS_EXHAUSTED, _ERROR)),
@@ -129,6 +132,7 @@ _ERRORS = st.sampled_from(
 _OUTCOMES = st.one_of(
     st.just(Done()),
     st.builds(Discarded, reason=st.text()),
+    st.builds(Cancelled, reason=st.text()),
     st.builds(Failed, error=_ERRORS, at=st.just(_NOW)),
     st.builds(Deferred, after_s=st.floats(0, 1e7), reason=st.text()),
     st.builds(Interrupted, reason=st.text()),
@@ -178,7 +182,7 @@ def test_any_delivery_gets_one_action_and_no_rule_is_broken(
     outcome: Outcome, attempt: Attempt, policy: Retry
 ) -> None:
     action = settle(outcome, attempt, policy)
-    assert isinstance(action, Ack) == isinstance(outcome, Done | Discarded)
+    assert isinstance(action, Ack) == isinstance(outcome, Done | Discarded | Cancelled)
     if isinstance(action, RetryAfter | Release):
         assert isinstance(action.delay_s, int)
         assert action.delay_s >= 0

@@ -177,4 +177,4 @@ def test_who_waits_in_vain_is_told_the_state(table: BlockingTable) -> None:  # n
 def test_what_can_never_be_awaited_is_not_even_submitted(table: BlockingTable) -> None:  # noqa: ARG001 - as above
     result = submit("silent", "--wait")
     assert result.exit_code == 2
-    assert "--wait needs an app with records" in result.output
+    assert "--wait needs a type with records" in result.output

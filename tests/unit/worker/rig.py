@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from jobs import App, AsyncClient, JobContext, Priority
+from jobs.app import DEFAULT_PARKING
 from jobs.clock import Clock
 from jobs.events import Event, Events, Subscriber
 from jobs.job import JobType
@@ -23,6 +24,7 @@ from jobs.ports import (
     VisibilityChange,
 )
 from jobs.queue import Queue
+from jobs.records import RecordsLevel
 from jobs.retry import DEFAULT_RETRY, Retry
 from jobs.testing import LoopClock, MemoryScheduler, MemorySqs, MemoryTable, MessageState
 from jobs.testing.faults import Action
@@ -57,10 +59,14 @@ def lanes(visibility_s: float) -> dict[Priority, Lane]:
 
 
 def one_lane(
-    retry: Retry = DEFAULT_RETRY, *, visibility_s: float = 30, parking: Retry | None = None
+    retry: Retry = DEFAULT_RETRY,
+    *,
+    visibility_s: float = 30,
+    parking: Retry = DEFAULT_PARKING,
+    records: RecordsLevel = "outcomes",
 ) -> tuple[App, Queue]:
     """An app with the one queue ``shop-mail-normal``, and the group that declares its types."""
-    app = App("shop") if parking is None else App("shop", parking=parking)
+    app = App("shop", parking=parking, records=records)
     lane = lanes(visibility_s)[Priority.NORMAL]
     queue = app.queue(
         "mail", priorities=[Priority.NORMAL], lanes={Priority.NORMAL: lane}, retry=retry

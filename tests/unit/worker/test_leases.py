@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.clock import SKEW_S
 from jobs.errors import ServiceUnavailable
 from jobs.testing import LoopClock, MemoryTable
-from workers.leases import LEASE_S, RENEW_S, SKEW_S, Lease
+from workers.leases import LEASE_S, RENEW_S, Lease
 from workers.parts import Claim, Need, wanted
 
 

@@ -1,0 +1,96 @@
+"""Worker processes by the hundred: forked from one that has imported everything, once."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import importlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from jobs.app import App
+from jobs.aws.dynamo import DynamoTable
+from jobs.aws.sqs import SqsTransport
+from workers.configuration import WorkerSettings
+from workers.process import run
+
+_ROOT = Path(__file__).parents[2]
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG, prctl(2)
+
+
+class Forks:
+    """Forks workers; see `forking`."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._one_at_a_time = asyncio.Lock()
+
+    async def worker(self, concurrency: int) -> int:
+        """Fork a worker with so many slots; returns its process's id."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        async with self._one_at_a_time:
+            self._process.stdin.write(f"{concurrency}\n".encode())
+            return int(await self._process.stdout.readline())
+
+
+@asynccontextmanager
+async def forking(app_module: str, *, env: Mapping[str, str]) -> AsyncIterator[Forks]:
+    """What forks workers of the app in a module; they all end with this."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        __name__,
+        app_module,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=env,
+        cwd=_ROOT,
+    )
+    try:
+        yield Forks(process)
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        await process.wait()
+
+
+def main(app_module: str) -> None:
+    """Fork a worker for each line of stdin, and end them all when it ends."""
+    app: App = importlib.import_module(app_module).app
+    asyncio.run(_warm_up())
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that nobody has to wait for them
+    pids = set()
+    for line in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            _work(app, int(line))
+        pids.add(pid)
+        sys.stdout.write(f"{pid}\n")
+        sys.stdout.flush()
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue  # the test has killed it
+
+
+async def _warm_up() -> None:
+    """Have AWS's clients imported, which takes longer than all that a worker does."""
+    async with SqsTransport(), DynamoTable("none"):
+        pass
+
+
+def _work(app: App, concurrency: int) -> NoReturn:
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os._exit(run(app, WorkerSettings(concurrency=concurrency)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
