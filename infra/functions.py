@@ -23,12 +23,12 @@ _KEEP_TRYING = Duration.hours(6)
 
 
 class Bridge(Construct):
-    """The function that schedules invoke.
+    """The function that schedules and event rules invoke.
 
     Args:
         name: the function's, by which schedules that are made at run time find it.
         feeds: the queues that it submits to; its role reaches no other.
-        failed: keeps the firings that it could not submit.
+        failed: keeps the firings and events that it could not submit.
         app: the app's name, with its stage's if any.
     """
 
@@ -54,7 +54,7 @@ class Bridge(Construct):
             self,
             "Function",
             function_name=name,
-            description=f"Submits the scheduled and delayed jobs of {app}",
+            description=f"Submits the scheduled and delayed jobs of {app}, and those of events",
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             handler=_HANDLER,

@@ -1,4 +1,4 @@
-"""Who may do what, and nothing more: what `jobs.aws` calls, on an app's own queues and table.
+"""Who may do what, and nothing more: what `jobs.aws` calls, on what an app has of its own.
 
 No role may create, list or purge queues, or scan a table.
 """
@@ -9,9 +9,11 @@ from collections.abc import Sequence
 
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 
 from jobs.aws.provision import LINES
+from jobs.topology import PAYLOADS
 
 SUBMIT = ("sqs:SendMessage", "sqs:GetQueueUrl")
 """What submitting to a queue takes."""
@@ -44,9 +46,16 @@ CHANGE = ("scheduler:GetSchedule", "scheduler:UpdateSchedule")
 """What reading, pausing and changing schedules takes."""
 
 
-def grant_submit(grantee: iam.IGrantable, queues: Sequence[sqs.IQueue]) -> iam.Grant:
-    """Let ``grantee`` submit jobs to these queues."""
-    return _grant(grantee, SUBMIT, queues)
+def grant_submit(
+    grantee: iam.IGrantable, queues: Sequence[sqs.IQueue], bucket: s3.IBucket
+) -> iam.Grant:
+    """Let ``grantee`` submit jobs to these queues, with payloads of any size."""
+    put = iam.Grant.add_to_principal(
+        grantee=grantee,
+        actions=["s3:PutObject"],
+        resource_arns=[bucket.arn_for_objects(f"{PAYLOADS}*")],
+    )
+    return _grant(grantee, SUBMIT, queues).combine(put)
 
 
 def grant_follow(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
@@ -61,8 +70,9 @@ def grant_work(
     queues: Sequence[sqs.IQueue],
     parking: Sequence[sqs.IQueue],
     table: dynamodb.ITableV2,
+    bucket: s3.IBucket,
 ) -> iam.Grant:
-    """Let ``grantee`` run the jobs of these queues, and record them in the table.
+    """Let ``grantee`` run the jobs of these queues, record them in the table, and read payloads.
 
     ``parking`` is where it may move what it gives up: the dead-letter queues and the quarantine.
     """
@@ -75,7 +85,7 @@ def grant_work(
         resource_arns=[f"{table.table_arn}/index/{LINES}"],
     )
     work = _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, parking))
-    return work.combine(record).combine(look_up)
+    return work.combine(record).combine(look_up).combine(_grant_read(grantee, bucket))
 
 
 def grant_schedules(
@@ -117,3 +127,17 @@ def _grant(
         actions=list(actions),
         resource_arns=[queue.queue_arn for queue in queues],
     )
+
+
+def _grant_read(grantee: iam.IGrantable, bucket: s3.IBucket) -> iam.Grant:
+    payloads = iam.Grant.add_to_principal(
+        grantee=grantee,
+        actions=["s3:GetObject"],
+        resource_arns=[bucket.arn_for_objects(f"{PAYLOADS}*")],
+    )
+    # Nothing is listed. But without this S3 says of an object that is gone that access is denied.
+    # https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+    listing = iam.Grant.add_to_principal(
+        grantee=grantee, actions=["s3:ListBucket"], resource_arns=[bucket.bucket_arn]
+    )
+    return payloads.combine(listing)

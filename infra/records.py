@@ -10,7 +10,7 @@ from jobs.aws.provision import LINES, PROJECTED
 from jobs.topology import Topology
 
 _FOR_TRIAL = (None, "dev")
-"""Stages whose table goes with the stack."""
+"""Stages whose data goes with the stack."""
 
 
 class Records(Construct):
@@ -22,7 +22,7 @@ class Records(Construct):
 
     def __init__(self, scope: Construct, construct_id: str, *, topology: Topology) -> None:
         super().__init__(scope, construct_id)
-        lasting = topology.stage not in _FOR_TRIAL
+        lasting = is_lasting(topology)
         self.table = dynamodb.TableV2(
             self,
             "Table",
@@ -46,6 +46,11 @@ class Records(Construct):
             deletion_protection=lasting,
             removal_policy=RemovalPolicy.RETAIN if lasting else RemovalPolicy.DESTROY,
         )
+
+
+def is_lasting(topology: Topology) -> bool:
+    """Whether what a stage stores outlives its stack."""
+    return topology.stage not in _FOR_TRIAL
 
 
 def _text(name: str) -> dynamodb.Attribute:

@@ -7,11 +7,14 @@ from typing import Any
 from aws_cdk import RemovalPolicy, Stack, Tags
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import permissions
+from infra.event_rules import EventRules
 from infra.functions import Bridge
+from infra.objects import Objects
 from infra.queues import Queues
 from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
@@ -21,12 +24,13 @@ from jobs.topology import QUARANTINE_RETENTION
 
 
 class JobSystem(Construct):
-    """All that an app needs on AWS: queues, a table, schedules and the bridge that serves them.
+    """All that an app needs on AWS: queues, a table, a bucket, schedules and the bridge that
+    serves them.
 
     Args:
         app: what to provision; its topology is read now, so declare everything before.
         removal_policy: what happens to a queue, and the jobs in it, that leaves the stack. The
-            table stays, unless the stage is None or ``"dev"``.
+            table and the bucket stay, unless the stage is None or ``"dev"``.
 
     Raises:
         ConfigurationError: the app has no job types, or a name is too long for AWS.
@@ -53,7 +57,8 @@ class JobSystem(Construct):
         self.app = app
         self._queues = Queues(self, "Queues", topology=app.topology, removal_policy=removal_policy)
         self._records = Records(self, "Records", topology=app.topology)
-        self._schedules = self._add_schedules() if _needs_schedules(app) else None
+        self._objects = Objects(self, "Objects", topology=app.topology)
+        self._schedules = self._add_bridge() if _needs_bridge(app) else None
 
     def queue(self, physical: str) -> sqs.IQueue:
         """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
@@ -64,9 +69,15 @@ class JobSystem(Construct):
         """The table of the jobs' records; for alarms, for one."""
         return self._records.table
 
+    @property
+    def bucket(self) -> s3.IBucket:
+        """The bucket of payloads that are too large for messages."""
+        return self._objects.bucket
+
     def grant_submit(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` submit any of the app's jobs, and cancel what is delayed for long."""
-        grant = permissions.grant_submit(grantee, list(self._queues.by_name.values()))
+        queues = list(self._queues.by_name.values())
+        grant = permissions.grant_submit(grantee, queues, self.bucket)
         return self._with_delays(grant, grantee)
 
     def grant_follow(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -76,7 +87,11 @@ class JobSystem(Construct):
     def grant_work(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` run the app's jobs, record them, and park what it gives up."""
         grant = permissions.grant_work(
-            grantee, list(self._queues.by_name.values()), self._queues.parking, self.table
+            grantee,
+            list(self._queues.by_name.values()),
+            self._queues.parking,
+            self.table,
+            self.bucket,
         )
         return self._with_delays(grant, grantee)
 
@@ -97,7 +112,7 @@ class JobSystem(Construct):
             return grant
         return grant.combine(self._schedules.grant_delays(grantee))
 
-    def _add_schedules(self) -> Schedules:
+    def _add_bridge(self) -> Schedules | None:
         failed = self._queues.add(
             "schedules-dlq",
             queue_name=self.app.topology.failed_firings_name,
@@ -107,22 +122,27 @@ class JobSystem(Construct):
             self,
             "Bridge",
             name=self.app.topology.bridge_name,
-            feeds=self._fed_by_the_bridge(),
+            feeds=self._fed_by_bridge(),
             failed=failed,
             app=self.app.topology.schedule_group,
         )
+        EventRules(self, "EventRules", app=self.app, bridge=bridge.function, failed=failed)
+        if not self.app.long_delays and not scheduled_types(self.app):
+            return None
         return Schedules(self, "Schedules", app=self.app, bridge=bridge.function, failed=failed)
 
-    def _fed_by_the_bridge(self) -> list[sqs.IQueue]:
+    def _fed_by_bridge(self) -> list[sqs.IQueue]:
         topology = self.app.topology
         if self.app.long_delays:
             return list(self._queues.by_name.values())
-        names = {topology.queue(job.queue, job.priority).name for job in scheduled_types(self.app)}
+        on_event = (rule.type for rule in self.app.event_rules.values())
+        submitted = (*scheduled_types(self.app), *on_event)
+        names = {topology.queue(job.queue, job.priority).name for job in submitted}
         return [self._queues.by_name[name] for name in sorted(names)]
 
 
-def _needs_schedules(app: App) -> bool:
-    return app.long_delays or bool(scheduled_types(app))
+def _needs_bridge(app: App) -> bool:
+    return app.long_delays or bool(scheduled_types(app) or app.event_rules)
 
 
 class HeadgateStack(Stack):

@@ -7,6 +7,7 @@ package imports no AWS SDK.
 
 from typing import TYPE_CHECKING, Any
 
+from jobs.accepts import Accepts
 from jobs.app import App, load_app
 from jobs.backoff import Backoff
 from jobs.client import Client
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from jobs.aio import AsyncClient
 
 __all__ = [
+    "Accepts",
     "App",
     "AsyncClient",
     "AsyncJobHandle",

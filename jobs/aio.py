@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from jobs.aio_registration import Register
 from jobs.aio_scheduling import AsyncSchedules
 from jobs.app import App
+from jobs.async_storing import Storing
 from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError, HeadgateError, TransportError
@@ -23,7 +24,14 @@ from jobs.fallback import AsyncFallback, FallbackName, check_choice
 from jobs.handle import AsyncJobHandle, AsyncLookup
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import EntryFailure, OutgoingMessage, Scheduler, Table, Transport
+from jobs.ports import (
+    EntryFailure,
+    ObjectStore,
+    OutgoingMessage,
+    Scheduler,
+    Table,
+    Transport,
+)
 from jobs.reserving import submitting
 from jobs.spool import Spool, StrPath
 from jobs.steps import take_async
@@ -47,6 +55,8 @@ class AsyncClient:
         scheduler: holds long delays, and keeps schedules; None makes one of aiobotocore when it is
             needed.
         table: the app's, where jobs are looked up; None opens it when it is first needed.
+        store: where payloads go that are over the app's limit. None makes one of aiobotocore if
+            there is no ``transport`` either; else SQS's own limit of 1 MiB holds.
         clock: tells the time.
         events: hears of each submitted job; None logs what a fallback has to do.
         pacing: how submissions are put together.
@@ -66,6 +76,7 @@ class AsyncClient:
         transport: Transport | None = None,
         scheduler: Scheduler | None = None,
         table: Table | None = None,
+        store: ObjectStore | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
         pacing: Pacing = Pacing(),  # noqa: B008 - frozen
@@ -77,9 +88,11 @@ class AsyncClient:
         self._clock = clock or SystemClock()
         kept_in = check_choice(spool, fallback)
         self._events = events or (Events(log_event) if kept_in or fallback else Events())
-        self._pacing = pacing
+        # A submitter with a fallback need not wait for an outage to end.
+        self._pacing = replace(pacing, insist=False) if kept_in or fallback else pacing
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
-        self._transport = transport
+        self._transport = self._storing(transport, store) if transport is not None else None
+        self._store = store
         self._scheduler = scheduler
         # A transport of the caller's own comes with a scheduler, or there is none.
         self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
@@ -113,7 +126,13 @@ class AsyncClient:
         if self._transport is None:
             from jobs.aws.sqs import SqsTransport
 
-            self._transport = await self._owned.enter_async_context(SqsTransport())
+            sqs = await self._owned.enter_async_context(SqsTransport())
+            if self._store is None:
+                from jobs.aws.s3 import S3Store
+
+                own = S3Store(self._app.topology.bucket)
+                self._store = await self._owned.enter_async_context(own)
+            self._transport = self._storing(sqs, self._store)
         if self._fallback is not None:
             try:
                 await self._fallback.open()
@@ -196,6 +215,8 @@ class AsyncClient:
                 submissions, self._told(submissions, await self.schedules.hold(submissions))
             )
             return
+        if self._transport is not None:
+            self._transport.check(each.message for each in submissions)
         if self._fallback and submissions and await self._fallback.takes(submissions):
             return
         pending = [self._batcher(each.queue).put(each.message) for each in submissions]
@@ -223,7 +244,13 @@ class AsyncClient:
         if spool is not None:
             from jobs.async_spooler import AsyncSpooler  # SQLite is for those who use it
 
-            return AsyncSpooler(spool, send=self._send_now, clock=self._clock, events=self._events)
+            return AsyncSpooler(
+                spool,
+                send=self._send_now,
+                sent=self._register.enter,
+                clock=self._clock,
+                events=self._events,
+            )
         if fallback is not None:
             from jobs.inline import AsyncInline
 
@@ -243,9 +270,11 @@ class AsyncClient:
             self._owned.push_async_callback(scheduler.stop)
         return self._scheduler
 
-    async def _unschedule(self, job_id: str) -> None:
-        if self._has_scheduler:
-            await self.schedules.cancel_delayed(job_id)
+    async def _unschedule(self, job_id: str) -> bool:
+        return self._has_scheduler and await self.schedules.cancel_delayed(job_id)
+
+    def _storing(self, transport: Transport, store: ObjectStore | None) -> Storing:
+        return Storing(transport, store, limit=self._app.payload_limit)
 
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
         queue = spec.name

@@ -12,8 +12,7 @@ from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock
 from jobs.events import Events
 from jobs.ports import MAX_PUT, Item, Table
-from jobs.registration import items_of, report
-from jobs.submission import Submission
+from jobs.registration import Enveloped, items_of, report
 from jobs.tables import put_batch
 
 
@@ -35,7 +34,7 @@ class Register:
             most=MAX_PUT,
         )
 
-    def enter(self, submissions: Sequence[Submission]) -> None:
+    def enter(self, submissions: Sequence[Enveloped]) -> None:
         """Write these down, as far as their types want it."""
         for item in items_of(self._app, submissions):
             self._writes.put(item).add_done_callback(self._written)

@@ -16,6 +16,7 @@ from jobs.errors import (
     UnknownJobType,
     did_you_mean,
 )
+from jobs.eventing import EventRule, event_rule
 from jobs.events import Event, JobEvent
 from jobs.hooks import Hook, Hooks
 from jobs.job import JobType
@@ -27,6 +28,7 @@ from jobs.retention import DEFAULT_KEEP, Keep, check_keep
 from jobs.retry import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, CrashLimit, Retry
 from jobs.settings import Settings
 from jobs.topology import (
+    MAX_MESSAGE_BYTES,
     Lane,
     Priority,
     QueueSpec,
@@ -41,8 +43,13 @@ DEFAULT_PARKING = Retry(attempts=5, backoff=Backoff.steps(10, 60, 300, 600))
 """A message that this worker can't read may be meant for a newer one: about 16 minutes of a
 rolling deploy pass before it is parked in the dead-letter queue."""
 
+_LEAST_PAYLOAD_LIMIT = 1_024  # a message is that large without any payload, or nearly
+
 MAX_RECEIVE_COUNT = 1000
 """SQS's limit for maxReceiveCount."""
+
+DEFAULT_PAYLOAD_LIMIT = 262_144
+"""Bytes; a batch of four such messages fills SQS's 1 MiB."""
 
 BACKSTOP_MARGIN = 10
 """How many receives beyond the most attempts SQS's own redrive waits for, so that releases and
@@ -70,6 +77,8 @@ class App(Hooks):
         long_delays: delays over 15 minutes, and retries beyond the 12 hours that SQS can hide a
             message, by one-time schedules of EventBridge Scheduler. False: such delays are refused,
             such retries come sooner, and nobody needs permissions for schedules.
+        payload_limit: bytes of a message, 1,024 to SQS's 1 MiB; a payload that makes it larger is
+            kept in the app's S3 bucket, and the message has its address.
         limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
             its jobs together; see `jobs.limits`.
 
@@ -88,6 +97,7 @@ class App(Hooks):
         records: RecordsLevel = "outcomes",
         keep: Keep | timedelta | Literal[0] = DEFAULT_KEEP,
         long_delays: bool = True,
+        payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
         **limits: Unpack[LimitOptions],
     ) -> None:
         super().__init__()
@@ -105,8 +115,11 @@ class App(Hooks):
         self.records = check_level(records)
         self.keep = check_keep(f"the app {name!r}", keep) or DEFAULT_KEEP
         self.long_delays = long_delays
+        self.payload_limit = _checked_limit(payload_limit)
+        self._bucket_name = Settings.from_env().bucket
         self._types: dict[str, JobType[Any, Any]] = {}
         self._queues: dict[str, Queue] = {}
+        self._event_rules: dict[str, EventRule] = {}
         self._topologies: dict[tuple[int, int], Topology] = {}
         default = Queue(DEFAULT_QUEUE)
         self.include(default)
@@ -151,6 +164,46 @@ class App(Hooks):
                 )
             queue.join(self._types)
             self._queues[queue.name] = queue
+
+    def on_event(
+        self,
+        name: str,
+        *,
+        pattern: Mapping[str, Any],
+        type: JobType[Any, Any],  # noqa: A002 - what everything else calls a job type, too
+        map: Mapping[str, str] | None = None,  # noqa: A002 - the field's word for it
+        group: str | None = None,
+        bus: str = "default",
+    ) -> None:
+        """Submit a job for each EventBridge event that matches a pattern.
+
+        Args:
+            name: of the rule; lower-case words joined by hyphens.
+            pattern: what an event has to look like, in EventBridge's own words.
+            type: the job type that is submitted, one of this app's.
+            map: the payload's fields with their paths in the event, as in
+                ``{"order": "$.detail.order_id"}``; None takes the event's ``detail``.
+            group: for a FIFO queue, the path of the group's name; None puts all jobs of the rule
+                into one.
+            bus: the name of the event bus.
+
+        Raises:
+            ConfigurationError: a name, the pattern or a path is not valid, or there is a rule of
+                that name.
+        """
+        rule = event_rule(name, pattern, type, map=map, group=group, bus=bus)
+        if self._types.get(type.name) is not type:
+            raise ConfigurationError(
+                f"on_event({name!r}): {type!r} was not declared on the app {self.name!r}"
+            )
+        if name in self._event_rules:
+            raise ConfigurationError(f"the app {self.name!r} has two event rules {name!r}")
+        self._event_rules[name] = rule
+
+    @property
+    def event_rules(self) -> Mapping[str, EventRule]:
+        """The rules of `on_event` by name."""
+        return self._event_rules
 
     @property
     def queues(self) -> Mapping[str, Queue]:
@@ -208,6 +261,7 @@ class App(Hooks):
             ),
             quarantine_name=physical_name(self.name, self.stage, "quarantine"),
             table_name=physical_name(self.name, self.stage, "records"),
+            bucket_name=self._bucket_name,
         )
 
     def hooks_of(self, event: Event) -> Iterator[Hook]:
@@ -248,6 +302,15 @@ class App(Hooks):
                 max(most, self.parking.attempts) + BACKSTOP_MARGIN, MAX_RECEIVE_COUNT
             ),
         )
+
+
+def _checked_limit(limit: int) -> int:
+    if not _LEAST_PAYLOAD_LIMIT <= limit <= MAX_MESSAGE_BYTES:
+        raise ConfigurationError(
+            f"App(payload_limit=...) must lie between {_LEAST_PAYLOAD_LIMIT:,} and "
+            f"{MAX_MESSAGE_BYTES:,} bytes (SQS's limit), got {limit:,}"
+        )
+    return limit
 
 
 def load_app(path: str) -> App:

@@ -16,7 +16,7 @@ from jobs.errors import SpoolError, TransportError
 from jobs.events import Events
 from jobs.fallback import Result, lost, replaced
 from jobs.ports import EntryFailure, OutgoingMessage
-from jobs.spool import CLOSING_S, Answer, Claim, Rhythm, Spool, read_answer, spooled
+from jobs.spool import CLOSING_S, Answer, Claim, Rhythm, Sent, Spool, read_answer, spooled
 from jobs.spool_file import SpoolFile
 from jobs.submission import Submission
 
@@ -29,9 +29,12 @@ Send = Callable[[str, Sequence[OutgoingMessage]], Awaitable[list[EntryFailure]]]
 class AsyncSpooler:
     """A `jobs.fallback.AsyncFallback` that keeps jobs in a file; see `jobs.spooler.Spooler`."""
 
-    def __init__(self, spool: Spool, *, send: Send, clock: Clock, events: Events) -> None:
+    def __init__(
+        self, spool: Spool, *, send: Send, sent: Sent, clock: Clock, events: Events
+    ) -> None:
         self._spool = spool
         self._send = send
+        self._sent = sent
         self._clock = clock
         self._events = events
         self._opening = asyncio.Lock()
@@ -85,7 +88,9 @@ class AsyncSpooler:
         async with self._opening:
             if self._drainer is None:
                 file = await asyncio.to_thread(SpoolFile, self._spool)
-                self._drainer = AsyncDrainer(file, self._send, self._clock, self._events)
+                self._drainer = AsyncDrainer(
+                    file, self._send, self._sent, self._clock, self._events
+                )
                 self._drainer.start()
             return self._drainer
 
@@ -103,9 +108,12 @@ class AsyncSpooler:
 class AsyncDrainer:
     """A task that sends what is in the file; see `jobs.spooler.Drainer`."""
 
-    def __init__(self, file: SpoolFile, send: Send, clock: Clock, events: Events) -> None:
+    def __init__(
+        self, file: SpoolFile, send: Send, sent: Sent, clock: Clock, events: Events
+    ) -> None:
         self.file = file
         self._send = send
+        self._sent = sent
         self._clock = clock
         self._events = events
         self._changed = asyncio.Event()
@@ -157,14 +165,14 @@ class AsyncDrainer:
     async def _pass(self) -> None:
         clean = False
         try:
-            clean = await drain(self.file, self._send, self._clock, self._events)
+            clean = await drain(self.file, self._send, self._sent, self._clock, self._events)
         except Exception:  # noqa: BLE001 - a fault of ours or of the disk; logged, see below
             # The task's boundary. What it was may pass, and the jobs are still in the file.
             _log.exception("the spool could not be drained; it will be tried again")
         self._rhythm.passed(self._clock.monotonic(), clean=clean)
 
 
-async def drain(file: SpoolFile, send: Send, clock: Clock, events: Events) -> bool:
+async def drain(file: SpoolFile, send: Send, sent: Sent, clock: Clock, events: Events) -> bool:
     """Send what waits, batch after batch. A queue that fails is left alone, and others go on.
 
     Returns:
@@ -182,6 +190,7 @@ async def drain(file: SpoolFile, send: Send, clock: Clock, events: Events) -> bo
             raise
         for event in answer.events(claim, file.totals()[0], clock.now()):
             events.emit(event)
+        sent(answer.sent)
         if answer.error is not None:
             failed.add(claim.queue)
     return not failed

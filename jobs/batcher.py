@@ -34,6 +34,8 @@ class Pacing:
     """Requests in flight at most; entries beyond them wait, and so share fewer requests."""
     tries: int = TRIES
     """How often an entry is sent before it is given up."""
+    insist: bool = True
+    """Whether a request that failed as a whole is made again; the transport has tried by itself."""
 
 
 class Batcher(Generic[T]):
@@ -164,7 +166,7 @@ class Batcher(Generic[T]):
 
     def _after_error(self, batch: list[_Entry[T]], error: Exception) -> list[_Entry[T]]:
         transient = isinstance(error, TransportError) and error.transient
-        if transient and batch[0].tries < self._pacing.tries:
+        if transient and self._pacing.insist and batch[0].tries < self._pacing.tries:
             return batch
         for entry in batch:
             _resolve(entry.done, error)

@@ -20,6 +20,7 @@ from jobs.desk import Desk, Send
 from jobs.errors import ChildDied, Discard, JobTimeout, RetryLater, Stopped
 from jobs.events import Events
 from jobs.outcome import Crashed, Deferred, Discarded, Done, Failed, Interrupted, Outcome
+from jobs.ports import ObjectStore
 from jobs.resources import Shared
 
 CallBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -55,6 +56,8 @@ class Means:
     around: Around = nothing_around
     send: Send | None = None
     """Sends what handlers submit; without it they can't."""
+    store: ObjectStore | None = None
+    """Holds the payloads that are too large for messages; without it these are deferred."""
     shared: Shared = field(default_factory=dict)
     """The app's open resources."""
     claims: Claims | None = None
@@ -142,7 +145,8 @@ class Call:
     async def _handle(self) -> Any:
         job, ctx = self._job, self._ctx
         if (isolated := self._means.call_isolated) and self._means.isolates(job):
-            return await isolated(job, self._delivery.message.body, ctx)
+            body = job.envelope.to_body() if job.rewritten else self._delivery.message.body
+            return await isolated(job, body, ctx)
         if not job.handler.is_async:
             return await self._handle_in_thread()
         scope = asyncio.timeout(job.timeout_s)

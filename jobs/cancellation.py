@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from jobs.ports import Item
-from jobs.records import partition
+from jobs.records import Mark, deliveries_of, partition
 from jobs.retention import DEFAULT_KEEP
 from jobs.state import CANCEL
 
@@ -52,3 +52,16 @@ def cancellation(job_id: str, reason: str, at: datetime, *, useful: timedelta) -
 def read_cancellations(items: Iterable[Item]) -> Mapping[str, str]:
     """The jobs to cancel by their ids, each with the reason."""
     return {item.sk: item.data["reason"] for item in items}
+
+
+def never_sent(job_id: str, reason: str, at: datetime) -> Item:
+    """The end of a job that waited in a schedule of its own, which has been deleted.
+
+    No worker will ever hear of it. It stands where a worker would have written of a delivery.
+    """
+    return Item(
+        pk=partition(job_id),
+        sk=f"{deliveries_of('schedule')}{0:05d}#{Mark.CANCELLED}",
+        data={"at": at.isoformat(), "reason": reason},
+        expires_at=at + DEFAULT_KEEP.failed,
+    )

@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Literal
 
+from pydantic import BaseModel
+
 from jobs.app import BACKSTOP_MARGIN, MAX_RECEIVE_COUNT, App
 from jobs.errors import SettingsInvalid
 from jobs.job import LONGEST_TIMEOUT, JobType
@@ -193,6 +195,25 @@ def fifo_without_group(app: App, _now: datetime) -> Iterator[Fault]:
             )
 
 
+def event_fields_unfit(app: App, _now: datetime) -> Iterator[Fault]:
+    """An event rule that maps a field which its type's model lacks, or lacks one that it needs."""
+    for rule in app.event_rules.values():
+        known, needed = _fields_of(rule.type.payload)
+        if rule.fields is None or not known:
+            continue
+        odd, lacking = rule.fields.keys() - known, needed - rule.fields.keys()
+        if odd or lacking:
+            yield Fault(
+                rule="event-fields-unfit",
+                where=_type(rule.type),
+                what=f"the map of its event rule {rule.name} does not fit its fields: "
+                f"unknown {sorted(odd)}, missing {sorted(lacking)}",
+                why="Its jobs would be dead-lettered as payload-invalid, or lack what was meant",
+                instead="Map each field that the model needs, by the name that it has there",
+                severity="error" if lacking else "warning",
+            )
+
+
 RULES: tuple[Rule, ...] = (
     custom_backoff_fails,
     wait_beyond_visibility,
@@ -203,6 +224,7 @@ RULES: tuple[Rule, ...] = (
     rate_below_schedule,
     no_timeout_in_a_process,
     fifo_without_group,
+    event_fields_unfit,
 )
 """All of them. Two types of one name, a missing handler, contradicting day fields of a cron
 expression and values out of range are refused where they are declared or loaded."""
@@ -215,6 +237,15 @@ def _type(job: JobType[Any, Any]) -> str:
 def has_long_delays(app: App, job: JobType[Any, Any]) -> bool:
     """Whether a one-time schedule holds its jobs where SQS can't until the next attempt."""
     return app.long_delays and not app.queues[job.queue].fifo
+
+
+def _fields_of(payload: Any) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of a model's fields in JSON, and those that have no default."""
+    if not (isinstance(payload, type) and issubclass(payload, BaseModel)):
+        return frozenset(), frozenset()
+    fields = {field.alias or name: field for name, field in payload.model_fields.items()}
+    needed = (name for name, field in fields.items() if field.is_required())
+    return frozenset(fields), frozenset(needed)
 
 
 def _has_no_timeout(job: JobType[Any, Any]) -> bool:

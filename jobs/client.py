@@ -20,11 +20,18 @@ from jobs.fallback import Fallback, FallbackName, check_choice
 from jobs.handle import JobHandle, Lookup
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import BlockingScheduler, BlockingTable, BlockingTransport, EntryFailure
+from jobs.ports import (
+    BlockingObjectStore,
+    BlockingScheduler,
+    BlockingTable,
+    BlockingTransport,
+    EntryFailure,
+)
 from jobs.registration import BlockingRegister
 from jobs.reserving import submitting
 from jobs.spool import Spool, StrPath
 from jobs.steps import take
+from jobs.storing import BlockingStoring
 from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnBlockingTable
 
@@ -43,6 +50,8 @@ class Client:
         transport: where to; None makes one of boto3, with the standard AWS settings.
         scheduler: holds long delays, and keeps schedules; None makes one of boto3 when needed.
         table: the app's, where jobs are looked up; None opens it when it is first needed.
+        store: where payloads go that are over the app's limit. None makes one of boto3 if there is
+            no ``transport`` either; else SQS's own limit of 1 MiB holds.
         clock: tells the time.
         events: hears of each submitted job; None logs what a fallback has to do.
         sleep: pauses between tries of an entry that SQS did not take.
@@ -62,6 +71,7 @@ class Client:
         transport: BlockingTransport | None = None,
         scheduler: BlockingScheduler | None = None,
         table: BlockingTable | None = None,
+        store: BlockingObjectStore | None = None,
         clock: Clock | None = None,
         events: Events | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -82,7 +92,12 @@ class Client:
 
             transport = sqs = SyncSqs()
             self._closes.append(sqs.close)
-        self._transport = transport
+            if store is None:
+                from jobs.aws.s3 import SyncS3
+
+                store = s3 = SyncS3(app.topology.bucket)
+                self._closes.append(s3.close)
+        self._transport = BlockingStoring(transport, store, limit=app.payload_limit)
         self._opening = threading.Lock()
         self._scheduler = scheduler
         if table is None:
@@ -141,7 +156,8 @@ class Client:
 
         Raises:
             SubmissionError: the payload or an option is not valid; nothing was sent.
-            TransportError: SQS could not be asked, or refused.
+            TransportError: SQS could not be asked, or refused; or the object store, for a payload
+                that goes there.
             InlineFailed: with ``fallback="inline"``, it ran in place and failed.
         """
         return self.submit_many(job, [payload], **overrides)[0]
@@ -193,6 +209,7 @@ class Client:
         if submissions and submissions[0].due is not None:  # all of a call have the same delay
             raise_refused(submissions, self._told(submissions, self.schedules.hold(submissions)))
             return
+        self._transport.check(each.message for each in submissions)
         if self._fallback and submissions and self._fallback.takes(submissions):
             return
         results: list[TransportError | None] = []
@@ -254,17 +271,22 @@ class Client:
                 self._closes.append(scheduler.close)
             return self._scheduler
 
-    def _unschedule(self, job_id: str) -> None:
-        if self._has_scheduler:
-            self.schedules.cancel_delayed(job_id)
+    def _unschedule(self, job_id: str) -> bool:
+        return self._has_scheduler and self.schedules.cancel_delayed(job_id)
 
     def _make_fallback(self, spool: Spool | None, fallback: FallbackName | None) -> Fallback | None:
         if spool is not None:
             from jobs.spooler import Spooler  # SQLite is for those who use it
 
-            return Spooler(spool, send=self._transport.send, clock=self._clock, events=self._events)
+            return Spooler(
+                spool,
+                send=self._transport.send,
+                sent=self._register.enter,
+                clock=self._clock,
+                events=self._events,
+            )
         if fallback is not None:
             from jobs.inline import Inline  # and so is asyncio
 
-            return Inline(self._app, send=self._send_all, clock=self._clock, events=self._events)
+            return Inline(self._app, send=self._deliver, clock=self._clock, events=self._events)
         return None

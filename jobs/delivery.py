@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jobs.app import App
-from jobs.envelope import Envelope, parse
+from jobs.envelope import Envelope
 from jobs.errors import (
     MessageSchemaNewer,
     MessageTypeUnknown,
     MessageUnreadable,
     PayloadInvalid,
+    PayloadLost,
 )
+from jobs.foreign import envelope_of
 from jobs.handler import Handler
 from jobs.job import LONGEST_TIMEOUT, JobType
 from jobs.outcome import Attempt, Reason
@@ -24,6 +26,7 @@ UNRUNNABLE: dict[type[Exception], Reason] = {
     MessageTypeUnknown: Reason.UNKNOWN_TYPE,
     MessageSchemaNewer: Reason.NEWER_SCHEMA,
     PayloadInvalid: Reason.PAYLOAD_INVALID,
+    PayloadLost: Reason.PAYLOAD_LOST,
 }
 """Why a message that `load` refuses will be in the dead-letter queue."""
 
@@ -48,17 +51,21 @@ class Job:
     handler: Handler
     attempt: Attempt
     timeout_s: float
+    lacks_payload: bool = False
+    """The payload is in the object store, and has not been read yet."""
+    rewritten: bool = False
+    """The envelope is not what the message's body says."""
 
 
 def load(app: App, delivery: Delivery) -> Job:
-    """Read a delivery.
+    """Read a delivery. A payload that is in the object store is left there; see `with_payload`.
 
     Raises:
         MessageUnreadable, MessageSchemaNewer: the body can't be read here.
         MessageTypeUnknown: this process has no handler for its type.
         PayloadInvalid: the payload doesn't fit the type's model.
     """
-    envelope = parse(delivery.message.body)
+    envelope, foreign = envelope_of(app, delivery.message, delivery.queue)
     declared = app.types.get(envelope.type)
     if declared is None or not declared.has_handler:
         raise MessageTypeUnknown(f"no handler for the job type {envelope.type!r} in this worker")
@@ -69,10 +76,11 @@ def load(app: App, delivery: Delivery) -> Job:
         )
     options = envelope.options
     overridden = options.timeout_s if options else None
+    lacks_payload = envelope.payload_ref is not None
     return Job(
         envelope=envelope,
         type=declared,
-        payload=_payload(declared, envelope.payload),
+        payload=None if lacks_payload else _payload(declared, envelope),
         handler=declared.require_handler(),
         timeout_s=min(overridden or declared.timeout_s, LONGEST_TIMEOUT.total_seconds()),
         attempt=Attempt(
@@ -83,12 +91,25 @@ def load(app: App, delivery: Delivery) -> Job:
             receive_limit=delivery.queue.max_receive_count,
             crash_limit=app.crash_limit.crashes,
         ),
+        lacks_payload=lacks_payload,
+        rewritten=foreign,
     )
 
 
-def _payload(declared: JobType[Any, Any], value: Any) -> Any:
+def with_payload(job: Job, value: Any) -> Job:
+    """A job with its payload, once that has been read from the object store.
+
+    Raises:
+        PayloadInvalid: it doesn't fit the type's model.
+    """
+    envelope = job.envelope.model_copy(update={"payload": value, "payload_ref": None})
+    payload = _payload(job.type, envelope)
+    return replace(job, envelope=envelope, payload=payload, lacks_payload=False, rewritten=True)
+
+
+def _payload(declared: JobType[Any, Any], envelope: Envelope) -> Any:
     try:
-        return declared.load(value)
+        return declared.load(envelope.payload, envelope.schema_)
     except PayloadInvalid:
         raise
     except Exception as error:  # a validator is the user's code, and may raise anything
@@ -99,9 +120,9 @@ def _payload(declared: JobType[Any, Any], value: Any) -> Any:
         ) from error
 
 
-def legible(body: str) -> Envelope | None:
+def legible(app: App, delivery: Delivery) -> Envelope | None:
     """Whose job a message that can't be run here is, as far as it says so."""
     try:
-        return parse(body)
+        return envelope_of(app, delivery.message, delivery.queue)[0]
     except (MessageUnreadable, MessageSchemaNewer):
         return None

@@ -57,6 +57,21 @@ class Options(BaseModel):
     unique: UniqueBy | None = Field(None, description="Absent: it counts by itself.")
 
 
+class PayloadRef(BaseModel):
+    """Where a payload is that a message has no room for: an object in the app's bucket."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    key: Annotated[str, Field(min_length=1, max_length=1024)] = Field(
+        description="The object's key."
+    )
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] = Field(
+        description="Of the payload's JSON text in UTF-8, in lower-case hexadecimal."
+    )
+    size: int = Field(ge=0, description="Bytes of that text.")
+    encoding: Literal["gzip"] = Field(description="How the object holds that text.")
+
+
 class Envelope(BaseModel):
     """One job as it travels: the body of an SQS message.
 
@@ -74,6 +89,9 @@ class Envelope(BaseModel):
     type: _Name = Field(description="The job type's name.")
     schema_: int = Field(1, ge=1, alias="schema", description="The version of the payload.")
     payload: Any = Field(description="JSON that the type's model reads.")
+    payload_ref: PayloadRef | None = Field(
+        None, description="Stands in place of payload, which is then left out."
+    )
     queue: _Name = Field(description="The queue group's logical name.")
     priority: Priority
     submitted_at: AwareDatetime = Field(description="With a UTC offset or Z.")
@@ -84,7 +102,9 @@ class Envelope(BaseModel):
         None, description="Its org is the MessageGroupId that the message is sent with."
     )
     trace: str | None = Field(None, description="A W3C traceparent.")
-    source: str = Field("sdk", description="sdk, schedule:NAME, event:NAME or replay:ID.")
+    source: str = Field(
+        "sdk", description="sdk, schedule:NAME, event:NAME, replay:ID or foreign:FORMAT."
+    )
     parent: UUID | None = Field(None, description="The job whose handler submitted this one.")
     attempts_used: int = Field(
         0, ge=0, description="Attempts made under earlier messages of the same job."
@@ -93,7 +113,10 @@ class Envelope(BaseModel):
 
     def to_body(self) -> str:
         """The message body: compact JSON without what is absent or default."""
-        return self.model_dump_json(by_alias=True, exclude_defaults=True)
+        # Without any payload, so that a reader which knows nothing of references refuses the
+        # message, where a null might pass for a payload.
+        absent = {"payload"} if self.payload_ref is not None else None
+        return self.model_dump_json(by_alias=True, exclude_defaults=True, exclude=absent)
 
 
 def json_schema() -> dict[str, Any]:
@@ -104,10 +127,14 @@ def json_schema() -> dict[str, Any]:
         def field_title_should_be_set(self, _schema: Any) -> bool:
             return False  # "Submitted At" tells no more than submitted_at
 
+    schema = Envelope.model_json_schema(by_alias=True, schema_generator=Generator)
+    schema["required"].remove("payload")
+    referred = {"required": ["payload_ref"], "properties": {"payload_ref": {"type": "object"}}}
     return {
         "$schema": GenerateJsonSchema.schema_dialect,
         "$id": f"urn:headgate:envelope:v{VERSION}",
-        **Envelope.model_json_schema(by_alias=True, schema_generator=Generator),
+        **schema,
+        "anyOf": [{"required": ["payload"]}, referred],
     }
 
 
@@ -128,6 +155,8 @@ def parse(body: str) -> Envelope:
         raise MessageSchemaNewer(
             f"the message is of format version {version}; this worker reads up to {VERSION}"
         )
+    if isinstance(value, dict) and value.get("payload_ref") is not None:
+        value["payload"] = None
     try:
         return Envelope.model_validate(value)
     except ValidationError as error:

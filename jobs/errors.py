@@ -21,7 +21,8 @@ HeadgateError
 ├── MessageError                    a received message can't become a job
 │   ├── MessageUnreadable
 │   ├── MessageTypeUnknown
-│   └── MessageSchemaNewer
+│   ├── MessageSchemaNewer
+│   └── PayloadLost             the object that holds its payload is gone or damaged
 ├── TransportError                  AWS could not be asked, or said no
 │   ├── CredentialsMissing
 │   ├── RegionMissing
@@ -29,6 +30,7 @@ HeadgateError
 │   ├── QueueMissing
 │   ├── TableMissing
 │   ├── ScheduleGroupMissing
+│   ├── BucketMissing
 │   ├── Throttled
 │   ├── ServiceUnavailable
 │   └── SpoolError                  nor could the file of spool= keep a job, or be used at all
@@ -110,7 +112,7 @@ class PayloadInvalid(SubmissionError):
 
 
 class PayloadTooLarge(SubmissionError):
-    """The message would exceed the limit on its size."""
+    """The payload is larger than can be submitted."""
 
 
 class DelayInvalid(SubmissionError):
@@ -199,6 +201,10 @@ class MessageSchemaNewer(MessageError):
     """The message was written by a newer version than this one understands."""
 
 
+class PayloadLost(MessageError):
+    """The payload is not in the message, and the object that holds it is gone or damaged."""
+
+
 # --- AWS could not be asked, or said no ----------------------------------------------------------
 
 
@@ -217,7 +223,7 @@ class RegionMissing(TransportError):
 
 
 class AccessDenied(TransportError):
-    """The credentials may not do this to that queue."""
+    """The credentials may not do this to that queue, table or bucket."""
 
 
 class QueueMissing(TransportError):
@@ -251,6 +257,18 @@ class ScheduleGroupMissing(TransportError):
             f"the schedule group {group!r} does not exist in this account and region: provision it "
             "with `cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and "
             "HEADGATE_STAGE"
+        )
+
+
+class BucketMissing(TransportError):
+    """The app's bucket does not exist on AWS."""
+
+    def __init__(self, bucket: str) -> None:
+        self.bucket = bucket
+        super().__init__(
+            f"the bucket {bucket!r} does not exist in this account and region: provision it with "
+            "`cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL, HEADGATE_STAGE and "
+            "HEADGATE_BUCKET"
         )
 
 

@@ -20,13 +20,10 @@ from jobs import reporting
 from jobs.calling import Call, Means
 from jobs.dead_letters import dead_letter
 from jobs.delivery import UNRUNNABLE, Delivery, Job, legible, load
-from jobs.errors import (
-    MessageSchemaNewer,
-    MessageTypeUnknown,
-    MessageUnreadable,
-    PayloadInvalid,
-)
+from jobs.errors import TransportError
 from jobs.events import Event
+from jobs.fetching import deferred, fetched
+from jobs.foreign import UNNAMED
 from jobs.once import OnceCall, require_claims
 from jobs.outcome import (
     Attempt,
@@ -125,14 +122,16 @@ class Run:
         self._unfit = Unrunnable(reason=Reason.UNREADABLE, detail="")
         """Why it is none."""
         self._crash: Crashed | None = None
+        self._hindrance: Deferred | None = None
+        """Why it can't run now."""
         self._names: dict[str, Any] = {}
         self._call: Call | OnceCall | None = None
         self._interruption: str | None = None
         self._cancellation: str | None = None
         try:
             self._take(load(executor.means.app, delivery))
-        except (MessageUnreadable, MessageTypeUnknown, MessageSchemaNewer, PayloadInvalid) as error:
-            self._unfit = Unrunnable(reason=UNRUNNABLE[type(error)], detail=str(error))
+        except tuple(UNRUNNABLE) as error:
+            self._refuse(error)
         if delivery.message.receive_count >= delivery.queue.max_receive_count:
             # SQS's own redrive would be next, and it gives no reason.
             self._crash = Crashed(
@@ -149,6 +148,25 @@ class Run:
     def cancellable(self) -> bool:
         """Whether its handler can be ended from outside: it is async, or in a child process."""
         return self.job is not None and self._executor.means.can_cancel(self.job)
+
+    @property
+    def lacks_payload(self) -> bool:
+        """Whether `fetch` has something to do."""
+        return self.job is not None and self.job.lacks_payload and self._hindrance is None
+
+    async def fetch(self) -> None:
+        """Read a payload that is in the object store; what hinders that is in the verdict."""
+        if (job := self.job) is None or not self.lacks_payload:
+            return
+        means = self._executor.means
+        try:
+            whole = await fetched(job, means.store, means.call_blocking)
+        except TransportError as error:
+            self._hindrance = deferred(job, error)
+        except tuple(UNRUNNABLE) as error:
+            self._refuse(error)
+        else:
+            self._take(whole)
 
     def recall(self, *, number: int, crashes: int, crash: Crashed | None) -> None:
         """Take in what records tell of earlier deliveries, before the verdict is asked for.
@@ -170,6 +188,8 @@ class Run:
 
     async def verdict(self) -> Verdict:
         """Run the job to its end. A handler's failure is an outcome, never raised."""
+        if self.lacks_payload and self._interruption is None:
+            await self.fetch()
         if (job := self.job) is None:
             return self._unrunnable(self._unfit)
         outcome = await self._outcome(job)
@@ -214,6 +234,8 @@ class Run:
             return Discarded(reason=f"replaced by the job {later}")
         if self._interruption is not None:
             return Interrupted(reason=self._interruption)
+        if self._hindrance is not None:
+            return self._hindrance
         self._call = self._called(job)
         return await self._call.outcome()
 
@@ -239,11 +261,15 @@ class Run:
         self.job = job
         self._names = reporting.names_of(job, self.delivery)
 
+    def _refuse(self, error: Exception) -> None:
+        self.job = None
+        self._unfit = Unrunnable(reason=UNRUNNABLE[type(error)], detail=str(error))
+
     # --- messages that are no job here -----------------------------------------------------------
 
     def _unrunnable(self, outcome: Unrunnable) -> Verdict:
         message = self.delivery.message
-        envelope = legible(message.body)
+        envelope = legible(self._executor.means.app, self.delivery)
         attempt = Attempt(
             job_id=str(envelope.id) if envelope else message.message_id,
             number=message.receive_count,
@@ -254,6 +280,6 @@ class Run:
             outcome=outcome,
             action=settle(outcome, attempt, self._executor.means.app.parking),
             attempt=attempt,
-            job_type=envelope.type if envelope else message.attributes.get("JobType", "unknown"),
+            job_type=envelope.type if envelope else message.attributes.get("JobType", UNNAMED),
             tell=partial(reporting.unrunnable, self.delivery, envelope, outcome),
         )

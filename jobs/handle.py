@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from jobs.app import App
 from jobs.batching import TRIES, pause_s
-from jobs.cancellation import cancellation
+from jobs.cancellation import cancellation, never_sent
 from jobs.clock import Clock
 from jobs.errors import Throttled
 from jobs.history import JobRecord, ProgressRecord, read_job
@@ -33,12 +33,14 @@ from jobs.state import JobState
 R = TypeVar("R")
 
 
-def _nothing_scheduled(_job_id: str) -> None:
+def _in_no_schedule(_job_id: str) -> bool:
     """No job waits in a schedule of its own."""
+    return False
 
 
-async def _none_scheduled(_job_id: str) -> None:
-    """No job waits in a schedule of its own."""
+async def _in_no_schedule_async(_job_id: str) -> bool:
+    """`_in_no_schedule`, awaited."""
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +52,8 @@ class Lookup:
     clock: Clock
     rng: random.Random
     sleep: Callable[[float], None]
-    unschedule: Callable[[str], None] = _nothing_scheduled
-    """Deletes the one-time schedule of a job by its id, if it waits in one."""
+    unschedule: Callable[[str], bool] = _in_no_schedule
+    """Deletes the one-time schedule of a job by its id; False if it waits in none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +65,8 @@ class AsyncLookup:
     clock: Clock
     rng: random.Random
     sleep: Callable[[float], Awaitable[None]]
-    unschedule: Callable[[str], Awaitable[None]] = _none_scheduled
-    """Deletes the one-time schedule of a job by its id, if it waits in one."""
+    unschedule: Callable[[str], Awaitable[bool]] = _in_no_schedule_async
+    """Deletes the one-time schedule of a job by its id; False if it waits in none."""
 
 
 class _Named(Generic[R]):
@@ -186,8 +188,10 @@ class JobHandle(_Named[R]):
         lookup = self._lookup
         require_records(lookup.app, self._declared, self.id)
         useful = longest_in_queue(lookup.app)
-        self._put(cancellation(self.id, reason, lookup.clock.now(), useful=useful))
-        lookup.unschedule(self.id)
+        at = lookup.clock.now()
+        self._put(cancellation(self.id, reason, at, useful=useful))
+        if lookup.unschedule(self.id):
+            self._put([never_sent(self.id, reason, at)])
 
     def _finished(self, timeout: float | None) -> JobRecord:
         lookup = self._lookup
@@ -252,8 +256,10 @@ class AsyncJobHandle(_Named[R]):
         lookup = self._lookup
         require_records(lookup.app, self._declared, self.id)
         useful = longest_in_queue(lookup.app)
-        await self._put(cancellation(self.id, reason, lookup.clock.now(), useful=useful))
-        await lookup.unschedule(self.id)
+        at = lookup.clock.now()
+        await self._put(cancellation(self.id, reason, at, useful=useful))
+        if await lookup.unschedule(self.id):
+            await self._put([never_sent(self.id, reason, at)])
 
     async def _finished(self, timeout: float | None) -> JobRecord:  # noqa: ASYNC109 - as JobHandle
         lookup = self._lookup

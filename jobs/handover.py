@@ -15,7 +15,8 @@ from pydantic_core import from_json, to_json
 from jobs.clock import Clock
 from jobs.delays import MAX_INPUT_BYTES, DelayedJob, delayed, retry_name, schedule_of
 from jobs.delivery import Delivery
-from jobs.errors import TransportError
+from jobs.envelope import parse
+from jobs.errors import MessageError, TransportError
 from jobs.events import Events, SettlementFailed
 from jobs.execution import Verdict
 from jobs.messages import sendable
@@ -67,6 +68,9 @@ class HandOver:
             return _cut(verdict, possible_s, _SQS_LIMIT), False
         if self._scheduler is None:
             return _cut(verdict, possible_s, f"{_SQS_LIMIT}, and there is no scheduler"), False
+        if not _is_own(delivery.message.body):
+            why = "a one-time schedule holds no message but Headgate's own"
+            return _cut(verdict, possible_s, why), False
         if (spec := _next_attempt(delivery, verdict, self._topology, now)) is None:
             why = "the job is too large for a one-time schedule"
             return _cut(verdict, possible_s, why), False
@@ -139,6 +143,15 @@ def _again(delivery: Delivery, verdict: Verdict, used: int, due: datetime) -> De
         job_type=verdict.job_type,
         due=due,
     )
+
+
+def _is_own(body: str) -> bool:
+    """Whether a message is in Headgate's format, and not one that a type knows how to read."""
+    try:
+        parse(body)
+    except MessageError:
+        return False
+    return True
 
 
 def _token(delivery: Delivery) -> str:

@@ -181,7 +181,7 @@ def _ending(last: Happening) -> dict[str, Any]:
 def _attempts(timeline: Sequence[Happening]) -> Iterable[AttemptRecord]:
     deliveries: dict[tuple[str, int], dict[str, Happening]] = defaultdict(dict)
     for each in timeline:
-        if each.message_id:
+        if each.receive:
             deliveries[each.message_id, each.receive][each.what] = each
     attempts = (facts for facts in deliveries.values() if _is_attempt(facts))
     for place, facts in enumerate(attempts, start=1):

@@ -142,7 +142,7 @@ class Inline:
         self,
         app: App,
         *,
-        send: Callable[[Sequence[Submission]], None],
+        send: Callable[[Sequence[Submission]], Sequence[Submission]],
         clock: Clock,
         events: Events,
     ) -> None:
@@ -169,9 +169,13 @@ class Inline:
     def close(self) -> None:
         """Nothing is left open."""
 
-    def _begin(self, submission: Submission) -> asyncio.Future[None]:
+    def _begin(self, submission: Submission) -> asyncio.Future[Submission]:
         loop = asyncio.get_running_loop()
-        return loop.run_in_executor(None, copy_context().run, self._send, [submission])
+        return loop.run_in_executor(None, copy_context().run, self._send_one, submission)
+
+    def _send_one(self, submission: Submission) -> Submission:
+        [became] = self._send([submission])
+        return became
 
 
 def _run_blocking(make: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -21,6 +21,7 @@ from jobs.retention import check_keep
 from jobs.retry import Retry
 from jobs.topology import MAX_VISIBILITY, Priority
 from jobs.uniqueness import check_unique
+from jobs.upgrades import upgraded
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -57,6 +58,8 @@ class JobType(Hooks, Generic[P, R]):
         self.retry = options.get("retry") or retry
         self.timeout_s = check_timeout(name, options.get("timeout"))
         self.schema = options.get("schema", 1)
+        self.upgrades = dict(options.get("upgrade", {}))
+        self.accepts = options.get("accepts")
         self.schedule = options.get("schedule")
         self.isolation: Isolation = options.get("isolation", "worker")
         self.memory_mb = options.get("memory_mb")
@@ -167,12 +170,21 @@ class JobType(Hooks, Generic[P, R]):
             ) from error
         return value
 
-    def load(self, value: Any) -> P:
+    def load(self, value: Any, schema: int | None = None) -> P:
         """The payload out of a message's JSON values.
 
+        Args:
+            value: the JSON values.
+            schema: their version; None is the type's own. Older ones are upgraded.
+
         Raises:
-            PayloadInvalid: it doesn't fit the type's model; names each field at fault.
+            PayloadInvalid: it doesn't fit the type's model, naming each field at fault, or it could
+                not be upgraded.
         """
+        if schema is not None and schema < self.schema:
+            value = upgraded(
+                self.name, value, version=schema, schema=self.schema, upgrades=self.upgrades
+            )
         try:
             # Through JSON text, since pydantic reads some types (dates, bytes, sets, strict
             # models) from JSON by other rules than from Python values.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
+from jobs.accepts import Accepts
 from jobs.errors import ConfigurationError, did_you_mean
 from jobs.limits import LimitOptions
 from jobs.records import RecordsLevel
@@ -14,6 +15,7 @@ from jobs.retry import Retry
 from jobs.schedules import Schedule
 from jobs.topology import Priority
 from jobs.uniqueness import UniqueOptions
+from jobs.upgrades import Upgrade, check_upgrades
 
 Isolation = Literal["worker", "process"]
 
@@ -28,7 +30,14 @@ class JobOptions(LimitOptions, UniqueOptions, total=False):
     retry: Retry | None
     """None takes the queue's."""
     schema: int
-    """The version of the payload, from 1; raise it when old workers couldn't read the new one."""
+    """The version of the payload, from 1; raise it when old workers can't read the new one, which
+    they then leave to newer ones."""
+    upgrade: Mapping[int, Upgrade]
+    """How older payloads are read: by version, a function from its JSON values to those of the
+    next, without a gap up to ``schema``. A type that has none reads older payloads as they are."""
+    accepts: Accepts | None
+    """How messages are read that no Headgate client wrote: `Accepts.json` and its siblings. None
+    leaves them to other types, or to the dead-letter queue."""
     schedule: Schedule | None
     """When it is submitted by itself, with a payload of the model's defaults."""
     isolation: Isolation
@@ -64,6 +73,7 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
                 f"{did_you_mean(option, known)}"
             )
     _check_kinds(name, options)
+    check_upgrades(name, options.get("schema", 1), options.get("upgrade", {}))
     _check_isolation(name, options)
 
 
@@ -76,6 +86,11 @@ def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
     if not isinstance(schedule, Schedule | None):
         raise ConfigurationError(
             f"the type {name!r}: schedule must be made by cron(...) or rate(...), got {schedule!r}"
+        )
+    if not isinstance(accepts := options.get("accepts"), Accepts | None):
+        raise ConfigurationError(
+            f"the type {name!r}: accepts must be made by Accepts.json(), .s3(), .sns() or "
+            f".eventbridge(), got {accepts!r}"
         )
     if (schema := options.get("schema", 1)) < 1:
         raise ConfigurationError(f"the type {name!r}: schema counts from 1, got {schema}")

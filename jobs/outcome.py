@@ -15,6 +15,7 @@ class Reason(StrEnum):
     PERMANENT_ERROR = "permanent-error"
     DO_NOT_RETRY = "do-not-retry"
     PAYLOAD_INVALID = "payload-invalid"
+    PAYLOAD_LOST = "payload-lost"
     UNREADABLE = "unreadable"
     UNKNOWN_TYPE = "unknown-type"
     NEWER_SCHEMA = "newer-schema"

@@ -2,8 +2,8 @@
 
 A queue service is a `Transport`: `jobs.aws.sqs` implements it on SQS, `jobs.testing` in memory, and
 one conformance suite holds both to SQS's documented behaviour. Queues go by their physical names;
-the implementation finds addresses. A `Table` is what DynamoDB is used for, and a
-`Scheduler` what EventBridge Scheduler is used for, each with a suite likewise.
+the implementation finds addresses. A `Table` is what DynamoDB is used for, an `ObjectStore` what
+S3 is, and a `Scheduler` what EventBridge Scheduler is, with suites likewise.
 """
 
 from __future__ import annotations
@@ -303,3 +303,26 @@ class BlockingTable(Protocol):
     def replace(self, item: Item) -> Item | None:
         """As `Table.replace`."""
         ...
+
+
+class ObjectStore(Protocol):
+    """One S3 bucket, for an event loop: what is too large for messages and records.
+
+    Any method may raise a `TransportError`.
+    """
+
+    async def put(self, key: str, content: bytes) -> None:
+        """Keep an object, in place of what stands under that key; once this returns, it is read."""
+        ...
+
+    async def get(self, key: str) -> bytes | None:
+        """An object's content; None if there is none."""
+        ...
+
+
+class BlockingObjectStore(Protocol):
+    """The same for plain code, from any thread."""
+
+    def put(self, key: str, content: bytes) -> None: ...
+
+    def get(self, key: str) -> bytes | None: ...

@@ -127,6 +127,7 @@ class Queue:
         )
         if declared.schedule is not None:
             _check_defaults(declared)
+        _check_accepting(declared, self._own.values(), fifo=self.fifo)
         _register(self._registries, declared)
         return declared
 
@@ -170,6 +171,27 @@ def _register(
             )
     for registry in registries:
         registry[declared.name] = declared
+
+
+def _check_accepting(
+    declared: JobType[Any, Any], others: Iterable[JobType[Any, Any]], *, fifo: bool
+) -> None:
+    accepted = declared.accepts
+    if accepted is not None and accepted.format == "s3" and fifo:
+        # https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-how-to-event-types-and-destinations.html
+        raise ConfigurationError(
+            f"the type {declared.name!r} accepts S3's notifications, and its queue "
+            f"{declared.queue!r} is FIFO, to which S3 sends none: declare it on a standard queue"
+        )
+    if accepted is None or accepted.format == "json":
+        return  # of several types that accept JSON, each message names its own
+    for other in others:
+        if other.accepts is not None and other.accepts.format == accepted.format:
+            raise ConfigurationError(
+                f"the types {other.name!r} and {declared.name!r} of the queue {declared.queue!r} "
+                f"both accept {accepted.format} messages, which don't say whose they are: declare "
+                "one of them on a queue of its own"
+            )
 
 
 def _priorities(queue: str, wanted: Iterable[Priority]) -> list[Priority]:

@@ -7,23 +7,32 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from jobs.app import App
 from jobs.batching import TRIES, in_batches, pause_s
 from jobs.clock import Clock
+from jobs.envelope import Envelope
 from jobs.errors import TransportError
 from jobs.events import Events, RecordsFailed
 from jobs.ports import MAX_PUT, BlockingTable, Item
 from jobs.records import keeps, submitted_item
-from jobs.submission import Submission
 
 
-def items_of(app: App, submissions: Iterable[Submission]) -> list[Item]:
+class Enveloped(Protocol):
+    """What SQS has taken: a submission, or a job that waited in a spool."""
+
+    @property
+    def envelope(self) -> Envelope: ...
+
+
+def items_of(app: App, submissions: Iterable[Enveloped]) -> list[Item]:
     """What is written of some submissions."""
     return [
         submitted_item(each.envelope, app.keep_of(job))
         for each in submissions
-        if keeps(app.records_of(job := app.types[each.envelope.type]), "full")
+        # A spool may have jobs of a type that has been taken out since.
+        if (job := app.types.get(each.envelope.type)) and keeps(app.records_of(job), "full")
     ]
 
 
@@ -47,7 +56,7 @@ class BlockingRegister:
         self._rng = rng
         self._sleep = sleep
 
-    def enter(self, submissions: Sequence[Submission]) -> None:
+    def enter(self, submissions: Sequence[Enveloped]) -> None:
         """Write these down, as far as their types want it."""
         items = items_of(self._app, submissions)
         try:

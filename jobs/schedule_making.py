@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from jobs.app import App
 from jobs.delays import check_input, delay_name, retry_name, schedule_of
-from jobs.envelope import new_job_id
+from jobs.envelope import Options, new_job_id
 from jobs.errors import OptionInvalid, SettingsInvalid
 from jobs.firing import ScheduledJob, input_of, read_scheduled
 from jobs.job import JobType
@@ -20,6 +20,7 @@ from jobs.ports import ScheduleSpec
 from jobs.schedule_book import address, check_new_name, times_of
 from jobs.schedules import Schedule
 from jobs.submission import Overrides, Submission, prepare
+from jobs.uniqueness import UniqueOptions
 
 P = TypeVar("P")
 
@@ -45,9 +46,9 @@ def new_schedule(
         ScheduleExists: a job type declares one of that name.
         SettingsInvalid: it never fires, or the limit doesn't go with it.
     """
-    for option in ("delay", "at"):
+    for option in ("delay", "at", *UniqueOptions.__annotations__):
         if option in overrides:
-            raise OptionInvalid(f"a schedule takes no {option}: `when` says when its jobs are due")
+            raise OptionInvalid(f"a schedule takes no {option}: each of its times is one job")
     check_new_name(app, name)
     submission = prepare(
         app, app.topology, job, payload, overrides, now=now, job_id=new_job_id(now)
@@ -67,7 +68,7 @@ def _of_jobs_like(app: App, name: str, submission: Submission) -> ScheduleSpec:
         queue_name=submission.queue.name,
         fifo_group=submission.message.group if submission.queue.fifo else None,
         tenant=envelope.tenant,
-        options=envelope.options,
+        options=_lasting(envelope.options),
     )
     text = input_of(scheduled)
     check_input(f"the schedule {name!r}", text)
@@ -82,6 +83,12 @@ def _of_jobs_like(app: App, name: str, submission: Submission) -> ScheduleSpec:
         input=text,
         description=f"Submits {envelope.type} jobs to {envelope.queue}/{envelope.priority}",
     )
+
+
+def _lasting(options: Options | None) -> Options | None:
+    """What goes for each of a schedule's jobs: they are told apart by their times."""
+    lasting = Options(attempts=options.attempts, timeout_s=options.timeout_s) if options else None
+    return None if lasting == Options() else lasting
 
 
 def timed(spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime) -> ScheduleSpec:

@@ -20,6 +20,9 @@ class Settings:
     """``HEADGATE_APP``: the app of a command that names none, as ``module:attribute``."""
     stage: str | None = None
     """``HEADGATE_STAGE``: goes into every physical name, so that stages share an account."""
+    bucket: str | None = None
+    """``HEADGATE_BUCKET``: the S3 bucket of what is too large for a message, by its whole name.
+    None: ``{app}-{stage}-payloads-{account}-{region}``."""
     stop_timeout_s: float | None = None
     """``HEADGATE_STOP_TIMEOUT``: how many seconds after SIGTERM a worker's container is killed, as
     ECS's ``stopTimeout`` says; above 0. None: it isn't killed, or not soon."""
@@ -49,11 +52,12 @@ class Settings:
         return cls(
             app=found.get("APP") or None,
             stage=found.get("STAGE") or None,
+            bucket=found.get("BUCKET") or None,
             stop_timeout_s=_number("STOP_TIMEOUT", found),
         )
 
 
-_KNOWN = ("APP", "STAGE", "STOP_TIMEOUT")
+_KNOWN = ("APP", "BUCKET", "STAGE", "STOP_TIMEOUT")
 
 
 def _refuse_misspelt(found: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -87,6 +87,15 @@ class Waiting:
     id: str
     message: OutgoingMessage
 
+    @property
+    def envelope(self) -> Envelope:
+        """What the message says."""
+        return parse(self.message.body)
+
+
+Sent: TypeAlias = Callable[[Sequence[Waiting]], None]
+"""Writes down what SQS has taken from the file, as `jobs.registration.BlockingRegister.enter`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
@@ -117,10 +126,9 @@ class Answer:
     def events(self, claim: Claim, waiting: int, at: datetime) -> Iterator[Event]:
         """Tell of it, once the file knows it too and has so many jobs left."""
         for job in self.sent:
-            names = _names(parse(job.message.body))
-            yield JobSubmitted(at=at, delay_s=job.message.delay_s, **names)
+            yield JobSubmitted(at=at, delay_s=job.message.delay_s, **_names(job.envelope))
         for job, why in self.refused:
-            yield JobSpoolRefused(at=at, error=why, **_names(parse(job.message.body)))
+            yield JobSpoolRefused(at=at, error=why, **_names(job.envelope))
         if self.error is not None:
             yield SpoolFailed(at=at, queue=claim.queue, error=str(self.error), waiting=waiting)
 

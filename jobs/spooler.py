@@ -12,7 +12,7 @@ from jobs.errors import SpoolError, TransportError
 from jobs.events import Events
 from jobs.fallback import Result, lost, replaced
 from jobs.ports import EntryFailure, OutgoingMessage
-from jobs.spool import CLOSING_S, Answer, Claim, Rhythm, Spool, read_answer, spooled
+from jobs.spool import CLOSING_S, Answer, Claim, Rhythm, Sent, Spool, read_answer, spooled
 from jobs.spool_file import SpoolFile
 from jobs.submission import Submission
 
@@ -28,13 +28,17 @@ class Spooler:
     Args:
         spool: which file.
         send: asks SQS.
+        sent: writes down what SQS has taken from the file.
         clock: tells the time.
         events: hears of what is kept and sent; from the spool's own thread, too.
     """
 
-    def __init__(self, spool: Spool, *, send: Send, clock: Clock, events: Events) -> None:
+    def __init__(
+        self, spool: Spool, *, send: Send, sent: Sent, clock: Clock, events: Events
+    ) -> None:
         self._spool = spool
         self._send = send
+        self._sent = sent
         self._clock = clock
         self._events = events
         self._opening = threading.Lock()
@@ -96,7 +100,7 @@ class Spooler:
         with self._opening:
             if self._drainer is None:
                 file = SpoolFile(self._spool)
-                self._drainer = Drainer(file, self._send, self._clock, self._events)
+                self._drainer = Drainer(file, self._send, self._sent, self._clock, self._events)
                 self._drainer.start()
             return self._drainer
 
@@ -114,9 +118,12 @@ class Drainer:
     It is a daemon: if a request hangs, it doesn't keep the process from ending.
     """
 
-    def __init__(self, file: SpoolFile, send: Send, clock: Clock, events: Events) -> None:
+    def __init__(
+        self, file: SpoolFile, send: Send, sent: Sent, clock: Clock, events: Events
+    ) -> None:
         self.file = file
         self._send = send
+        self._sent = sent
         self._clock = clock
         self._events = events
         self._changed = threading.Condition()
@@ -168,7 +175,14 @@ class Drainer:
     def _pass(self) -> None:
         clean = False
         try:
-            clean = drain(self.file, self._send, self._clock, self._events, go_on=self._may_go_on)
+            clean = drain(
+                self.file,
+                self._send,
+                self._sent,
+                self._clock,
+                self._events,
+                go_on=self._may_go_on,
+            )
         except Exception:  # noqa: BLE001 - a fault of ours or of the disk; logged, see below
             # The thread's boundary. What it was may pass, and the jobs are still in the file.
             _log.exception("the spool could not be drained; it will be tried again")
@@ -182,6 +196,7 @@ class Drainer:
 def drain(
     file: SpoolFile,
     send: Send,
+    sent: Sent,
     clock: Clock,
     events: Events,
     *,
@@ -201,6 +216,7 @@ def drain(
             file.settle(claim, answer)  # whatever happened, others may have the queue
         for event in answer.events(claim, file.totals()[0], clock.now()):
             events.emit(event)
+        sent(answer.sent)
         if answer.error is not None:
             failed.add(claim.queue)
     return not failed

@@ -96,7 +96,7 @@ class Happening:
     message_id: str = ""
     """SQS's id of the message whose delivery it happened to; empty where it is of the job."""
     receive: int = 0
-    """The number of that delivery, from 1."""
+    """The number of that delivery, from 1; 0 where it was never sent."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """More about it, as it was written."""
 

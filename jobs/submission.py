@@ -24,7 +24,6 @@ from jobs.errors import (
     HeadgateError,
     InlineFailed,
     OptionInvalid,
-    PayloadTooLarge,
     Refusal,
     SubmissionFailed,
     TransportError,
@@ -34,9 +33,9 @@ from jobs.errors import (
 )
 from jobs.events import JobDeduplicated, JobSubmitted
 from jobs.job import LONGEST_TIMEOUT, JobType
-from jobs.messages import message_of, size_of
+from jobs.messages import message_of
 from jobs.ports import OutgoingMessage
-from jobs.topology import MAX_DELAY, MAX_MESSAGE_BYTES, Priority, QueueSpec, Topology
+from jobs.topology import MAX_DELAY, Priority, QueueSpec, Topology
 from jobs.tracing import current_traceparent
 from jobs.uniqueness import Uniqueness, UniqueOptions
 
@@ -80,7 +79,8 @@ class Origin:
     """Where a submission comes from."""
 
     source: str = "sdk"
-    """As the envelope has it: ``sdk``, ``schedule:NAME``, ``event:NAME`` or ``replay:ID``."""
+    """As the envelope has it: ``sdk``, ``schedule:NAME``, ``event:NAME``, ``replay:ID`` or
+    ``foreign:FORMAT``."""
     parent: UUID | None = None
     """The job whose handler submits it."""
     trace: str | None = None
@@ -114,7 +114,10 @@ class Overrides(UniqueOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A checked message and where it goes."""
+    """A checked message and where it goes.
+
+    It has all of its payload; one that is too large goes its own way later (`jobs.storing`).
+    """
 
     queue: QueueSpec
     message: OutgoingMessage
@@ -200,7 +203,7 @@ def prepare(
     Raises:
         UnknownJobType: ``job`` is not one of ``app``'s types.
         UnknownQueue: the type's queue has no such priority.
-        PayloadInvalid, PayloadTooLarge, DelayInvalid, OptionInvalid: as their names say.
+        PayloadInvalid, DelayInvalid, OptionInvalid: as their names say.
     """
     if not isinstance(job, JobType):
         raise UnknownJobType(
@@ -237,11 +240,6 @@ def prepare(
     tenant = envelope.tenant.org if envelope.tenant else None
     group = _fifo_group(job, payload, overrides, queue, tenant)
     message = message_of(envelope, delay_s=_delay_s(queue, not_before, now), fifo_group=group)
-    if (size := size_of(message)) > MAX_MESSAGE_BYTES:
-        raise PayloadTooLarge(
-            f"the message for {job.name!r} would have {size:,} bytes; SQS takes "
-            f"{MAX_MESSAGE_BYTES:,} (1 MiB): store the data and submit its address"
-        )
     submission = Submission(queue=queue, message=message, envelope=envelope)
     if submission.due is not None:
         check_input(f"the delayed job of {job.name!r}", submission.delayed().to_input())

@@ -6,6 +6,7 @@ the drain limit, the alarms. Change a visibility timeout in one place and all of
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -36,9 +37,15 @@ _LONGEST_REGION = len("-ap-southeast-1")
 
 QUARANTINE_RETENTION = timedelta(days=14)
 
+PAYLOADS = "payloads/"
+"""What the keys of payloads in the bucket begin with."""
+
+_DAY = timedelta(days=1)
+
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _MAX_NAME = 128  # of a job type, in the message format; the others are parts of queue names
 _MAX_QUEUE_NAME = 80  # quotas-queues.html: 80 characters, ".fifo" included
+_MAX_BUCKET_PREFIX = 35  # of S3's 63 characters: account and the longest region take the others
 
 
 class Priority(StrEnum):
@@ -127,6 +134,23 @@ class QueueSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """The S3 bucket of an app, whose name has to be the only one of its kind in the world."""
+
+    prefix: str
+    """App, stage and ``payloads``; at most 35 characters."""
+    name: str | None = None
+    """The whole name (``HEADGATE_BUCKET``); None makes it of prefix, account and region."""
+
+    def name_in(self, account: str, region: str) -> str:
+        """The physical name in that account and region.
+
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
+        """
+        return self.name or f"{self.prefix}-{account}-{region}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
     """Everything that one app has on AWS, in one stage."""
 
@@ -136,6 +160,8 @@ class Topology:
     quarantine_name: str
     table_name: str
     """The DynamoDB table of the jobs' records and of what needs conditions."""
+    bucket_name: str | None = None
+    """The S3 bucket's whole name, where it is not made of app, stage, account and region."""
 
     @property
     def schedule_group(self) -> str:
@@ -179,6 +205,18 @@ class Topology:
                 f"it was declared with {', '.join(of_group)}"
             )
         return of_group[priority]
+
+    @property
+    def bucket(self) -> Bucket:
+        """The S3 bucket of what is too large for a message or a record."""
+        return Bucket(prefix=_bucket_prefix(self.app, self.stage), name=self.bucket_name)
+
+    @property
+    def payload_retention(self) -> timedelta:
+        """How long a payload is kept in the bucket: as long as its message may live, going through
+        its queue and dead-letter queue, and after a replay once more."""
+        longest = max((spec.retention + spec.dlq_retention for spec in self.queues), default=_DAY)
+        return 2 * longest
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -246,3 +284,11 @@ def physical_name(app: str, stage: str | None, *parts: str, fifo: bool = False) 
             "shorten the app, stage or queue name"
         )
     return name
+
+
+def _bucket_prefix(app: str, stage: str | None) -> str:
+    prefix = "-".join(part for part in (app, stage, "payloads") if part)
+    if len(prefix) <= _MAX_BUCKET_PREFIX:
+        return prefix
+    digest = hashlib.sha256(prefix.encode()).hexdigest()[:8]
+    return f"{prefix[: _MAX_BUCKET_PREFIX - 9].rstrip('-')}-{digest}"

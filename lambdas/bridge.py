@@ -1,8 +1,9 @@
-"""The Lambda function that turns a schedule's firing into a job, or sends the job that it holds.
+"""The Lambda function that turns a schedule's firing, or an event, into a job.
 
-It holds none of the user's code: all it needs is in the schedule's input (`jobs.firing`).
-EventBridge Scheduler invokes it asynchronously, so when it raises, Lambda invokes it again, twice,
-and then keeps the firing in the schedules' dead-letter queue. Each invocation submits the same id.
+It holds none of the user's code: all it needs is in the schedule's input (`jobs.firing`), or in
+what the event's rule makes of it (`jobs.eventing`). EventBridge invokes it asynchronously, so when
+it raises, Lambda invokes it again, twice, and then keeps the input in the dead-letter queue of
+schedules and events. Each invocation submits the same id.
 
 https://docs.aws.amazon.com/lambda/latest/dg/with-eventbridge-scheduler.html
 """
@@ -17,6 +18,7 @@ from aws_lambda_powertools import Logger
 
 from jobs.batching import EntryRejected
 from jobs.delays import is_delayed, read_delayed, send_delayed
+from jobs.eventing import Occurrence, is_occurrence, read_occurrence
 from jobs.firing import Firing, read_firing
 from jobs.ports import BlockingTransport
 
@@ -27,40 +29,53 @@ if TYPE_CHECKING:
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
-    """Submit the job that ``event``, a schedule's input, describes; returns its ``job_id``.
+    """Submit the job that ``event``, what a schedule or a rule hands over, describes.
+
+    Returns:
+        Its ``job_id``.
 
     Raises:
-        MessageUnreadable: ``event`` is not a schedule's input; names the fields.
+        MessageUnreadable: ``event`` is neither; names the fields.
         TransportError: SQS could not be asked, or refused.
     """
     if is_delayed(event):
         return _submit_delayed(event, context)
-    firing = read_firing(event)
-    job_id = submit_firing(firing, _transport(), datetime.now(UTC))
-    _logger().info(
-        "job submitted",
-        extra={
-            "job_id": job_id,
-            "job_type": firing.type,
-            "schedule": firing.schedule,
-            "scheduled_time": firing.scheduled_time.isoformat(),
-            "scheduler_execution_id": firing.execution_id,
-            "scheduler_attempt": firing.attempt_number,
-            "function_request_id": context.aws_request_id,
-        },
-    )
+    due = read_occurrence(event) if is_occurrence(event) else read_firing(event)
+    job_id = submit_firing(due, _transport(), datetime.now(UTC))
+    extra = _of_event(due) if isinstance(due, Occurrence) else _of_schedule(due)
+    request = {"job_id": job_id, "function_request_id": context.aws_request_id}
+    _logger().info("job submitted", extra=request | extra)
     return {"job_id": job_id}
 
 
-def submit_firing(firing: Firing, transport: BlockingTransport, now: datetime) -> str:
-    """Submit a firing's job; when this returns its id, SQS has it.
+def submit_firing(due: Firing | Occurrence, transport: BlockingTransport, now: datetime) -> str:
+    """Submit the job of a firing or an event; when this returns its id, SQS has it.
 
     Raises:
         TransportError: SQS could not be asked, or refused.
     """
-    for failure in transport.send(firing.queue_name, [firing.message(now)]):
+    for failure in transport.send(due.queue_name, [due.message(now)]):
         raise EntryRejected(failure)
-    return str(firing.job_id)
+    return str(due.job_id)
+
+
+def _of_schedule(firing: Firing) -> dict[str, Any]:
+    return {
+        "job_type": firing.type,
+        "schedule": firing.schedule,
+        "scheduled_time": firing.scheduled_time.isoformat(),
+        "scheduler_execution_id": firing.execution_id,
+        "scheduler_attempt": firing.attempt_number,
+    }
+
+
+def _of_event(occurrence: Occurrence) -> dict[str, Any]:
+    return {
+        "job_type": occurrence.job.type,
+        "event_rule": occurrence.job.rule,
+        "event_id": occurrence.event.id,
+        "event_time": occurrence.event.time.isoformat(),
+    }
 
 
 def _submit_delayed(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:

@@ -39,7 +39,7 @@ from jobs.event_log import log_event, name_job
 from jobs.events import Events
 from jobs.execution import Executor
 from jobs.once import needs_claims
-from jobs.ports import Scheduler, Table, Transport
+from jobs.ports import ObjectStore, Scheduler, Table, Transport
 from jobs.recording import Recorder
 from lambdas.batches import Batch, Timetable
 from lambdas.emf import Emf
@@ -72,6 +72,7 @@ def consumer(
     transport: Transport | None = None,
     scheduler: Scheduler | None = None,
     table: Table | None = None,
+    store: ObjectStore | None = None,
     events: Events | None = None,
     concurrency: int = CONCURRENCY,
     metrics: bool = False,
@@ -86,6 +87,8 @@ def consumer(
         table: open, and left open; None connects to the app's at the first invocation, if a type
             has ``once=True`` or ``unique="replace"``, or if the app keeps records and the
             transport is not your own either.
+        store: open, and left open; for payloads that are too large for messages. None connects to
+            S3 when it is first needed, if there is no ``transport`` either.
         events: hears of everything; None logs it, as JSON, with the invocation's id.
         concurrency: jobs of one invocation at once, at least 1.
         metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`.
@@ -104,6 +107,7 @@ def consumer(
         transport=transport,
         scheduler=scheduler,
         table=table,
+        store=store,
         events=events or Events(log_event),
         concurrency=concurrency,
         emf=Emf(app) if metrics else None,
@@ -127,6 +131,7 @@ class Consumer:
         transport: Transport | None,
         scheduler: Scheduler | None,
         table: Table | None,
+        store: ObjectStore | None,
         events: Events,
         concurrency: int,
         emf: Emf | None,
@@ -137,6 +142,7 @@ class Consumer:
         self._transport = transport
         self._scheduler = scheduler
         self._table = table
+        self._store = store
         self._events = events
         self._concurrency = concurrency
         self._lines = lines
@@ -206,12 +212,16 @@ class Consumer:
 
     async def _open(self) -> _Open:
         async with AsyncExitStack() as stack:  # what is open when something fails is closed again
-            transport = self._transport
+            transport, store = self._transport, self._store
             if transport is None:
+                from jobs.aws.s3 import S3Store
                 from jobs.aws.scheduler import EventBridgeScheduler
                 from jobs.aws.sqs import SqsTransport
 
                 transport = await stack.enter_async_context(SqsTransport())
+                if store is None:
+                    own = S3Store(self._app.topology.bucket)
+                    store = await stack.enter_async_context(own)
                 if self._scheduler is None and self._app.long_delays:
                     self._scheduler = await stack.enter_async_context(EventBridgeScheduler())
             table = await self._table_of(stack)
@@ -224,6 +234,7 @@ class Consumer:
             self._app,
             transport=transport,
             scheduler=self._scheduler,
+            store=store,
             clock=self._clock,
             events=self._events,
         )
@@ -232,6 +243,7 @@ class Consumer:
             clock=self._clock,
             events=self._events,
             send=client.send,
+            store=store,
             call_blocking=self._threads,
             shared=shared,
             claims=claims,

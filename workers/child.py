@@ -208,7 +208,7 @@ class _Attempt:
         envelope = parse(self._order["body"])
         job = self._app.find_type(envelope.type)
         self._policy = job.retry
-        payload = job.load(envelope.payload)
+        payload = job.load(envelope.payload, envelope.schema_)
         host = _Host(self._app, envelope, self._channel, self._runner.get_loop())
         ctx = self._context(job, envelope, host)
         self._channel.on_cancel = lambda: self._cancel(ctx)

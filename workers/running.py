@@ -138,13 +138,20 @@ class Running:
         return self._waiting.next(self._demand.has_slot, self._demand.has_turn)
 
     def _recall(self, hold: Hold) -> None:
-        """Have records say what happened to a job that has been delivered before."""
-        if self._recorder is None or hold.delivery.message.receive_count == 1:
+        """Have records say what happened to a job that has been delivered before, and read a large
+        payload."""
+        past = self._recorder is not None and hold.delivery.message.receive_count > 1
+        if not past and not hold.run.lacks_payload:
             return
         hold.ready = False
-        task = asyncio.create_task(self._recorder.recall(hold.run), name="headgate-recall")
+        task = asyncio.create_task(self._learn(hold), name="headgate-recall")
         self._recalls.add(task)
         task.add_done_callback(partial(self._recalled, hold))
+
+    async def _learn(self, hold: Hold) -> None:
+        if self._recorder is not None:
+            await self._recorder.recall(hold.run)
+        await hold.run.fetch()
 
     def _recalled(self, hold: Hold, task: asyncio.Task[None]) -> None:
         self._recalls.discard(task)
@@ -196,12 +203,14 @@ class Running:
     def close(self) -> None:
         """Start nothing more, and give back what waits."""
         self._accepting = False
+        for recall in self._recalls:
+            recall.cancel()
         for hold in self._waiting.take_all():
             self.release(hold)
 
     async def finish(self) -> None:
         """Return when everything that was taken in is settled."""
-        while pending := {*self._tasks, *self._releases}:
+        while pending := {*self._tasks, *self._releases, *self._recalls}:
             await asyncio.wait(pending)
 
     def interrupt(self, reason: str) -> None:

@@ -23,7 +23,7 @@ from jobs.envelope import parse
 from jobs.errors import ConfigurationError
 from jobs.events import Events
 from jobs.execution import Executor
-from jobs.ports import OutgoingMessage, Scheduler, Table, Transport
+from jobs.ports import ObjectStore, OutgoingMessage, Scheduler, Table, Transport
 from jobs.recording import Recorder
 from jobs.submission import Submission
 from jobs.topology import Priority, QueueSpec
@@ -49,7 +49,8 @@ from workers.trimming import Trimmer
 _log = logging.getLogger("headgate.worker")
 
 _PATIENCE = 12
-"""How much longer a message is kept that comes again, or that a limit holds back."""
+"""How much longer a message is kept that comes again, whose past or payload is being read, or that
+a limit holds back."""
 
 _LIMITED_PATIENCE = 60
 """The same for a limit where no records tell attempts from deliveries: to give it back counts."""
@@ -64,6 +65,7 @@ class Worker:
         settings: how many jobs at once, of which queues, and so on.
         table: open, and left open; for records, limits of the fleet, and types with ``once=True``.
         scheduler: left open; for waits beyond what SQS can hold.
+        store: open, and left open; for payloads that are too large for messages.
         around: entered around each call of a handler.
         name: tells this worker from others, in records and leases; None makes one up.
         clock: tells the time.
@@ -84,6 +86,7 @@ class Worker:
         *,
         table: Table | None = None,
         scheduler: Scheduler | None = None,
+        store: ObjectStore | None = None,
         around: Around = nothing_around,
         name: str | None = None,
         clock: Clock | None = None,
@@ -170,6 +173,7 @@ class Worker:
             app,
             transport=transport,
             scheduler=scheduler,
+            store=store,
             table=table,
             clock=clock,
             events=events,
@@ -181,6 +185,7 @@ class Worker:
             clock=clock,
             events=events,
             send=self._client.send,
+            store=store,
             call_blocking=self._threads,
             call_isolated=self._children.call if self._children is not None else None,
             around=around,
@@ -371,7 +376,7 @@ class Worker:
         patience = 1
         if obstacle is Obstacle.LIMIT:
             patience = _LIMITED_PATIENCE if self._recorder is None else _PATIENCE
-        elif hold.delivery.message.receive_count > 1:
+        elif obstacle is Obstacle.RECALL or hold.delivery.message.receive_count > 1:
             patience = _PATIENCE
         patience_s = self._settings.give_back_after.total_seconds() * patience
         return hold.lost or now - hold.delivery.received_at > patience_s

@@ -13,6 +13,7 @@ from botocore.parsers import ResponseParserError
 
 from jobs.errors import (
     AccessDenied,
+    BucketMissing,
     CredentialsMissing,
     QueueMissing,
     RegionMissing,
@@ -63,6 +64,7 @@ _QUOTES_ITS_VALUES = frozenset({"ParamValidationError", "ValidationError"})
 
 _QUEUE_MISSING_CODES = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
 _NOT_FOUND_CODE = "ResourceNotFoundException"  # of several services
+_BUCKET_MISSING_CODE = "NoSuchBucket"
 _CREDENTIAL_CODES = frozenset(
     {
         "AuthFailure",
@@ -161,6 +163,8 @@ def _refusal(error: ClientError, action: str, target: str) -> TransportError:
         return TableMissing(target)
     if name == _NOT_FOUND_CODE and action.startswith("scheduler:"):
         return ScheduleGroupMissing(target)
+    if name == _BUCKET_MISSING_CODE and action.startswith("s3:"):
+        return BucketMissing(target)
     if name in _CREDENTIAL_CODES:
         return CredentialsMissing(
             f"AWS did not accept the credentials: {code}: {said}; {_GIVE_CREDENTIALS}"

@@ -1,4 +1,7 @@
-"""An app's queues and table on a local stack or in a test. Production uses CDK, workers neither."""
+"""An app's queues, table and bucket, on a local stack or in a test.
+
+Production uses CDK, and workers make none of them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.aws.connection import Connection, async_client
 from jobs.aws.faults import FOREIGN, fault
-from jobs.topology import QUARANTINE_RETENTION, QueueSpec, Topology
+from jobs.topology import PAYLOADS, QUARANTINE_RETENTION, QueueSpec, Topology
 
 if TYPE_CHECKING:
     from types_aiobotocore_dynamodb import DynamoDBClient
@@ -32,7 +35,8 @@ _POLL_S, _POLLS = 1, 60  # how a table is waited for; a local one is there at on
 async def provision(
     topology: Topology, *, endpoint_url: str | None = None, region: str | None = None
 ) -> None:
-    """Create every queue of the topology, its dead-letter queues, the quarantine and the table.
+    """Create every queue of the topology, its dead-letter queues, the quarantine, the table and
+    the bucket.
 
     What exists with the same attributes is left as it is.
 
@@ -48,6 +52,7 @@ async def provision(
             await _create(sqs, spec.name, queue_attributes(spec, dlq_arn))
         await _create(sqs, topology.quarantine_name, quarantine_attributes())
     await create_table(topology.table_name, endpoint_url=endpoint_url, region=region)
+    await create_bucket(topology, endpoint_url=endpoint_url, region=region)
 
 
 async def create_table(
@@ -65,6 +70,26 @@ async def create_table(
             await _create_table(dynamodb, name)
         except FOREIGN as error:
             raise fault(error, action="dynamodb:CreateTable", target=name) from error
+
+
+async def create_bucket(
+    topology: Topology, *, endpoint_url: str | None = None, region: str | None = None
+) -> None:
+    """Create the bucket of `jobs.aws.s3` for a topology; what is in it expires. Idempotent.
+
+    Raises:
+        ConfigurationError: aiobotocore is not installed.
+        TransportError: AWS could not be asked, or refused.
+    """
+    connection = Connection(endpoint_url=endpoint_url, region=region)
+    bucket = topology.bucket
+    async with async_client("sts", connection) as sts, async_client("s3", connection) as s3:
+        try:
+            account = (await sts.get_caller_identity())["Account"]
+            name = bucket.name_in(account, s3.meta.region_name)
+            await _create_bucket(s3, name, topology)
+        except FOREIGN as error:
+            raise fault(error, action="s3:CreateBucket", target=bucket.prefix) from error
 
 
 async def delete_table(
@@ -116,6 +141,21 @@ def table_properties(name: str) -> dict[str, Any]:
         ],
         "BillingMode": "PAY_PER_REQUEST",
     }
+
+
+def lifecycle_rules(topology: Topology) -> list[dict[str, Any]]:
+    """The rules of PutBucketLifecycleConfiguration by which what is in the bucket expires.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/API/API_LifecycleRule.html
+    """
+    return [
+        {
+            "ID": "payloads",
+            "Status": "Enabled",
+            "Filter": {"Prefix": PAYLOADS},
+            "Expiration": {"Days": topology.payload_retention.days},
+        }
+    ]
 
 
 def queue_attributes(spec: QueueSpec, dlq_arn: str) -> Attributes:
@@ -202,3 +242,15 @@ async def _delete_table(dynamodb: DynamoDBClient, name: str) -> None:
         await dynamodb.delete_table(TableName=name)
     waiter = dynamodb.get_waiter("table_not_exists")
     await waiter.wait(TableName=name, WaiterConfig={"Delay": _POLL_S, "MaxAttempts": _POLLS})
+
+
+async def _create_bucket(s3: Any, name: str, topology: Topology) -> None:
+    region = s3.meta.region_name
+    # The first region of all is the one that can't be named.
+    # https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html
+    where = {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    with suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # it exists
+        await s3.create_bucket(Bucket=name, **(where if region != "us-east-1" else {}))
+    await s3.put_bucket_lifecycle_configuration(
+        Bucket=name, LifecycleConfiguration={"Rules": lifecycle_rules(topology)}
+    )

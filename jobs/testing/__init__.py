@@ -6,6 +6,7 @@ from jobs.testing.harness import DrainUnfinished, Harness, Submitted
 from jobs.testing.inspection import Call, StoredMessage
 from jobs.testing.memory import MemorySqs
 from jobs.testing.memory_scheduler import MemoryScheduler
+from jobs.testing.memory_store import MemoryStore
 from jobs.testing.memory_table import MemoryTable
 from jobs.testing.ordering import MessageState
 
@@ -17,6 +18,7 @@ __all__ = [
     "LoopClock",
     "MemoryScheduler",
     "MemorySqs",
+    "MemoryStore",
     "MemoryTable",
     "MessageState",
     "StoredMessage",

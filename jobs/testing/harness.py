@@ -19,13 +19,15 @@ from jobs.client import Client
 from jobs.context import Tenant
 from jobs.delays import PREFIX, is_delayed, read_delayed, send_delayed
 from jobs.delivery import Delivery
-from jobs.envelope import Envelope, parse
-from jobs.errors import HeadgateError
+from jobs.envelope import Envelope
+from jobs.errors import HeadgateError, MessageUnreadable
 from jobs.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
 from jobs.execution import Executor, Verdict, parked
 from jobs.firing import read_firing
+from jobs.foreign import envelope_of
 from jobs.handover import HandOver
 from jobs.job import JobType
+from jobs.offloading import unpacked
 from jobs.ports import EntryFailure, ReceivedMessage, VisibilityChange
 from jobs.resources import Shared
 from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
@@ -33,6 +35,7 @@ from jobs.testing.clock import VirtualClock
 from jobs.testing.inspection import StoredMessage
 from jobs.testing.memory import MemorySqs
 from jobs.testing.memory_scheduler import MemoryScheduler
+from jobs.testing.memory_store import MemoryStore
 from jobs.testing.memory_table import MemoryTable
 from jobs.testing.remembering import Remembering
 from jobs.topology import MAX_VISIBILITY, Priority, QueueSpec
@@ -91,6 +94,8 @@ class Harness:
         """Holds long delays, and what `client.schedules` makes; fires as the clock moves."""
         self.table = MemoryTable(self.clock)
         """What the clients' handles read."""
+        self.store = MemoryStore()
+        """What is too large for messages."""
         self.events: list[Event] = []
         """Everything that happened, in order."""
         self._hub = Events(self.events.append)
@@ -107,6 +112,7 @@ class Harness:
             transport=self.sqs.blocking,
             scheduler=self.scheduler.blocking,
             table=self.table.blocking,
+            store=self.store.blocking,
             clock=self.clock,
             events=self._hub,
             sleep=self.clock.advance,
@@ -116,6 +122,7 @@ class Harness:
             transport=self.sqs,
             scheduler=self.scheduler,
             table=self.table,
+            store=self.store,
             clock=self.clock,
             events=self._hub,
             sleep=self._pass,
@@ -126,8 +133,8 @@ class Harness:
         found = []
         for spec in self.app.topology.queues:
             for message in self.sqs.messages(spec.name):
-                envelope = parse(message.body)
-                if envelope.type == job.name:
+                envelope = self._envelope(spec, message)
+                if envelope is not None and envelope.type == job.name:
                     found.append(_submitted(job, envelope, message.receive_count))
         order = self._order_of_submission()
         return sorted(found, key=lambda each: order.get(each.id, len(order)))
@@ -193,6 +200,7 @@ class Harness:
             clock=self.clock,
             events=self._hub,
             send=self.async_client.send,
+            store=self.store,
             around=self._around,
             shared=shared,
             claims=Claims(self.table, owner="harness", clock=self.clock),
@@ -276,6 +284,25 @@ class Harness:
     async def _pass(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
+    def _envelope(self, spec: QueueSpec, message: StoredMessage) -> Envelope | None:
+        """The job that a message is, with its payload wherever that is; None if it is none."""
+        received = ReceivedMessage(
+            message_id=message.message_id,
+            receipt="",
+            body=message.body,
+            receive_count=message.receive_count,
+            sent_at=message.sent_at,
+            attributes=message.attributes,
+        )
+        try:
+            envelope, _ = envelope_of(self.app, received, spec)
+        except MessageUnreadable:
+            return None
+        if (ref := envelope.payload_ref) is None:
+            return envelope
+        payload = unpacked(ref, self.store.objects.get(ref.key))
+        return envelope.model_copy(update={"payload": payload, "payload_ref": None})
+
     async def _backlog(self, queue: str) -> int:
         return (await self.sqs.depth(queue)).visible
 
@@ -297,7 +324,7 @@ def _submitted(job: JobType[P, Any], envelope: Envelope, receives: int) -> Submi
     return Submitted(
         id=str(envelope.id),
         type=envelope.type,
-        payload=job.load(envelope.payload),
+        payload=job.load(envelope.payload, envelope.schema_),
         queue=envelope.queue,
         priority=envelope.priority,
         tenant=envelope.tenant,

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from jobs.app import App
 from jobs.cancellation import CANCELLATIONS, read_cancellations
 from jobs.clock import Clock
-from jobs.events import Event, Events
+from jobs.errors import TransportError
+from jobs.events import CancellationsFailed, Event, Events
 from jobs.execution import Run, Verdict
 from jobs.ports import Table
 from jobs.recording import Recorder
@@ -26,6 +27,8 @@ class Remembering:
 
     def __init__(self, app: App, table: Table, *, clock: Clock, events: Events) -> None:
         self._table = table
+        self._clock = clock
+        self._events = events
         self._recorder = (
             Recorder(
                 app,
@@ -59,6 +62,11 @@ class Remembering:
         await self._recorder.drain()
 
     async def _cancel(self, run: Run) -> None:
-        reasons = read_cancellations(await self._table.query(CANCELLATIONS))
+        try:
+            reasons = read_cancellations(await self._table.query(CANCELLATIONS))
+        except TransportError as error:
+            at = self._clock.now()
+            self._events.emit(CancellationsFailed(at=at, error=str(error)))
+            return
         if run.job is not None and (job_id := run.job.attempt.job_id) in reasons:
             run.cancel(reasons[job_id])

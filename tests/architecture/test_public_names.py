@@ -15,6 +15,7 @@ import jobs.testing
 ROOT = Path(__file__).parents[2]
 
 PUBLIC = [
+    "Accepts",
     "App",
     "AsyncClient",
     "AsyncJobHandle",
@@ -57,6 +58,7 @@ TESTING = [
     "LoopClock",
     "MemoryScheduler",
     "MemorySqs",
+    "MemoryStore",
     "MemoryTable",
     "MessageState",
     "StoredMessage",

@@ -5,6 +5,7 @@ Add files; never change or remove one.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,8 @@ from uuid import UUID
 import pytest
 
 from jobs import App, Priority, Tenant
-from jobs.envelope import VERSION, Envelope, Options, parse
+from jobs.envelope import VERSION, Envelope, Options, PayloadRef, parse
+from jobs.offloading import unpacked
 from jobs.submission import prepare
 
 GOLDEN = Path(__file__).parent / "v1"
@@ -90,6 +92,73 @@ EXPECTED = {
         priority=Priority.NORMAL,
         submitted_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
     ),
+    "delayed": Envelope(
+        v=VERSION,
+        id=job_id(6),
+        type="send-email",
+        payload={"to": "ada@example.com"},
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=SUBMITTED,
+        not_before=SUBMITTED + timedelta(minutes=15),
+    ),
+    "child": Envelope(
+        v=VERSION,
+        id=job_id(7),
+        type="send-email",
+        payload={"to": "ada@example.com"},
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=SUBMITTED,
+        trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        parent=job_id(1),
+    ),
+    "replayed": Envelope(
+        v=VERSION,
+        id=job_id(8),
+        type="send-email",
+        payload={"to": "ada@example.com"},
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=SUBMITTED,
+        source="replay:019b7ca4-7a2e-7000-8000-000000000001",
+        attempts_used=2,
+    ),
+    "schema": Envelope(
+        v=VERSION,
+        id=job_id(9),
+        type="capture-payment",
+        schema=2,
+        payload={"order": 7, "cents": 1250},
+        queue="payments",
+        priority=Priority.CRITICAL,
+        submitted_at=SUBMITTED,
+    ),
+    "event": Envelope(
+        v=VERSION,
+        id=job_id(10),
+        type="send-email",
+        payload={"to": "ada@example.com"},
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=SUBMITTED,
+        source="event:order-placed",
+    ),
+    "stored": Envelope(
+        v=VERSION,
+        id=job_id(11),
+        type="send-email",
+        payload=None,
+        payload_ref=PayloadRef(
+            key=f"payloads/{job_id(11)}",
+            sha256="fee7bc03f171e889f850f83382eee494350bcd379084908ae66f6ecd2bdacbbd",
+            size=24,
+            encoding="gzip",
+        ),
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=SUBMITTED,
+    ),
 }
 
 
@@ -121,3 +190,20 @@ def test_a_minimal_submission_still_has_the_minimal_body_to_the_byte() -> None:
         job_id=job_id(1),
     )
     assert submission.message.body == (GOLDEN / "minimal.json").read_text().rstrip("\n")
+
+
+def test_no_golden_file_was_ever_changed() -> None:
+    written = (GOLDEN / "SHA256SUMS").read_text().splitlines()
+    sums = {name: digest for digest, name in (line.split() for line in written)}
+    found = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in GOLDEN.iterdir()
+        if path.name != "SHA256SUMS"
+    }
+    assert found == sums
+
+
+def test_a_payload_that_was_stored_once_stays_readable_for_ever() -> None:
+    ref = EXPECTED["stored"].payload_ref
+    assert ref is not None
+    assert unpacked(ref, (GOLDEN / "stored.object.gz").read_bytes()) == {"to": "ada@example.com"}

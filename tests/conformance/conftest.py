@@ -1,4 +1,4 @@
-"""Runs the conformance suites over every server: `SERVERS` and `TABLES` are the lists of them."""
+"""Runs the conformance suites over every server: `SERVERS`, `TABLES` and `STORES` are the lists."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from tests.conformance.schedulers import (
     SchedulerUnderTest,
 )
 from tests.conformance.servers import MEMORY, Candidate, Feature, Server
+from tests.conformance.stores import STORES, StoreCandidate, StoreUnderTest
 from tests.conformance.tables import TABLES, TableCandidate, TableFeature, TableUnderTest
 
 SERVERS: tuple[Candidate, ...] = (MEMORY, MOTO, MINISTACK, ELASTICMQ, ELASTICMQ_BY_AIOBOTOCORE)
 
-_AnyCandidate = Candidate | TableCandidate | SchedulerCandidate
+_AnyCandidate = Candidate | TableCandidate | SchedulerCandidate | StoreCandidate
 
 # How a test can notice a gap. Anything else, such as a server that did not start, is no gap.
 _SHOWN_BY = (AssertionError, TimeoutError, TransportError, pytest.fail.Exception)
@@ -32,7 +33,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     needed = [mark.args[0] for mark in metafunc.definition.iter_markers("needs")]
-    for fixture, candidates in (("sqs", SERVERS), ("at", TABLES), ("on", SCHEDULERS)):
+    for fixture, candidates in (
+        ("sqs", SERVERS),
+        ("at", TABLES),
+        ("bucket", STORES),
+        ("on", SCHEDULERS),
+    ):
         if fixture in metafunc.fixturenames:
             metafunc.parametrize(
                 "candidate", [_parameter(candidate, needed) for candidate in candidates]
@@ -49,6 +55,8 @@ def _parameter(
 def _marks(
     candidate: _AnyCandidate, feature: Feature | TableFeature | SchedulerFeature
 ) -> Iterator[pytest.MarkDecorator]:
+    if isinstance(candidate, StoreCandidate):
+        return  # none has any
     gaps: Mapping[Any, str] = candidate.gaps
     unsteady: Mapping[Any, str] = candidate.unsteady
     if reason := gaps.get(feature):
@@ -80,3 +88,12 @@ async def on(
     """The scheduler under test, reached for this test alone."""
     async with candidate.connect(request) as scheduler:
         yield scheduler
+
+
+@pytest.fixture
+async def bucket(
+    candidate: StoreCandidate, request: pytest.FixtureRequest
+) -> AsyncIterator[StoreUnderTest]:
+    """The object store under test, reached for this test alone."""
+    async with candidate.connect(request) as store:
+        yield store

@@ -9,17 +9,20 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import jobs
 from infra import bundling
-from jobs import App
+from jobs import App, Priority
 from jobs.aws.provision import provision
 from jobs.aws.sqs import SqsTransport
 from jobs.envelope import parse
 from jobs.errors import ConfigurationError
+from jobs.eventing import event_input
 from jobs.firing import schedule_input
+from tests.infra.conftest import Params
 from tests.infra.test_stack import FIRED
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.servers import running_server
@@ -116,8 +119,29 @@ def test_the_zip_is_small(
     assert size_mb < LIMIT_MB
 
 
+def _of_schedule(app: App) -> tuple[dict[str, Any], str]:
+    """What the bridge is handed when a schedule fires, and the queue that its job goes to."""
+    event = schedule_input(app, app.find_type("daily-report")) | FIRED
+    return event, event["queue_name"]
+
+
+def _of_event() -> tuple[dict[str, Any], str]:
+    """The same of an event; to a queue that the schedule doesn't feed."""
+    app = App("shop", stage="test")
+    job = app.define("send-email", Params, priority=Priority.HIGH)
+    app.on_event("placed", pattern={"source": ["shop"]}, type=job)
+    happened = {"id": "1", "time": "2026-03-01T08:00:00Z", "detail": {"days": 3}}
+    template = event_input(app.topology, app.event_rules["placed"])
+    event: dict[str, Any] = json.loads(
+        template.replace("<aws.events.event.json>", json.dumps(happened))
+    )
+    return event, event["job"]["queue_name"]
+
+
+@pytest.mark.parametrize("invoked_by", ["schedule", "event"])
 async def test_the_bundled_handler_submits_a_job_in_a_clean_interpreter(
     app: App,
+    invoked_by: str,
     for_this_machine: Path,
     runtime: Path,
     endpoint: str,
@@ -126,7 +150,7 @@ async def test_the_bundled_handler_submits_a_job_in_a_clean_interpreter(
 ) -> None:
     with_test_credentials(monkeypatch, tmp_path)
     await provision(app.topology, endpoint_url=endpoint, region=REGION)
-    event = schedule_input(app, app.find_type("daily-report")) | FIRED
+    event, queue = _of_schedule(app) if invoked_by == "schedule" else _of_event()
     script = INVOKE.format(bundle=str(for_this_machine), runtime=str(runtime))
 
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
@@ -142,7 +166,7 @@ async def test_the_bundled_handler_submits_a_job_in_a_clean_interpreter(
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
     async with SqsTransport(endpoint_url=endpoint) as sqs:
-        [message] = await sqs.receive(event["queue_name"], limit=1, wait_s=5)
+        [message] = await sqs.receive(queue, limit=1, wait_s=5)
     assert str(parse(message.body).id) == answer["job_id"]
 
 

@@ -203,13 +203,19 @@ def test_a_firing_that_fails_is_kept_whether_lambda_refused_it_or_the_bridge_rai
     assert invocations["MaximumRetryAttempts"] > 0
 
 
-def test_an_app_without_schedules_and_long_delays_gets_queues_and_a_table_alone() -> None:
+def test_an_app_without_schedules_and_long_delays_gets_queues_a_table_and_a_bucket_alone() -> None:
     app = App("shop", stage="test", long_delays=False)
     app.define("send-email", Params)
 
     kinds = {each["Type"] for each in synthesized(app)["Resources"].values()}
 
-    assert kinds == {"AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::DynamoDB::GlobalTable"}
+    assert kinds == {
+        "AWS::SQS::Queue",
+        "AWS::SQS::QueuePolicy",
+        "AWS::DynamoDB::GlobalTable",
+        "AWS::S3::Bucket",
+        "AWS::S3::BucketPolicy",
+    }
 
 
 # --- the table -----------------------------------------------------------------------------------
@@ -330,12 +336,13 @@ def reach(template: Mapping[str, Any], role: str) -> dict[str, set[str]]:
     return reached
 
 
-def test_who_submits_may_only_send_to_the_apps_queues_and_delay_for_long(
+def test_who_submits_may_only_send_to_the_apps_queues_put_payloads_and_delay_for_long(
     app: App, granted: Mapping[str, Any]
 ) -> None:
     assert reach(granted, "Web") == {
         **{spec.name: {"sqs:SendMessage", "sqs:GetQueueUrl"} for spec in app.topology.queues},
         **delaying(granted),
+        "/payloads/*": {"s3:PutObject"},
     }
 
 
@@ -360,12 +367,15 @@ def test_who_works_may_receive_and_settle_and_park_but_not_submit(
     park = {"sqs:SendMessage", "sqs:GetQueueUrl"}
     record = {f"dynamodb:{action}" for action in ("GetItem", "Query", "PutItem", "BatchWriteItem")}
     parking = [*(spec.dlq_name for spec in app.topology.queues), app.topology.quarantine_name]
+    [bucket] = resources(granted, "AWS::S3::Bucket")
     assert reach(granted, "Worker") == {
         **{spec.name: work for spec in app.topology.queues},
         **dict.fromkeys(parking, park),
         app.topology.table_name: record,
         **delaying(granted),
         f"/index/{LINES}": {"dynamodb:Query"},
+        "/payloads/*": {"s3:GetObject"},
+        bucket: {"s3:ListBucket"},
     }
 
 

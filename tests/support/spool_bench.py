@@ -16,7 +16,7 @@ from jobs.events import Event
 from jobs.spool_file import SpoolFile
 from jobs.spooler import drain
 from jobs.submission import Overrides, Submission, prepare
-from jobs.testing import MemorySqs, VirtualClock
+from jobs.testing import MemorySqs, MemoryTable, VirtualClock
 
 NORMAL = "shop-test-jobs-normal"
 CRITICAL = "shop-test-jobs-critical"
@@ -46,11 +46,13 @@ class Bench:
     def __init__(self, directory: Path) -> None:
         self.app = App("shop", stage="test")
         self.email: JobType[Email, Any] = self.app.define("send-email", Email)
+        self.noted: JobType[Email, Any] = self.app.define("noted", Email, records="full")
         orders = self.app.queue("orders", priorities=[Priority.NORMAL], fifo=True)
         self.order: JobType[Email, Any] = orders.define("place-order", Email)
         self.clock = VirtualClock()
         self.sqs = MemorySqs(self.clock)
         self.sqs.provision(self.app.topology)
+        self.table = MemoryTable(self.clock)
         self.spool = Spool(directory / f"{uuid4().hex}.spool")
         self.events: list[Event] = []
         self.hub = Events(self.events.append)
@@ -85,7 +87,7 @@ class Bench:
 
     def drain(self, file: SpoolFile) -> bool:
         """Send what is in it, as a client's thread does."""
-        return drain(file, self.sqs.blocking.send, self.clock, self.hub)
+        return drain(file, self.sqs.blocking.send, lambda _sent: None, self.clock, self.hub)
 
     def sent(self, queue: str = NORMAL) -> list[str]:
         """The ids of the jobs that SQS has, in the order of their coming."""

@@ -40,6 +40,14 @@ def fifo(**options: Any) -> App:
     return app
 
 
+def on_event(field: str) -> App:
+    app = declared()
+    app.on_event(
+        "noted", pattern={"source": ["x"]}, type=app.types["note"], map={field: "$.detail.text"}
+    )
+    return app
+
+
 def hourly(limit: RateLimit) -> App:
     return declared(schedule=rate(timedelta(minutes=1)), rate_limit=limit)
 
@@ -78,6 +86,7 @@ PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
         lambda: declared(isolation="process"),
     ),
     "fifo-without-group": (lambda: fifo(group_by=lambda note: note.text), fifo),
+    "event-fields-unfit": (lambda: on_event("text"), lambda: on_event("txt")),
 }
 
 

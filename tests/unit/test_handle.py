@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pytest
@@ -393,6 +393,28 @@ async def test_a_cancellation_that_is_not_written_is_an_error(bench: Bench) -> N
 async def test_a_reason_that_every_worker_would_have_to_read_is_short(bench: Bench) -> None:
     with pytest.raises(ValueError, match="at most 300 characters, got 301"):
         await answer(bench.handle().cancel("x" * (LONGEST_REASON + 1)))
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_a_job_that_waits_in_a_schedule_ends_with_it(kind: Literal["plain", "async"]) -> None:
+    bench = Bench(kind, "failures")
+    deleted: list[str] = []
+
+    def unschedule(job_id: str) -> bool:
+        deleted.append(job_id)
+        return True
+
+    async def aunschedule(job_id: str) -> bool:
+        return unschedule(job_id)
+
+    client: Any = bench.client
+    lookup = replace(client._lookup, unschedule=unschedule if kind == "plain" else aunschedule)
+    job: Any = (JobHandle if kind == "plain" else AsyncJobHandle)(JOB, lookup, bench.capture)
+    await answer(job.cancel("a mistake"))
+    history = await answer(job.history())
+    assert deleted == [JOB]
+    assert (history.state, history.reason) == (JobState.CANCELLED, "a mistake")
+    assert history.attempts == ()
 
 
 # --- closing -------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ from jobs.events import (
     JobStarted,
     JobSubmitted,
 )
-from jobs.testing import MemorySqs, VirtualClock
+from jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from tests.support.spool_bench import EMAIL, FOR_EVER, NORMAL, Email
 
 OUTAGE = ServiceUnavailable("no connection")
@@ -97,12 +97,13 @@ class Rig:
         @self.app.job("parent", retry=AT_ONCE)
         async def parent(email: Email, ctx: JobContext) -> None:
             self._do("parent")
-            await ctx.submit(plain, email)
+            await ctx.submit(plain, email, unique_for=timedelta(hours=1))
 
         self.email, self.plain, self.slow_to_retry = send_email, plain, slow_to_retry
         self.isolated, self.parent = isolated, parent
         self.clock = VirtualClock()
         self.sqs = MemorySqs(self.clock)
+        self.table = MemoryTable(self.clock)
         self.sqs.provision(self.app.topology)
         self.sqs.faults.raise_on("send", OUTAGE, times=FOR_EVER)
         self.options: dict[str, Any] = {
@@ -129,7 +130,9 @@ class Blocking:
     """A plain client, called in a thread so that the tests can be written for both."""
 
     def __init__(self, rig: Rig) -> None:
-        self.plain = Client(rig.app, transport=rig.sqs.blocking, **rig.options)
+        self.plain = Client(
+            rig.app, transport=rig.sqs.blocking, table=rig.table.blocking, **rig.options
+        )
 
     async def submit(self, *args: Any, **overrides: Any) -> JobHandle[Any]:
         return await asyncio.to_thread(self.plain.submit, *args, **overrides)
@@ -139,7 +142,9 @@ class Blocking:
 
 
 def make_async(rig: Rig) -> AsyncClient:
-    return AsyncClient(rig.app, transport=rig.sqs, pacing=Pacing(tries=1), **rig.options)
+    return AsyncClient(
+        rig.app, transport=rig.sqs, table=rig.table, pacing=Pacing(tries=1), **rig.options
+    )
 
 
 both = pytest.mark.parametrize("make", [Blocking, make_async], ids=["plain", "async"])
@@ -249,8 +254,10 @@ async def test_a_job_that_is_not_due_or_would_be_isolated_is_refused_as_without_
 async def test_what_a_job_submits_while_it_runs_in_place_runs_in_place_as_well(
     rig: Rig, make: Make
 ) -> None:
-    await make(rig).submit(rig.parent, EMAIL)
-    assert rig.did == ["parent", "ada@example.com #1"]
+    client = make(rig)
+    await client.submit(rig.parent, EMAIL)
+    await client.submit(rig.parent, EMAIL)
+    assert rig.did == ["parent", "ada@example.com #1", "parent"], "the child is unique"
 
 
 @both

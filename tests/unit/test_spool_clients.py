@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -29,6 +30,7 @@ from jobs.errors import (
     TransportError,
 )
 from jobs.events import JobSpooled, JobSubmitted
+from jobs.records import partition
 from tests.support.journal import until
 from tests.support.spool_bench import CRITICAL, EMAIL, NORMAL, Bench, Email
 
@@ -43,6 +45,7 @@ def bench(tmp_path: Path) -> Bench:
 
 def client_on(bench: Bench, **options: Any) -> Client:
     given: dict[str, Any] = {"spool": bench.spool, "clock": bench.clock, "events": bench.hub}
+    given["table"] = bench.table.blocking
     return Client(
         bench.app, transport=bench.sqs.blocking, sleep=lambda _seconds: None, **given | options
     )
@@ -50,7 +53,8 @@ def client_on(bench: Bench, **options: Any) -> Client:
 
 def async_client_on(bench: Bench, **options: Any) -> AsyncClient:
     given: dict[str, Any] = {"spool": bench.spool, "clock": bench.clock, "events": bench.hub}
-    return AsyncClient(bench.app, transport=bench.sqs, pacing=Pacing(tries=1), **given | options)
+    given |= {"pacing": Pacing(tries=1), "table": bench.table}
+    return AsyncClient(bench.app, transport=bench.sqs, **given | options)
 
 
 class Blocking:
@@ -294,6 +298,33 @@ async def test_what_an_earlier_process_has_left_is_sent_when_the_file_is_opened(
 
 
 @both
+async def test_a_submission_is_written_down_when_sqs_has_taken_it_and_not_before(
+    bench: Bench, make: Make
+) -> None:
+    bench.cut()
+    client = make(bench)
+    handle = await client.submit(bench.noted, EMAIL)
+    assert await bench.table.get(partition(handle.id), "submitted") is None
+    bench.heal()
+    await client.close()
+    assert await bench.table.get(partition(handle.id), "submitted") is not None
+
+
+@both
+async def test_of_unique_submissions_that_wait_one_is_kept_and_the_others_get_its_handle(
+    bench: Bench, make: Make
+) -> None:
+    bench.cut()
+    client = make(bench)
+    lasting = timedelta(hours=1)
+    first, second = [await client.submit(bench.email, EMAIL, unique_for=lasting) for _ in range(2)]
+    assert (second.id, second.is_duplicate) == (first.id, True)
+    bench.heal()
+    await client.close()
+    assert bench.sent() == [first.id]
+
+
+@both
 async def test_closing_during_an_outage_leaves_everything_in_the_file(
     bench: Bench, make: Make
 ) -> None:
@@ -317,6 +348,20 @@ async def test_a_closed_client_opens_its_file_again_for_the_next_submission(
     bench.heal()
     await client.close()
     assert len(bench.sent()) == 2
+
+
+async def test_with_a_fallback_a_request_that_failed_as_a_whole_is_not_insisted_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def insisting(_tries: int, _rng: object) -> float:
+        raise AssertionError("the transport has tried by itself")
+
+    monkeypatch.setattr("jobs.batcher.pause_s", insisting)
+    bench.cut()
+    client = async_client_on(bench, pacing=Pacing())
+    await client.submit(bench.email, EMAIL)
+    assert len(bench.told(JobSpooled)) == 1
+    await client.close()
 
 
 async def test_an_async_client_that_closes_while_sqs_hangs_is_closed_within_its_bound(

@@ -98,7 +98,9 @@ class Process:
 
     def drain(self) -> None:
         """Send what waits."""
-        self._returned(lambda: drain(self.file, self.send, self._bench.clock, self._bench.hub))
+        self._returned(
+            lambda: drain(self.file, self.send, lambda _: None, self._bench.clock, self._bench.hub)
+        )
 
     @property
     def dead(self) -> bool:

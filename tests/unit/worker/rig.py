@@ -26,7 +26,14 @@ from jobs.ports import (
 from jobs.queue import Queue
 from jobs.records import RecordsLevel
 from jobs.retry import DEFAULT_RETRY, Retry
-from jobs.testing import LoopClock, MemoryScheduler, MemorySqs, MemoryTable, MessageState
+from jobs.testing import (
+    LoopClock,
+    MemoryScheduler,
+    MemorySqs,
+    MemoryStore,
+    MemoryTable,
+    MessageState,
+)
 from jobs.testing.faults import Action
 from jobs.topology import DEFAULT_LANES, Lane
 from workers.configuration import WorkerSettings
@@ -134,6 +141,7 @@ class Rig:
         self.wire = Wire(self.sqs)
         self.table = MemoryTable(self.clock)
         self.scheduler: MemoryScheduler | None = None
+        self.store = MemoryStore()
         self.events: list[Event] = []
         self.subscribers: list[Subscriber] = []
         """Others that hear what the workers made from now on tell."""
@@ -162,6 +170,7 @@ class Rig:
             WorkerSettings(**settings),
             table=self.table,
             scheduler=self.scheduler,
+            store=self.store,
             clock=self.clock,
             events=Events(self.hear, *self.subscribers),
             rng=random.Random(0),  # noqa: S311 - spreads pauses
@@ -189,7 +198,9 @@ class Rig:
 
     async def submit(self, job: JobType[Any, Any], *texts: str, **overrides: Any) -> list[str]:
         """Submit a job a text; returns their ids."""
-        async with AsyncClient(self.app, transport=self.sqs, clock=self.clock) as client:
+        async with AsyncClient(
+            self.app, transport=self.sqs, store=self.store, clock=self.clock
+        ) as client:
             notes = [Note(text=text) for text in texts or ("",)]
             return [handle.id for handle in await client.submit_many(job, notes, **overrides)]
 

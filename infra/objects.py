@@ -1,0 +1,35 @@
+"""The bucket of a topology: payloads that are too large for messages."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra.records import is_lasting
+from jobs.topology import PAYLOADS, Topology
+
+
+class Objects(Construct):
+    """One private bucket, encrypted by S3, open to TLS alone; what is in it expires by its prefix.
+
+    In a stage that matters (any but None and ``"dev"``) it stays when the stack goes. In the others
+    it goes, and has to be empty by then: CloudFormation deletes no bucket with objects in it.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, topology: Topology) -> None:
+        super().__init__(scope, construct_id)
+        stack = Stack.of(self)
+        kept_for = Duration.days(topology.payload_retention.days)
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            bucket_name=topology.bucket.name_in(stack.account, stack.region),
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            lifecycle_rules=[s3.LifecycleRule(id="payloads", prefix=PAYLOADS, expiration=kept_for)],
+            removal_policy=(
+                RemovalPolicy.RETAIN if is_lasting(topology) else RemovalPolicy.DESTROY
+            ),
+        )

@@ -1,0 +1,202 @@
+"""`jobs.ports.ObjectStore` on S3: `S3Store` for an event loop, `SyncS3` for plain code.
+
+Both find the bucket's name when it is first needed: it has the account in it, which AWS tells
+everyone who asks with credentials (sts:GetCallerIdentity takes no permission). Nothing is opened
+before, so an app without large payloads pays nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from jobs.aws.connection import Connection, async_client, async_session, blocking_client
+from jobs.aws.faults import FOREIGN, fault
+from jobs.errors import ConfigurationError
+from jobs.topology import Bucket
+
+_CONNECT_TIMEOUT_S = 2.0
+_READ_TIMEOUT_S = 10.0
+
+
+class S3Store:
+    """An app's bucket for an event loop: `jobs.ports.ObjectStore`.
+
+    ::
+
+        async with S3Store(app.topology.bucket) as store:
+            await store.put("payloads/1", b"...")
+
+    It asks for GetObject and PutObject. ListBucket has to be allowed as well, though it is never
+    called: without it S3 says of an object that is not there that access to it is denied.
+    https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+
+    Args:
+        bucket: by its prefix or its whole name.
+        endpoint_url: None for what ``AWS_ENDPOINT_URL_S3``, ``AWS_ENDPOINT_URL`` or the profile
+            says, else AWS's own.
+        region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
+        max_pool_connections: Requests under way at once; what exceeds it waits for a connection.
+    """
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        *,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        max_pool_connections: int = 10,
+    ) -> None:
+        self._bucket = bucket
+        self._connection = _connection(endpoint_url, region, max_pool_connections)
+        self._opening = asyncio.Lock()
+        self._opened: tuple[Any, str] | None = None
+        self._closing = AsyncExitStack()
+        self._usable = False
+
+    async def __aenter__(self) -> Self:
+        self._usable = True
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Close the connections. Idempotent."""
+        async with self._opening:
+            self._usable, self._opened = False, None
+            await self._closing.aclose()
+
+    async def put(self, key: str, content: bytes) -> None:
+        """PutObject."""
+        client, bucket = await self._client()
+        with _naming("s3:PutObject", bucket):
+            await client.put_object(**_put_request(bucket, key, content))
+
+    async def get(self, key: str) -> bytes | None:
+        """GetObject; None if there is no such object."""
+        client, bucket = await self._client()
+        from aiohttp import (
+            ClientError,
+        )  # what reading a body raises, if it is cut off in the middle
+
+        with _naming("s3:GetObject", bucket, ClientError):
+            try:
+                answer = await client.get_object(Bucket=bucket, Key=key)
+            except client.exceptions.NoSuchKey:
+                return None
+            async with answer["Body"] as body:
+                content: bytes = await body.read()
+        return content
+
+    async def _client(self) -> tuple[Any, str]:
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await self._open()
+            return self._opened
+
+    async def _open(self) -> tuple[Any, str]:
+        """The client, and the bucket's name."""
+        if not self._usable:
+            raise ConfigurationError("S3Store is not open: use it in `async with`")
+        session = async_session()
+        async with AsyncExitStack() as stack:  # closed again if anything fails
+            s3 = await stack.enter_async_context(async_client("s3", self._connection, session))
+            name = self._bucket.name
+            if name is None:
+                async with async_client("sts", self._connection, session) as sts:
+                    with _naming("sts:GetCallerIdentity", self._bucket.prefix):
+                        account = (await sts.get_caller_identity())["Account"]
+                name = self._bucket.name_in(account, s3.meta.region_name)
+            self._closing = stack.pop_all()
+        return s3, name
+
+
+class SyncS3:
+    """An app's bucket for plain code: `jobs.ports.BlockingObjectStore`. Safe to share by threads.
+
+    Args:
+        bucket: as of `S3Store`, and so are the others.
+    """
+
+    def __init__(
+        self, bucket: Bucket, *, endpoint_url: str | None = None, region: str | None = None
+    ) -> None:
+        self._bucket = bucket
+        self._connection = _connection(endpoint_url, region, pool=10)
+        self._opening = threading.Lock()
+        self._opened: tuple[Any, str] | None = None
+
+    def close(self) -> None:
+        """Close the connections; the next call would open them anew. Idempotent."""
+        with self._opening:
+            if self._opened is not None:
+                self._opened[0].close()
+                self._opened = None
+
+    def put(self, key: str, content: bytes) -> None:
+        """PutObject."""
+        client, bucket = self._client()
+        with _naming("s3:PutObject", bucket):
+            client.put_object(**_put_request(bucket, key, content))
+
+    def get(self, key: str) -> bytes | None:
+        """GetObject; None if there is no such object."""
+        client, bucket = self._client()
+        with _naming("s3:GetObject", bucket):
+            try:
+                body = client.get_object(Bucket=bucket, Key=key)["Body"]
+            except client.exceptions.NoSuchKey:
+                return None
+            with body:
+                content: bytes = body.read()
+        return content
+
+    def _client(self) -> tuple[Any, str]:
+        with self._opening:
+            if self._opened is None:
+                s3 = blocking_client("s3", self._connection)
+                self._opened = s3, self._bucket.name or self._found(s3.meta.region_name)
+            return self._opened
+
+    def _found(self, region: str) -> str:
+        sts = blocking_client("sts", self._connection)
+        try:
+            with _naming("sts:GetCallerIdentity", self._bucket.prefix):
+                account = sts.get_caller_identity()["Account"]
+        finally:
+            sts.close()
+        return self._bucket.name_in(account, region)
+
+
+def _connection(endpoint_url: str | None, region: str | None, pool: int) -> Connection:
+    return Connection(
+        endpoint_url=endpoint_url,
+        region=region,
+        connect_timeout_s=_CONNECT_TIMEOUT_S,
+        read_timeout_s=_READ_TIMEOUT_S,
+        pool=pool,
+    )
+
+
+def _put_request(bucket: str, key: str, content: bytes) -> dict[str, Any]:
+    # Not as Content-Encoding: clients between here and there would unpack it.
+    return {"Bucket": bucket, "Key": key, "Body": content, "ContentType": "application/gzip"}
+
+
+@contextmanager
+def _naming(action: str, target: str, *others: type[Exception]) -> Iterator[None]:
+    """Name what fails as Headgate's own errors."""
+    try:
+        yield
+    except (*FOREIGN, *others) as error:
+        raise fault(error, action=action, target=target) from error

@@ -1,0 +1,42 @@
+"""A payload that is in the object store is read before its job starts."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from jobs.backoff import Backoff, job_rng
+from jobs.calling import CallBlocking
+from jobs.delivery import Job, with_payload
+from jobs.errors import TransportError
+from jobs.offloading import unpacked
+from jobs.outcome import Deferred
+from jobs.ports import ObjectStore
+
+_BACKOFF = Backoff.exponential(base=5, cap=900, jitter="equal")
+"""How long a job is given back for when its payload could not be asked for: after an hour or so
+SQS's limit on deliveries is near."""
+
+_STEPS = 10  # after which the backoff has long reached its cap
+
+
+async def fetched(job: Job, store: ObjectStore | None, call_blocking: CallBlocking) -> Job:
+    """The job with its payload, read from ``store`` and unpacked off the event loop.
+
+    Raises:
+        PayloadLost: there is no such object, or it is damaged.
+        PayloadInvalid: the payload doesn't fit the type's model.
+        TransportError: the store could not be asked, or refused, or this host has none.
+    """
+    ref = job.envelope.payload_ref
+    if ref is None:
+        return job
+    if store is None:
+        raise TransportError("this worker was given no object store to read large payloads from")
+    content = await store.get(ref.key)
+    return with_payload(job, await call_blocking(partial(unpacked, ref, content)))
+
+
+def deferred(job: Job, error: TransportError) -> Deferred:
+    """What becomes of a job whose payload could not be asked for: it is given back for a while."""
+    after_s = _BACKOFF.delay_s(min(job.attempt.receives, _STEPS), job_rng(job.attempt.job_id))
+    return Deferred(after_s=after_s, reason=f"its payload could not be read: {error}")

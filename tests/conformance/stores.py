@@ -1,0 +1,83 @@
+"""The object stores that the conformance suite runs over, and how each is reached."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pytest
+
+from jobs import App
+from jobs.aws.provision import create_bucket
+from jobs.aws.s3 import S3Store, SyncS3
+from jobs.ports import BlockingObjectStore, ObjectStore
+from jobs.testing import MemoryStore
+from jobs.topology import Topology
+from tests.support.environment import with_test_credentials
+from tests.support.servers import ServerName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreUnderTest:
+    """A bucket that no other test has."""
+
+    store: ObjectStore
+    blocking: BlockingObjectStore
+    """The same bucket for plain code."""
+    nowhere: ObjectStore
+    """A bucket that does not exist."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCandidate:
+    """A store that the whole suite runs over."""
+
+    name: str
+    connect: Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[StoreUnderTest]]
+
+
+@asynccontextmanager
+async def _memory(request: pytest.FixtureRequest) -> AsyncIterator[StoreUnderTest]:
+    del request
+    store, nowhere = MemoryStore(), MemoryStore(name="nowhere")
+    nowhere.missing = True
+    yield StoreUnderTest(store=store, blocking=store.blocking, nowhere=nowhere)
+
+
+def _connect_to(
+    name: ServerName,
+) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[StoreUnderTest]]:
+    """A bucket for each test; the server itself is the session's fixture ``name``."""
+
+    @asynccontextmanager
+    async def connect(request: pytest.FixtureRequest) -> AsyncIterator[StoreUnderTest]:
+        endpoint_url: str = request.getfixturevalue(name)
+        with_test_credentials(
+            request.getfixturevalue("monkeypatch"), request.getfixturevalue("tmp_path")
+        )
+        topology, nowhere = _topology(), _topology()
+        await create_bucket(topology, endpoint_url=endpoint_url)
+        blocking = SyncS3(topology.bucket, endpoint_url=endpoint_url)
+        async with (
+            S3Store(topology.bucket, endpoint_url=endpoint_url) as store,
+            S3Store(nowhere.bucket, endpoint_url=endpoint_url) as missing,
+        ):
+            try:
+                yield StoreUnderTest(store=store, blocking=blocking, nowhere=missing)
+            finally:
+                blocking.close()
+
+    return connect
+
+
+def _topology() -> Topology:
+    return App(f"a{uuid4().hex[:12]}", stage="test").topology
+
+
+STORES: tuple[StoreCandidate, ...] = (
+    StoreCandidate(name="memory", connect=_memory),
+    StoreCandidate(name="moto", connect=_connect_to("moto")),
+    StoreCandidate(name="ministack", connect=_connect_to("ministack")),
+)

@@ -1,0 +1,76 @@
+"""What every `jobs.ports.ObjectStore` guarantees, whichever server is behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from jobs.errors import BucketMissing, TransportError
+from tests.conformance.stores import StoreUnderTest
+
+KEY = "payloads/019b7ca4-7a2e-7000-8000-000000000001"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\x1f\x8b\x08\x00\x00", id="looks like gzip"),
+        pytest.param(bytes(range(256)), id="any byte"),
+        pytest.param(b"aws-chunked\r\n0\r\n\r\n", id="looks like chunks"),
+    ],
+)
+async def test_an_object_comes_back_as_it_was_put(bucket: StoreUnderTest, content: bytes) -> None:
+    await bucket.store.put(KEY, content)
+
+    assert await bucket.store.get(KEY) == content
+    assert bucket.blocking.get(KEY) == content
+
+
+async def test_what_plain_code_has_put_is_the_same_object(bucket: StoreUnderTest) -> None:
+    bucket.blocking.put(KEY, b"of plain code")
+
+    assert await bucket.store.get(KEY) == b"of plain code"
+
+
+async def test_an_object_of_many_megabytes_comes_back_whole(bucket: StoreUnderTest) -> None:
+    content = os.urandom(2**16) * 128
+
+    await bucket.store.put(KEY, content)
+
+    assert await bucket.store.get(KEY) == content
+
+
+async def test_the_last_object_under_a_key_counts(bucket: StoreUnderTest) -> None:
+    await bucket.store.put(KEY, b"first")
+    await bucket.store.put(KEY, b"second")
+
+    assert await bucket.store.get(KEY) == b"second"
+
+
+async def test_there_is_no_object_under_another_key(bucket: StoreUnderTest) -> None:
+    await bucket.store.put(KEY, b"content")
+
+    assert await bucket.store.get(f"{KEY}0") is None
+    assert bucket.blocking.get(KEY[:-1]) is None
+
+
+async def test_calls_may_overlap(bucket: StoreUnderTest) -> None:
+    keys = [f"{KEY}-{number}" for number in range(20)]
+
+    await asyncio.gather(*(bucket.store.put(key, key.encode()) for key in keys))
+    found = await asyncio.gather(*(bucket.store.get(key) for key in keys))
+
+    assert found == [key.encode() for key in keys]
+
+
+async def test_a_bucket_that_is_missing_is_named_with_the_command_that_makes_it(
+    bucket: StoreUnderTest,
+) -> None:
+    for call in (bucket.nowhere.put(KEY, b"x"), bucket.nowhere.get(KEY)):
+        with pytest.raises(BucketMissing, match=r"does not exist.*cdk deploy") as refused:
+            await call
+        assert isinstance(refused.value, TransportError)
+        assert not refused.value.transient

@@ -1,0 +1,79 @@
+"""A child process reads the payloads that its worker reads: old, foreign and large ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from jobs import AsyncClient, Priority
+from jobs.calling import Means
+from jobs.delivery import Delivery
+from jobs.events import Events
+from jobs.execution import Executor
+from jobs.outcome import Done
+from jobs.ports import OutgoingMessage
+from jobs.testing import MemorySqs, MemoryStore
+from tests.crash.test_child_pool import CLOCK, pool_of
+from tests.support.journal import GENEROUS_S
+from tests.support.versioned_app import Note, app, measure
+from workers.isolation import ChildPool
+
+SPEC = app.topology.queue("work", Priority.NORMAL)
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[ChildPool]:
+    async with pool_of("tests.support.versioned_app:app") as (pool, _):
+        yield pool
+
+
+@pytest.fixture
+def sqs() -> MemorySqs:
+    sqs = MemorySqs(CLOCK)
+    sqs.provision(app.topology)
+    return sqs
+
+
+async def result(pool: ChildPool, sqs: MemorySqs, store: MemoryStore | None = None) -> object:
+    """What the handler returns for the message that waits."""
+    [message] = await sqs.receive(SPEC.name, limit=1, wait_s=0)
+    means = Means(app=app, clock=CLOCK, events=Events(), call_isolated=pool.call, store=store)
+    delivery = Delivery(message=message, queue=SPEC, received_at=CLOCK.monotonic())
+    async with asyncio.timeout(GENEROUS_S):
+        outcome = (await Executor(means).begin(delivery).verdict()).outcome
+    assert isinstance(outcome, Done), outcome
+    return outcome.result
+
+
+async def test_a_payload_of_an_older_schema_is_upgraded(pool: ChildPool, sqs: MemorySqs) -> None:
+    body = {
+        "v": 1,
+        "id": "019b7ca4-7a2e-7000-8000-000000000001",
+        "type": "measure",
+        "payload": {"body": "four"},
+        "queue": "work",
+        "priority": "normal",
+        "submitted_at": "2026-01-02T03:04:05Z",
+    }
+    await sqs.send(SPEC.name, [OutgoingMessage(body=json.dumps(body))])
+
+    assert await result(pool, sqs) == 4
+
+
+async def test_a_foreign_message_is_run(pool: ChildPool, sqs: MemorySqs) -> None:
+    await sqs.send(SPEC.name, [OutgoingMessage(body='{"text": "foreign"}')])
+
+    assert await result(pool, sqs) == 7
+
+
+async def test_a_payload_from_the_object_store_is_handed_over(
+    pool: ChildPool, sqs: MemorySqs
+) -> None:
+    store = MemoryStore()
+    async with AsyncClient(app, transport=sqs, store=store) as client:
+        await client.submit(measure, Note(text="y" * 3_000_000))
+
+    assert await result(pool, sqs, store) == 3_000_000

@@ -1,0 +1,66 @@
+"""The bucket is private, expires what is in it, and is reached by those who need it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from jobs import App
+from jobs.aws.provision import lifecycle_rules
+from tests.infra.conftest import Params
+from tests.infra.templates import Properties, resources, synthesized
+
+
+def _app(stage: str | None) -> App:
+    app = App("shop", stage=stage)
+    app.define("send-email", Params)
+    return app
+
+
+@pytest.fixture(scope="module")
+def template() -> Mapping[str, Any]:
+    return synthesized(_app("test"))
+
+
+@pytest.fixture(scope="module")
+def bucket(template: Mapping[str, Any]) -> Properties:
+    [found] = resources(template, "AWS::S3::Bucket").values()
+    return found
+
+
+def test_the_bucket_has_the_name_by_which_workers_look_for_it(bucket: Properties) -> None:
+    account, region = {"Ref": "AWS::AccountId"}, {"Ref": "AWS::Region"}
+    assert bucket["BucketName"] == {"Fn::Join": ["", ["shop-test-payloads-", account, "-", region]]}
+    named = _app("test").topology.bucket.name_in("111122223333", "eu-central-1")
+    assert named == "shop-test-payloads-111122223333-eu-central-1"
+
+
+def test_payloads_expire_as_those_of_a_local_stack_do(bucket: Properties) -> None:
+    [local] = lifecycle_rules(_app("test").topology)
+    [deployed] = bucket["LifecycleConfiguration"]["Rules"]
+    assert deployed["Id"] == local["ID"]
+    assert deployed["Status"] == local["Status"]
+    assert deployed["Prefix"] == local["Filter"]["Prefix"]
+    assert deployed["ExpirationInDays"] == local["Expiration"]["Days"] == 36
+
+
+def test_nobody_reads_it_in_public_or_without_tls(
+    template: Mapping[str, Any], bucket: Properties
+) -> None:
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    [policy] = resources(template, "AWS::S3::BucketPolicy").values()
+    [statement] = policy["PolicyDocument"]["Statement"]
+    assert statement["Effect"] == "Deny"
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+@pytest.mark.parametrize(
+    ("stage", "kept"), [(None, False), ("dev", False), ("prod", True), ("staging", True)]
+)
+def test_the_bucket_of_a_stage_that_matters_is_not_deleted(stage: str | None, kept: bool) -> None:
+    made = synthesized(_app(stage))["Resources"].values()
+    [bucket] = [each for each in made if each["Type"] == "AWS::S3::Bucket"]
+    assert bucket["DeletionPolicy"] == ("Retain" if kept else "Delete")

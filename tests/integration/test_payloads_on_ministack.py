@@ -1,0 +1,106 @@
+"""Large payloads through a server's S3, with the clients and the worker process that users have."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from jobs import AsyncClient, Client
+from jobs.aws.s3 import S3Store, SyncS3
+from jobs.envelope import parse
+from jobs.errors import ConfigurationError, ServiceUnavailable
+from jobs.topology import Bucket
+from tests.support.fixture_app import Work
+from tests.support.stage import Stage
+
+LARGE = "y" * 400_000
+
+
+async def _submit(stage: Stage, by: str) -> str:
+    job, payload = stage.app.find_type("steady-quick"), Work(note=LARGE)
+    if by == "AsyncClient":
+        async with AsyncClient(stage.app) as client:
+            return (await client.submit(job, payload)).id
+    with Client(stage.app) as client_of_threads:
+        submit = partial(client_of_threads.submit, job, payload)
+        return (await asyncio.to_thread(submit)).id
+
+
+@pytest.mark.parametrize("by", ["Client", "AsyncClient"])
+async def test_a_large_payload_goes_through_s3_to_a_worker_process(
+    stage: Stage, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", stage.endpoint_url)
+    job_id = await _submit(stage, by)
+    [message] = await stage.sqs.receive(
+        stage.queue("steady").name, limit=1, wait_s=5, visibility_s=0
+    )
+    assert parse(message.body).payload_ref is not None
+    worker = await stage.worker("steady")
+    await stage.journal.until(lambda: stage.journal.count("done")[job_id] == 1)
+    await worker.logged("job.completed")
+    await stage.becomes("steady")
+
+
+# --- when S3 fails -------------------------------------------------------------------------------
+
+_BUCKET = Bucket(prefix="shop-payloads", name="shop-payloads")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@asynccontextmanager
+async def _answering(answer: bytes) -> AsyncIterator[str]:
+    """A server that says the same to every request, and hangs up."""
+
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(say, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.usefixtures("bare_stage")
+async def test_a_store_that_is_not_reached_is_unavailable() -> None:
+    nowhere = f"http://127.0.0.1:{_free_port()}"
+    async with S3Store(_BUCKET, endpoint_url=nowhere) as store:
+        with pytest.raises(ServiceUnavailable, match="s3:GetObject on 'shop-payloads'"):
+            await store.get("payloads/1")
+
+
+@pytest.mark.usefixtures("bare_stage")
+async def test_an_answer_that_is_cut_off_is_no_object() -> None:
+    cut = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nContent-Type: application/gzip\r\n\r\nhalf"
+    async with _answering(cut) as url:
+        async with S3Store(_BUCKET, endpoint_url=url) as store:
+            with pytest.raises(ServiceUnavailable, match="s3:GetObject"):
+                await store.get("payloads/1")
+        blocking = SyncS3(_BUCKET, endpoint_url=url)
+        with pytest.raises(ServiceUnavailable, match="s3:GetObject"):
+            await asyncio.to_thread(blocking.get, "payloads/1")
+        blocking.close()
+
+
+@pytest.mark.usefixtures("bare_stage")
+async def test_a_store_is_used_within_async_with_and_opens_nothing_before_it_is_needed() -> None:
+    store: Any = S3Store(_BUCKET, endpoint_url="http://127.0.0.1:9")
+    async with store:
+        assert store._opened is None
+    await store.stop()  # again is safe
+    with pytest.raises(ConfigurationError, match="is not open"):
+        await store.get("payloads/1")

@@ -1,0 +1,78 @@
+"""``headgate submit --wait`` and ``headgate status`` as a user runs them, beside a real worker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from jobs.aio import AsyncClient
+from jobs.aws.dynamo import DynamoTable
+from ops.status import EXIT_FAILED, EXIT_UNFINISHED, EXIT_UNKNOWN
+from tests.support.fixture_app import APP_PATH
+from tests.support.journal import GENEROUS_S
+from tests.support.stage import Stage
+from tests.support.workers import Finished, command
+
+NOBODY = "0196a2b4-0000-7000-8000-000000000001"
+
+
+async def submitted(stage: Stage, job_type: str, *options: str) -> Finished:
+    return await command(
+        *("submit", APP_PATH, job_type, "{}", "--wait", *options), env=stage.environment()
+    )
+
+
+async def status(stage: Stage, job_id: str, *options: str) -> Finished:
+    return await command("status", APP_PATH, job_id, *options, env=stage.environment())
+
+
+async def test_who_waits_at_the_command_line_sees_a_job_to_its_end(stage: Stage) -> None:
+    stage.records = "outcomes"
+    await stage.worker("steady")
+
+    done = await submitted(stage, "steady-quick")
+    failed = await submitted(stage, "steady-failing")
+
+    job_id, result = done.out.splitlines()
+    assert (done.code, result, done.err) == (0, "null", "")
+    assert failed.code == EXIT_FAILED
+    assert "is dead: attempts-exhausted; RuntimeError: it fails every time" in failed.err
+
+    shown = await status(stage, job_id)
+    assert (shown.code, shown.err) == (0, "")
+    assert f"{job_id}  steady-quick: completed" in shown.out
+    told = await status(stage, failed.out.strip(), "--json")
+    record = json.loads(told.out)
+    assert (told.code, record["state"]) == (EXIT_FAILED, "dead")
+    assert [each["outcome"] for each in record["attempts"]] == ["failed", "failed"]
+    assert "it fails every time" in record["attempts"][0]["traceback"]
+
+
+async def test_a_job_that_nobody_runs_and_one_that_never_was_have_codes_of_their_own(
+    stage: Stage,
+) -> None:
+    stage.records = "full"
+    waiting = await submitted(stage, "steady-quick", "--timeout", "0s")
+    assert waiting.code == EXIT_UNFINISHED
+    assert "its state is submitted" in waiting.err
+    assert (await status(stage, waiting.out.strip())).code == EXIT_UNFINISHED
+    assert (await status(stage, NOBODY)).code == EXIT_UNKNOWN
+
+
+async def test_a_job_that_is_cancelled_while_a_worker_process_runs_it_ends(stage: Stage) -> None:
+    stage.records = "outcomes"
+    await stage.worker("steady")
+    [job_id] = await stage.submit("steady-gated")
+    await stage.journal.until(lambda: stage.journal.count("start")[job_id] == 1)
+    app = stage.app
+    app.records = "outcomes"
+    async with (
+        DynamoTable(app.topology.table_name, endpoint_url=stage.endpoint_url) as table,
+        AsyncClient(app, transport=stage.sqs, table=table) as client,
+    ):
+        await client.handle(job_id).cancel("a mistake")
+        async with asyncio.timeout(GENEROUS_S):
+            assert await client.handle(job_id).wait() == "cancelled"
+    await stage.becomes("steady")
+    assert stage.journal.count("done")[job_id] == 0
+    assert stage.journal.count("start")[job_id] == 1

@@ -1,0 +1,232 @@
+"""Submitting what is too large for a message: the object first, the message after, or neither."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import App, AsyncClient, Client, Priority
+from jobs.batching import TRIES
+from jobs.envelope import parse
+from jobs.errors import (
+    BucketMissing,
+    ConfigurationError,
+    PayloadTooLarge,
+    QueueMissing,
+    ServiceUnavailable,
+    SubmissionFailed,
+)
+from jobs.offloading import unpacked
+from jobs.testing import Harness, MemorySqs, MemoryStore, VirtualClock
+from jobs.topology import MAX_MESSAGE_BYTES
+
+QUEUE = "shop-jobs-normal"
+
+
+class Note(BaseModel):
+    text: str
+
+
+LARGE, SMALL = Note(text="y" * 300_000), Note(text="y")
+
+
+class Bench:
+    """In-memory SQS and S3, with both clients."""
+
+    def __init__(self, app: App, *, provisioned: bool = True) -> None:
+        clock = VirtualClock()
+        self.app = app
+        self.sqs = MemorySqs(clock)
+        self.store = MemoryStore()
+        if provisioned:
+            self.sqs.provision(app.topology)
+        self.client = Client(
+            app,
+            transport=self.sqs.blocking,
+            store=self.store.blocking,
+            clock=clock,
+            sleep=clock.advance,
+        )
+        self.async_client = AsyncClient(app, transport=self.sqs, store=self.store, clock=clock)
+
+    def payloads(self) -> list[Any]:
+        """What was submitted, read as a worker would."""
+        envelopes = [parse(message.body) for message in self.sqs.messages(QUEUE)]
+        return [
+            unpacked(each.payload_ref, self.store.objects.get(each.payload_ref.key))
+            if each.payload_ref
+            else each.payload
+            for each in envelopes
+        ]
+
+
+@pytest.fixture
+def app() -> App:
+    app = App("shop")
+    app.define("note", Note)
+    return app
+
+
+@pytest.fixture(params=["Client", "AsyncClient"])
+def by(request: pytest.FixtureRequest) -> str:
+    """Which client submits."""
+    return str(request.param)
+
+
+async def submit(bench: Bench, by: str, *notes: Note) -> list[str]:
+    note = bench.app.types["note"]
+    if by == "Client":
+        return [handle.id for handle in bench.client.submit_many(note, notes)]
+    async with bench.async_client as client:
+        return [handle.id for handle in await client.submit_many(note, notes)]
+
+
+async def test_large_and_small_payloads_go_together_and_arrive_as_they_were(
+    app: App, by: str
+) -> None:
+    bench = Bench(app)
+
+    ids = await submit(bench, by, SMALL, LARGE, SMALL, LARGE)
+
+    assert bench.payloads() == [each.model_dump() for each in (SMALL, LARGE, SMALL, LARGE)]
+    assert list(bench.store.objects) == [f"payloads/{ids[1]}", f"payloads/{ids[3]}"]
+    assert len(bench.sqs.calls) == 1  # as small as they are, they fit into one request
+
+
+async def test_a_message_of_exactly_the_limit_keeps_its_payload(app: App, by: str) -> None:
+    bench = Bench(app)
+    await submit(bench, by, SMALL)
+    [message] = bench.sqs.messages(QUEUE)
+    size = len(message.body) + sum(
+        len(name) + len("String") + len(value) for name, value in message.attributes.items()
+    )
+    room = app.payload_limit - size
+
+    await submit(bench, by, Note(text="y" * (room + 1)), Note(text="y" * (room + 2)))
+
+    assert len(bench.store.objects) == 1
+    assert [len(payload["text"]) for payload in bench.payloads()] == [1, room + 1, room + 2]
+
+
+async def test_no_message_is_sent_whose_payload_could_not_be_kept(app: App, by: str) -> None:
+    bench = Bench(app)
+    bench.store.fail("put", ServiceUnavailable("S3 does not answer"), times=TRIES)
+
+    with pytest.raises(ServiceUnavailable, match="S3 does not answer"):
+        await submit(bench, by, LARGE)
+    assert bench.sqs.calls == []
+
+
+async def test_a_payload_that_is_kept_at_the_second_try_is_submitted(app: App, by: str) -> None:
+    bench = Bench(app)
+    bench.store.fail("put", ServiceUnavailable("S3 does not answer"))
+
+    await submit(bench, by, SMALL, LARGE)
+
+    assert bench.payloads() == [SMALL.model_dump(), LARGE.model_dump()]
+
+
+async def test_small_jobs_are_submitted_though_the_large_ones_among_them_are_not(
+    app: App, by: str
+) -> None:
+    bench = Bench(app)
+    bench.store.missing = True
+
+    with pytest.raises(SubmissionFailed, match=r"1 of 3 jobs.*BucketMissing: .*cdk deploy") as some:
+        await submit(bench, by, SMALL, LARGE, SMALL)
+    [refusal] = some.value.refusals
+    assert (refusal.index, refusal.sender_fault) == (1, True)
+    assert bench.payloads() == [SMALL.model_dump()] * 2
+
+
+async def test_what_sqs_fails_of_a_batch_is_named_by_its_own_place(app: App, by: str) -> None:
+    bench = Bench(app)
+    bench.store.missing = True
+    bench.sqs.faults.fail_entries("send", indexes=[1], sender_fault=True)
+
+    with pytest.raises(SubmissionFailed) as some:
+        await submit(bench, by, LARGE, SMALL, SMALL)
+    assert [refusal.index for refusal in some.value.refusals] == [0, 2]
+
+
+async def test_a_bucket_that_is_missing_is_named_at_submission(app: App, by: str) -> None:
+    bench = Bench(app)
+    bench.store.missing = True
+
+    with pytest.raises(BucketMissing, match="cdk deploy"):
+        await submit(bench, by, LARGE)
+
+
+async def test_the_object_is_there_before_the_message(app: App, by: str) -> None:
+    bench = Bench(app, provisioned=False)
+
+    with pytest.raises(QueueMissing):
+        await submit(bench, by, LARGE)
+    assert len(bench.store.objects) == 1
+
+
+async def test_a_client_without_a_store_sends_what_sqs_takes_and_refuses_what_it_does_not(
+    app: App, by: str
+) -> None:
+    bench = Bench(app)
+    bench.client = Client(app, transport=bench.sqs.blocking)
+    bench.async_client = AsyncClient(app, transport=bench.sqs)
+
+    await submit(bench, by, LARGE)
+    with pytest.raises(PayloadTooLarge, match=r"'note' would have 1,0\d\d,\d\d\d bytes; SQS takes"):
+        await submit(bench, by, Note(text="y" * MAX_MESSAGE_BYTES))
+
+    assert bench.payloads() == [LARGE.model_dump()]
+
+
+def test_a_harness_shows_and_runs_large_payloads_like_others(app: App) -> None:
+    seen: list[int] = []
+
+    @app.types["note"].handler
+    async def note(note: Note) -> None:
+        seen.append(len(note.text))
+
+    harness = Harness(app)
+    harness.client.submit(app.types["note"], LARGE)
+
+    assert harness.assert_submitted(app.types["note"], LARGE).payload == LARGE
+    harness.drain()
+    assert seen == [300_000]
+
+
+@pytest.mark.parametrize("limit", [0, 1_023, MAX_MESSAGE_BYTES + 1])
+def test_a_limit_that_sqs_or_sense_forbids_is_refused(limit: int) -> None:
+    with pytest.raises(ConfigurationError, match=r"payload_limit=\.\.\.\) must lie between 1,024"):
+        App("shop", payload_limit=limit)
+
+
+# --- the bucket's name ---------------------------------------------------------------------------
+
+
+def test_the_bucket_is_named_after_app_stage_account_and_region() -> None:
+    bucket = App("shop", stage="prod").topology.bucket
+
+    named = bucket.name_in("111122223333", "ap-southeast-1")
+    assert named == "shop-prod-payloads-111122223333-ap-southeast-1"
+
+
+def test_a_long_app_s_bucket_has_a_name_that_s3_takes_and_no_other_app_gets() -> None:
+    one = App("a" * 24, stage="production-of-one").topology.bucket
+    two = App("a" * 24, stage="production-of-two").topology.bucket
+
+    names = {each.name_in("111122223333", "ap-southeast-1") for each in (one, two)}
+    assert len(names) == 2
+    assert all(len(name) <= 63 for name in names)
+
+
+def test_the_environment_may_name_the_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_BUCKET", "of-my-own")
+
+    assert App("shop").topology.bucket.name_in("1", "eu-central-1") == "of-my-own"
+
+
+def test_payloads_outlive_a_message_that_dies_is_replayed_and_dies_again(app: App) -> None:
+    spec = app.topology.queue("jobs", Priority.NORMAL)
+    assert app.topology.payload_retention == 2 * (spec.retention + spec.dlq_retention)

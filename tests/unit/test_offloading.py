@@ -1,0 +1,155 @@
+"""What is too large for a message is kept as an object, and read back as it was or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs import App
+from jobs.envelope import Envelope, PayloadRef, new_job_id, parse
+from jobs.errors import MessageUnreadable, PayloadLost, PayloadTooLarge
+from jobs.messages import size_of
+from jobs.offloading import LARGEST, parcel, parted, unpacked
+from jobs.submission import Submission, prepare
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+APP = App("shop")
+NOTE = APP.define("note", dict[str, Any])
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def submission(payload: dict[str, Any]) -> Submission:
+    return prepare(
+        APP, APP.topology, NOTE, payload, {"tenant": "org-1"}, now=NOW, job_id=new_job_id(NOW)
+    )
+
+
+@given(value=json_values.filter(lambda value: value not in (float("inf"), float("-inf"))))
+def test_whatever_json_holds_comes_back_from_its_object(value: Any) -> None:
+    try:
+        kept = parcel("payloads/1", value)
+    except ValueError:
+        return  # a lone surrogate or an infinity: no payload has one
+    if b"Infinity" in kept.text:
+        return
+
+    assert unpacked(kept.ref, kept.packed()) == json.loads(kept.text)
+
+
+def test_the_same_payload_makes_the_same_object() -> None:
+    first, again = parcel("a", {"x": 1}), parcel("a", {"x": 1})
+
+    assert first.ref == again.ref
+    assert first.packed() == again.packed()
+
+
+def test_a_parted_message_is_the_same_but_for_its_payload() -> None:
+    whole = submission({"text": "x" * 300_000})
+
+    slim, kept = parted(whole.message)
+
+    assert size_of(slim) < 1_000
+    assert slim.attributes == whole.message.attributes
+    assert slim.group == whole.message.group == "org-1"
+    read = parse(slim.body)
+    assert read.payload_ref == kept.ref
+    assert kept.ref.key == f"payloads/{whole.id}"
+    body = json.loads(slim.body)
+    before = json.loads(whole.message.body)
+    assert body.keys() ^ before.keys() == {"payload", "payload_ref"}
+    assert unpacked(kept.ref, kept.packed()) == whole.envelope.payload
+
+
+def test_a_reader_that_knows_nothing_of_references_refuses_the_message() -> None:
+    """An older worker's model had ``payload`` required and no ``payload_ref``."""
+    slim, _ = parted(submission({"text": "x"}).message)
+    body = json.loads(slim.body)
+    del body["payload_ref"]  # as good as not being read
+
+    with pytest.raises(MessageUnreadable, match="payload: Field required"):
+        parse(json.dumps(body))
+
+
+def test_where_a_message_has_both_the_reference_counts() -> None:
+    slim, kept = parted(submission({"text": "x"}).message)
+    body = json.loads(slim.body) | {"payload": {"text": "other"}}
+
+    read = parse(json.dumps(body))
+
+    assert read.payload is None
+    assert read.payload_ref == kept.ref
+
+
+def _damaged(text: bytes) -> dict[str, bytes | None]:
+    packed = gzip.compress(text, mtime=0)
+    return {
+        "gone": None,
+        "empty": b"",
+        "not gzip": text,
+        "cut off": packed[:-1],
+        "a bit flipped": packed[:20] + bytes([packed[20] ^ 1]) + packed[21:],
+        "another text of the same length": gzip.compress(text.replace(b"y", b"z")),
+        "a shorter text": gzip.compress(text[:-1]),
+        "a longer text": gzip.compress(text + b" "),
+        "a bomb": gzip.compress(b"y" * 10_000_000),
+    }
+
+
+@pytest.mark.parametrize("damage", _damaged(b"y" * 100))
+def test_an_object_that_is_not_what_was_put_there_is_lost(damage: str) -> None:
+    kept = parcel("payloads/1", {"text": "y" * 1000, "secret": "hunter2"})
+
+    with pytest.raises(PayloadLost, match="'payloads/1'") as lost:
+        unpacked(kept.ref, _damaged(kept.text)[damage])
+    assert "hunter2" not in str(lost.value)
+
+
+def test_a_payload_that_no_worker_should_read_is_refused_at_both_ends() -> None:
+    with pytest.raises(PayloadTooLarge, match=f"at most {LARGEST:,} are kept"):
+        parcel("payloads/1", "x" * LARGEST)
+    ref = PayloadRef(key="payloads/1", sha256="0" * 64, size=LARGEST + 1, encoding="gzip")
+    with pytest.raises(PayloadLost, match="at most"):
+        unpacked(ref, b"")
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        {},
+        "payloads/1",
+        {"key": "", "sha256": "0" * 64, "size": 1, "encoding": "gzip"},
+        {"key": "a", "sha256": "0" * 63, "size": 1, "encoding": "gzip"},
+        {"key": "a", "sha256": "0" * 64, "size": -1, "encoding": "gzip"},
+        {"key": "a", "sha256": "0" * 64, "size": 1, "encoding": "zstd"},
+    ],
+)
+def test_a_malformed_reference_is_an_unreadable_message(ref: Any) -> None:
+    body = json.loads(submission({}).message.body)
+    del body["payload"]
+
+    with pytest.raises(MessageUnreadable, match="payload_ref"):
+        parse(json.dumps(body | {"payload_ref": ref}))
+
+
+def test_a_null_payload_is_a_payload() -> None:
+    envelope = submission({}).envelope.model_copy(update={"payload": None})
+
+    assert b'"payload":null' in envelope.to_body().encode()
+    assert Envelope.model_validate_json(envelope.to_body()) == envelope
+
+
+def test_a_message_that_has_no_payload_any_more_is_not_parted_again() -> None:
+    slim, _ = parted(submission({"text": "x"}).message)
+
+    with pytest.raises(MessageUnreadable, match="too large without its payload"):
+        parted(slim)
