@@ -27,6 +27,7 @@ from benchmarks.stage import Stage
 from benchmarks.waits import ON_FOUR_QUEUES, Waits
 from jobs.ports import OutgoingMessage
 from tests.support.proxy import ProxyProcess
+from tests.support.swallowing_table import SwallowingTable
 
 _COUNTED = (HEADGATE, CELERY_GEVENT, DRAMATIQ, TASKIQ, BARE)
 _ONE_BY_ONE = (CELERY_GEVENT, DRAMATIQ)
@@ -46,6 +47,7 @@ class Bench:
     PARTS: ClassVar[tuple[str, ...]] = (
         "requests",
         "drain",
+        "records",
         "slots",
         "pickup",
         "critical",
@@ -76,6 +78,7 @@ class Bench:
         by_name: dict[str, Callable[[], None]] = {
             "requests": self._requests,
             "drain": self._drain,
+            "records": self._records,
             "slots": self._slots,
             "pickup": self._waits.pickup,
             "critical": self._waits.critical,
@@ -130,6 +133,17 @@ class Bench:
                 who = ALL if self._scale.everyone else _ONE_OF_EACH
                 self._drain_rounds(row, proxy, latency_ms, who, job_s=0)
 
+    def _records(self) -> None:
+        """The drain again, with full records; nobody else keeps any."""
+        with SwallowingTable() as table:
+            for contestant in in_turn((HEADGATE, BARE), self._scale.rounds):
+                self._say("records", contestant.name)
+                own = table.endpoint_url if contestant is HEADGATE else None
+                drained = self._drain_once(contestant, self._server, row="records", table=own)
+                self.results.add("records", contestant.name, drained.jobs_per_s)
+            if not table.items():
+                raise RuntimeError("no record was written, so nothing was measured")
+
     def _slots(self) -> None:
         with ProxyProcess(self._server) as proxy:
             for latency_ms in self._scale.latencies_ms:
@@ -159,7 +173,13 @@ class Bench:
                 self.results.add("memory", contestant.name, drained.memory_mb)
 
     def _drain_once(
-        self, contestant: Contestant, endpoint_url: str, *, row: str = "", job_s: float = 0
+        self,
+        contestant: Contestant,
+        endpoint_url: str,
+        *,
+        row: str = "",
+        job_s: float = 0,
+        table: str | None = None,
     ) -> rows.Drained:
         seconds = self._scale.drain_s
         rate = self.results.last(row, contestant.name)
@@ -172,6 +192,7 @@ class Bench:
             jobs=min(jobs, self._scale.most),
             seconds=seconds,
             job_s=job_s,
+            table=table,
         )
 
     def _sustained(self) -> None:

@@ -102,12 +102,16 @@ def drain(
     jobs: int,
     seconds: float,
     job_s: float = 0,
+    table: str | None = None,
 ) -> Drained:
     """How fast one worker works off a queue, after a moment to get going."""
     stage.clear("drain")
     (queue,) = stage.queues("drain")
     stage.load(queue, bodies, jobs)
-    with stage.working("drain", endpoint_url=endpoint_url, job_s=job_s) as (worker, tally):
+    with stage.working("drain", endpoint_url=endpoint_url, job_s=job_s, table=table) as (
+        worker,
+        tally,
+    ):
         _await_first(tally, worker)
         time.sleep(_WARM_UP_S)
         cpu_s, started, first = worker.cpu_s(), time.monotonic(), tally.count()

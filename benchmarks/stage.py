@@ -119,15 +119,24 @@ class Stage:
 
     @contextmanager
     def working(
-        self, group: Group, *, endpoint_url: str, job_s: float = 0, left: Path | None = None
+        self,
+        group: Group,
+        *,
+        endpoint_url: str,
+        job_s: float = 0,
+        left: Path | None = None,
+        table: str | None = None,
     ) -> Iterator[tuple[WorkerProcess, Tally]]:
         """A running worker of the contestant, and the tally of its jobs.
 
-        Headgate's writes to ``left`` what it has not closed when it is stopped.
+        Headgate's writes to ``left`` what it has not closed when it is stopped, and full records
+        into a table, if it is told of one.
         """
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             tally = Tally(Path(folder) / "tally")
             extra = {} if left is None else {"BENCH_LEFT": str(left)}
+            if table is not None:
+                extra |= {"BENCH_RECORDS": "full", "AWS_ENDPOINT_URL_DYNAMODB": table}
             with self._worker(group, endpoint_url, tally, job_s, extra) as worker:
                 yield worker, tally
 

@@ -114,6 +114,14 @@ ROWS = (
         plotted=True,
     ),
     Row(
+        key="records",
+        title="no-op jobs/s of one worker with full records, no latency added",
+        targets=(
+            Target(text="≥ 0.4 of the bare loop", measure=of_bare("records"), at_least=0.4),
+            Target(text="≥ 1,000", measure=ours("records"), at_least=1000),
+        ),
+    ),
+    Row(
         key="cpu",
         title="seconds of the worker's CPU for 1,000 no-op jobs",
         targets=(Target(text="≤ 0.2", measure=ours("cpu"), at_most=0.2),),

@@ -15,6 +15,7 @@ from common import CONCURRENCY, begin, done, submissions
 from pydantic import BaseModel
 
 from jobs import App, AsyncClient, Client, JobType, Priority
+from jobs.records import check_level
 from jobs.topology import DEFAULT_LANES
 from workers.configuration import WorkerSettings
 from workers.process import run, work
@@ -33,7 +34,7 @@ async def _bench(payload: Number) -> None:
     done(payload.number)
 
 
-app = App(os.environ["BENCH_APP"], records="off")
+app = App(os.environ["BENCH_APP"], records=check_level(os.environ.get("BENCH_RECORDS", "off")))
 visibility = timedelta(seconds=float(os.environ["BENCH_VISIBILITY_S"]))
 lane = replace(DEFAULT_LANES[Priority.NORMAL], visibility=visibility)
 drain = app.queue("drain", priorities=[Priority.NORMAL], lanes={Priority.NORMAL: lane})

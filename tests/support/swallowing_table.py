@@ -1,0 +1,95 @@
+"""A DynamoDB that takes every write at once, and holds nothing: what records cost their worker.
+
+DynamoDB Local shares the machine's two cores with whom it serves, and keeps up with a few thousand
+items a second at most; a table on AWS costs the worker no CPU but its own. `SwallowingTable` starts
+``python -m tests.support.swallowing_table``, which says where it listens and, when asked by a line,
+how many items it was given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from aiohttp import web
+
+_ROOT = Path(__file__).parents[2]
+_STOP_BOUND_S = 5.0
+_LARGEST = 16 * 2**20
+
+
+class SwallowingTable:
+    """Such a table in a process of its own; use it with ``with``."""
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __spec__.name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=_ROOT,
+        )
+        assert self._process.stdout is not None
+        self.endpoint_url = self._process.stdout.readline().strip()
+        """What ``AWS_ENDPOINT_URL_DYNAMODB`` takes."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._process.communicate(timeout=_STOP_BOUND_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+
+    def items(self) -> int:
+        """How many items have come so far."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+
+async def _serve() -> None:
+    items = 0
+
+    async def answer(request: web.Request) -> web.Response:
+        nonlocal items
+        body = await request.read()
+        if not request.headers["X-Amz-Target"].endswith(".BatchWriteItem"):
+            return web.json_response({"Items": [], "Count": 0})
+        items += body.count(b'"PutRequest"')
+        return web.json_response({"UnprocessedItems": {}})
+
+    app = web.Application(client_max_size=_LARGEST)
+    app.router.add_post("/", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    _say(runner.addresses[0])
+    commands = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(commands), sys.stdin
+    )
+    async for _ in commands:
+        print(items, flush=True)  # noqa: T201 - what the parent reads
+    await runner.cleanup()
+
+
+def _say(address: tuple[str, int]) -> None:
+    host, port = address
+    print(f"http://{host}:{port}", flush=True)  # noqa: T201 - what the parent reads
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())
