@@ -27,6 +27,7 @@ class Bridge(Construct):
     """The function that schedules and event rules invoke.
 
     Args:
+        name: the function's, by which schedules that are made at run time find it.
         feeds: the queues that it submits to; its role reaches no other.
         failed: keeps the firings and events that it could not submit.
         table: where it says what it has sent.
@@ -38,6 +39,7 @@ class Bridge(Construct):
         scope: Construct,
         construct_id: str,
         *,
+        name: str,
         feeds: Sequence[sqs.IQueue],
         failed: sqs.IQueue,
         table: dynamodb.ITableV2,
@@ -54,7 +56,8 @@ class Bridge(Construct):
         self.function = lambda_.Function(
             self,
             "Function",
-            description=f"Submits the scheduled jobs of {app}, and those of events",
+            function_name=name,
+            description=f"Submits the scheduled and delayed jobs of {app}, and those of events",
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             handler=_HANDLER,

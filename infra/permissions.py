@@ -42,6 +42,13 @@ RECORD = (
 """What keeping records of them takes."""
 
 
+DELAY = ("scheduler:CreateSchedule", "scheduler:DeleteSchedule")
+"""What making and removing schedules takes; who makes one also hands it its role."""
+
+CHANGE = ("scheduler:GetSchedule", "scheduler:UpdateSchedule")
+"""What reading, pausing and changing schedules takes."""
+
+
 def grant_submit(
     grantee: iam.IGrantable, queues: Sequence[sqs.IQueue], bucket: s3.IBucket
 ) -> iam.Grant:
@@ -89,6 +96,32 @@ def grant_work(
     )
     work = _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, parking))
     return work.combine(record).combine(look_up).combine(_grant_read(grantee, bucket))
+
+
+def grant_schedules(
+    grantee: iam.IGrantable, actions: Sequence[str], schedules: Sequence[str], role: iam.IRole
+) -> iam.Grant:
+    """Let ``grantee`` do this to schedules of these ARNs, which assume that role."""
+    scheduling = iam.Grant.add_to_principal(
+        grantee=grantee, actions=list(actions), resource_arns=list(schedules)
+    )
+    passing = iam.Grant.add_to_principal(
+        grantee=grantee,
+        actions=["iam:PassRole"],
+        resource_arns=[role.role_arn],
+        conditions={"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
+    )
+    return scheduling.combine(passing)
+
+
+def grant_listing(grantee: iam.IGrantable) -> iam.Grant:
+    """Let ``grantee`` list schedules. That takes the names of all groups, or none.
+
+    https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazoneventbridgescheduler.html
+    """
+    return iam.Grant.add_to_principal(
+        grantee=grantee, actions=["scheduler:ListSchedules"], resource_arns=["*"]
+    )
 
 
 def statement(actions: Sequence[str], *resources: str) -> iam.PolicyStatement:

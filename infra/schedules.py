@@ -14,18 +14,22 @@ from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra import permissions
 from infra.permissions import statement
 from jobs.app import App
-from jobs.firing import schedule_group_name, schedule_input, schedule_name
+from jobs.delays import PREFIX as DELAYED
+from jobs.firing import schedule_input, schedule_name
 from jobs.job import JobType
+from jobs.schedule_book import PREFIX as MADE_LATER
 from jobs.schedules import Schedule
+from jobs.topology import role_in
 
 _RETRIES = 185  # with a day, the most that EventBridge Scheduler has
 _KEEP_TRYING = Duration.hours(24)
 
 
 class Schedules(Construct):
-    """One schedule for each job type that declares one, in a group of the app's and stage's own.
+    """The app's own group of schedules, with one for each job type that declares one.
 
     Args:
         app: whose job types they submit.
@@ -49,13 +53,34 @@ class Schedules(Construct):
         self._group = scheduler.ScheduleGroup(
             self,
             "Group",
-            schedule_group_name=schedule_group_name(app),
+            schedule_group_name=app.topology.schedule_group,
             removal_policy=RemovalPolicy.DESTROY,
         )
         self._role = self._scheduler_role()
         for job in scheduled_types(app):
             if job.schedule is not None:
                 self._add(job, job.schedule)
+
+    def grant_delays(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` put jobs into one-time schedules, and take them out."""
+        return permissions.grant_schedules(
+            grantee, permissions.DELAY, [self._schedules(f"{DELAYED}*")], self._role
+        )
+
+    def grant_changes(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` list, pause and resume all schedules, and make and remove its own."""
+        all_, own = self._schedules("*"), self._schedules(f"{MADE_LATER}*")
+        change = permissions.grant_schedules(grantee, permissions.CHANGE, [all_], self._role)
+        make = permissions.grant_schedules(grantee, permissions.DELAY, [own], self._role)
+        return change.combine(make).combine(permissions.grant_listing(grantee))
+
+    def _schedules(self, name: str) -> str:
+        """The ARN of the group's schedules of that name, or pattern."""
+        return Stack.of(self).format_arn(
+            service="scheduler",
+            resource="schedule",
+            resource_name=f"{self._app.topology.schedule_group}/{name}",
+        )
 
     def _add(self, job: JobType[Any, Any], schedule: Schedule) -> None:
         scheduler.Schedule(
@@ -67,6 +92,8 @@ class Schedules(Construct):
             schedule=scheduler.ScheduleExpression.expression(
                 schedule.expression, TimeZone.of(schedule.timezone)
             ),
+            start=schedule.start,
+            end=schedule.end,
             time_window=_time_window(schedule),
             target=targets.LambdaInvoke(
                 self._bridge,
@@ -93,6 +120,8 @@ class Schedules(Construct):
         return iam.Role(
             self,
             "Role",
+            # Named, so that who makes a schedule at run time knows it.
+            role_name=role_in(self._app.topology.scheduler_role, Stack.of(self).region),
             assumed_by=iam.ServicePrincipal(
                 "scheduler.amazonaws.com", conditions={"StringEquals": own_schedules}
             ),

@@ -20,8 +20,7 @@ from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
 from jobs.app import App
 from jobs.errors import ConfigurationError
-from jobs.firing import schedule_group_name
-from jobs.topology import QUARANTINE_RETENTION, physical_name
+from jobs.topology import QUARANTINE_RETENTION
 
 
 class JobSystem(Construct):
@@ -59,8 +58,7 @@ class JobSystem(Construct):
         self._queues = Queues(self, "Queues", topology=app.topology, removal_policy=removal_policy)
         self._records = Records(self, "Records", topology=app.topology)
         self._objects = Objects(self, "Objects", topology=app.topology)
-        if scheduled_types(app) or app.event_rules:
-            self._add_bridge()
+        self._schedules = self._add_bridge() if _needs_bridge(app) else None
 
     def queue(self, physical: str) -> sqs.IQueue:
         """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
@@ -77,9 +75,10 @@ class JobSystem(Construct):
         return self._objects.bucket
 
     def grant_submit(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` submit any of the app's jobs."""
+        """Let ``grantee`` submit any of the app's jobs, and cancel what is delayed for long."""
         queues = list(self._queues.by_name.values())
-        return permissions.grant_submit(grantee, queues, self.bucket)
+        grant = permissions.grant_submit(grantee, queues, self.bucket)
+        return self._with_delays(grant, grantee)
 
     def grant_follow(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` ask what has become of any of the app's jobs, and cancel them."""
@@ -91,38 +90,64 @@ class JobSystem(Construct):
 
     def grant_work(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` run the app's jobs, record them, and park what it gives up."""
-        return permissions.grant_work(
+        grant = permissions.grant_work(
             grantee,
             list(self._queues.by_name.values()),
             self._queues.parking,
             self.table,
             self.bucket,
         )
+        return self._with_delays(grant, grantee)
 
-    def _add_bridge(self) -> None:
+    def grant_schedules(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` list, pause and resume the app's schedules, and make some of its own.
+
+        Raises:
+            ConfigurationError: the app has neither schedules nor long delays.
+        """
+        if self._schedules is None:
+            raise ConfigurationError(
+                f"the app {self.app.name!r} has no schedules: declare it with long_delays=True"
+            )
+        return self._schedules.grant_changes(grantee)
+
+    def _with_delays(self, grant: iam.Grant, grantee: iam.IGrantable) -> iam.Grant:
+        if self._schedules is None or not self.app.long_delays:
+            return grant
+        return grant.combine(self._schedules.grant_delays(grantee))
+
+    def _add_bridge(self) -> Schedules | None:
         failed = self._queues.add(
             "schedules-dlq",
-            queue_name=physical_name(self.app.name, self.app.stage, "schedules-dlq"),
+            queue_name=self.app.topology.failed_firings_name,
             retention=QUARANTINE_RETENTION,
         )
         bridge = Bridge(
             self,
             "Bridge",
+            name=self.app.topology.bridge_name,
             feeds=self._fed_by_bridge(),
             failed=failed,
             table=self.table,
-            app=schedule_group_name(self.app),
+            app=self.app.topology.schedule_group,
         )
-        if scheduled_types(self.app):
-            Schedules(self, "Schedules", app=self.app, bridge=bridge.function, failed=failed)
         EventRules(self, "EventRules", app=self.app, bridge=bridge.function, failed=failed)
+        if not self.app.long_delays and not scheduled_types(self.app):
+            return None
+        return Schedules(self, "Schedules", app=self.app, bridge=bridge.function, failed=failed)
 
     def _fed_by_bridge(self) -> list[sqs.IQueue]:
         topology = self.app.topology
+        if self.app.long_delays:
+            return list(self._queues.by_name.values())
         on_event = (rule.type for rule in self.app.event_rules.values())
         submitted = (*scheduled_types(self.app), *on_event)
         names = {topology.queue(job.queue, job.priority).name for job in submitted}
         return [self._queues.by_name[name] for name in sorted(names)]
+
+
+def _needs_bridge(app: App) -> bool:
+    return app.long_delays or bool(scheduled_types(app) or app.event_rules)
 
 
 class HeadgateStack(Stack):

@@ -20,7 +20,7 @@ from jobs.limits import Breaker, Concurrency, RateLimit, RetryBudget
 from jobs.queue import Queue
 from jobs.retention import Keep
 from jobs.retry import CrashLimit, Retry
-from jobs.schedules import Schedule, cron, rate
+from jobs.schedules import Schedule, at, cron, rate
 from jobs.spool import Spool
 from jobs.state import JobState
 from jobs.topology import Lane, Priority
@@ -58,6 +58,7 @@ __all__ = [
     "Schedule",
     "Spool",
     "Tenant",
+    "at",
     "cron",
     "load_app",
     "rate",

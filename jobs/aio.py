@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from jobs.aio_registration import Register
+from jobs.aio_scheduling import AsyncSchedules
 from jobs.app import App
 from jobs.async_storing import Storing
 from jobs.batcher import Batcher, Pacing
@@ -23,7 +24,14 @@ from jobs.fallback import AsyncFallback, FallbackName, check_choice
 from jobs.handle import AsyncJobHandle, AsyncLookup
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import EntryFailure, ObjectStore, OutgoingMessage, Table, Transport
+from jobs.ports import (
+    EntryFailure,
+    ObjectStore,
+    OutgoingMessage,
+    Scheduler,
+    Table,
+    Transport,
+)
 from jobs.reserving import submitting
 from jobs.spool import Spool, StrPath
 from jobs.steps import take_async
@@ -44,6 +52,8 @@ class AsyncClient:
     Args:
         app: whose job types are submitted.
         transport: where to; None makes one of aiobotocore, with the standard AWS settings.
+        scheduler: holds long delays, and keeps schedules; None makes one of aiobotocore when it is
+            needed.
         table: the app's, where jobs are looked up; None opens it when it is first needed.
         store: where payloads go that are over the app's limit. None makes one of aiobotocore if
             there is no ``transport`` either; else SQS's own limit of 1 MiB holds.
@@ -64,6 +74,7 @@ class AsyncClient:
         app: App,
         *,
         transport: Transport | None = None,
+        scheduler: Scheduler | None = None,
         table: Table | None = None,
         store: ObjectStore | None = None,
         clock: Clock | None = None,
@@ -82,13 +93,25 @@ class AsyncClient:
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._transport = self._storing(transport, store) if transport is not None else None
         self._store = store
+        self._scheduler = scheduler
+        # A transport of the caller's own comes with a scheduler, or there is none.
+        self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
+        self.schedules = AsyncSchedules(
+            app, self._open_scheduler, self._send_all, self.handle, self._clock
+        )
+        """The app's schedules, and the jobs that wait in one; see `jobs.scheduling.Schedules`."""
         self._owned = AsyncExitStack()
         self._table = table or self._own_table(app)
         self._register = Register(
             app, self._table, clock=self._clock, events=self._events, rng=self._rng
         )
         self._lookup = AsyncLookup(
-            app=app, table=self._table, clock=self._clock, rng=self._rng, sleep=sleep
+            app=app,
+            table=self._table,
+            clock=self._clock,
+            rng=self._rng,
+            sleep=sleep,
+            unschedule=self._unschedule,
         )
         self._sending: set[asyncio.Future[Submission]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
@@ -187,22 +210,33 @@ class AsyncClient:
         return await take_async(steps, self._table, self._send_all, self._lookup.sleep)
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
+        if submissions and submissions[0].due is not None:  # all of a call have the same delay
+            raise_refused(
+                submissions, self._told(submissions, await self.schedules.hold(submissions))
+            )
+            return
         if self._transport is not None:
             self._transport.check(each.message for each in submissions)
         if self._fallback and submissions and await self._fallback.takes(submissions):
             return
         pending = [self._batcher(each.queue).put(each.message) for each in submissions]
         await asyncio.wait(pending) if pending else None
-        at = self._clock.now()
-        results = [_error_of(future) for future in pending]
-        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
-        for submission in taken:
-            self._events.emit(submission.event(at))
-        self._register.enter(taken)
+        results = self._told(submissions, [_error_of(future) for future in pending])
         outcomes: Sequence[HeadgateError | None] = results
         if self._fallback and submissions:
             outcomes = await self._fallback.instead(submissions, results)
         raise_refused(submissions, outcomes)
+
+    def _told(
+        self, submissions: Sequence[Submission], results: Sequence[TransportError | None]
+    ) -> Sequence[TransportError | None]:
+        """Say which have been taken; returns the results."""
+        at = self._clock.now()
+        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
+        for submission in taken:
+            self._events.emit(submission.event(at))
+        self._register.enter(taken)
+        return results
 
     def _make_fallback(
         self, spool: Spool | None, fallback: FallbackName | None
@@ -227,6 +261,17 @@ class AsyncClient:
         self, queue: str, messages: Sequence[OutgoingMessage]
     ) -> list[EntryFailure]:
         return await self._opened().send(queue, messages)
+
+    def _open_scheduler(self) -> Scheduler:
+        if self._scheduler is None:
+            from jobs.aws.scheduler import EventBridgeScheduler
+
+            self._scheduler = scheduler = EventBridgeScheduler()
+            self._owned.push_async_callback(scheduler.stop)
+        return self._scheduler
+
+    async def _unschedule(self, job_id: str) -> bool:
+        return self._has_scheduler and await self.schedules.cancel_delayed(job_id)
 
     def _storing(self, transport: Transport, store: ObjectStore | None) -> Storing:
         return Storing(transport, store, limit=self._app.payload_limit)

@@ -74,6 +74,9 @@ class App(Hooks):
             or a crash; without them every delivery counts as one.
         keep: how long that is kept: a `Keep`, how long completed jobs are, or 0 for nothing of
             those that simply complete.
+        long_delays: delays over 15 minutes, and retries beyond the 12 hours that SQS can hide a
+            message, by one-time schedules of EventBridge Scheduler. False: such delays are refused,
+            such retries come sooner, and nobody needs permissions for schedules.
         payload_limit: bytes of a message, 1,024 to SQS's 1 MiB; a payload that makes it larger is
             kept in the app's S3 bucket, and the message has its address.
         limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
@@ -93,6 +96,7 @@ class App(Hooks):
         crash_limit: CrashLimit = DEFAULT_CRASH_LIMIT,
         records: RecordsLevel = "outcomes",
         keep: Keep | timedelta | Literal[0] = DEFAULT_KEEP,
+        long_delays: bool = True,
         payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
         **limits: Unpack[LimitOptions],
     ) -> None:
@@ -110,6 +114,7 @@ class App(Hooks):
         self.crash_limit = crash_limit
         self.records = check_level(records)
         self.keep = check_keep(f"the app {name!r}", keep) or DEFAULT_KEEP
+        self.long_delays = long_delays
         self.payload_limit = _checked_limit(payload_limit)
         self._bucket_name = Settings.from_env().bucket
         self._types: dict[str, JobType[Any, Any]] = {}

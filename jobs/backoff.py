@@ -57,8 +57,8 @@ class Backoff:
     The formulas are from AWS's "Exponential Backoff And Jitter" (Marc Brooker),
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 
-    A delay may exceed the 12 hours that SQS can hide a message, up to a year; what a worker can't
-    carry out is cut to what is left of the 12 hours.
+    A delay may exceed the 12 hours that SQS can hide a message, up to a year: a one-time schedule
+    then owns the job, or where there is none the delay is cut to what is left of the 12 hours.
 
     Example:
         >>> Backoff.exponential(base=2, cap=120, jitter=None).delay_s(3, job_rng("any"))

@@ -6,8 +6,6 @@ it is declared; what is wrong between values that are declared apart is found he
 
 from __future__ import annotations
 
-import calendar
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,6 +17,8 @@ from pydantic import BaseModel
 from jobs.app import BACKSTOP_MARGIN, MAX_RECEIVE_COUNT, App
 from jobs.errors import SettingsInvalid
 from jobs.job import LONGEST_TIMEOUT, JobType
+from jobs.occurrences import occurrences, period_of
+from jobs.schedules import Schedule
 from jobs.timeline import timeline
 from jobs.topology import MAX_VISIBILITY
 
@@ -77,13 +77,14 @@ def wait_beyond_visibility(app: App, _now: datetime) -> Iterator[Fault]:
     for job in _with_timeline(app):
         waits = islice(job.retry.backoff.bounds(), job.retry.attempts - 1)
         longest = timedelta(seconds=max((most for _, most in waits), default=0))
-        if longest > MAX_VISIBILITY:
+        if longest > MAX_VISIBILITY and not has_long_delays(app, job):
             yield Fault(
                 rule="wait-beyond-visibility",
                 where=_type(job),
                 what=f"{job.retry.backoff!r} may wait {longest}",
                 why=f"SQS hides a message for {MAX_VISIBILITY} at most, so retries come sooner",
-                instead="Lower the backoff's cap to 43200 seconds, or have fewer attempts",
+                instead="Lower the backoff's cap to 43200 seconds, or have fewer attempts; on a "
+                "standard queue App(long_delays=True) keeps to it",
             )
 
 
@@ -93,7 +94,7 @@ def retries_outlive_retention(app: App, _now: datetime) -> Iterator[Fault]:
         queue = app.topology.queue(job.queue, job.priority)
         timeout_s = 0.0 if _has_no_timeout(job) else job.timeout_s
         window_s = timeline(job)[-1].latest_s + job.retry.attempts * timeout_s
-        if window_s > queue.retention.total_seconds():
+        if window_s > queue.retention.total_seconds() and not has_long_delays(app, job):
             yield Fault(
                 rule="retries-outlive-retention",
                 where=_type(job),
@@ -135,7 +136,7 @@ def dead_letters_expire_first(app: App, _now: datetime) -> Iterator[Fault]:
 def schedule_never_fires(app: App, now: datetime) -> Iterator[Fault]:
     """A cron expression without a date."""
     for job in app.types.values():
-        if job.schedule is not None and not _can_fire(job.schedule.expression, now):
+        if job.schedule is not None and not _can_fire(job.schedule, now):
             yield Fault(
                 rule="schedule-never-fires",
                 where=_type(job),
@@ -233,6 +234,11 @@ def _type(job: JobType[Any, Any]) -> str:
     return f"type {job.name}"
 
 
+def has_long_delays(app: App, job: JobType[Any, Any]) -> bool:
+    """Whether a one-time schedule holds its jobs where SQS can't until the next attempt."""
+    return app.long_delays and not app.queues[job.queue].fifo
+
+
 def _fields_of(payload: Any) -> tuple[frozenset[str], frozenset[str]]:
     """The names of a model's fields in JSON, and those that have no default."""
     if not (isinstance(payload, type) and issubclass(payload, BaseModel)):
@@ -257,44 +263,23 @@ def _with_timeline(app: App) -> Iterator[JobType[Any, Any]]:
 
 # --- schedules -----------------------------------------------------------------------------------
 
-_RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
-_PERIODS_S = {"minute": 60, "hour": 3_600, "day": 86_400}
-_MONTHS = {name.upper(): number for number, name in enumerate(calendar.month_abbr) if name}
-_LONGEST_MONTHS = {month: calendar.monthrange(2024, month)[1] for month in range(1, 13)}
-_LAST_YEAR = 2199  # of EventBridge's year field
 
-
-def _period_s(job: JobType[Any, Any]) -> int | None:
+def _period_s(job: JobType[Any, Any]) -> float | None:
     """Seconds between two firings of a rate schedule."""
-    found = _RATE.fullmatch(job.schedule.expression) if job.schedule else None
-    return int(found[1]) * _PERIODS_S[found[2]] if found else None
+    if job.schedule is None or not job.schedule.expression.startswith("rate("):
+        return None
+    return period_of(job.schedule.expression).total_seconds()
 
 
-def _can_fire(expression: str, now: datetime) -> bool:
-    if not expression.startswith("cron("):
-        return True
-    _, _, day, month, _, year = expression.removeprefix("cron(").removesuffix(")").split()
-    years = _numbers(year, range(1970, _LAST_YEAR + 1), {})
-    months = _numbers(month, range(1, 13), _MONTHS)
-    days = _numbers(day, range(1, 32), {})
-    if years is not None and max(years, default=0) < now.year:
-        return False
-    if days is None or months is None:
-        return True
-    return any(min(days, default=32) <= _LONGEST_MONTHS[month] for month in months)
-
-
-def _numbers(field: str, all_: range, names: dict[str, int]) -> set[int] | None:
-    """What a cron field stands for; None where that hangs on the month (``L``, ``W``, ``?``)."""
-    found: set[int] = set()
-    for part in field.upper().split(","):
-        span, _, step = part.partition("/")
-        first, _, last = span.partition("-")
-        try:
-            start = all_[0] if first == "*" else names.get(first) or int(first)
-            end = all_[-1] if first == "*" or (step and not last) else start
-            end = (names.get(last) or int(last)) if last else end
-            found.update(range(start, end + 1, int(step or 1)))
-        except ValueError:
-            return None
-    return found & set(all_)
+def _can_fire(schedule: Schedule, now: datetime) -> bool:
+    try:
+        times = occurrences(
+            schedule.expression,
+            schedule.timezone,
+            since=now,
+            start=schedule.start,
+            end=schedule.end,
+        )
+        return next(times, None) is not None
+    except ValueError:
+        return True  # EventBridge may know how to read it

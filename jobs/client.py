@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from jobs.app import App
 from jobs.batching import TRIES, EntryRejected, in_batches, pause_s
@@ -18,7 +20,13 @@ from jobs.fallback import Fallback, FallbackName, check_choice
 from jobs.handle import JobHandle, Lookup
 from jobs.job import JobType
 from jobs.messages import size_of
-from jobs.ports import BlockingObjectStore, BlockingTable, BlockingTransport, EntryFailure
+from jobs.ports import (
+    BlockingObjectStore,
+    BlockingScheduler,
+    BlockingTable,
+    BlockingTransport,
+    EntryFailure,
+)
 from jobs.registration import BlockingRegister
 from jobs.reserving import submitting
 from jobs.spool import Spool, StrPath
@@ -26,6 +34,9 @@ from jobs.steps import take
 from jobs.storing import BlockingStoring
 from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnBlockingTable
+
+if TYPE_CHECKING:
+    from jobs.scheduling import Schedules
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -37,6 +48,7 @@ class Client:
     Args:
         app: whose job types are submitted.
         transport: where to; None makes one of boto3, with the standard AWS settings.
+        scheduler: holds long delays, and keeps schedules; None makes one of boto3 when needed.
         table: the app's, where jobs are looked up; None opens it when it is first needed.
         store: where payloads go that are over the app's limit. None makes one of boto3 if there is
             no ``transport`` either; else SQS's own limit of 1 MiB holds.
@@ -57,6 +69,7 @@ class Client:
         app: App,
         *,
         transport: BlockingTransport | None = None,
+        scheduler: BlockingScheduler | None = None,
         table: BlockingTable | None = None,
         store: BlockingObjectStore | None = None,
         clock: Clock | None = None,
@@ -72,6 +85,8 @@ class Client:
         self._sleep = sleep
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._closes: list[Callable[[], None]] = []
+        # A transport of the caller's own comes with a scheduler, or there is none.
+        self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
         if transport is None:
             from jobs.aws.sqs import SyncSqs
 
@@ -83,6 +98,8 @@ class Client:
                 store = s3 = SyncS3(app.topology.bucket)
                 self._closes.append(s3.close)
         self._transport = BlockingStoring(transport, store, limit=app.payload_limit)
+        self._opening = threading.Lock()
+        self._scheduler = scheduler
         if table is None:
             table = own = OwnBlockingTable(app)
             self._closes.append(own.close)
@@ -90,7 +107,14 @@ class Client:
         self._register = BlockingRegister(
             app, table, clock=self._clock, events=self._events, rng=self._rng, sleep=sleep
         )
-        self._lookup = Lookup(app=app, table=table, clock=self._clock, rng=self._rng, sleep=sleep)
+        self._lookup = Lookup(
+            app=app,
+            table=table,
+            clock=self._clock,
+            rng=self._rng,
+            sleep=sleep,
+            unschedule=self._unschedule,
+        )
         self._fallback = self._make_fallback(kept_in, fallback)
 
     def __enter__(self) -> Self:
@@ -112,6 +136,13 @@ class Client:
             self._fallback.close()
         for close in self._closes:
             close()
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """The app's schedules, and the jobs that wait in one; see `jobs.scheduling.Schedules`."""
+        from jobs.scheduling import Schedules  # by its first use: an import must be quick
+
+        return Schedules(self._app, self._open_scheduler, self._send_all, self.handle, self._clock)
 
     def submit(
         self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
@@ -175,6 +206,9 @@ class Client:
         return take(steps, self._table, self._send_all, self._sleep)
 
     def _send_all(self, submissions: Sequence[Submission]) -> None:
+        if submissions and submissions[0].due is not None:  # all of a call have the same delay
+            raise_refused(submissions, self._told(submissions, self.schedules.hold(submissions)))
+            return
         self._transport.check(each.message for each in submissions)
         if self._fallback and submissions and self._fallback.takes(submissions):
             return
@@ -187,15 +221,22 @@ class Client:
                 # It would fail the rest as well: say which were not taken rather than insist.
                 results += broken[:1] * (len(submissions) - len(results))
                 break
+        self._told(submissions, results)
+        outcomes: Sequence[HeadgateError | None] = results
+        if self._fallback and submissions:
+            outcomes = self._fallback.instead(submissions, results)
+        raise_refused(submissions, outcomes)
+
+    def _told(
+        self, submissions: Sequence[Submission], results: Sequence[TransportError | None]
+    ) -> Sequence[TransportError | None]:
+        """Say which have been taken; returns the results."""
         at = self._clock.now()
         taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
         for submission in taken:
             self._events.emit(submission.event(at))
         self._register.enter(taken)
-        outcomes: Sequence[HeadgateError | None] = results
-        if self._fallback and submissions:
-            outcomes = self._fallback.instead(submissions, results)
-        raise_refused(submissions, outcomes)
+        return results
 
     def _send_batch(self, batch: Sequence[Submission]) -> list[TransportError | None]:
         results: list[TransportError | None] = [None] * len(batch)
@@ -220,6 +261,18 @@ class Client:
     def _send(self, submissions: Sequence[Submission]) -> list[EntryFailure]:
         messages = [submission.message for submission in submissions]
         return self._transport.send(submissions[0].queue.name, messages)
+
+    def _open_scheduler(self) -> BlockingScheduler:
+        with self._opening:
+            if self._scheduler is None:
+                from jobs.aws.scheduler import SyncScheduler
+
+                self._scheduler = scheduler = SyncScheduler()
+                self._closes.append(scheduler.close)
+            return self._scheduler
+
+    def _unschedule(self, job_id: str) -> bool:
+        return self._has_scheduler and self.schedules.cancel_delayed(job_id)
 
     def _make_fallback(self, spool: Spool | None, fallback: FallbackName | None) -> Fallback | None:
         if spool is not None:

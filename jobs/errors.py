@@ -14,6 +14,10 @@ HeadgateError
 │   ├── UnknownJobType
 │   └── UnknownQueue                no such queue, or not with that priority
 ├── SubmissionFailed                SQS did not take some of a batch
+├── ScheduleError                   a schedule can't be what was asked for
+│   ├── ScheduleExists
+│   ├── ScheduleMissing
+│   └── ScheduleDeclared            it is the code's, and changed there
 ├── MessageError                    a received message can't become a job
 │   ├── MessageUnreadable
 │   ├── MessageTypeUnknown
@@ -25,6 +29,7 @@ HeadgateError
 │   ├── AccessDenied
 │   ├── QueueMissing
 │   ├── TableMissing
+│   ├── ScheduleGroupMissing
 │   ├── BucketMissing
 │   ├── Throttled
 │   ├── ServiceUnavailable
@@ -158,6 +163,25 @@ class SubmissionFailed(HeadgateError):
         )
 
 
+# --- a schedule can't be what was asked for -----------------------------------------------------
+
+
+class ScheduleError(HeadgateError):
+    """A schedule can't be what was asked for; nothing was changed."""
+
+
+class ScheduleExists(ScheduleError):
+    """The app has a schedule of that name already."""
+
+
+class ScheduleMissing(ScheduleError):
+    """The app has no schedule of that name on AWS."""
+
+
+class ScheduleDeclared(ScheduleError):
+    """The schedule is declared on its job type, so only the code can change or remove it."""
+
+
 # --- a received message can't become a job -------------------------------------------------------
 
 
@@ -221,6 +245,18 @@ class TableMissing(TransportError):
         super().__init__(
             f"the table {table!r} does not exist in this account and region: provision it with "
             "`cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and HEADGATE_STAGE"
+        )
+
+
+class ScheduleGroupMissing(TransportError):
+    """The app's group of schedules does not exist on AWS."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        super().__init__(
+            f"the schedule group {group!r} does not exist in this account and region: provision it "
+            "with `cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and "
+            "HEADGATE_STAGE"
         )
 
 
@@ -409,8 +445,9 @@ class JobSignal(Exception):
 class RetryLater(JobSignal):
     """Give the job back and run it again after ``after``, at least a second.
 
-    It is no failure. But as long as attempts are counted by deliveries it uses one up, and when
-    SQS's limit on deliveries is near the job is dead-lettered as ``deferred-too-often``.
+    It is no failure. But as long as attempts are counted by deliveries it uses one up, unless a
+    one-time schedule holds the job (beyond SQS's 12 hours); and when SQS's limit on deliveries is
+    near the job is dead-lettered as ``deferred-too-often``.
     """
 
     def __init__(self, after: timedelta, reason: str = "") -> None:

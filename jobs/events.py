@@ -250,7 +250,7 @@ class SettlementFailed(QueueEvent):
     message_id: str
     job_id: str
     action: str
-    """``delete``, ``change_visibility`` or ``send``."""
+    """``delete``, ``change_visibility``, ``send`` or ``schedule``."""
     error: str
 
 

@@ -6,6 +6,7 @@ One model for both ends: `schedule_input` renders it into a schedule when the ap
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -14,16 +15,14 @@ from uuid import UUID
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from jobs.app import App
-from jobs.envelope import VERSION, Envelope, derived_job_id
+from jobs.context import Tenant
+from jobs.delays import literally
+from jobs.envelope import VERSION, Envelope, Options, derived_job_id
 from jobs.errors import ConfigurationError, MessageUnreadable
 from jobs.job import JobType
 from jobs.messages import message_of
 from jobs.ports import OutgoingMessage
-from jobs.topology import Priority
-
-MAX_SCHEDULE_NAME = 64
-"""EventBridge Scheduler's limit for the name of a schedule, and of a group.
-https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html"""
+from jobs.topology import MAX_SCHEDULER_NAME, Priority
 
 _CONTEXT = {
     "schedule_arn": "<aws.scheduler.schedule-arn>",
@@ -42,7 +41,7 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class ScheduledJob(BaseModel):
-    """What a schedule submits, as far as it is known when the app is deployed."""
+    """What a schedule submits, as far as it is known when the schedule is made."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -60,6 +59,30 @@ class ScheduledJob(BaseModel):
     """The physical name of the queue on AWS."""
     fifo_group: _Text | None = None
     """Where the queue is FIFO, the group whose order the job keeps."""
+    tenant: Tenant | None = None
+    options: Options | None = None
+    """What whoever made the schedule overrode."""
+
+    @property
+    def source(self) -> str:
+        """What the job's envelope says it came from."""
+        return f"schedule:{self.schedule}"
+
+    def envelope(self, job_id: UUID, now: datetime) -> Envelope:
+        """One such job, submitted at ``now``."""
+        return Envelope(
+            v=VERSION,
+            id=job_id,
+            type=self.type,
+            schema=self.schema_,
+            payload=self.payload,
+            queue=self.queue,
+            priority=self.priority,
+            submitted_at=now,
+            tenant=self.tenant,
+            source=self.source,
+            options=self.options,
+        )
 
 
 class Firing(ScheduledJob):
@@ -73,32 +96,13 @@ class Firing(ScheduledJob):
     attempt_number: int
 
     @property
-    def source(self) -> str:
-        """What the job's envelope says it came from."""
-        return f"schedule:{self.schedule}"
-
-    @property
     def job_id(self) -> UUID:
         """The same for every invocation of one occurrence."""
         return derived_job_id(self.scheduled_time.astimezone(UTC), self.schedule_arn)
 
-    def envelope(self, now: datetime) -> Envelope:
-        """The job, submitted at ``now``."""
-        return Envelope(
-            v=VERSION,
-            id=self.job_id,
-            type=self.type,
-            schema=self.schema_,
-            payload=self.payload,
-            queue=self.queue,
-            priority=self.priority,
-            submitted_at=now,
-            source=self.source,
-        )
-
     def message(self, now: datetime) -> OutgoingMessage:
-        """The message that a worker can run."""
-        return message_of(self.envelope(now), fifo_group=self.fifo_group)
+        """The message that a worker can run, submitted at ``now``."""
+        return message_of(self.envelope(self.job_id, now), fifo_group=self.fifo_group)
 
 
 def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
@@ -123,6 +127,12 @@ def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
     )
     rendered = scheduled.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return rendered | _CONTEXT
+
+
+def input_of(scheduled: ScheduledJob) -> str:
+    """The input of a schedule made at run time, as JSON: it becomes a `Firing` when it fires."""
+    fixed = literally(scheduled.model_dump_json(by_alias=True, exclude_defaults=True))
+    return fixed.removesuffix("}") + "," + json.dumps(_CONTEXT).removeprefix("{")
 
 
 def _fifo_group(job: JobType[Any, Any], payload: Any) -> str:
@@ -150,6 +160,20 @@ def read_firing(event: Mapping[str, Any]) -> Firing:
     )
 
 
+def read_scheduled(text: str) -> ScheduledJob:
+    """Read what a stored schedule submits, from its input.
+
+    Raises:
+        MessageUnreadable: it is none of Headgate's.
+    """
+    try:
+        return ScheduledJob.model_validate_json(text)
+    except ValidationError:
+        pass
+    # Not from pydantic's error, which quotes the values.
+    raise MessageUnreadable("the schedule's input is not that of a Headgate schedule")
+
+
 def schedule_name(job: JobType[Any, Any]) -> str:
     """The name of a job type's schedule within its app's group: the type's own.
 
@@ -159,20 +183,10 @@ def schedule_name(job: JobType[Any, Any]) -> str:
     return _checked(f"the job type {job.name!r} has a schedule, whose name", job.name)
 
 
-def schedule_group_name(app: App) -> str:
-    """The name of the group that holds an app's schedules: the app's, and its stage's if any.
-
-    Raises:
-        ConfigurationError: it is longer than AWS allows.
-    """
-    name = "-".join(part for part in (app.name, app.stage) if part)
-    return _checked(f"the schedules' group {name!r}", name)
-
-
 def _checked(what: str, name: str) -> str:
-    if len(name) > MAX_SCHEDULE_NAME:
+    if len(name) > MAX_SCHEDULER_NAME:
         raise ConfigurationError(
             f"{what} would have {len(name)} characters; EventBridge Scheduler allows "
-            f"{MAX_SCHEDULE_NAME}: shorten it"
+            f"{MAX_SCHEDULER_NAME}: shorten it"
         )
     return name

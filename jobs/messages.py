@@ -18,7 +18,7 @@ def message_of(
             under the same job's id within five minutes.
     """
     return OutgoingMessage(
-        body=_sendable(envelope.to_body()),
+        body=sendable(envelope.to_body()),
         attributes={
             "JobType": envelope.type,
             "Priority": str(envelope.priority),
@@ -38,7 +38,8 @@ def size_of(message: OutgoingMessage) -> int:
     )
 
 
-def _sendable(body: str) -> str:
+def sendable(body: str) -> str:
+    """A body of JSON without the two characters that SQS refuses, escaped and so the same."""
     # JSON escapes control characters itself; of what XML 1.0 excludes these two remain, and SQS
     # refuses a body that holds them. They can only stand inside strings, where an escape is equal.
     return body.replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")

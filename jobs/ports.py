@@ -2,8 +2,8 @@
 
 A queue service is a `Transport`: `jobs.aws.sqs` implements it on SQS, `jobs.testing` in memory, and
 one conformance suite holds both to SQS's documented behaviour. Queues go by their physical names;
-the implementation finds addresses. A `Table` is what DynamoDB is used for, and an `ObjectStore`
-what S3 is, with suites likewise.
+the implementation finds addresses. A `Table` is what DynamoDB is used for, an `ObjectStore` what
+S3 is, and a `Scheduler` what EventBridge Scheduler is, with suites likewise.
 """
 
 from __future__ import annotations
@@ -198,6 +198,81 @@ class Table(Protocol):
             data says that there is nothing.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleSpec:
+    """One schedule of EventBridge Scheduler's that invokes a Lambda function."""
+
+    group: str
+    """The physical name of the group that it stands in."""
+    name: str
+    """At most 64 letters, digits, hyphens, underscores and full stops; unique in its group."""
+    expression: str
+    """``cron(...)``, ``rate(...)`` or ``at(...)``."""
+    function: str
+    """The physical name of the function that it invokes."""
+    role: str
+    """The role that it assumes for that, as `jobs.topology.Topology` names it."""
+    input: str
+    """JSON that the function is handed, at most 256 KiB."""
+    timezone: str = "UTC"
+    start: datetime | None = None
+    end: datetime | None = None
+    flexible_minutes: int | None = None
+    """Over how many minutes the service may spread the firing."""
+    enabled: bool = True
+    delete_when_done: bool = False
+    """It goes away by itself after it has fired for the last time."""
+    dead_letters: str | None = None
+    """The queue for firings that the function did not take."""
+    description: str = ""
+    created_at: datetime | None = None
+    """What the service says; None for one that is to be created."""
+    modified_at: datetime | None = None
+
+
+class Scheduler(Protocol):
+    """EventBridge Scheduler, as far as Headgate needs it. Any method may raise a `TransportError`.
+
+    A group that does not exist is a `ScheduleGroupMissing`, where the service says so.
+    """
+
+    async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
+        """Create a schedule; False if there is another of that name, which stays as it is.
+
+        ``token``, at most 64 letters, digits, hyphens and underscores, names the request: repeated
+        with the same token, it answers as it did before.
+        """
+        ...
+
+    async def get(self, group: str, name: str) -> ScheduleSpec | None: ...
+
+    async def names(self, group: str, *, prefix: str) -> list[str]:
+        """The names that start with ``prefix``."""
+        ...
+
+    async def update(self, schedule: ScheduleSpec) -> bool:
+        """Replace a schedule, all of it; False if there is none of that name."""
+        ...
+
+    async def delete(self, group: str, name: str) -> bool:
+        """Delete a schedule; False if there is none of that name."""
+        ...
+
+
+class BlockingScheduler(Protocol):
+    """`Scheduler`, for plain code."""
+
+    def create(self, schedule: ScheduleSpec, *, token: str) -> bool: ...
+
+    def get(self, group: str, name: str) -> ScheduleSpec | None: ...
+
+    def names(self, group: str, *, prefix: str) -> list[str]: ...
+
+    def update(self, schedule: ScheduleSpec) -> bool: ...
+
+    def delete(self, group: str, name: str) -> bool: ...
 
 
 class BlockingTable(Protocol):

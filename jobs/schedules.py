@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import zoneinfo
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from jobs.errors import SettingsInvalid
 
@@ -19,7 +19,7 @@ _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """One recurring schedule. Made by `cron` and `rate`."""
+    """When something happens by itself. Made by `cron`, `rate` and `at`."""
 
     expression: str
     """As EventBridge Scheduler takes it: ``cron(0 8 * * ? *)`` or ``rate(15 minutes)``."""
@@ -27,6 +27,10 @@ class Schedule:
     """An IANA name; cron expressions are read in it, daylight saving included."""
     flexible_window: timedelta | None = None
     """Whole minutes, 1 to 1440, over which AWS may spread the firing; None fires to the minute."""
+    start: datetime | None = None
+    """It does not fire earlier; aware. A rate counts from it, and without it from its creation."""
+    end: datetime | None = None
+    """It does not fire later; aware."""
 
     def __post_init__(self) -> None:
         _check_timezone(self.expression, self.timezone)
@@ -37,6 +41,12 @@ class Schedule:
             raise SettingsInvalid(
                 f"{self.expression}: flexible_window must be 1 to 1440 whole minutes, "
                 f"got {self.flexible_window}"
+            )
+        for name, moment in (("start", self.start), ("end", self.end)):
+            _check_aware(self.expression, name, moment)
+        if self.start is not None and self.end is not None and self.start >= self.end:
+            raise SettingsInvalid(
+                f"{self.expression}: start ({self.start}) must lie before end ({self.end})"
             )
 
 
@@ -52,8 +62,23 @@ def _check_timezone(expression: str, name: str) -> None:
         ) from error
 
 
+def _check_aware(expression: str, name: str, moment: object) -> None:
+    if moment is None:
+        return
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise SettingsInvalid(
+            f"{expression}: {name} must be a datetime with a time zone, got {moment!r}: write "
+            "datetime(..., tzinfo=UTC)"
+        )
+
+
 def cron(
-    expression: str, *, timezone: str = "UTC", flexible_window: timedelta | None = None
+    expression: str,
+    *,
+    timezone: str = "UTC",
+    flexible_window: timedelta | None = None,
+    start: datetime | None = None,
+    end: datetime | None = None,
 ) -> Schedule:
     """Fire at the times of a six-field cron expression, as in ``cron("0 8 * * ? *")``.
 
@@ -61,6 +86,8 @@ def cron(
         expression: minutes, hours, day of month, month, day of week, year.
         timezone: the IANA zone that the expression is read in.
         flexible_window: how far AWS may spread the firing.
+        start: not earlier; aware.
+        end: not later; aware.
 
     Raises:
         SettingsInvalid: not six fields, a field with foreign characters, or both or neither of the
@@ -82,12 +109,24 @@ def cron(
             f"({fields[4]}) must be ?"
         )
     return Schedule(
-        expression=f"cron({' '.join(fields)})", timezone=timezone, flexible_window=flexible_window
+        expression=f"cron({' '.join(fields)})",
+        timezone=timezone,
+        flexible_window=flexible_window,
+        start=start,
+        end=end,
     )
 
 
-def rate(every: timedelta, *, flexible_window: timedelta | None = None) -> Schedule:
+def rate(
+    every: timedelta,
+    *,
+    flexible_window: timedelta | None = None,
+    start: datetime | None = None,
+    end: datetime | None = None,
+) -> Schedule:
     """Fire again and again, ``every`` so often: ``rate(timedelta(minutes=15))``.
+
+    The first time is ``start``, or as soon as the schedule exists.
 
     Raises:
         SettingsInvalid: not a positive number of whole minutes, EventBridge's finest step.
@@ -99,7 +138,19 @@ def rate(every: timedelta, *, flexible_window: timedelta | None = None) -> Sched
             return Schedule(
                 expression=f"rate({count} {unit.removesuffix('s') if count == 1 else unit})",
                 flexible_window=flexible_window,
+                start=start,
+                end=end,
             )
     raise SettingsInvalid(
         f"rate({every!r}): EventBridge Scheduler fires by whole minutes, 1 or more"
     )
+
+
+def at(moment: datetime) -> Schedule:
+    """Fire once: ``at(datetime(2026, 3, 1, 8, tzinfo=UTC))``; AWS does within the minute after.
+
+    Raises:
+        SettingsInvalid: the time has no time zone.
+    """
+    _check_aware("at(...)", "the time", moment)
+    return Schedule(expression=f"at({moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S})")

@@ -16,6 +16,7 @@ from uuid import UUID
 from jobs.app import App
 from jobs.batching import EntryRejected
 from jobs.context import Tenant
+from jobs.delays import DelayedJob, check_input, delayed
 from jobs.envelope import VERSION, Envelope, Options, UniqueBy, new_job_id
 from jobs.errors import (
     ConfigurationError,
@@ -95,9 +96,10 @@ class Overrides(UniqueOptions, total=False):
     """What one submission may decide instead of its job type."""
 
     delay: timedelta
-    """Not before this long from now; 0 to 15 minutes."""
+    """Not before this long from now. Over 15 minutes, and on a FIFO queue, a one-time schedule of
+    EventBridge Scheduler holds the job meanwhile, which is charged for as a request of its own."""
     at: datetime
-    """Not before this time; aware, at most 15 minutes ahead. A past one means now."""
+    """Not before this time; aware. A past one means now."""
     priority: Priority
     attempts: int
     """Runs in all, the first included."""
@@ -137,6 +139,23 @@ class Submission:
         """Whether another job stands for it."""
         return self.duplicate_of is not None
 
+    @property
+    def due(self) -> datetime | None:
+        """Until when a one-time schedule holds it; None: it goes to SQS at once."""
+        envelope = self.envelope
+        by_sqs = _delay_s(self.queue, envelope.not_before, envelope.submitted_at)
+        return None if by_sqs else envelope.not_before
+
+    def delayed(self) -> DelayedJob:
+        """What that schedule holds."""
+        return delayed(
+            self.message,
+            queue_name=self.queue.name,
+            job_id=self.id,
+            job_type=self.envelope.type,
+            due=self.due or self.envelope.submitted_at,
+        )
+
     def event(self, at: datetime) -> JobSubmitted:
         """Says that SQS has taken it."""
         return JobSubmitted(
@@ -146,8 +165,14 @@ class Submission:
             queue=self.envelope.queue,
             priority=self.envelope.priority,
             tenant=self.envelope.tenant,
-            delay_s=self.message.delay_s,
+            delay_s=self._delay_s,
         )
+
+    @property
+    def _delay_s(self) -> int:
+        if self.due is None:
+            return self.message.delay_s
+        return math.ceil((self.due - self.envelope.submitted_at).total_seconds())
 
     def deduplicated(self, kept: str, at: datetime) -> JobDeduplicated:
         """Says that it was not sent, since another job stands for it."""
@@ -192,7 +217,7 @@ def prepare(
         )
     _check_names(job, overrides)
     queue = _queue(job, topology, overrides.get("priority"))
-    delay_s = _delay_s(job, overrides, queue, now)
+    not_before = _not_before(app, job, overrides, queue, now)
     dumped = job.dump(payload)
     tenant_of = _tenant(job, overrides.get("tenant")) or origin.tenant
     unique = _unique(job, payload, dumped, overrides, tenant_of)
@@ -205,7 +230,7 @@ def prepare(
         queue=job.queue,
         priority=queue.priority,
         submitted_at=now,
-        not_before=now + timedelta(seconds=delay_s) if delay_s else None,
+        not_before=not_before,
         tenant=tenant_of,
         source=origin.source,
         parent=origin.parent,
@@ -214,8 +239,11 @@ def prepare(
     )
     tenant = envelope.tenant.org if envelope.tenant else None
     group = _fifo_group(job, payload, overrides, queue, tenant)
-    message = message_of(envelope, delay_s=delay_s, fifo_group=group)
-    return Submission(queue=queue, message=message, envelope=envelope)
+    message = message_of(envelope, delay_s=_delay_s(queue, not_before, now), fifo_group=group)
+    submission = Submission(queue=queue, message=message, envelope=envelope)
+    if submission.due is not None:
+        check_input(f"the delayed job of {job.name!r}", submission.delayed().to_input())
+    return submission
 
 
 def prepare_many(
@@ -301,28 +329,39 @@ def _priority(job: JobType[Any, Any], wanted: Priority | None) -> Priority:
         ) from error
 
 
-def _delay_s(job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec, now: datetime) -> int:
+def _not_before(
+    app: App, job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec, now: datetime
+) -> datetime | None:
+    """When the job is due; None: at once."""
     delay, at = overrides.get("delay"), overrides.get("at")
     if delay is not None and at is not None:
         raise DelayInvalid(f"{job.name!r}: give delay or at, not both")
     if at is not None:
         delay = _until(job, at, now)
     if delay is None:
-        return 0
+        return None
     if not isinstance(delay, timedelta):
         raise DelayInvalid(_no_timedelta(job, "delay", delay))
     if delay < timedelta(0):
         raise DelayInvalid(f"{job.name!r}: delay must not be negative, got {delay}")
-    if delay and queue.fifo:
+    if not app.long_delays and (delay > MAX_DELAY or (delay and queue.fifo)):
         raise DelayInvalid(
-            f"{job.name!r}: SQS delays no single message of a FIFO queue, and {queue.name!r} is one"
+            f"{job.name!r}: a delay of {delay} on {queue.name!r} takes a one-time schedule, since "
+            f"SQS itself delays by {MAX_DELAY} at most, and no single message of a FIFO queue; the "
+            f"app {app.name!r} is declared with long_delays=False"
         )
-    if delay > MAX_DELAY:
-        raise DelayInvalid(
-            f"{job.name!r}: a delay of {delay} is over SQS's limit of {MAX_DELAY}; longer delays "
-            "are not supported yet"
-        )
-    return math.ceil(delay.total_seconds())  # up: never before its time
+    try:
+        # Rounded up: never before its time.
+        return now + timedelta(seconds=math.ceil(delay.total_seconds())) if delay else None
+    except OverflowError as error:
+        raise DelayInvalid(f"{job.name!r}: a delay of {delay} ends after the year 9999") from error
+
+
+def _delay_s(queue: QueueSpec, not_before: datetime | None, now: datetime) -> int:
+    """What SQS itself delays; 0 also where a one-time schedule does."""
+    if not_before is None or queue.fifo or not_before - now > MAX_DELAY:
+        return 0
+    return int((not_before - now).total_seconds())
 
 
 def _until(job: JobType[Any, Any], at: datetime, now: datetime) -> timedelta:

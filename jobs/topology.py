@@ -28,6 +28,13 @@ MAX_MESSAGE_BYTES = 1_048_576
 MAX_BATCH = 10
 """Entries in one SQS batch request (same page)."""
 
+MAX_SCHEDULER_NAME = 64
+"""The longest name of a schedule, of a group of them, of a function and of a role.
+https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
+
+_LONGEST_REGION = len("-ap-southeast-1")
+
 QUARANTINE_RETENTION = timedelta(days=14)
 
 PAYLOADS = "payloads/"
@@ -156,6 +163,31 @@ class Topology:
     bucket_name: str | None = None
     """The S3 bucket's whole name, where it is not made of app, stage, account and region."""
 
+    @property
+    def schedule_group(self) -> str:
+        """The group of the app's schedules: the app's name, and its stage's if any.
+
+        Raises:
+            ConfigurationError: it is longer than AWS allows; of the next two, likewise.
+        """
+        return _scheduler_name("group of schedules", self.app, self.stage)
+
+    @property
+    def bridge_name(self) -> str:
+        """The function that schedules invoke."""
+        return _scheduler_name("bridge function", self.app, self.stage, "bridge")
+
+    @property
+    def scheduler_role(self) -> str:
+        """The role that schedules assume, without the region that ends its name on AWS: roles are
+        an account's, and the app may be in several of its regions."""
+        return _scheduler_name("role", self.app, self.stage, "scheduler", room=_LONGEST_REGION)
+
+    @property
+    def failed_firings_name(self) -> str:
+        """The queue that keeps firings which did not become jobs."""
+        return physical_name(self.app, self.stage, "schedules-dlq")
+
     def queue(self, group: str, priority: Priority) -> QueueSpec:
         """The queue of that group and priority.
 
@@ -207,6 +239,21 @@ class Topology:
                     f"{did_you_mean(group, self.groups)}"
                 )
         return tuple(spec for spec in self.queues if spec.group in wanted)
+
+
+def _scheduler_name(what: str, *parts: str | None, room: int = 0) -> str:
+    name = "-".join(part for part in parts if part)
+    if len(name) + room > MAX_SCHEDULER_NAME:
+        raise ConfigurationError(
+            f"the schedules' {what} {name!r} has {len(name)} characters; AWS allows "
+            f"{MAX_SCHEDULER_NAME - room}: shorten the name of the app or the stage"
+        )
+    return name
+
+
+def role_in(role: str, region: str) -> str:
+    """The name on AWS of a role that serves the app in one region."""
+    return f"{role}-{region}"
 
 
 def check_name(kind: str, name: str) -> str:

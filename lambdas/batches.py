@@ -26,7 +26,7 @@ from jobs.delivery import Delivery
 from jobs.errors import ConfigurationError, MessageUnreadable
 from jobs.execution import Executor, Run, Verdict
 from jobs.outcome import Interrupted
-from jobs.ports import Transport
+from jobs.ports import Scheduler, Transport
 from jobs.recording import Recorder
 from lambdas.settling import Settler
 from lambdas.source import delivery_of
@@ -89,6 +89,7 @@ class Batch:
         transport: where SQS is.
         times: the invocation's.
         concurrency: jobs at once.
+        scheduler: owns what has to wait longer than SQS can, if there is one.
         recorder: tells attempts from deliveries; None counts by deliveries.
         cancelling: knows which jobs are cancelled; None: none is.
     """
@@ -100,6 +101,7 @@ class Batch:
         times: Timetable,
         *,
         concurrency: int,
+        scheduler: Scheduler | None,
         recorder: Recorder | None,
         cancelling: Cancelling | None,
     ) -> None:
@@ -117,6 +119,7 @@ class Batch:
             events=self._means.events,
             eager=lambda: not self._running,
             ends_at=times.settled_at,
+            scheduler=scheduler,
         )
         self._done: set[str] = set()
         """Ids of the messages that Lambda may delete."""

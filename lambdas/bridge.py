@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools import Logger
 
 from jobs.batching import EntryRejected
+from jobs.delays import is_delayed, read_delayed, send_delayed
 from jobs.eventing import Occurrence, is_occurrence, read_occurrence
 from jobs.firing import Firing, read_firing
 from jobs.ports import BlockingTransport
@@ -42,6 +43,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
         MessageUnreadable: ``event`` is neither; names the fields.
         TransportError: SQS could not be asked, or refused.
     """
+    if is_delayed(event):
+        return _submit_delayed(event, context)
     due = read_occurrence(event) if is_occurrence(event) else read_firing(event)
     job_id = submit_firing(due, _transport(), datetime.now(UTC))
     extra = _of_event(due) if isinstance(due, Occurrence) else _of_schedule(due)
@@ -78,6 +81,21 @@ def _of_event(occurrence: Occurrence) -> dict[str, Any]:
         "event_id": occurrence.event.id,
         "event_time": occurrence.event.time.isoformat(),
     }
+
+
+def _submit_delayed(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
+    job = read_delayed(event)
+    send_delayed(job, _transport(), datetime.now(UTC))
+    _logger().info(
+        "delayed job sent",
+        extra={
+            "job_id": job.job_id,
+            "job_type": job.type,
+            "delayed_until": job.delayed_until.isoformat(),
+            "function_request_id": context.aws_request_id,
+        },
+    )
+    return {"job_id": job.job_id}
 
 
 @cache

@@ -40,7 +40,7 @@ from jobs.event_log import log_event, name_job
 from jobs.events import Events
 from jobs.execution import Executor
 from jobs.once import needs_claims
-from jobs.ports import ObjectStore, Table, Transport
+from jobs.ports import ObjectStore, Scheduler, Table, Transport
 from jobs.recording import Recorder
 from lambdas.batches import Batch, Timetable
 from lambdas.emf import Emf
@@ -71,6 +71,7 @@ def consumer(
     app: App,
     *,
     transport: Transport | None = None,
+    scheduler: Scheduler | None = None,
     table: Table | None = None,
     store: ObjectStore | None = None,
     events: Events | None = None,
@@ -83,6 +84,7 @@ def consumer(
     Args:
         app: its handlers are loaded here.
         transport: open, and left open; None connects to SQS at the first invocation.
+        scheduler: left open; for long delays. None makes one if ``transport`` is None too.
         table: open, and left open; None connects to the app's at the first invocation, if a type
             has ``once=True`` or ``unique="replace"``, or if the app keeps records and the
             transport is not your own either.
@@ -104,6 +106,7 @@ def consumer(
     return Consumer(
         app,
         transport=transport,
+        scheduler=scheduler,
         table=table,
         store=store,
         events=events or Events(log_event),
@@ -127,6 +130,7 @@ class Consumer:
         app: App,
         *,
         transport: Transport | None,
+        scheduler: Scheduler | None,
         table: Table | None,
         store: ObjectStore | None,
         events: Events,
@@ -137,6 +141,7 @@ class Consumer:
     ) -> None:
         self._app = app
         self._transport = transport
+        self._scheduler = scheduler
         self._table = table
         self._store = store
         self._events = events
@@ -187,6 +192,7 @@ class Consumer:
             opened.transport,
             times,
             concurrency=self._concurrency,
+            scheduler=self._scheduler,
             recorder=opened.recorder,
             cancelling=opened.cancelling,
         )
@@ -211,12 +217,15 @@ class Consumer:
             transport, store = self._transport, self._store
             if transport is None:
                 from jobs.aws.s3 import S3Store
+                from jobs.aws.scheduler import EventBridgeScheduler
                 from jobs.aws.sqs import SqsTransport
 
                 transport = await stack.enter_async_context(SqsTransport())
                 if store is None:
                     own = S3Store(self._app.topology.bucket)
                     store = await stack.enter_async_context(own)
+                if self._scheduler is None and self._app.long_delays:
+                    self._scheduler = await stack.enter_async_context(EventBridgeScheduler())
             table = await self._table_of(stack)
             claims = None
             if table is not None:
@@ -227,6 +236,7 @@ class Consumer:
             self._app,
             transport=transport,
             table=table,
+            scheduler=self._scheduler,
             store=store,
             clock=self._clock,
             events=self._events,

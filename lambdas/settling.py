@@ -17,8 +17,9 @@ from jobs.delivery import Delivery
 from jobs.errors import TransportError
 from jobs.events import Events, SettlementFailed, SettlementFlushed
 from jobs.execution import Verdict, parked
+from jobs.handover import HandOver
 from jobs.messages import size_of
-from jobs.ports import EntryFailure, OutgoingMessage, Transport, VisibilityChange
+from jobs.ports import EntryFailure, OutgoingMessage, Scheduler, Transport, VisibilityChange
 from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.topology import MAX_VISIBILITY, Topology
 
@@ -41,6 +42,7 @@ class Settler:
         events: hears what became of each message.
         eager: true when nothing else runs, so that waiting for company would be in vain.
         ends_at: on the event loop's time; a request that is not answered by then has failed.
+        scheduler: owns what has to wait longer than SQS can; None leaves it to come sooner.
     """
 
     def __init__(
@@ -52,9 +54,11 @@ class Settler:
         events: Events,
         eager: Callable[[], bool],
         ends_at: float,
+        scheduler: Scheduler | None = None,
     ) -> None:
         self._transport = transport
         self._quarantine = topology.quarantine_name
+        self._hand_over = HandOver(scheduler, topology, clock=clock, events=events)
         self._clock = clock
         self._events = events
         self._eager = eager
@@ -66,6 +70,10 @@ class Settler:
     async def settle(self, delivery: Delivery, verdict: Verdict) -> bool:
         """Carry a verdict out and say so; returns whether Lambda may delete the message."""
         job_id = verdict.attempt.job_id
+        verdict, handed_over = await self._handed_over(delivery, verdict)
+        if handed_over:
+            self.tell(verdict)
+            return True
         match verdict.action:
             case Ack():
                 carried_out, stays = True, False
@@ -87,6 +95,16 @@ class Settler:
         """Emit what follows from a verdict."""
         if (event := verdict.aftermath(self._clock.now())) is not None:
             self._events.emit(event)
+
+    async def _handed_over(self, delivery: Delivery, verdict: Verdict) -> tuple[Verdict, bool]:
+        if not isinstance(verdict.action, RetryAfter | Release):
+            return verdict, False
+        possible_s = self._possible_s(delivery, verdict.action.delay_s)
+        try:
+            async with asyncio.timeout_at(self._ends_at):
+                return await self._hand_over.take(delivery, verdict, possible_s)
+        except TimeoutError:
+            return verdict, False  # the time is up for whatever else there were to do, too
 
     async def _park(
         self, delivery: Delivery, verdict: Verdict, action: DeadLetter | Quarantine

@@ -33,13 +33,15 @@ def show_faults(faults: Sequence[Fault], *, as_json: bool) -> int:
     return EXIT_FAULTY if any(fault.severity == "error" for fault in faults) else 0
 
 
-def show_plan(job: JobType[Any, Any], queue: QueueSpec, *, as_json: bool) -> None:
+def show_plan(
+    job: JobType[Any, Any], queue: QueueSpec, *, long_delays: bool, as_json: bool
+) -> None:
     """Print when each attempt of a job type comes.
 
     Raises:
         SettingsInvalid: its custom backoff failed.
     """
-    planned = timeline(job)
+    planned = timeline(job, long_delays=long_delays)
     if as_json:
         print(json.dumps([dataclasses.asdict(each) for each in planned], indent=2))
         return

@@ -8,19 +8,22 @@ import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic_core import from_json
 
 from jobs.app import App, load_app
 from jobs.client import Client
-from jobs.errors import ConfigurationError, HeadgateError, SubmissionError
+from jobs.errors import ConfigurationError, HeadgateError, ScheduleError, SubmissionError
 from jobs.results import keeps_outcomes
 from jobs.settings import Settings
 from jobs.submission import Overrides
 from jobs.topology import Priority
 from workers.configuration import DEFAULTS, UNWATCHED, Watching, WorkerSettings
+
+if TYPE_CHECKING:
+    from ops.schedules import Action
 
 cli = typer.Typer(
     name="headgate",
@@ -201,11 +204,35 @@ def plan(
     json: AsJson = False,
 ) -> None:
     """When each attempt of a failing job comes."""
+    from jobs.checks import has_long_delays
     from ops.checking import show_plan
 
     found = _app(app)
     declared = found.find_type(job_type)
-    show_plan(declared, found.topology.queue(declared.queue, declared.priority), as_json=json)
+    queue = found.topology.queue(declared.queue, declared.priority)
+    show_plan(declared, queue, long_delays=has_long_delays(found, declared), as_json=json)
+
+
+@cli.command()
+def schedules(
+    app: Annotated[str, typer.Argument(metavar="[APP]", help="module:attribute, or HEADGATE_APP.")],
+    action: Annotated[
+        str | None, typer.Argument(metavar="ls|pause|resume|run|next", help="What to do.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Which schedule; ls and next take all without it.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="How many times next shows.")] = 5,
+    json: AsJson = False,
+) -> None:
+    """List an app's schedules on AWS, switch them, run one now, or show its next times."""
+    from ops.schedules import act
+
+    path, wanted, which = (app, action, name) if ":" in app else (None, app, action)
+    doing = _action(wanted, which)
+    found = _app(path)
+    with Client(found) as client:
+        act(client, doing, which, count=count, now=datetime.now(UTC), as_json=json)
 
 
 @cli.command()
@@ -228,6 +255,18 @@ def _app(path: str | None) -> App:
     return load_app(path)
 
 
+def _action(text: str | None, name: str | None) -> Action:
+    from ops.schedules import Action
+
+    try:
+        action = Action(text or "")
+    except ValueError as error:
+        raise typer.BadParameter(f"say what to do: {', '.join(Action)}") from error
+    if name is None and action not in (Action.LS, Action.NEXT):
+        raise typer.BadParameter(f"say which schedule to {action}")
+    return action
+
+
 def _log_level(name: str) -> int:
     levels = logging.getLevelNamesMapping()
     if name.upper() not in levels:
@@ -242,5 +281,5 @@ def main() -> None:
         cli()
     except HeadgateError as error:
         print(f"headgate: {error}", file=sys.stderr)
-        wrong = isinstance(error, ConfigurationError | SubmissionError)
+        wrong = isinstance(error, ConfigurationError | SubmissionError | ScheduleError)
         sys.exit(EXIT_USAGE if wrong else EXIT_FAULT)

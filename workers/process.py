@@ -16,6 +16,7 @@ from typing import NoReturn
 from jobs.app import App
 from jobs.aws.dynamo import DynamoTable
 from jobs.aws.s3 import S3Store
+from jobs.aws.scheduler import EventBridgeScheduler
 from jobs.aws.sqs import SqsTransport
 from jobs.calling import Around, nothing_around
 from jobs.clock import SystemClock
@@ -65,10 +66,18 @@ async def work(
     async with AsyncExitStack() as stack:
         transport = await stack.enter_async_context(_transport(app, settings))
         table = await _table(app, stack)
+        scheduler = await stack.enter_async_context(EventBridgeScheduler())
         events = Events(*subscribers)
         store = await stack.enter_async_context(S3Store(app.topology.bucket))
         worker = Worker(
-            app, transport, settings, table=table, store=store, events=events, around=_around()
+            app,
+            transport,
+            settings,
+            table=table,
+            scheduler=scheduler if app.long_delays else None,
+            store=store,
+            events=events,
+            around=_around(),
         )
         place = leash.place if leash is not None else 1
         await stack.enter_async_context(

@@ -21,8 +21,9 @@ from jobs.clock import Clock
 from jobs.errors import TransportError
 from jobs.events import Events, SettlementFailed, SettlementFlushed
 from jobs.execution import Verdict, parked
+from jobs.handover import HandOver
 from jobs.messages import size_of
-from jobs.ports import EntryFailure, OutgoingMessage, Transport, VisibilityChange
+from jobs.ports import EntryFailure, OutgoingMessage, Scheduler, Transport, VisibilityChange
 from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.topology import Topology
 from workers.holding import Hold, Holdings
@@ -53,6 +54,7 @@ class Settler:
         events: hears what became of each message.
         eager: true when nothing else runs, so that waiting for company would be in vain.
         rng: spreads the pauses between tries.
+        scheduler: owns what has to wait longer than SQS can; None leaves it to come sooner.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Settler:
         events: Events,
         eager: Callable[[], bool],
         rng: random.Random,
+        scheduler: Scheduler | None = None,
         pacing: Pacing = SETTLEMENT_PACING,
     ) -> None:
         self._transport = transport
@@ -75,6 +78,7 @@ class Settler:
         self._eager = eager
         self._rng = rng
         self._pacing = pacing
+        self._hand_over = HandOver(scheduler, topology, clock=clock, events=events)
         self._closing = asyncio.Event()
         self.given_up = 0
         """Verdicts that were not carried out because the worker had to end."""
@@ -91,7 +95,9 @@ class Settler:
             self._holdings.drop(hold)
             return False  # it is visible, or with another worker, and that one's verdict counts
         try:
-            refused = await self._carry_out(hold, verdict)
+            verdict, handed_over = await self._handed_over(hold, verdict)
+            carry_out = self._delete if handed_over else self._carry_out
+            refused = await carry_out(hold, verdict)
         finally:
             self._holdings.drop(hold)
         if refused is None:
@@ -119,6 +125,12 @@ class Settler:
         # Sends first: a dead letter's delete is only put when its send has been confirmed.
         for batchers in (self._sends, self._deletes, self._changes):
             await asyncio.gather(*(batcher.drain() for batcher in batchers.values()))
+
+    async def _handed_over(self, hold: Hold, verdict: Verdict) -> tuple[Verdict, bool]:
+        if not isinstance(verdict.action, RetryAfter | Release):
+            return verdict, False
+        possible_s = hold.possible_s(verdict.action.delay_s, self._clock.monotonic())
+        return await self._hand_over.take(hold.delivery, verdict, possible_s)
 
     async def _carry_out(self, hold: Hold, verdict: Verdict) -> _Refused | None:
         match verdict.action:

@@ -25,7 +25,7 @@ from jobs.errors import ConfigurationError
 from jobs.events import Events
 from jobs.execution import Executor
 from jobs.once import require_claims
-from jobs.ports import ObjectStore, OutgoingMessage, Table, Transport
+from jobs.ports import ObjectStore, OutgoingMessage, Scheduler, Table, Transport
 from jobs.recording import Recorder
 from jobs.submission import Submission
 from jobs.topology import Priority, QueueSpec
@@ -65,6 +65,7 @@ class Worker:
         transport: open, and left open.
         settings: how many jobs at once, of which queues, and so on.
         table: open, and left open; for records, limits of the fleet, and types with ``once=True``.
+        scheduler: left open; for waits beyond what SQS can hold.
         store: open, and left open; for payloads that are too large for messages.
         around: entered around each call of a handler.
         name: tells this worker from others, in records and leases; None makes one up.
@@ -85,6 +86,7 @@ class Worker:
         settings: WorkerSettings = DEFAULTS,
         *,
         table: Table | None = None,
+        scheduler: Scheduler | None = None,
         store: ObjectStore | None = None,
         around: Around = nothing_around,
         name: str | None = None,
@@ -166,9 +168,16 @@ class Worker:
             eager=lambda: self._demand.busy == 0,
             rng=rng,
             pacing=SETTLEMENT_PACING,
+            scheduler=scheduler,
         )
         self._client = AsyncClient(
-            app, transport=transport, store=store, table=table, clock=clock, events=events
+            app,
+            transport=transport,
+            scheduler=scheduler,
+            store=store,
+            table=table,
+            clock=clock,
+            events=events,
         )
         self._hooks = HookRunner(app, clock=clock, events=events)
         events.subscribe(self._hooks)

@@ -17,6 +17,7 @@ from jobs.errors import (
     CredentialsMissing,
     QueueMissing,
     RegionMissing,
+    ScheduleGroupMissing,
     ServiceUnavailable,
     TableMissing,
     Throttled,
@@ -62,7 +63,7 @@ _CONNECTION_ERRORS = frozenset(
 _QUOTES_ITS_VALUES = frozenset({"ParamValidationError", "ValidationError"})
 
 _QUEUE_MISSING_CODES = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
-_TABLE_MISSING_CODE = "ResourceNotFoundException"  # other services have it too
+_NOT_FOUND_CODE = "ResourceNotFoundException"  # of several services
 _BUCKET_MISSING_CODE = "NoSuchBucket"
 _CREDENTIAL_CODES = frozenset(
     {
@@ -131,7 +132,7 @@ def fault(error: Exception, *, action: str, target: str) -> TransportError:
     Args:
         error: What botocore, aiohttp or the network raised.
         action: The permission that the call needs, such as ``sqs:SendMessage``.
-        target: The physical name of the queue (table, ...) that was asked.
+        target: The physical name of the queue (table, group of schedules) that was asked.
     """
     if isinstance(error, ClientError):
         return _refusal(error, action, target)
@@ -158,8 +159,10 @@ def _refusal(error: ClientError, action: str, target: str) -> TransportError:
     name = re.split(r"[.#]", code)[-1]
     if name in _QUEUE_MISSING_CODES:
         return QueueMissing(target)
-    if name == _TABLE_MISSING_CODE and action.startswith("dynamodb:"):
+    if name == _NOT_FOUND_CODE and action.startswith("dynamodb:"):
         return TableMissing(target)
+    if name == _NOT_FOUND_CODE and action.startswith("scheduler:"):
+        return ScheduleGroupMissing(target)
     if name == _BUCKET_MISSING_CODE and action.startswith("s3:"):
         return BucketMissing(target)
     if name in _CREDENTIAL_CODES:

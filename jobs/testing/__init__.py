@@ -5,6 +5,7 @@ from jobs.testing.faults import Faults
 from jobs.testing.harness import DrainUnfinished, Harness, Submitted
 from jobs.testing.inspection import Call, StoredMessage
 from jobs.testing.memory import MemorySqs
+from jobs.testing.memory_scheduler import MemoryScheduler
 from jobs.testing.memory_store import MemoryStore
 from jobs.testing.memory_table import MemoryTable
 from jobs.testing.ordering import MessageState
@@ -15,6 +16,7 @@ __all__ = [
     "Faults",
     "Harness",
     "LoopClock",
+    "MemoryScheduler",
     "MemorySqs",
     "MemoryStore",
     "MemoryTable",

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from pydantic_core import from_json
+
 from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.batching import EntryRejected
@@ -15,12 +17,15 @@ from jobs.calling import Around, Means, nothing_around
 from jobs.claims import Claims
 from jobs.client import Client
 from jobs.context import Tenant
+from jobs.delays import PREFIX, is_delayed, read_delayed, send_delayed
 from jobs.delivery import Delivery
 from jobs.envelope import Envelope
 from jobs.errors import HeadgateError, MessageUnreadable
 from jobs.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
 from jobs.execution import Executor, Verdict, parked
+from jobs.firing import read_firing
 from jobs.foreign import envelope_of
+from jobs.handover import HandOver
 from jobs.job import JobType
 from jobs.offloading import unpacked
 from jobs.ports import EntryFailure, ReceivedMessage, VisibilityChange
@@ -29,6 +34,7 @@ from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.testing.clock import VirtualClock
 from jobs.testing.inspection import StoredMessage
 from jobs.testing.memory import MemorySqs
+from jobs.testing.memory_scheduler import MemoryScheduler
 from jobs.testing.memory_store import MemoryStore
 from jobs.testing.memory_table import MemoryTable
 from jobs.testing.remembering import Remembering
@@ -84,6 +90,8 @@ class Harness:
         self.clock = VirtualClock()
         self.sqs = MemorySqs(self.clock)
         self.sqs.provision(app.topology)
+        self.scheduler = MemoryScheduler(self.clock, fire=self._fire)
+        """Holds long delays, and what `client.schedules` makes; fires as the clock moves."""
         self.table = MemoryTable(self.clock)
         """What the clients' handles read."""
         self.store = MemoryStore()
@@ -91,11 +99,18 @@ class Harness:
         self.events: list[Event] = []
         """Everything that happened, in order."""
         self._hub = Events(self.events.append)
+        self._hand_over = HandOver(
+            self.scheduler if app.long_delays else None,
+            app.topology,
+            clock=self.clock,
+            events=self._hub,
+        )
         self._hooked = 0
         """How many of them have had their hooks called."""
         self.client = Client(
             app,
             transport=self.sqs.blocking,
+            scheduler=self.scheduler.blocking,
             table=self.table.blocking,
             store=self.store.blocking,
             clock=self.clock,
@@ -105,6 +120,7 @@ class Harness:
         self.async_client = AsyncClient(
             app,
             transport=self.sqs,
+            scheduler=self.scheduler,
             table=self.table,
             store=self.store,
             clock=self.clock,
@@ -198,7 +214,11 @@ class Harness:
             delivery = Delivery(message=message, queue=spec, received_at=self.clock.monotonic())
             run = executor.begin(delivery)
             verdict = await remembering.verdict(run)
-            await self._carry_out(delivery, verdict)
+            verdict, handed_over = await self._hand_over.take(delivery, verdict, _MAX_VISIBILITY_S)
+            if handed_over:
+                _all_done(await self.sqs.delete(spec.name, [message.receipt]))
+            else:
+                await self._carry_out(delivery, verdict)
             await remembering.settled(run, verdict, self.events[self._hooked :])
             if (event := verdict.aftermath(self.clock.now())) is not None:
                 self._hub.emit(event)
@@ -225,13 +245,15 @@ class Harness:
             self.clock.advance(due)
 
     def _next_due(self, queues: Iterable[QueueSpec]) -> float:
-        """Seconds until a hidden message shows; 0 when there is none."""
+        """Seconds until a hidden message shows or a delayed job is sent; 0 when there is none."""
         waits = [
             (message.visible_at - self.clock.now()).total_seconds()
             for spec in queues
             for message in self.sqs.messages(spec.name)
             if message.visible_at is not None
         ]
+        if (delayed := self.scheduler.next_due(PREFIX)) is not None:
+            waits.append((delayed - self.clock.now()).total_seconds())
         return min(waits, default=0.0)
 
     async def _carry_out(self, delivery: Delivery, verdict: Verdict) -> None:
@@ -240,8 +262,7 @@ class Harness:
             case Ack():
                 _all_done(await self.sqs.delete(queue, [receipt]))
             case RetryAfter(delay_s=delay_s) | Release(delay_s=delay_s):
-                timeout_s = min(delay_s, _MAX_VISIBILITY_S)  # as the worker does
-                change = VisibilityChange(receipt=receipt, timeout_s=timeout_s)
+                change = VisibilityChange(receipt=receipt, timeout_s=delay_s)
                 _all_done(await self.sqs.change_visibility(queue, [change]))
             case DeadLetter() | Quarantine() as action:
                 quarantine = self.app.topology.quarantine_name
@@ -250,6 +271,15 @@ class Harness:
                 )
                 _all_done(await self.sqs.send(target, [letter]))
                 _all_done(await self.sqs.delete(queue, [receipt]))
+
+    def _fire(self, text: str) -> None:
+        """What the bridge does."""
+        event, now = from_json(text), self.clock.now()
+        if is_delayed(event):
+            send_delayed(read_delayed(event), self.sqs.blocking, now)
+            return
+        firing = read_firing(event)
+        _all_done(self.sqs.blocking.send(firing.queue_name, [firing.message(now)]))
 
     async def _pass(self, seconds: float) -> None:
         self.clock.advance(seconds)

@@ -24,7 +24,10 @@ PACKAGES: dict[str, set[str]] = {
 LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
     {"aio", "client", "recording"},  # what a submitter calls, and a worker
-    {"async_spooler", "inline", "spooler"},  # and what a submitter falls back on
+    {"aio_scheduling", "scheduling"},
+    {"schedule_making"},
+    {"schedule_book"},
+    {"async_spooler", "handover", "inline", "spooler"},  # and what a submitter falls back on
     {"fallback", "spool_file"},
     {"aio_registration", "execution", "spool"},
     {"fetching", "once", "replacing"},
@@ -37,7 +40,7 @@ LAYERS: list[set[str]] = [
     {"timeline"},
     {"app", "dead_letters"},
     {"eventing", "queue"},
-    {"batcher", "job", "settlement"},
+    {"batcher", "delays", "job", "settlement"},
     {"offloading"},
     {"batching", "event_log", "handler", "hooks", "journal", "messages", "options"},
     {"cancelling"},
@@ -59,7 +62,14 @@ LAYERS: list[set[str]] = [
         "topology",
         "upgrades",
     },
-    {"clock", "errors", "outcome", "ports", "tracing"},  # these know nothing else of ours
+    {
+        "clock",
+        "errors",
+        "occurrences",
+        "outcome",
+        "ports",
+        "tracing",
+    },  # these know nothing else of ours
 ]
 """The modules of `jobs` from top to bottom; each imports only from the layers below its own.
 

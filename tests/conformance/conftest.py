@@ -9,11 +9,19 @@ import pytest
 
 from jobs.errors import TransportError
 from tests.conformance.real_servers import ELASTICMQ, ELASTICMQ_BY_AIOBOTOCORE, MINISTACK, MOTO
+from tests.conformance.schedulers import (
+    SCHEDULERS,
+    SchedulerCandidate,
+    SchedulerFeature,
+    SchedulerUnderTest,
+)
 from tests.conformance.servers import MEMORY, Candidate, Feature, Server
 from tests.conformance.stores import STORES, StoreCandidate, StoreUnderTest
 from tests.conformance.tables import TABLES, TableCandidate, TableFeature, TableUnderTest
 
 SERVERS: tuple[Candidate, ...] = (MEMORY, MOTO, MINISTACK, ELASTICMQ, ELASTICMQ_BY_AIOBOTOCORE)
+
+_AnyCandidate = Candidate | TableCandidate | SchedulerCandidate | StoreCandidate
 
 # How a test can notice a gap. Anything else, such as a server that did not start, is no gap.
 _SHOWN_BY = (AssertionError, TimeoutError, TransportError, pytest.fail.Exception)
@@ -25,7 +33,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     needed = [mark.args[0] for mark in metafunc.definition.iter_markers("needs")]
-    for fixture, candidates in (("sqs", SERVERS), ("at", TABLES), ("bucket", STORES)):
+    for fixture, candidates in (
+        ("sqs", SERVERS),
+        ("at", TABLES),
+        ("bucket", STORES),
+        ("on", SCHEDULERS),
+    ):
         if fixture in metafunc.fixturenames:
             metafunc.parametrize(
                 "candidate", [_parameter(candidate, needed) for candidate in candidates]
@@ -33,15 +46,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _parameter(
-    candidate: Candidate | TableCandidate | StoreCandidate,
-    needed: Sequence[Feature | TableFeature],
+    candidate: _AnyCandidate, needed: Sequence[Feature | TableFeature | SchedulerFeature]
 ) -> Any:  # pytest keeps the class private
     marks = [mark for feature in needed for mark in _marks(candidate, feature)]
     return pytest.param(candidate, id=candidate.name, marks=marks)
 
 
 def _marks(
-    candidate: Candidate | TableCandidate | StoreCandidate, feature: Feature | TableFeature
+    candidate: _AnyCandidate, feature: Feature | TableFeature | SchedulerFeature
 ) -> Iterator[pytest.MarkDecorator]:
     if isinstance(candidate, StoreCandidate):
         return  # none has any
@@ -67,6 +79,15 @@ async def at(
     """The table under test, reached for this test alone."""
     async with candidate.connect(request) as table:
         yield table
+
+
+@pytest.fixture
+async def on(
+    candidate: SchedulerCandidate, request: pytest.FixtureRequest
+) -> AsyncIterator[SchedulerUnderTest]:
+    """The scheduler under test, reached for this test alone."""
+    async with candidate.connect(request) as scheduler:
+        yield scheduler
 
 
 @pytest.fixture

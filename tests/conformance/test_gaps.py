@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from tests.conformance import gaps, test_transport
+from enum import StrEnum
+from types import ModuleType
+
+from tests.conformance import gaps, schedulers, test_scheduler, test_transport
+from tests.conformance.schedulers import SchedulerFeature
 from tests.conformance.servers import Feature
 
 
-def _needed_by_tests() -> set[Feature]:
+def _needed_by_tests(suite: ModuleType) -> set[StrEnum]:
     marks = [
         mark
-        for test in vars(test_transport).values()
+        for test in vars(suite).values()
         for mark in getattr(test, "pytestmark", ())
         if mark.name == "needs"
     ]
@@ -17,9 +21,11 @@ def _needed_by_tests() -> set[Feature]:
 
 
 def test_every_feature_has_a_test_that_needs_it() -> None:
-    assert _needed_by_tests() == set(Feature)
+    assert _needed_by_tests(test_transport) == set(Feature)
+    assert _needed_by_tests(test_scheduler) == set(SchedulerFeature)
 
 
 def test_every_feature_is_lacking_somewhere() -> None:
     lacking = {*gaps.MOTO, *gaps.MOTO_UNSTEADY, *gaps.MINISTACK, *gaps.ELASTICMQ}
     assert lacking == set(Feature)
+    assert {*schedulers.MOTO, *schedulers.MINISTACK} == set(SchedulerFeature)

@@ -27,8 +27,8 @@ from jobs.aws.provision import (
     table_properties,
 )
 from jobs.errors import AppImportError, ConfigurationError
-from jobs.firing import MAX_SCHEDULE_NAME, read_firing, schedule_group_name
-from jobs.topology import DEFAULT_LANES, QueueSpec, Topology, physical_name
+from jobs.firing import read_firing
+from jobs.topology import DEFAULT_LANES, MAX_SCHEDULER_NAME, QueueSpec, Topology, physical_name
 from tests.infra.conftest import NO_BUNDLING, Params
 from tests.infra.templates import (
     Properties,
@@ -166,7 +166,7 @@ def test_every_declared_schedule_is_deployed_as_declared(
         window = schedule.flexible_window
         assert deployed[name]["ScheduleExpression"] == schedule.expression
         assert deployed[name]["ScheduleExpressionTimezone"] == schedule.timezone
-        assert deployed[name]["GroupName"] == schedule_group_name(app)
+        assert deployed[name]["GroupName"] == app.topology.schedule_group
         assert deployed[name]["FlexibleTimeWindow"] == (
             {"Mode": "OFF"}
             if window is None
@@ -203,8 +203,8 @@ def test_a_firing_that_fails_is_kept_whether_lambda_refused_it_or_the_bridge_rai
     assert invocations["MaximumRetryAttempts"] > 0
 
 
-def test_an_app_without_schedules_gets_queues_a_table_and_a_bucket_alone() -> None:
-    app = App("shop", stage="test")
+def test_an_app_without_schedules_and_long_delays_gets_queues_a_table_and_a_bucket_alone() -> None:
+    app = App("shop", stage="test", long_delays=False)
     app.define("send-email", Params)
 
     kinds = {each["Type"] for each in synthesized(app)["Resources"].values()}
@@ -252,14 +252,10 @@ def test_the_table_of_a_stage_that_matters_is_not_deleted(stage: str | None, kep
 # --- permissions ---------------------------------------------------------------------------------
 
 
-def test_the_bridge_may_send_to_the_queues_it_feeds_and_to_no_other(
+def test_the_bridge_may_send_to_the_apps_queues_and_to_no_other(
     app: App, template: Mapping[str, Any]
 ) -> None:
-    feeds = {
-        app.topology.queue(job.queue, job.priority).name
-        for job in app.types.values()
-        if job.schedule is not None
-    }
+    feeds = {spec.name for spec in app.topology.queues}
     allowed = statements(template)["lambda.amazonaws.com"]
     reached = {
         (action, name_of(template, resource))
@@ -314,6 +310,19 @@ def granted(app: App) -> Mapping[str, Any]:
     return template_of(stack)
 
 
+def delaying(template: Mapping[str, Any]) -> dict[str, set[str]]:
+    """What one-time schedules take: making them, and handing them their role."""
+    [role] = [
+        logical_id
+        for logical_id, each in resources(template, "AWS::IAM::Role").items()
+        if "-scheduler" in json.dumps(each.get("RoleName", ""))
+    ]
+    return {
+        "schedule/shop-test/delay.*": {"scheduler:CreateSchedule", "scheduler:DeleteSchedule"},
+        role: {"iam:PassRole"},
+    }
+
+
 def reach(template: Mapping[str, Any], role: str) -> dict[str, set[str]]:
     """By queue, the actions that the default policy of a role allows."""
     [policy] = [
@@ -329,11 +338,12 @@ def reach(template: Mapping[str, Any], role: str) -> dict[str, set[str]]:
     return reached
 
 
-def test_who_submits_may_only_send_to_the_apps_queues_and_put_payloads(
+def test_who_submits_may_only_send_to_the_apps_queues_put_payloads_and_delay_for_long(
     app: App, granted: Mapping[str, Any]
 ) -> None:
     assert reach(granted, "Web") == {
         **{spec.name: {"sqs:SendMessage", "sqs:GetQueueUrl"} for spec in app.topology.queues},
+        **delaying(granted),
         "/payloads/*": {"s3:PutObject"},
     }
 
@@ -371,6 +381,7 @@ def test_who_works_may_receive_and_settle_and_park_but_not_submit(
         **{spec.name: work for spec in app.topology.queues},
         **dict.fromkeys(parking, park),
         app.topology.table_name: record,
+        **delaying(granted),
         f"/index/{LINES}": {"dynamodb:Query"},
         "/payloads/*": {"s3:GetObject"},
         bucket: {"s3:ListBucket"},
@@ -390,7 +401,7 @@ def test_names_stay_within_awss_limits(template: Mapping[str, Any]) -> None:
         *resources(template, "AWS::Scheduler::Schedule").values(),
         *resources(template, "AWS::Scheduler::ScheduleGroup").values(),
     ]
-    assert all(len(each["Name"]) <= MAX_SCHEDULE_NAME for each in scheduler)
+    assert all(len(each["Name"]) <= MAX_SCHEDULER_NAME for each in scheduler)
 
 
 def test_an_app_without_job_types_is_refused() -> None:

@@ -6,7 +6,7 @@ does not come, since unused ignores are errors.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from logging import Logger
@@ -25,8 +25,11 @@ from jobs import (
     JobType,
     Priority,
     Tenant,
+    at,
+    rate,
 )
 from jobs.history import JobRecord, ProgressRecord
+from jobs.schedule_book import ScheduleInfo
 from jobs.testing import Harness, Submitted
 
 
@@ -235,3 +238,22 @@ def inspections(jobs: Harness) -> None:
     assert_type(jobs.submitted(async_one), list[Submitted[Email]])
     assert_type(jobs.assert_submitted(async_one, email).payload, Email)
     jobs.assert_submitted(async_one, Wrong(to="a"))  # type: ignore[misc]
+
+
+# --- schedules -----------------------------------------------------------------------------------
+
+
+def a_schedule_takes_its_types_payload(client: Client) -> None:
+    hourly = rate(timedelta(hours=1))
+    made = client.schedules.create("hourly", async_one, email, when=hourly, tenant="org-1")
+    assert_type(made, ScheduleInfo)
+    client.schedules.create("hourly", async_one, Wrong(to="a"), when=hourly)  # type: ignore[misc]
+    client.schedules.create("hourly", async_one, email, when="hourly")  # type: ignore[arg-type]
+    client.schedules.create("hourly", async_one, email, when=hourly, tennant="a")  # type: ignore[call-arg]
+    assert_type(client.schedules.next_times("hourly", 3), Sequence[datetime])
+
+
+async def awaited_schedules_are_the_same(client: AsyncClient) -> None:
+    made = await client.schedules.create("once", async_one, email, when=at(datetime.now(UTC)))
+    assert_type(made, ScheduleInfo)
+    assert_type(await client.schedules.cancel_delayed("id"), bool)

@@ -21,10 +21,8 @@ from jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
 from jobs.events import Event, Events, JobCompleted
 from jobs.execution import Executor
 from jobs.firing import (
-    MAX_SCHEDULE_NAME,
     Firing,
     read_firing,
-    schedule_group_name,
     schedule_input,
     schedule_name,
 )
@@ -32,6 +30,7 @@ from jobs.job import JobType
 from jobs.settlement import Ack
 from jobs.submission import Origin, prepare
 from jobs.testing import MemorySqs, VirtualClock
+from jobs.topology import MAX_SCHEDULER_NAME
 from lambdas import bridge
 from lambdas.sending import SentOnce
 
@@ -232,20 +231,24 @@ def test_context_attributes_that_nobody_filled_in_are_refused(shop: Shop) -> Non
 def test_a_schedules_input_has_every_field_of_a_firing(shop: Shop) -> None:
     fields = {field.alias or name for name, field in Firing.model_fields.items()}
 
-    assert set(schedule_input(shop.app, shop.report)) == fields - {"fifo_group"}
+    assert set(schedule_input(shop.app, shop.report)) == fields - {
+        "fifo_group",
+        "tenant",
+        "options",
+    }
 
 
 def test_names_that_are_too_long_for_a_schedule_are_refused() -> None:
-    long = App("a" * (MAX_SCHEDULE_NAME - 4), stage="test")
+    long = App("a" * (MAX_SCHEDULER_NAME - 4), stage="test")
     hourly = rate(timedelta(hours=1))
-    fits = long.define("b" * MAX_SCHEDULE_NAME, Report, schedule=hourly)
-    exceeds = long.define("c" * (MAX_SCHEDULE_NAME + 1), Report, schedule=hourly)
+    fits = long.define("b" * MAX_SCHEDULER_NAME, Report, schedule=hourly)
+    exceeds = long.define("c" * (MAX_SCHEDULER_NAME + 1), Report, schedule=hourly)
 
     assert schedule_name(fits) == fits.name
     with pytest.raises(ConfigurationError, match="65 characters"):
         schedule_name(exceeds)
     with pytest.raises(ConfigurationError, match="65 characters"):
-        schedule_group_name(long)
+        _ = App("a" * (MAX_SCHEDULER_NAME - 4), stage="test").topology.schedule_group
 
 
 @pytest.mark.parametrize(("table", "kind"), [("shop-records", SentOnce), (None, SyncSqs)])
@@ -255,3 +258,51 @@ def test_the_bridge_sends_each_job_once_where_it_is_told_of_a_table(
     if table is not None:
         monkeypatch.setenv(bridge.TABLE, table)
     assert type(bridge._transport.__wrapped__()) is kind
+
+
+# --- delayed jobs --------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("on_lambda")
+def test_a_delayed_job_is_sent_as_it_was_prepared_and_logged_without_its_payload(
+    shop: Shop, sqs: MemorySqs, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = clock.now()
+    submission = prepare(
+        shop.app,
+        shop.app.topology,
+        shop.report,
+        Report(),
+        {"delay": timedelta(days=3)},
+        now=now,
+        job_id=derived_job_id(now, "delayed"),
+    )
+    event = json.loads(submission.delayed().to_input())
+
+    answer = bridge.handler(event, Invocation())  # type: ignore[arg-type]
+
+    [stored] = sqs.messages(shop.queue)
+    [line] = [vars(record) for record in caplog.records]
+    assert stored.body == submission.message.body
+    assert stored.attributes == submission.message.attributes
+    assert answer == {"job_id": submission.id}
+    assert (line["job_id"], line["job_type"]) == (submission.id, "report")
+    assert "hunter2" not in str(line)
+
+
+@pytest.mark.usefixtures("on_lambda")
+def test_a_delayed_job_that_sqs_does_not_take_fails_the_invocation(
+    shop: Shop, sqs: MemorySqs, clock: VirtualClock
+) -> None:
+    sqs.faults.fail_entries("send", code="InternalError")
+    submission = prepare(
+        shop.app,
+        shop.app.topology,
+        shop.report,
+        Report(),
+        {"delay": timedelta(days=3)},
+        now=clock.now(),
+        job_id=derived_job_id(clock.now(), "delayed"),
+    )
+    with pytest.raises(EntryRejected, match="InternalError"):
+        bridge.handler(json.loads(submission.delayed().to_input()), Invocation())  # type: ignore[arg-type]

@@ -33,6 +33,7 @@ from jobs import (
 )
 from jobs.claims import Claims
 from jobs.context import current_job
+from jobs.delays import read_delayed
 from jobs.delivery import Delivery
 from jobs.envelope import parse
 from jobs.errors import ConfigurationError, ServiceUnavailable
@@ -57,7 +58,14 @@ from jobs.execution import Run
 from jobs.job import JobType
 from jobs.ports import EntryFailure, OutgoingMessage, ReceivedMessage, VisibilityChange
 from jobs.records import partition
-from jobs.testing import MemorySqs, MemoryTable, MessageState, StoredMessage, VirtualClock
+from jobs.testing import (
+    MemoryScheduler,
+    MemorySqs,
+    MemoryTable,
+    MessageState,
+    StoredMessage,
+    VirtualClock,
+)
 from jobs.topology import MAX_VISIBILITY
 from lambdas.batches import LEAST_S
 from lambdas.consume import Consumer, Response, consumer
@@ -390,6 +398,29 @@ def test_a_delay_beyond_what_sqs_can_hide_is_cut_to_the_longest_that_it_can() ->
     hidden = message.visible_at - function.clock.now()
     assert MAX_VISIBILITY - timedelta(minutes=10) < hidden < MAX_VISIBILITY
     assert function.heard(SettlementFailed) == 0
+
+
+def test_a_delay_beyond_what_sqs_can_hide_is_handed_to_a_one_time_schedule() -> None:
+    async def send(_note: Note) -> None:
+        raise RetryLater(after=timedelta(hours=13), reason="tomorrow")
+
+    function, job = _mail(send)
+    schedules = MemoryScheduler(function.clock)
+    function.consumer = consumer(
+        function.app,
+        transport=function.sqs,
+        scheduler=schedules,
+        clock=function.clock,
+        events=Events(function.events.append),
+    )
+    with _closed(function):
+        function.submit(job)
+        function.invoke()
+    assert function.messages() == []
+    [held] = schedules.schedules
+    letter = read_delayed(json.loads(held.input))
+    assert letter.delayed_until == function.clock.now() + timedelta(hours=13)
+    assert function.heard(JobDeferred) == 1
 
 
 def test_a_fault_of_ours_costs_only_the_message_it_struck(

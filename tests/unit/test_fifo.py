@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from pydantic import BaseModel
 
 from jobs import App, Priority, Tenant, cron
-from jobs.errors import ConfigurationError, DelayInvalid, OptionInvalid
+from jobs.errors import ConfigurationError, OptionInvalid
 from jobs.firing import read_firing, schedule_input
 from jobs.testing import Harness
 
@@ -67,11 +67,6 @@ def test_a_group_is_refused_on_a_queue_that_keeps_no_order() -> None:
         Harness(app).client.submit(mail, Entry(), group="g")
     with pytest.raises(ConfigurationError, match="fifo=True"):
         App("shop").define("mail", Entry, group_by=lambda entry: entry.account)
-
-
-def test_a_delay_is_refused_since_sqs_delays_no_single_message_there() -> None:
-    with pytest.raises(DelayInvalid, match="FIFO"):
-        Harness(app).client.submit(book, Entry(), delay=timedelta(seconds=1))
 
 
 def test_a_firing_that_is_invoked_twice_is_one_message_of_the_types_own_group() -> None:

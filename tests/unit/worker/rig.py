@@ -26,7 +26,14 @@ from jobs.ports import (
 from jobs.queue import Queue
 from jobs.records import RecordsLevel
 from jobs.retry import DEFAULT_RETRY, Retry
-from jobs.testing import LoopClock, MemorySqs, MemoryStore, MemoryTable, MessageState
+from jobs.testing import (
+    LoopClock,
+    MemoryScheduler,
+    MemorySqs,
+    MemoryStore,
+    MemoryTable,
+    MessageState,
+)
 from jobs.testing.faults import Action
 from jobs.topology import DEFAULT_LANES, Lane
 from workers.configuration import WorkerSettings
@@ -133,6 +140,7 @@ class Rig:
         self.sqs.provision(app.topology)
         self.wire = Wire(self.sqs)
         self.table = MemoryTable(self.clock)
+        self.scheduler: MemoryScheduler | None = None
         self.store = MemoryStore()
         self.events: list[Event] = []
         self.subscribers: list[Subscriber] = []
@@ -161,6 +169,7 @@ class Rig:
             self.wire,
             WorkerSettings(**settings),
             table=self.table,
+            scheduler=self.scheduler,
             store=self.store,
             clock=self.clock,
             events=Events(self.hear, *self.subscribers),

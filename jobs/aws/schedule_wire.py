@@ -1,0 +1,145 @@
+"""EventBridge Scheduler's requests and answers: pure functions, shared by both of its clients.
+
+https://docs.aws.amazon.com/scheduler/latest/APIReference/API_Operations.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from jobs.ports import ScheduleSpec
+from jobs.topology import role_in
+
+Request = dict[str, Any]
+Response = Mapping[str, Any]
+
+NAME_TAKEN = "ConflictException"
+NOT_THERE = "ResourceNotFoundException"
+
+_PAGE = 100  # the most that ListSchedules answers at once
+_RETRIES = {"MaximumRetryAttempts": 185, "MaximumEventAgeInSeconds": 86_400}  # the most there is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What turns names into ARNs."""
+
+    partition: str
+    """``aws``, or another such as ``aws-cn``."""
+    account: str
+    region: str
+
+    def arn(self, service: str, resource: str, *, region: str | None = None) -> str:
+        """The ARN of something of this account; ``region`` is empty for what is not regional."""
+        where = self.region if region is None else region
+        return f"arn:{self.partition}:{service}:{where}:{self.account}:{resource}"
+
+
+def place_of(identity: Response, region: str) -> Place:
+    """From STS's GetCallerIdentity, which everybody may call."""
+    _, partition, *_ = identity["Arn"].split(":")
+    return Place(partition=partition, account=identity["Account"], region=region)
+
+
+def create_request(schedule: ScheduleSpec, place: Place, token: str) -> Request:
+    """CreateSchedule's arguments."""
+    return {**_schedule(schedule, place), "ClientToken": token}
+
+
+def update_request(schedule: ScheduleSpec, place: Place) -> Request:
+    """UpdateSchedule's: it overwrites every field, so all of them are here."""
+    return _schedule(schedule, place)
+
+
+def address(group: str, name: str) -> Request:
+    """The arguments that name one schedule."""
+    return {"GroupName": group, "Name": name}
+
+
+def names_request(group: str, prefix: str, page: str | None) -> Request:
+    """ListSchedules' arguments for one page."""
+    following = {"NextToken": page} if page else {}
+    return {"GroupName": group, "NamePrefix": prefix, "MaxResults": _PAGE, **following}
+
+
+def read_names(answer: Response) -> list[str]:
+    """The names on a page."""
+    return [each["Name"] for each in answer["Schedules"]]
+
+
+def next_page(answer: Response) -> str | None:
+    """What the request for the next page needs; None after the last."""
+    return answer.get("NextToken") or None
+
+
+def read_schedule(answer: Response) -> ScheduleSpec:
+    """What GetSchedule says."""
+    target, region = answer["Target"], answer["Arn"].split(":")[3]
+    window = answer["FlexibleTimeWindow"]
+    return ScheduleSpec(
+        group=answer["GroupName"],
+        name=answer["Name"],
+        expression=answer["ScheduleExpression"],
+        timezone=answer.get("ScheduleExpressionTimezone") or "UTC",
+        function=target["Arn"].split(":")[6],
+        role=target["RoleArn"].rpartition("/")[2].removesuffix(f"-{region}"),
+        input=target.get("Input", ""),
+        start=answer.get("StartDate"),
+        end=answer.get("EndDate"),
+        flexible_minutes=window.get("MaximumWindowInMinutes"),
+        enabled=answer.get("State", "ENABLED") == "ENABLED",
+        delete_when_done=answer.get("ActionAfterCompletion") == "DELETE",
+        dead_letters=_queue_of(target.get("DeadLetterConfig") or {}),
+        description=answer.get("Description") or "",
+        created_at=answer.get("CreationDate"),
+        modified_at=answer.get("LastModificationDate"),
+    )
+
+
+def refused_with(error: Exception, code: str) -> bool:
+    """Whether AWS said no with that code."""
+    return isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") == code
+
+
+def _schedule(schedule: ScheduleSpec, place: Place) -> Request:
+    role = role_in(schedule.role, place.region)
+    target: Request = {
+        "Arn": place.arn("lambda", f"function:{schedule.function}"),
+        "RoleArn": place.arn("iam", f"role/{role}", region=""),
+        "Input": schedule.input,
+        "RetryPolicy": _RETRIES,
+    }
+    if schedule.dead_letters is not None:
+        target["DeadLetterConfig"] = {"Arn": place.arn("sqs", schedule.dead_letters)}
+    request: Request = {
+        **address(schedule.group, schedule.name),
+        "ScheduleExpression": schedule.expression,
+        "ScheduleExpressionTimezone": schedule.timezone,
+        "FlexibleTimeWindow": _window(schedule.flexible_minutes),
+        "State": "ENABLED" if schedule.enabled else "DISABLED",
+        "ActionAfterCompletion": "DELETE" if schedule.delete_when_done else "NONE",
+        "Target": target,
+    }
+    for name, value in (
+        ("Description", schedule.description),
+        ("StartDate", schedule.start),
+        ("EndDate", schedule.end),
+    ):
+        if value:
+            request[name] = value
+    return request
+
+
+def _window(minutes: int | None) -> Request:
+    if minutes is None:
+        return {"Mode": "OFF"}
+    return {"Mode": "FLEXIBLE", "MaximumWindowInMinutes": minutes}
+
+
+def _queue_of(config: Response) -> str | None:
+    arn = config.get("Arn")
+    return arn.rpartition(":")[2] if arn else None

@@ -1,0 +1,250 @@
+"""`jobs.ports.Scheduler` on EventBridge Scheduler: one for an event loop, one for plain code.
+
+Both go by names. The account is asked of STS, once; function, role and queues are the account's
+own, in the client's region. Both open with their first call, since few programs ever make one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from jobs.aws import schedule_wire as wire
+from jobs.aws.connection import Connection, async_client, async_session, blocking_client
+from jobs.aws.faults import FOREIGN, fault
+from jobs.errors import TransportError
+from jobs.ports import ScheduleSpec
+
+_POOL = 10
+
+
+class EventBridgeScheduler:
+    """EventBridge Scheduler for an event loop: `jobs.ports.Scheduler`.
+
+    ::
+
+        async with EventBridgeScheduler() as scheduler:
+            await scheduler.names("shop", prefix="delay.")
+
+    Three tries a call, 10 s each. A creation that is tried again is the same for the service, by
+    its token.
+
+    Args:
+        endpoint_url: None for what ``AWS_ENDPOINT_URL_SCHEDULER``, ``AWS_ENDPOINT_URL`` or the
+            profile says, else AWS's own.
+        region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
+    """
+
+    def __init__(self, *, endpoint_url: str | None = None, region: str | None = None) -> None:
+        self._connection = Connection(endpoint_url=endpoint_url, region=region, pool=_POOL)
+        self._lifecycle = asyncio.Lock()
+        self._closing = AsyncExitStack()
+        self._client: tuple[Any, wire.Place] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Close the connections. Idempotent; a later call opens them again."""
+        async with self._lifecycle:
+            self._client = None
+            await self._closing.aclose()
+
+    async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
+        """CreateSchedule."""
+        client, place = await self._opened()
+        try:
+            await client.create_schedule(**wire.create_request(schedule, place, token))
+        except FOREIGN as error:
+            if wire.refused_with(error, wire.NAME_TAKEN):
+                return False
+            raise _fault(error, "CreateSchedule", schedule.group) from error
+        return True
+
+    async def get(self, group: str, name: str) -> ScheduleSpec | None:
+        """GetSchedule."""
+        client, _ = await self._opened()
+        try:
+            return wire.read_schedule(await client.get_schedule(**wire.address(group, name)))
+        except FOREIGN as error:
+            if wire.refused_with(error, wire.NOT_THERE):
+                return None
+            raise _fault(error, "GetSchedule", group) from error
+
+    async def names(self, group: str, *, prefix: str) -> list[str]:
+        """ListSchedules, a request for every hundred."""
+        client, _ = await self._opened()
+        found: list[str] = []
+        page: str | None = None
+        while True:
+            try:
+                answer = await client.list_schedules(**wire.names_request(group, prefix, page))
+            except FOREIGN as error:
+                raise _fault(error, "ListSchedules", group) from error
+            found += wire.read_names(answer)
+            if (page := wire.next_page(answer)) is None:
+                return found
+
+    async def update(self, schedule: ScheduleSpec) -> bool:
+        """UpdateSchedule."""
+        client, place = await self._opened()
+        try:
+            await client.update_schedule(**wire.update_request(schedule, place))
+        except FOREIGN as error:
+            if wire.refused_with(error, wire.NOT_THERE):
+                return False
+            raise _fault(error, "UpdateSchedule", schedule.group) from error
+        return True
+
+    async def delete(self, group: str, name: str) -> bool:
+        """DeleteSchedule."""
+        client, _ = await self._opened()
+        try:
+            await client.delete_schedule(**wire.address(group, name))
+        except FOREIGN as error:
+            if wire.refused_with(error, wire.NOT_THERE):
+                return False
+            raise _fault(error, "DeleteSchedule", group) from error
+        return True
+
+    async def _opened(self) -> tuple[Any, wire.Place]:
+        async with self._lifecycle:
+            if self._client is None:
+                self._client = await self._open()
+            return self._client
+
+    async def _open(self) -> tuple[Any, wire.Place]:
+        session = async_session()
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(
+                async_client("scheduler", self._connection, session)
+            )
+            async with async_client("sts", self._connection, session) as sts:
+                try:
+                    identity = await sts.get_caller_identity()
+                except FOREIGN as error:
+                    raise _identity_fault(error) from error
+            self._closing = stack.pop_all()
+        return client, wire.place_of(identity, client.meta.region_name)
+
+
+class SyncScheduler:
+    """EventBridge Scheduler for plain code, on boto3: `jobs.ports.BlockingScheduler`.
+
+    Safe to share by threads. The arguments are `EventBridgeScheduler`'s.
+    """
+
+    def __init__(self, *, endpoint_url: str | None = None, region: str | None = None) -> None:
+        self._connection = Connection(endpoint_url=endpoint_url, region=region, pool=_POOL)
+        self._opening = threading.Lock()
+        self._client: tuple[Any, wire.Place] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. Idempotent; a later call opens them again."""
+        with self._opening:
+            if self._client is not None:
+                (client, _), self._client = self._client, None
+                client.close()
+
+    def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
+        """CreateSchedule."""
+        client, place = self._opened()
+        try:
+            client.create_schedule(**wire.create_request(schedule, place, token))
+        except FOREIGN as error:
+            if wire.refused_with(error, wire.NAME_TAKEN):
+                return False
+            raise _fault(error, "CreateSchedule", schedule.group) from error
+        return True
+
+    def get(self, group: str, name: str) -> ScheduleSpec | None:
+        """GetSchedule."""
+        client, _ = self._opened()
+        try:
+            return wire.read_schedule(client.get_schedule(**wire.address(group, name)))
+        except FOREIGN as error:
+            if wire.refused_with(error, wire.NOT_THERE):
+                return None
+            raise _fault(error, "GetSchedule", group) from error
+
+    def names(self, group: str, *, prefix: str) -> list[str]:
+        """ListSchedules, a request for every hundred."""
+        client, _ = self._opened()
+        found: list[str] = []
+        page: str | None = None
+        while True:
+            try:
+                answer = client.list_schedules(**wire.names_request(group, prefix, page))
+            except FOREIGN as error:
+                raise _fault(error, "ListSchedules", group) from error
+            found += wire.read_names(answer)
+            if (page := wire.next_page(answer)) is None:
+                return found
+
+    def update(self, schedule: ScheduleSpec) -> bool:
+        """UpdateSchedule."""
+        client, place = self._opened()
+        try:
+            client.update_schedule(**wire.update_request(schedule, place))
+        except FOREIGN as error:
+            if wire.refused_with(error, wire.NOT_THERE):
+                return False
+            raise _fault(error, "UpdateSchedule", schedule.group) from error
+        return True
+
+    def delete(self, group: str, name: str) -> bool:
+        """DeleteSchedule."""
+        client, _ = self._opened()
+        try:
+            client.delete_schedule(**wire.address(group, name))
+        except FOREIGN as error:
+            if wire.refused_with(error, wire.NOT_THERE):
+                return False
+            raise _fault(error, "DeleteSchedule", group) from error
+        return True
+
+    def _opened(self) -> tuple[Any, wire.Place]:
+        with self._opening:
+            if self._client is None:
+                client = blocking_client("scheduler", self._connection)
+                self._client = client, self._place(client.meta.region_name)
+            return self._client
+
+    def _place(self, region: str) -> wire.Place:
+        sts = blocking_client("sts", self._connection)
+        try:
+            return wire.place_of(sts.get_caller_identity(), region)
+        except FOREIGN as error:
+            raise _identity_fault(error) from error
+        finally:
+            sts.close()
+
+
+def _fault(error: Exception, action: str, group: str) -> TransportError:
+    return fault(error, action=f"scheduler:{action}", target=group)
+
+
+def _identity_fault(error: Exception) -> TransportError:
+    return fault(error, action="sts:GetCallerIdentity", target="sts")

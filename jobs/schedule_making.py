@@ -1,0 +1,168 @@
+"""What `jobs.scheduling` and `jobs.aio_scheduling` ask of EventBridge Scheduler: pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from jobs.app import App
+from jobs.delays import check_input, delay_name, retry_name, schedule_of
+from jobs.envelope import Options, new_job_id
+from jobs.errors import OptionInvalid, SettingsInvalid
+from jobs.firing import ScheduledJob, input_of, read_scheduled
+from jobs.job import JobType
+from jobs.messages import message_of
+from jobs.occurrences import is_one_time
+from jobs.ports import ScheduleSpec
+from jobs.schedule_book import address, check_new_name, times_of
+from jobs.schedules import Schedule
+from jobs.submission import Overrides, Submission, prepare
+from jobs.uniqueness import UniqueOptions
+
+P = TypeVar("P")
+
+_MINUTE = timedelta(minutes=1)
+_START_TOLERANCE = timedelta(minutes=5)
+"""How far back EventBridge Scheduler takes a start; it refuses earlier ones."""
+
+
+def new_schedule(
+    app: App,
+    now: datetime,
+    name: str,
+    job: JobType[P, Any],
+    payload: P,
+    when: Schedule,
+    limit: int | None,
+    overrides: Overrides,
+) -> ScheduleSpec:
+    """A schedule that submits such a job again and again; see `jobs.scheduling.Schedules.create`.
+
+    Raises:
+        SubmissionError: the name, the payload or an option is not valid.
+        ScheduleExists: a job type declares one of that name.
+        SettingsInvalid: it never fires, or the limit doesn't go with it.
+    """
+    for option in ("delay", "at", *UniqueOptions.__annotations__):
+        if option in overrides:
+            raise OptionInvalid(f"a schedule takes no {option}: each of its times is one job")
+    check_new_name(app, name)
+    submission = prepare(
+        app, app.topology, job, payload, overrides, now=now, job_id=new_job_id(now)
+    )
+    return timed(_of_jobs_like(app, name, submission), when, limit, now)
+
+
+def _of_jobs_like(app: App, name: str, submission: Submission) -> ScheduleSpec:
+    envelope, topology = submission.envelope, app.topology
+    scheduled = ScheduledJob(
+        schedule=name,
+        type=envelope.type,
+        schema=envelope.schema_,
+        payload=envelope.payload,
+        queue=envelope.queue,
+        priority=envelope.priority,
+        queue_name=submission.queue.name,
+        fifo_group=submission.message.group if submission.queue.fifo else None,
+        tenant=envelope.tenant,
+        options=_lasting(envelope.options),
+    )
+    text = input_of(scheduled)
+    check_input(f"the schedule {name!r}", text)
+    group, physical = address(app, name)
+    return ScheduleSpec(
+        group=group,
+        name=physical,
+        expression="",
+        function=topology.bridge_name,
+        role=topology.scheduler_role,
+        dead_letters=topology.failed_firings_name,
+        input=text,
+        description=f"Submits {envelope.type} jobs to {envelope.queue}/{envelope.priority}",
+    )
+
+
+def _lasting(options: Options | None) -> Options | None:
+    """What goes for each of a schedule's jobs: they are told apart by their times."""
+    lasting = Options(attempts=options.attempts, timeout_s=options.timeout_s) if options else None
+    return None if lasting == Options() else lasting
+
+
+def timed(spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime) -> ScheduleSpec:
+    """The same schedule at these times.
+
+    Raises:
+        SettingsInvalid: it never fires, or the limit doesn't go with it.
+    """
+    if when.expression.startswith("rate(") and when.start is None:
+        when = replace(when, start=now)  # so that it is known what it counts from
+    if limit is not None:
+        when = _limited(when, limit, now)
+    if next(times_of(when, now), None) is None:
+        raise SettingsInvalid(f"{when.expression} never fires: all of its times have passed")
+    window = when.flexible_window
+    return replace(
+        spec,
+        expression=when.expression,
+        timezone=when.timezone,
+        start=when.start,
+        end=when.end,
+        flexible_minutes=None if window is None else window // _MINUTE,
+        delete_when_done=is_one_time(when.expression) or when.end is not None,
+    )
+
+
+def _limited(when: Schedule, limit: int, now: datetime) -> Schedule:
+    """The schedule with an end after so many of its times; they count whether it runs or not."""
+    if limit < 1:
+        raise SettingsInvalid(f"limit must be 1 or more, got {limit}")
+    if is_one_time(when.expression):
+        if limit > 1:
+            raise SettingsInvalid(f"{when.expression} fires once: leave limit={limit} out")
+        return when
+    if when.flexible_window is not None:
+        raise SettingsInvalid(
+            f"{when.expression}: limit and flexible_window exclude each other, since the limit is "
+            "an end by the minute"
+        )
+    times = list(islice(times_of(when, now), limit))
+    if not times:
+        return when
+    last = times[-1] + _MINUTE - timedelta(seconds=1)  # no two are closer than a minute
+    return replace(when, end=min(last, when.end or last))
+
+
+def switched(spec: ScheduleSpec, *, enabled: bool, now: datetime) -> ScheduleSpec:
+    """The same schedule, paused or not."""
+    start = spec.start
+    if start is not None and start < now - _START_TOLERANCE:
+        start = None  # it has begun, and the service takes no start so far back
+    return replace(spec, enabled=enabled, start=start)
+
+
+def at_once(app: App, spec: ScheduleSpec, now: datetime) -> Submission:
+    """The job that a schedule submits, beside its times."""
+    scheduled = read_scheduled(spec.input)
+    queue = app.topology.queue(scheduled.queue, scheduled.priority)
+    envelope = scheduled.envelope(new_job_id(now), now)
+    message = message_of(envelope, fifo_group=scheduled.fifo_group)
+    return Submission(queue=queue, message=message, envelope=envelope)
+
+
+def held(app: App, submission: Submission, now: datetime) -> tuple[ScheduleSpec, str]:
+    """The one-time schedule that holds a job until it is due, and the token of its creation."""
+    name = delay_name(submission.id)
+    return schedule_of(submission.delayed(), app.topology, name, now), submission.id
+
+
+def names_of(job_id: str) -> tuple[str, str]:
+    """The names that one-time schedules of a job may have."""
+    return delay_name(job_id), retry_name(job_id)
+
+
+def new_token() -> str:
+    """Never the same twice: a schedule that was removed can be made again."""
+    return uuid4().hex

@@ -1,0 +1,159 @@
+"""``client.schedules`` of plain code: an app's schedules made, changed and removed while it runs.
+
+What is asked for, and what the answers mean, is in `jobs.schedule_book`; what is held back, in
+`jobs.delays`. `jobs.aio_scheduling` has the same for an event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar, Unpack
+
+from jobs import schedule_book as book
+from jobs import schedule_making as making
+from jobs.app import App
+from jobs.clock import Clock
+from jobs.errors import TransportError
+from jobs.handle import JobHandle
+from jobs.job import JobType
+from jobs.ports import BlockingScheduler, ScheduleSpec
+from jobs.schedule_book import ScheduleInfo
+from jobs.schedules import Schedule
+from jobs.submission import Overrides, Submission
+
+P = TypeVar("P")
+
+
+class Schedules:
+    """An app's schedules on AWS: those that its job types declare, and those made here.
+
+    Every method may raise a `TransportError`; `ScheduleMissing` where there is none of that name.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        scheduler: Callable[[], BlockingScheduler],
+        send: Callable[[Sequence[Submission]], None],
+        handle: Callable[[str, JobType[Any, Any]], JobHandle[Any]],
+        clock: Clock,
+    ) -> None:
+        self._app = app
+        self._scheduler = scheduler
+        self._send = send
+        self._handle = handle
+        self._clock = clock
+
+    def create(
+        self,
+        name: str,
+        job: JobType[P, Any],
+        payload: P,
+        *,
+        when: Schedule,
+        limit: int | None = None,
+        **overrides: Unpack[Overrides],
+    ) -> ScheduleInfo:
+        """Submit such a job at the times that ``when`` says.
+
+        Args:
+            name: 1 to 56 letters, digits, hyphens, underscores and full stops.
+            job: the type, as declared on the app.
+            payload: of each of its jobs.
+            when: `jobs.cron`, `jobs.rate` or `jobs.at`.
+            limit: end after so many of its times. They count whether it runs or is paused.
+            overrides: as for a submission, but for ``delay`` and ``at``.
+
+        Raises:
+            ScheduleExists: there is one of that name.
+            SubmissionError: the name, the payload or an option is not valid.
+            SettingsInvalid: it would never fire, or the limit doesn't go with ``when``.
+        """
+        spec = making.new_schedule(
+            self._app, self._clock.now(), name, job, payload, when, limit, overrides
+        )
+        if not self._scheduler().create(spec, token=making.new_token()):
+            raise book.taken(self._app, name)
+        return book.read_schedule(self._app, spec)
+
+    def list(self) -> Sequence[ScheduleInfo]:
+        """All that are on AWS, by name; one request for each, and one for a hundred names."""
+        group, _ = book.address(self._app, "")
+        names = self._scheduler().names(group, prefix=book.PREFIX)
+        found = [
+            self._scheduler().get(group, physical) for physical in book.all_names(self._app, names)
+        ]
+        return [book.read_schedule(self._app, spec) for spec in found if spec is not None]
+
+    def get(self, name: str) -> ScheduleInfo:
+        """The schedule of that name."""
+        return book.read_schedule(self._app, self._found(name))
+
+    def next_times(self, name: str, count: int = 5) -> Sequence[datetime]:
+        """When it fires next, in UTC; see `jobs.schedule_book.ScheduleInfo.next_times`."""
+        return self.get(name).next_times(count, self._clock.now())
+
+    def pause(self, name: str) -> None:
+        """Let it fire no more until `resume`; what it misses meanwhile is not made up for."""
+        self._switch(name, enabled=False)
+
+    def resume(self, name: str) -> None:
+        """Let it fire again, from now on."""
+        self._switch(name, enabled=True)
+
+    def reschedule(self, name: str, *, when: Schedule, limit: int | None = None) -> None:
+        """Let it fire at other times; what it submits stays.
+
+        Raises:
+            ScheduleDeclared: the code declares it.
+            SettingsInvalid: it would never fire, or the limit doesn't go with ``when``.
+        """
+        book.refuse_declared(self._app, name)
+        self._update(name, making.timed(self._found(name), when, limit, self._clock.now()))
+
+    def remove(self, name: str) -> bool:
+        """Remove it; False if there was none. What it has submitted goes its way.
+
+        Raises:
+            ScheduleDeclared: the code declares it.
+        """
+        book.refuse_declared(self._app, name)
+        return self._scheduler().delete(*book.address(self._app, name))
+
+    def run_now(self, name: str) -> JobHandle[Any]:
+        """Submit its job at once, beside its times, paused or not."""
+        submission = making.at_once(self._app, self._found(name), self._clock.now())
+        self._send([submission])
+        return self._handle(submission.id, self._app.find_type(submission.envelope.type))
+
+    def cancel_delayed(self, job_id: str) -> bool:
+        """Cancel a job that waits in a one-time schedule; False if none does (any more)."""
+        group = self._app.topology.schedule_group
+        found = [self._scheduler().delete(group, name) for name in making.names_of(job_id)]
+        return any(found)
+
+    def hold(self, submissions: Sequence[Submission]) -> Sequence[TransportError | None]:
+        """Put jobs into one-time schedules; for each what kept it out, None if nothing did."""
+        results: list[TransportError | None] = []
+        for submission in submissions:
+            spec, token = making.held(self._app, submission, self._clock.now())
+            try:
+                self._scheduler().create(spec, token=token)  # False: it had been, by this request
+            except TransportError as error:
+                # It would fail the rest as well.
+                return [*results, *[error] * (len(submissions) - len(results))]
+            results.append(None)
+        return results
+
+    def _switch(self, name: str, *, enabled: bool) -> None:
+        now = self._clock.now()
+        self._update(name, making.switched(self._found(name), enabled=enabled, now=now))
+
+    def _update(self, name: str, spec: ScheduleSpec) -> None:
+        if not self._scheduler().update(spec):
+            raise book.missing(self._app, name)
+
+    def _found(self, name: str) -> ScheduleSpec:
+        found = self._scheduler().get(*book.address(self._app, name))
+        return book.existing(self._app, name, found)

@@ -1,0 +1,110 @@
+"""``headgate schedules``: an app's schedules on AWS, looked at and switched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from jobs.client import Client
+from jobs.errors import SettingsInvalid
+from jobs.schedule_book import ScheduleInfo
+
+
+class Action(StrEnum):
+    """What can be done with schedules."""
+
+    LS = "ls"
+    PAUSE = "pause"
+    RESUME = "resume"
+    RUN = "run"
+    NEXT = "next"
+
+
+def act(
+    client: Client, action: Action, name: str | None, *, count: int, now: datetime, as_json: bool
+) -> None:
+    """Do what is asked for and print what came of it.
+
+    Raises:
+        ScheduleMissing: there is no schedule of that name.
+        TransportError: AWS could not be asked, or refused.
+    """
+    if name is None:  # of all of them
+        found = client.schedules.list()
+        if action is Action.NEXT:
+            _show_next([(each.name, _next_of(each, count, now)) for each in found], as_json)
+        else:
+            _show(found, now, as_json)
+        return
+    match action:
+        case Action.LS:
+            _show([client.schedules.get(name)], now, as_json)
+        case Action.NEXT:
+            _show_next([(name, client.schedules.next_times(name, count))], as_json)
+        case Action.PAUSE:
+            client.schedules.pause(name)
+            print(f"{name} is paused")
+        case Action.RESUME:
+            client.schedules.resume(name)
+            print(f"{name} fires again")
+        case Action.RUN:
+            print(client.schedules.run_now(name).id)
+
+
+def _show(found: Sequence[ScheduleInfo], now: datetime, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([_values(each, now) for each in found], indent=2))
+        return
+    table = Table("schedule", "job type", "when", "time zone", "state", "made by", "next (UTC)")
+    for each in found:
+        coming = _next_of(each, 1, now) if each.enabled else []
+        table.add_row(
+            each.name,
+            each.job_type,
+            each.when.expression,
+            each.when.timezone,
+            "on" if each.enabled else "paused",
+            "the code" if each.declared else "hand",
+            f"{coming[0]:%Y-%m-%d %H:%M}" if coming else "-",
+        )
+    Console().print(table)
+
+
+def _show_next(found: Sequence[tuple[str, Sequence[datetime]]], as_json: bool) -> None:
+    if as_json:
+        times = {name: [at.isoformat() for at in coming] for name, coming in found}
+        print(json.dumps(times, indent=2))
+        return
+    for name, coming in found:
+        for at in coming:
+            print(f"{at:%Y-%m-%d %H:%M} UTC  {name}")
+
+
+def _values(schedule: ScheduleInfo, now: datetime) -> dict[str, Any]:
+    when = schedule.when
+    window = when.flexible_window
+    return {
+        "name": schedule.name,
+        "job_type": schedule.job_type,
+        "expression": when.expression,
+        "timezone": when.timezone,
+        "enabled": schedule.enabled,
+        "declared": schedule.declared,
+        "start": when.start.isoformat() if when.start else None,
+        "end": when.end.isoformat() if when.end else None,
+        "flexible_window_s": window.total_seconds() if window else None,
+        "next": [at.isoformat() for at in _next_of(schedule, 1, now)],
+    }
+
+
+def _next_of(schedule: ScheduleInfo, count: int, now: datetime) -> Sequence[datetime]:
+    try:
+        return schedule.next_times(count, now)
+    except SettingsInvalid:
+        return []  # AWS took it, so it is readable there; the others are to be shown all the same

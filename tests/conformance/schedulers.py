@@ -1,0 +1,143 @@
+"""The schedulers that the conformance suite runs over, what each gets wrong, how it is reached."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from uuid import uuid4
+
+import boto3
+import pytest
+
+from jobs.aws.scheduler import EventBridgeScheduler, SyncScheduler
+from jobs.clock import SystemClock
+from jobs.ports import BlockingScheduler, Scheduler, ScheduleSpec
+from jobs.testing import MemoryScheduler
+from tests.support.environment import REGION, with_test_credentials
+from tests.support.servers import ServerName
+
+
+class SchedulerFeature(StrEnum):
+    """A part of EventBridge Scheduler that some server gets wrong; tests that show it need it."""
+
+    GROUP_MISSING_AT_CREATION = "group-missing-at-creation"
+    GROUP_MISSING_AT_LISTING = "group-missing-at-listing"
+    PAGES = "pages"
+    TOKENS = "tokens"
+    UPDATES_EVERYTHING = "updates-everything"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerUnderTest:
+    """A scheduler, and a group of it that no other test has."""
+
+    scheduler: Scheduler
+    group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerCandidate:
+    """A scheduler that the whole suite runs over, as `tests.conformance.servers.Candidate`."""
+
+    name: str
+    connect: Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[SchedulerUnderTest]]
+    gaps: Mapping[SchedulerFeature, str] = field(default_factory=dict)
+    unsteady: Mapping[SchedulerFeature, str] = field(default_factory=dict)
+
+
+class Awaited:
+    """A scheduler for plain code, called from an event loop."""
+
+    def __init__(self, scheduler: BlockingScheduler) -> None:
+        self._scheduler = scheduler
+
+    async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
+        return self._scheduler.create(schedule, token=token)
+
+    async def get(self, group: str, name: str) -> ScheduleSpec | None:
+        return self._scheduler.get(group, name)
+
+    async def names(self, group: str, *, prefix: str) -> list[str]:
+        return self._scheduler.names(group, prefix=prefix)
+
+    async def update(self, schedule: ScheduleSpec) -> bool:
+        return self._scheduler.update(schedule)
+
+    async def delete(self, group: str, name: str) -> bool:
+        return self._scheduler.delete(group, name)
+
+
+@asynccontextmanager
+async def _memory(request: pytest.FixtureRequest) -> AsyncIterator[SchedulerUnderTest]:
+    del request
+    group = _group()
+    yield SchedulerUnderTest(scheduler=MemoryScheduler(SystemClock(), groups={group}), group=group)
+
+
+@asynccontextmanager
+async def _blocking_memory(request: pytest.FixtureRequest) -> AsyncIterator[SchedulerUnderTest]:
+    del request
+    group = _group()
+    memory = MemoryScheduler(SystemClock(), groups={group})
+    yield SchedulerUnderTest(scheduler=Awaited(memory.blocking), group=group)
+
+
+def _connect_to(
+    name: ServerName, *, blocking: bool = False
+) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[SchedulerUnderTest]]:
+    """A connection for each test; the server itself is the session's fixture ``name``."""
+
+    @asynccontextmanager
+    async def connect(request: pytest.FixtureRequest) -> AsyncIterator[SchedulerUnderTest]:
+        endpoint_url: str = request.getfixturevalue(name)
+        with_test_credentials(
+            request.getfixturevalue("monkeypatch"), request.getfixturevalue("tmp_path")
+        )
+        group = _group()
+        aws = boto3.client("scheduler", endpoint_url=endpoint_url, region_name=REGION)
+        try:
+            aws.create_schedule_group(Name=group)
+            if blocking:
+                with SyncScheduler(endpoint_url=endpoint_url) as scheduler:
+                    yield SchedulerUnderTest(scheduler=Awaited(scheduler), group=group)
+            else:
+                async with EventBridgeScheduler(endpoint_url=endpoint_url) as awaited:
+                    yield SchedulerUnderTest(scheduler=awaited, group=group)
+            aws.delete_schedule_group(Name=group)
+        finally:
+            aws.close()
+
+    return connect
+
+
+def _group() -> str:
+    return f"g{uuid4().hex}"
+
+
+MOTO: Mapping[SchedulerFeature, str] = {
+    SchedulerFeature.GROUP_MISSING_AT_CREATION: "moto answers with an internal error",
+    SchedulerFeature.GROUP_MISSING_AT_LISTING: "moto lists nothing",
+    SchedulerFeature.TOKENS: "moto doesn't know client tokens",
+    SchedulerFeature.UPDATES_EVERYTHING: "moto keeps what is to happen after completion",
+}
+
+MINISTACK: Mapping[SchedulerFeature, str] = {
+    SchedulerFeature.GROUP_MISSING_AT_LISTING: "MiniStack lists nothing",
+    SchedulerFeature.PAGES: "MiniStack lists a hundred, and says that there are no more",
+    SchedulerFeature.TOKENS: "MiniStack doesn't know client tokens",
+}
+
+SCHEDULERS: tuple[SchedulerCandidate, ...] = (
+    SchedulerCandidate(name="memory", connect=_memory),
+    SchedulerCandidate(name="memory for plain code", connect=_blocking_memory),
+    SchedulerCandidate(name="moto", connect=_connect_to("moto"), gaps=MOTO),
+    SchedulerCandidate(name="moto by boto3", connect=_connect_to("moto", blocking=True), gaps=MOTO),
+    SchedulerCandidate(name="ministack", connect=_connect_to("ministack"), gaps=MINISTACK),
+    SchedulerCandidate(
+        name="ministack by boto3",
+        connect=_connect_to("ministack", blocking=True),
+        gaps=MINISTACK,
+    ),
+)

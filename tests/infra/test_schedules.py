@@ -1,0 +1,181 @@
+"""What the stack has for delays and for schedules made at run time: names, and who may what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_iam as iam
+
+from infra.stack import JobSystem
+from jobs import App, Priority, cron, rate
+from jobs.aws.schedule_wire import Place, create_request
+from jobs.errors import ConfigurationError
+from jobs.ports import ScheduleSpec
+from jobs.topology import role_in
+from tests.infra.conftest import NO_BUNDLING, Params
+from tests.infra.templates import (
+    listed,
+    name_of,
+    resources,
+    statements,
+    synthesized,
+    template_of,
+)
+
+ENVIRONMENT = cdk.Environment(account="123456789012", region="eu-central-1")
+
+
+def declared(**options: Any) -> App:
+    app = App("shop", stage="test", **options)
+    app.define("send-email", Params, priority=Priority.HIGH)
+    app.define("report", Params, priority=Priority.LOW)
+    return app
+
+
+def granting(app: App) -> Mapping[str, Any]:
+    """A stack with a role for each thing that can be granted, in a region that is known."""
+    stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own", env=ENVIRONMENT)
+    system = JobSystem(stack, "Jobs", app=app)
+    tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
+    system.grant_submit(iam.Role(stack, "Web", assumed_by=tasks))
+    system.grant_work(iam.Role(stack, "Worker", assumed_by=tasks))
+    system.grant_schedules(iam.Role(stack, "Console", assumed_by=tasks))
+    return template_of(stack)
+
+
+@pytest.fixture(scope="module")
+def granted() -> Mapping[str, Any]:
+    return granting(declared())
+
+
+def policy(template: Mapping[str, Any], role: str) -> list[Mapping[str, Any]]:
+    [found] = [
+        each["PolicyDocument"]["Statement"]
+        for logical_id, each in resources(template, "AWS::IAM::Policy").items()
+        if logical_id.startswith(role)
+    ]
+    return list(found)
+
+
+def scheduling(template: Mapping[str, Any], role: str) -> set[tuple[str, str]]:
+    """Each action on schedules that a role may, with the name of what it may be done to."""
+    return {
+        (action, "*" if resource == "*" else name_of(template, resource).rpartition(":")[2])
+        for statement in policy(template, role)
+        for action in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
+        if action.startswith("scheduler:")
+    }
+
+
+def test_what_is_made_at_run_time_finds_what_the_stack_has_by_its_names(
+    granted: Mapping[str, Any],
+) -> None:
+    topology = declared().topology
+    spec = ScheduleSpec(
+        group=topology.schedule_group,
+        name="delay.1",
+        expression="at(2100-01-01T00:00:00)",
+        function=topology.bridge_name,
+        role=topology.scheduler_role,
+        dead_letters=topology.failed_firings_name,
+        input="{}",
+    )
+    place = Place(partition="aws", account="123456789012", region="eu-central-1")
+    request = create_request(spec, place, "token")
+
+    [group] = resources(granted, "AWS::Scheduler::ScheduleGroup").values()
+    [function] = resources(granted, "AWS::Lambda::Function").values()
+    roles = {each.get("RoleName") for each in resources(granted, "AWS::IAM::Role").values()}
+    assert group["Name"] == request["GroupName"] == "shop-test"
+    assert request["Target"]["Arn"] == (
+        f"arn:aws:lambda:eu-central-1:123456789012:function:{function['FunctionName']}"
+    )
+    assert role_in(topology.scheduler_role, "eu-central-1") in roles
+    assert request["Target"]["RoleArn"] == (
+        "arn:aws:iam::123456789012:role/shop-test-scheduler-eu-central-1"
+    )
+    assert request["Target"]["DeadLetterConfig"]["Arn"].endswith(":shop-test-schedules-dlq")
+
+
+def test_the_bridge_may_feed_every_queue_since_any_job_may_be_delayed() -> None:
+    app = declared()
+    template = synthesized(app)
+    fed = {
+        name_of(template, resource)
+        for statement in statements(template)["lambda.amazonaws.com"]
+        if "sqs:GetQueueUrl" in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
+    }
+    assert fed == {spec.name for spec in app.topology.queues}
+
+
+def test_without_long_delays_the_bridge_feeds_the_scheduled_types_queues_alone() -> None:
+    app = declared(long_delays=False)
+    app.define("daily", Params, priority=Priority.LOW, schedule=cron("0 8 * * ? *"))
+    template = synthesized(app)
+    fed = {
+        name_of(template, resource)
+        for statement in statements(template)["lambda.amazonaws.com"]
+        if "sqs:GetQueueUrl" in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
+    }
+    assert fed == {"shop-test-jobs-low"}
+
+
+@pytest.mark.parametrize("role", ["Web", "Worker"])
+def test_who_submits_or_works_may_make_and_remove_delays_and_no_other_schedules(
+    granted: Mapping[str, Any], role: str
+) -> None:
+    assert scheduling(granted, role) == {
+        ("scheduler:CreateSchedule", "schedule/shop-test/delay.*"),
+        ("scheduler:DeleteSchedule", "schedule/shop-test/delay.*"),
+    }
+
+
+def test_who_manages_schedules_may_change_all_and_make_and_remove_its_own(
+    granted: Mapping[str, Any],
+) -> None:
+    assert scheduling(granted, "Console") == {
+        ("scheduler:GetSchedule", "schedule/shop-test/*"),
+        ("scheduler:UpdateSchedule", "schedule/shop-test/*"),
+        ("scheduler:CreateSchedule", "schedule/shop-test/dynamic.*"),
+        ("scheduler:DeleteSchedule", "schedule/shop-test/dynamic.*"),
+        ("scheduler:ListSchedules", "*"),
+    }
+
+
+@pytest.mark.parametrize("role", ["Web", "Worker", "Console"])
+def test_the_schedules_role_is_handed_to_the_scheduler_and_to_no_other_service(
+    granted: Mapping[str, Any], role: str
+) -> None:
+    passing = [each for each in policy(granted, role) if each["Action"] == "iam:PassRole"]
+    assert passing
+    for statement in passing:
+        assert statement["Condition"] == {
+            "StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}
+        }
+
+
+def test_without_long_delays_nobody_is_given_schedules() -> None:
+    stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
+    system = JobSystem(stack, "Jobs", app=declared(long_delays=False))
+    web = iam.Role(stack, "Web", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+    system.grant_submit(web)
+    assert "scheduler" not in json.dumps(template_of(stack))
+    with pytest.raises(ConfigurationError, match="long_delays=True"):
+        system.grant_schedules(web)
+
+
+def test_a_declared_start_and_end_are_deployed() -> None:
+    app = App("shop", stage="test")
+    start, end = datetime(2030, 1, 1, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
+    app.define("yearly", Params, schedule=rate(timedelta(days=1), start=start, end=end))
+    [schedule] = resources(synthesized(app), "AWS::Scheduler::Schedule").values()
+    assert datetime.fromisoformat(schedule["StartDate"]) == start
+    assert datetime.fromisoformat(schedule["EndDate"]) == end

@@ -1,0 +1,225 @@
+"""Schedules that fire by themselves, through a function that runs the bridge, on a local AWS.
+
+MiniStack leaves context attributes as they are (docs/emulators.md), so what needs them, a firing
+of a recurring schedule, is refused by the bridge there; a delayed job needs none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import zipfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import boto3
+import pytest
+from pydantic import BaseModel
+
+from jobs import App, AsyncClient, Events, JobContext, Priority, RetryLater, at
+from jobs.aws.provision import provision
+from jobs.aws.scheduler import EventBridgeScheduler
+from jobs.aws.sqs import SqsTransport, SyncSqs
+from jobs.delays import DelayedJob, delay_name, read_delayed, retry_name, schedule_of, send_delayed
+from jobs.envelope import new_job_id, parse
+from jobs.errors import MessageUnreadable
+from jobs.events import JobDeferred
+from jobs.firing import read_firing
+from jobs.job import JobType
+from jobs.ports import QueueDepth, ReceivedMessage
+from jobs.submission import Submission, prepare
+from tests.support.environment import REGION, with_test_credentials
+from tests.support.journal import GENEROUS_S
+from workers.configuration import WorkerSettings
+from workers.worker import Worker
+
+ROOT = Path(__file__).parents[2]
+
+
+class Note(BaseModel):
+    text: str = ""
+
+
+@dataclass
+class Deployed:
+    """An app with its queues, its group of schedules and its bridge."""
+
+    app: App
+    note: JobType[Note, None]
+    sqs: SqsTransport
+    scheduler: EventBridgeScheduler
+    client: AsyncClient
+    endpoint_url: str
+
+    @property
+    def queue(self) -> str:
+        return self.app.topology.queue("jobs", Priority.NORMAL).name
+
+    async def received(self) -> ReceivedMessage:
+        """The next message of the queue, however long it takes to come."""
+        async with asyncio.timeout(GENEROUS_S):
+            while not (found := await self.sqs.receive(self.queue, limit=1, wait_s=5)):
+                pass
+        return found[0]
+
+    def prepared(self, delay: timedelta) -> Submission:
+        now = datetime.now(UTC)
+        return prepare(
+            self.app,
+            self.app.topology,
+            self.note,
+            Note(text="<aws.scheduler.scheduled-time>"),
+            {"delay": delay, "tenant": "org-1"},
+            now=now,
+            job_id=new_job_id(now),
+        )
+
+
+@pytest.fixture
+async def deployed(
+    server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> AsyncIterator[Deployed]:
+    with_test_credentials(monkeypatch, tmp_path)
+    app = App(f"t{uuid4().hex[:12]}")
+    note: JobType[Note, None] = app.define("note", Note)
+    await provision(app.topology, endpoint_url=server)
+    async with AsyncExitStack() as stack:
+        sqs = await stack.enter_async_context(SqsTransport(endpoint_url=server))
+        scheduler = await stack.enter_async_context(EventBridgeScheduler(endpoint_url=server))
+        client = AsyncClient(app, transport=sqs, scheduler=scheduler)
+        await asyncio.to_thread(_deploy, app, server, stack)
+        yield Deployed(app, note, sqs, scheduler, client, server)
+
+
+def _deploy(app: App, endpoint_url: str, stack: AsyncExitStack) -> None:
+    """What the CDK stack has of schedules; the server is others' too, so it goes again."""
+    scheduler = boto3.client("scheduler", endpoint_url=endpoint_url, region_name=REGION)
+    functions = boto3.client("lambda", endpoint_url=endpoint_url, region_name=REGION)
+    stack.callback(scheduler.close)
+    stack.callback(functions.close)
+    scheduler.create_schedule_group(Name=app.topology.schedule_group)
+    stack.callback(scheduler.delete_schedule_group, Name=app.topology.schedule_group)
+    functions.create_function(
+        FunctionName=app.topology.bridge_name,
+        Runtime="python3.12",
+        Role="arn:aws:iam::000000000000:role/function",
+        Handler="lambdas.bridge.handler",
+        Code={"ZipFile": _bundle()},
+        Timeout=30,
+        Environment={"Variables": {"AWS_ENDPOINT_URL": endpoint_url}},
+    )
+    stack.callback(functions.delete_function, FunctionName=app.topology.bridge_name)
+
+
+def _bundle() -> bytes:
+    """The bridge's code; what it depends on is where the server runs."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as bundle:
+        for package in ("jobs", "lambdas"):
+            for path in sorted((ROOT / package).rglob("*.py")):
+                bundle.write(path, path.relative_to(ROOT))
+    return file.getvalue()
+
+
+async def test_a_one_time_schedule_fires_by_itself_and_the_bridge_sends_its_job(
+    deployed: Deployed,
+) -> None:
+    submission = deployed.prepared(timedelta(hours=1))
+    job = submission.delayed().model_copy(update={"delayed_until": datetime.now(UTC)})
+    now = datetime.now(UTC)
+    held = schedule_of(job, deployed.app.topology, delay_name(submission.id), now)
+    soon = f"at({now + timedelta(seconds=3):%Y-%m-%dT%H:%M:%S})"
+    schedule = replace(held, expression=soon)
+    assert await deployed.scheduler.create(schedule, token=submission.id)
+
+    message = await deployed.received()
+
+    envelope = parse(message.body)
+    assert envelope == submission.envelope
+    assert message.attributes == submission.message.attributes
+    assert message.group == "org-1"
+    assert await deployed.scheduler.get(schedule.group, schedule.name) is None
+
+
+async def test_a_delayed_submission_is_held_by_a_schedule_that_the_bridge_understands(
+    deployed: Deployed,
+) -> None:
+    handle = await deployed.client.submit(deployed.note, Note(text="a"), delay=timedelta(days=3))
+    group = deployed.app.topology.schedule_group
+    held = await deployed.scheduler.get(group, delay_name(handle.id))
+    assert held is not None
+    job = read_delayed(json.loads(held.input))
+
+    await asyncio.to_thread(_send, job, deployed, job.delayed_until)
+
+    assert str(parse((await deployed.received()).body).id) == handle.id
+
+
+async def test_a_cancelled_delay_leaves_no_schedule(deployed: Deployed) -> None:
+    handle = await deployed.client.submit(deployed.note, Note(), delay=timedelta(days=3))
+    assert await deployed.client.schedules.cancel_delayed(handle.id)
+    assert not await deployed.client.schedules.cancel_delayed(handle.id)
+    assert await deployed.scheduler.names(deployed.app.topology.schedule_group, prefix="d") == []
+
+
+async def test_context_attributes_are_not_filled_in_there(deployed: Deployed) -> None:
+    soon = at(datetime.now(UTC) + timedelta(hours=1))
+    await deployed.client.schedules.create("once", deployed.note, Note(text="a"), when=soon)
+    group = deployed.app.topology.schedule_group
+    made = await deployed.scheduler.get(group, "dynamic.once")
+    assert made is not None
+    with pytest.raises(MessageUnreadable, match="scheduled_time"):
+        read_firing(json.loads(made.input))  # as MiniStack hands it over
+    handle = await deployed.client.schedules.run_now("once")
+    assert str(parse((await deployed.received()).body).id) == handle.id
+
+
+def _send(job: DelayedJob, deployed: Deployed, now: datetime) -> None:
+    with SyncSqs(endpoint_url=deployed.endpoint_url) as sqs:
+        send_delayed(job, sqs, now)
+
+
+async def test_a_worker_hands_a_long_wait_over_and_the_job_goes_on_when_it_is_due(
+    deployed: Deployed,
+) -> None:
+    attempts: list[int] = []
+    done = asyncio.Event()
+
+    @deployed.note.handler
+    async def handle(_note: Note, ctx: JobContext) -> None:
+        attempts.append(ctx.attempt)
+        if len(attempts) == 1:
+            raise RetryLater(after=timedelta(days=2))
+        done.set()
+
+    handed_over = asyncio.Event()
+    events = Events(lambda event: handed_over.set() if isinstance(event, JobDeferred) else None)
+    worker = Worker(
+        deployed.app,
+        deployed.sqs,
+        WorkerSettings(receive_wait=timedelta(seconds=1)),
+        scheduler=deployed.scheduler,
+        events=events,
+    )
+    handle_of_job = await deployed.client.submit(deployed.note, Note())
+    run = asyncio.create_task(worker.run())
+    try:
+        async with asyncio.timeout(GENEROUS_S):
+            await handed_over.wait()
+            depth = await deployed.sqs.depth(deployed.queue)
+            assert depth == QueueDepth(visible=0, in_flight=0, delayed=0)
+            group = deployed.app.topology.schedule_group
+            held = await deployed.scheduler.get(group, retry_name(handle_of_job.id))
+            assert held is not None
+            job = read_delayed(json.loads(held.input))
+            await asyncio.to_thread(_send, job, deployed, job.delayed_until)
+            await done.wait()
+    finally:
+        worker.stop()
+        await run
+    assert attempts == [1, 1]

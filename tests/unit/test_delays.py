@@ -1,0 +1,374 @@
+"""Delays longer than SQS's: from the submission through a one-time schedule to the run."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from jobs import App, AsyncClient, Client, Priority, Retry
+from jobs.backoff import Backoff
+from jobs.context import JobContext
+from jobs.delays import MAX_INPUT_BYTES, DelayedJob, is_delayed, literally, read_delayed
+from jobs.envelope import parse
+from jobs.errors import (
+    AccessDenied,
+    DelayInvalid,
+    MessageUnreadable,
+    PayloadTooLarge,
+    RetryLater,
+    ServiceUnavailable,
+    SubmissionFailed,
+)
+from jobs.events import JobRetryScheduled, JobStarted, JobSubmitted
+from jobs.job import JobType
+from jobs.ports import ScheduleSpec
+from jobs.testing import Harness, MemoryScheduler, MemorySqs, VirtualClock
+
+QUEUE = "shop-test-jobs-normal"
+
+
+class Note(BaseModel):
+    text: str = ""
+
+
+def declared() -> tuple[App, JobType[Note, None], list[str]]:
+    """An app whose one type writes down the ids of its jobs."""
+    app = App("shop", stage="test")
+    ran: list[str] = []
+
+    @app.job("note")
+    def note(_note: Note, ctx: JobContext) -> None:
+        ran.append(ctx.id)
+
+    return app, note, ran
+
+
+def test_a_delay_of_three_days_fires_once_and_at_the_right_minute() -> None:
+    app, note, ran = declared()
+    jobs = Harness(app)
+    due = jobs.clock.now() + timedelta(days=3)
+    job = jobs.client.submit(note, Note(text="a"), delay=timedelta(days=3))
+
+    assert jobs.submitted(note) == []
+    jobs.drain()
+
+    [started] = [event for event in jobs.events if isinstance(event, JobStarted)]
+    assert ran == [job.id]
+    assert started.at == due
+    assert started.waited_s == 0
+    assert jobs.scheduler.schedules == []
+    jobs.clock.advance(timedelta(days=30))
+    jobs.drain()
+    assert ran == [job.id]
+
+
+def test_a_time_far_ahead_is_kept_to_the_second_in_any_time_zone() -> None:
+    app, note, _ = declared()
+    jobs = Harness(app)
+    at = datetime.fromisoformat("2026-02-03T08:15:42+05:30")
+    jobs.client.submit(note, Note(), at=at)
+    jobs.drain()
+    [started] = [event for event in jobs.events if isinstance(event, JobStarted)]
+    assert started.at == at
+
+
+def test_a_cancelled_delay_never_fires() -> None:
+    app, note, ran = declared()
+    jobs = Harness(app)
+    job = jobs.client.submit(note, Note(), delay=timedelta(days=3))
+
+    assert jobs.client.schedules.cancel_delayed(job.id)
+    assert not jobs.client.schedules.cancel_delayed(job.id)
+    jobs.clock.advance(timedelta(days=30))
+    jobs.drain()
+
+    assert ran == []
+
+
+def test_a_job_that_has_been_sent_can_not_be_cancelled_that_way() -> None:
+    app, note, ran = declared()
+    jobs = Harness(app)
+    job = jobs.client.submit(note, Note(), delay=timedelta(days=3))
+    jobs.clock.advance(timedelta(days=3))
+    assert not jobs.client.schedules.cancel_delayed(job.id)
+    jobs.drain()
+    assert ran == [job.id]
+
+
+async def test_an_async_client_holds_and_cancels_as_a_plain_one() -> None:
+    app, note, ran = declared()
+    jobs = Harness(app)
+    notes = [Note(text=str(number)) for number in range(25)]
+    held = await jobs.async_client.submit_many(note, notes, delay=timedelta(hours=2))
+    assert len(jobs.scheduler.schedules) == 25
+    assert await jobs.async_client.schedules.cancel_delayed(held[0].id)
+    await jobs.adrain()
+    assert sorted(ran) == sorted(job.id for job in held[1:])
+
+
+def test_fifteen_minutes_are_still_sqs_own_delay() -> None:
+    app, note, _ = declared()
+    jobs = Harness(app)
+    jobs.client.submit(note, Note(), delay=timedelta(minutes=15))
+    assert jobs.scheduler.schedules == []
+    jobs.client.submit(note, Note(), delay=timedelta(minutes=15, seconds=1))
+    assert len(jobs.scheduler.schedules) == 1
+
+
+def test_the_schedule_is_one_time_in_utc_named_after_the_job_and_deletes_itself() -> None:
+    app, note, _ = declared()
+    jobs = Harness(app)
+    job = jobs.client.submit(note, Note(), at=datetime(2026, 2, 1, 12, 0, 30, tzinfo=UTC))
+    [schedule] = jobs.scheduler.schedules
+    assert schedule.group == "shop-test"
+    assert schedule.name == f"delay.{job.id}"
+    assert len(schedule.name) <= 64
+    assert schedule.expression == "at(2026-02-01T11:59:30)"  # SQS holds it for the last minute
+    assert schedule.timezone == "UTC"
+    assert schedule.delete_when_done
+    assert schedule.function == "shop-test-bridge"
+    assert schedule.role == "shop-test-scheduler"
+    assert schedule.dead_letters == "shop-test-schedules-dlq"
+
+
+def test_what_arrives_is_the_message_as_it_was_prepared() -> None:
+    app, note, _ = declared()
+    jobs = Harness(app)
+    at = jobs.clock.now() + timedelta(days=1)
+    job = jobs.client.submit(
+        note,
+        Note(text="<aws.scheduler.scheduled-time> \uffff ünïcode"),
+        at=at,
+        priority=Priority.HIGH,
+        attempts=9,
+        tenant="org-1",
+    )
+    jobs.clock.advance(timedelta(days=1))
+    [stored] = jobs.sqs.messages("shop-test-jobs-high")
+    envelope = parse(stored.body)
+    assert str(envelope.id) == job.id
+    assert envelope.payload == {"text": "<aws.scheduler.scheduled-time> \uffff ünïcode"}
+    assert envelope.not_before == at
+    assert envelope.submitted_at == at - timedelta(days=1)
+    assert envelope.options is not None
+    assert envelope.options.attempts == 9
+    assert envelope.tenant is not None
+    assert stored.group == envelope.tenant.org == "org-1"
+    assert stored.attributes == {"JobType": "note", "Priority": "high", "Source": "sdk"}
+
+
+def test_the_submission_is_told_with_its_whole_delay() -> None:
+    app, note, _ = declared()
+    jobs = Harness(app)
+    jobs.client.submit(note, Note(), delay=timedelta(days=3))
+    [event] = [event for event in jobs.events if isinstance(event, JobSubmitted)]
+    assert event.delay_s == 3 * 86_400
+
+
+def test_a_fifo_queue_takes_delays_through_schedules() -> None:
+    app = App("shop", stage="test")
+    ledger = app.queue("ledger", fifo=True, priorities=[Priority.NORMAL])
+    ran: list[str] = []
+
+    @ledger.job("book", group_by=lambda note: note.text)
+    def book(note: Note) -> None:
+        ran.append(note.text)
+
+    jobs = Harness(app)
+    jobs.client.submit(book, Note(text="late"), delay=timedelta(hours=1))
+    jobs.client.submit(book, Note(text="soon"), delay=timedelta(seconds=5))
+    jobs.drain()
+    starts = [event.at for event in jobs.events if isinstance(event, JobStarted)]
+    assert ran == ["soon", "late"]
+    begin = starts[0] - timedelta(minutes=1)  # a schedule is true to the minute only
+    assert starts == [begin + timedelta(minutes=1), begin + timedelta(hours=1)]
+
+
+def test_a_payload_that_no_schedule_holds_is_refused_before_anything_is_sent() -> None:
+    app, note, _ = declared()
+    jobs = Harness(app)
+    large = Note(text="x" * MAX_INPUT_BYTES)
+    with pytest.raises(PayloadTooLarge, match=r"EventBridge Scheduler takes 262,144"):
+        jobs.client.submit(note, large, delay=timedelta(days=1))
+    jobs.client.submit(note, large)
+    assert jobs.scheduler.schedules == []
+
+
+def test_an_app_without_long_delays_refuses_them() -> None:
+    app = App("shop", long_delays=False)
+    note: JobType[Note, None] = app.define("note", Note)
+    with pytest.raises(DelayInvalid, match="long_delays=False"):
+        Harness(app).client.submit(note, Note(), delay=timedelta(days=1))
+
+
+def test_a_delay_beyond_the_calendar_is_refused() -> None:
+    app, note, _ = declared()
+    with pytest.raises(DelayInvalid, match="after the year 9999"):
+        Harness(app).client.submit(note, Note(), delay=timedelta.max)
+
+
+@pytest.mark.parametrize("jobs_in_all", [1, 3])
+def test_a_refusal_of_the_scheduler_is_raised_as_one_of_sqs(jobs_in_all: int) -> None:
+    app, note, _ = declared()
+    clock = VirtualClock()
+    scheduler = MemoryScheduler(clock)
+    scheduler.error = AccessDenied("no")
+    sqs = MemorySqs(clock)
+    client = Client(app, transport=sqs.blocking, scheduler=scheduler.blocking, clock=clock)
+    with pytest.raises(AccessDenied):
+        client.submit_many(note, [Note()] * jobs_in_all, delay=timedelta(days=1))
+
+
+async def test_what_was_scheduled_before_the_scheduler_failed_is_not_reported_as_refused() -> None:
+    app, note, _ = declared()
+    clock = VirtualClock()
+
+    class Failing(MemoryScheduler):
+        asked = 0
+
+        async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
+            self.asked += 1
+            if self.asked > 2:
+                raise AccessDenied("no more")
+            return await super().create(schedule, token=token)
+
+    client = AsyncClient(app, transport=MemorySqs(clock), scheduler=Failing(clock), clock=clock)
+    with pytest.raises(SubmissionFailed) as refused:
+        await client.submit_many(note, [Note()] * 5, delay=timedelta(days=1))
+    assert len(refused.value.refusals) == 3
+
+
+def test_retries_and_deferrals_beyond_twelve_hours_come_when_they_are_due_and_are_counted() -> None:
+    app = App("shop", stage="test")
+    attempts: list[tuple[int, timedelta]] = []
+    jobs: list[Harness] = []
+    start: list[datetime] = []
+
+    @app.job("note", retry=Retry(attempts=3, backoff=Backoff.fixed(86_400)))
+    def note(_note: Note, ctx: JobContext) -> None:
+        at = jobs[0].clock.now()
+        start.append(at)
+        attempts.append((ctx.attempt, at - start[0]))
+        if len(attempts) == 2:
+            raise RetryLater(after=timedelta(days=2))
+        raise ConnectionError("refused")
+
+    jobs.append(Harness(app))
+    job = jobs[0].client.submit(note, Note())
+    jobs[0].drain()
+
+    days = [(number, passed / timedelta(days=1)) for number, passed in attempts]
+    assert days == [(1, 0), (2, 1), (2, 3), (3, 4)]
+    [letter] = jobs[0].dead_letters(note)
+    assert letter.attributes["JobId"] == job.id
+    assert letter.attributes["Attempts"] == "3"
+
+
+def test_a_delayed_job_reads_back_from_its_input() -> None:
+    job = DelayedJob(
+        delayed_until=datetime(2026, 1, 1, tzinfo=UTC),
+        job_id="1",
+        type="note",
+        queue_name=QUEUE,
+        body="{}",
+        attributes={"JobType": "note"},
+    )
+    event = json.loads(job.to_input())
+    assert is_delayed(event)
+    assert read_delayed(event) == job
+
+
+def test_an_input_that_is_no_delayed_job_is_refused_by_its_fields_and_never_shown() -> None:
+    with pytest.raises(MessageUnreadable, match="attributes, body") as refused:
+        read_delayed({"delayed_until": "2026-01-01T00:00:00Z", "body": ["hunter2"]})
+    assert "hunter2" not in str(refused.value)
+    assert refused.value.__cause__ is refused.value.__context__ is None
+
+
+def test_a_context_attribute_within_a_payload_stays_text() -> None:
+    text = literally('{"a": "<aws.scheduler.attempt-number>"}')
+    assert "<aws.scheduler." not in text
+    assert json.loads(text) == {"a": "<aws.scheduler.attempt-number>"}
+
+
+def test_a_job_that_is_held_for_a_retry_can_be_cancelled_too() -> None:
+    app = App("shop", stage="test")
+    attempts: list[int] = []
+
+    @app.job("note", retry=Retry(backoff=Backoff.fixed(172_800)))
+    def note(_note: Note, ctx: JobContext) -> None:
+        attempts.append(ctx.attempt)
+        raise ConnectionError("refused")
+
+    jobs = Harness(app)
+    job = jobs.client.submit(note, Note())
+
+    @app.on_retry
+    def cancel(_event: JobRetryScheduled) -> None:
+        assert jobs.client.schedules.cancel_delayed(job.id)
+
+    jobs.drain()
+    jobs.clock.advance(timedelta(days=3))
+    jobs.drain()
+    assert attempts == [1]
+
+
+@given(delay_s=st.floats(0, timedelta(days=400).total_seconds()))
+def test_whatever_the_delay_the_job_starts_once_in_the_second_that_it_is_due(
+    delay_s: float,
+) -> None:
+    app, note, ran = declared()
+    jobs = Harness(app)
+    begin = jobs.clock.now()
+    delay = timedelta(seconds=delay_s)
+    job = jobs.client.submit(note, Note(), delay=delay)
+    jobs.drain()
+    [started] = [event for event in jobs.events if isinstance(event, JobStarted)]
+    assert ran == [job.id]
+    assert started.at == begin + timedelta(seconds=ceil(delay.total_seconds()))
+
+
+def test_the_handle_of_a_delayed_job_cancels_it_and_its_schedule() -> None:
+    app, note, ran = declared()
+    jobs = Harness(app)
+    job = jobs.client.submit(note, Note(), delay=timedelta(days=30))
+    job.cancel("no more needed")
+    assert jobs.scheduler.schedules == []
+    jobs.drain()
+    assert ran == []
+
+
+async def test_an_async_handle_of_a_delayed_job_cancels_its_schedule_too() -> None:
+    app, note, _ = declared()
+    jobs = Harness(app)
+    job = await jobs.async_client.submit(note, Note(), delay=timedelta(days=30))
+    await job.cancel()
+    assert jobs.scheduler.schedules == []
+
+
+def test_a_spool_keeps_no_delayed_job_since_it_would_send_it_at_once(tmp_path: Path) -> None:
+    app, note, _ = declared()
+    clock = VirtualClock()
+    scheduler = MemoryScheduler(clock)
+    scheduler.error = ServiceUnavailable("no answer")
+    sqs = MemorySqs(clock)
+    sqs.provision(app.topology)
+    with (
+        Client(
+            app,
+            transport=sqs.blocking,
+            scheduler=scheduler.blocking,
+            clock=clock,
+            spool=tmp_path / "spool",
+        ) as client,
+        pytest.raises(ServiceUnavailable),
+    ):
+        client.submit(note, Note(), delay=timedelta(days=1))
+    assert sqs.messages(QUEUE) == []

@@ -1,0 +1,87 @@
+"""EventBridge Scheduler's requests, and what its refusals mean."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from botocore.exceptions import ClientError
+
+from jobs.aws.faults import fault
+from jobs.aws.schedule_wire import Place, create_request, place_of, read_schedule, update_request
+from jobs.errors import AccessDenied, ScheduleGroupMissing, Throttled, TransportError
+from jobs.ports import ScheduleSpec
+
+CHINA = Place(partition="aws-cn", account="123456789012", region="cn-north-1")
+SPEC = ScheduleSpec(
+    group="shop",
+    name="dynamic.nightly",
+    expression="cron(0 8 * * ? *)",
+    timezone="Asia/Shanghai",
+    function="shop-bridge",
+    role="shop-scheduler",
+    input="{}",
+    start=datetime(2030, 1, 1, tzinfo=UTC),
+    flexible_minutes=10,
+    dead_letters="shop-schedules-dlq",
+    description="every day",
+)
+
+
+def test_names_become_arns_of_the_callers_partition_account_and_region() -> None:
+    target = create_request(SPEC, CHINA, "token")["Target"]
+    assert target["Arn"] == "arn:aws-cn:lambda:cn-north-1:123456789012:function:shop-bridge"
+    assert target["RoleArn"] == "arn:aws-cn:iam::123456789012:role/shop-scheduler-cn-north-1"
+    assert target["DeadLetterConfig"] == {
+        "Arn": "arn:aws-cn:sqs:cn-north-1:123456789012:shop-schedules-dlq"
+    }
+
+
+def test_the_place_is_what_sts_and_the_client_say() -> None:
+    identity = {
+        "Account": "123456789012",
+        "Arn": "arn:aws-cn:sts::123456789012:assumed-role/web/session",
+    }
+    assert place_of(identity, "cn-north-1") == CHINA
+
+
+def test_a_firing_that_fails_is_tried_as_often_as_the_service_can() -> None:
+    policy = create_request(SPEC, CHINA, "token")["Target"]["RetryPolicy"]
+    assert policy == {"MaximumRetryAttempts": 185, "MaximumEventAgeInSeconds": 86_400}
+
+
+def test_an_update_carries_every_field_since_it_overwrites_all() -> None:
+    created, updated = create_request(SPEC, CHINA, "token"), update_request(SPEC, CHINA)
+    assert created == updated | {"ClientToken": "token"}
+
+
+def test_an_answer_is_read_back_into_what_was_asked_for() -> None:
+    answer = update_request(SPEC, CHINA) | {
+        "Arn": "arn:aws-cn:scheduler:cn-north-1:123456789012:schedule/shop/dynamic.nightly"
+    }
+    assert read_schedule(answer) == SPEC
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind"),
+    [
+        ("ResourceNotFoundException", 404, ScheduleGroupMissing),
+        ("AccessDeniedException", 403, AccessDenied),
+        ("ThrottlingException", 429, Throttled),
+        ("ServiceQuotaExceededException", 402, TransportError),
+        ("ValidationException", 400, TransportError),
+    ],
+)
+def test_a_refusal_becomes_an_error_that_names_the_group(
+    code: str, status: int, kind: type[TransportError]
+) -> None:
+    refusal = ClientError(
+        {
+            "Error": {"Code": code, "Message": "said AWS"},
+            "ResponseMetadata": {"HTTPStatusCode": status},  # type: ignore[typeddict-item]  # the rest plays no part
+        },
+        "CreateSchedule",
+    )
+    error = fault(refusal, action="scheduler:CreateSchedule", target="shop")
+    assert type(error) is kind
+    assert "'shop'" in str(error)

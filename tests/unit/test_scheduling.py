@@ -1,0 +1,395 @@
+"""``client.schedules``: made, listed, paused, changed and removed; the same awaited and not."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import App, JobContext, Priority, at, cron, rate
+from jobs.aio_scheduling import AsyncSchedules
+from jobs.delays import MAX_INPUT_BYTES
+from jobs.errors import (
+    MessageUnreadable,
+    OptionInvalid,
+    PayloadInvalid,
+    PayloadTooLarge,
+    ScheduleDeclared,
+    ScheduleExists,
+    ScheduleMissing,
+    SettingsInvalid,
+    UnknownJobType,
+)
+from jobs.firing import input_of, read_scheduled, schedule_input
+from jobs.job import JobType
+from jobs.ports import ScheduleSpec
+from jobs.schedules import Schedule
+from jobs.scheduling import Schedules
+from jobs.testing import Harness
+
+NIGHTLY = cron("0 2 * * ? *")
+
+
+class Report(BaseModel):
+    kind: str = "daily"
+
+
+class Shop:
+    """An app, its harness and what ran."""
+
+    def __init__(self) -> None:
+        self.app = App("shop", stage="test")
+        self.ran: list[tuple[str, str, datetime]] = []
+
+        @self.app.job("report", priority=Priority.LOW)
+        def report(report: Report, ctx: JobContext) -> None:
+            self.ran.append((report.kind, ctx.id, self.jobs.clock.now()))
+
+        @self.app.job("weekly", schedule=cron("0 6 ? * MON *"))
+        def weekly(report: Report) -> None: ...
+
+        self.report: JobType[Report, None] = report
+        self.weekly = weekly
+        self.jobs = Harness(self.app)
+
+    @property
+    def schedules(self) -> Schedules:
+        return self.jobs.client.schedules
+
+    def deploy(self) -> None:
+        """What `cdk deploy` does for the type that declares a schedule."""
+        topology = self.app.topology
+        self.jobs.scheduler.put(
+            ScheduleSpec(
+                group=topology.schedule_group,
+                name="weekly",
+                expression="cron(0 6 ? * MON *)",
+                function=topology.bridge_name,
+                role=topology.scheduler_role,
+                input=json.dumps(schedule_input(self.app, self.weekly)),
+            ),
+            "deployed",
+        )
+
+    def kinds(self) -> list[str]:
+        return [kind for kind, _, _ in self.ran]
+
+    def pass_days(self, days: float) -> None:
+        self.jobs.clock.advance(timedelta(days=days))
+        self.jobs.drain()
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+def test_a_schedule_made_at_run_time_submits_its_payload_at_its_times(shop: Shop) -> None:
+    shop.schedules.create("nightly", shop.report, Report(kind="full"), when=NIGHTLY)
+    shop.pass_days(1)
+    shop.pass_days(1)
+    shop.pass_days(1)
+    assert shop.kinds() == ["full"] * 3
+    assert len({job_id for _, job_id, _ in shop.ran}) == 3
+    assert {at.hour for at in (at for _, at in shop.jobs.scheduler.fired)} == {2}
+
+
+def test_its_jobs_are_as_if_submitted_with_the_same_overrides(shop: Shop) -> None:
+    shop.schedules.create(
+        "nightly",
+        shop.report,
+        Report(),
+        when=NIGHTLY,
+        priority=Priority.HIGH,
+        attempts=7,
+        timeout=timedelta(seconds=9),
+        tenant="org-1",
+    )
+    shop.jobs.clock.advance(timedelta(days=1))
+    [job] = shop.jobs.submitted(shop.report)
+    assert (job.priority, job.source) == (Priority.HIGH, "schedule:nightly")
+    assert job.tenant is not None
+    assert job.tenant.org == "org-1"
+    [stored] = shop.jobs.sqs.messages("shop-test-jobs-high")
+    assert '"options":{"attempts":7,"timeout_s":9.0}' in stored.body
+
+
+def test_one_time_it_fires_once_and_is_gone(shop: Shop) -> None:
+    due = shop.jobs.clock.now() + timedelta(days=40)
+    shop.schedules.create("inventory", shop.report, Report(), when=at(due))
+    shop.pass_days(41)
+    assert [when for _, when in shop.jobs.scheduler.fired] == [due]
+    assert shop.kinds() == ["daily"]
+    assert shop.schedules.list() == []
+
+
+@pytest.mark.parametrize(
+    ("when", "days"),
+    [(NIGHTLY, 10.0), (rate(timedelta(hours=12)), 10.0), (cron("* * * * ? *"), 0.1)],
+)
+def test_a_limit_ends_it_after_so_many_times(shop: Shop, when: Schedule, days: float) -> None:
+    shop.schedules.create("few", shop.report, Report(), when=when, limit=3)
+    shop.pass_days(days)
+    shop.pass_days(days)
+    assert len(shop.ran) == 3
+    assert shop.jobs.scheduler.schedules == []
+
+
+def test_a_limit_and_an_end_both_hold(shop: Shop) -> None:
+    end = shop.jobs.clock.now() + timedelta(days=2)
+    soon = cron("0 2 * * ? *", end=end)
+    shop.schedules.create("few", shop.report, Report(), when=soon, limit=9)
+    shop.pass_days(30)
+    assert len(shop.ran) == 2
+
+
+def test_a_start_holds_it_back(shop: Shop) -> None:
+    start = shop.jobs.clock.now() + timedelta(days=5)
+    shop.schedules.create("later", shop.report, Report(), when=cron("0 2 * * ? *", start=start))
+    shop.pass_days(5)
+    assert shop.ran == []
+    shop.pass_days(1)
+    assert len(shop.ran) == 1
+
+
+def test_a_paused_schedule_misses_its_times_and_a_resumed_one_makes_up_for_none(
+    shop: Shop,
+) -> None:
+    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    shop.schedules.pause("nightly")
+    assert not shop.schedules.get("nightly").enabled
+    shop.pass_days(3)
+    shop.schedules.resume("nightly")
+    assert shop.schedules.get("nightly").enabled
+    shop.jobs.drain()
+    assert shop.ran == []
+    shop.pass_days(1)
+    assert len(shop.ran) == 1
+
+
+def test_pausing_and_resuming_changes_nothing_else(shop: Shop) -> None:
+    when = cron("0 2 * * ? *", timezone="Asia/Tokyo", flexible_window=timedelta(minutes=10))
+    shop.schedules.create("nightly", shop.report, Report(kind="full"), when=when)
+    [before] = shop.jobs.scheduler.schedules
+    shop.schedules.pause("nightly")
+    shop.schedules.resume("nightly")
+    [after] = shop.jobs.scheduler.schedules
+    assert after == before
+
+
+def test_a_start_that_the_service_would_not_take_any_more_is_left_out(shop: Shop) -> None:
+    shop.schedules.create("often", shop.report, Report(), when=rate(timedelta(hours=1)))
+    shop.jobs.clock.advance(timedelta(minutes=6))
+    shop.schedules.pause("often")
+    [spec] = shop.jobs.scheduler.schedules
+    assert spec.start is None
+
+
+def test_a_rescheduled_schedule_fires_at_its_new_times_with_its_old_payload(shop: Shop) -> None:
+    shop.schedules.create("nightly", shop.report, Report(kind="full"), when=NIGHTLY)
+    shop.schedules.reschedule("nightly", when=cron("30 4 * * ? *"), limit=1)
+    shop.pass_days(5)
+    [(_, fired_at)] = shop.jobs.scheduler.fired
+    assert (fired_at.hour, fired_at.minute) == (4, 30)
+    assert shop.kinds() == ["full"]
+
+
+def test_a_removed_schedule_fires_no_more(shop: Shop) -> None:
+    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    assert shop.schedules.remove("nightly")
+    assert not shop.schedules.remove("nightly")
+    shop.pass_days(3)
+    assert shop.ran == []
+
+
+def test_a_removed_schedule_can_be_made_again(shop: Shop) -> None:
+    for _ in range(2):
+        shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+        shop.schedules.remove("nightly")
+
+
+def test_run_now_submits_a_job_of_its_own_beside_the_times(shop: Shop) -> None:
+    shop.schedules.create("nightly", shop.report, Report(kind="full"), when=NIGHTLY)
+    shop.schedules.pause("nightly")
+    first, second = (shop.schedules.run_now("nightly") for _ in range(2))
+    shop.jobs.drain()
+    assert [(kind, job_id) for kind, job_id, _ in shop.ran] == [
+        ("full", first.id),
+        ("full", second.id),
+    ]
+
+
+def test_next_times_are_those_that_it_then_fires_at(shop: Shop) -> None:
+    shop.schedules.create("often", shop.report, Report(), when=rate(timedelta(hours=7)))
+    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    promised = {name: shop.schedules.next_times(name, 4) for name in ("often", "nightly")}
+    shop.pass_days(10)
+    for name, times in promised.items():
+        fired = [when for of, when in shop.jobs.scheduler.fired if of == f"dynamic.{name}"]
+        assert fired[:4] == list(times)
+
+
+# --- those of the code ---------------------------------------------------------------------------
+
+
+def test_a_list_has_what_the_code_declares_and_what_was_made_later_but_no_delayed_jobs(
+    shop: Shop,
+) -> None:
+    shop.deploy()
+    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    shop.jobs.client.submit(shop.report, Report(), delay=timedelta(days=3))
+    listed = {each.name: (each.job_type, each.declared) for each in shop.schedules.list()}
+    assert listed == {"nightly": ("report", False), "weekly": ("weekly", True)}
+
+
+def test_a_declared_schedule_can_be_paused_and_run_but_not_changed_or_removed(shop: Shop) -> None:
+    shop.deploy()
+    shop.schedules.pause("weekly")
+    assert not shop.schedules.get("weekly").enabled
+    assert shop.schedules.run_now("weekly").type == "weekly"
+    with pytest.raises(ScheduleDeclared, match="change it in the code"):
+        shop.schedules.reschedule("weekly", when=NIGHTLY)
+    with pytest.raises(ScheduleDeclared, match="change it in the code"):
+        shop.schedules.remove("weekly")
+
+
+def test_a_declared_schedule_that_was_not_deployed_is_missing_and_says_so(shop: Shop) -> None:
+    assert shop.schedules.list() == []
+    with pytest.raises(ScheduleMissing, match="cdk deploy"):
+        shop.schedules.get("weekly")
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "fault"),
+    [
+        ({"name": ""}, OptionInvalid, "1 to 56 letters"),
+        ({"name": "a" * 57}, OptionInvalid, "1 to 56 letters"),
+        ({"name": "every night"}, OptionInvalid, "letters, digits"),
+        ({"name": "weekly"}, ScheduleExists, "'weekly'"),
+        ({"delay": timedelta(hours=1)}, OptionInvalid, "takes no delay"),
+        ({"at": datetime(2027, 1, 1, tzinfo=UTC)}, OptionInvalid, "takes no at"),
+        ({"payload": {"kind": 5}}, PayloadInvalid, "kind"),
+        ({"payload": Report(kind="x" * MAX_INPUT_BYTES)}, PayloadTooLarge, "256 KiB"),
+        ({"attempts": 0}, OptionInvalid, "attempts"),
+        ({"job": "report"}, UnknownJobType, "no job type"),
+        ({"when": at(datetime(2025, 1, 1, tzinfo=UTC))}, SettingsInvalid, "never fires"),
+        ({"when": cron("0 0 30 2 ? *")}, SettingsInvalid, "never fires"),
+        ({"when": cron("0 99 * * ? *")}, SettingsInvalid, "can't be read"),
+        ({"limit": 0}, SettingsInvalid, "1 or more"),
+        ({"when": at(datetime(2027, 1, 1, tzinfo=UTC)), "limit": 2}, SettingsInvalid, "fires once"),
+        (
+            {"when": cron("0 2 * * ? *", flexible_window=timedelta(minutes=5)), "limit": 2},
+            SettingsInvalid,
+            "exclude each other",
+        ),
+    ],
+)
+def test_a_faulty_schedule_is_refused_before_anything_is_made(
+    shop: Shop, changes: dict[str, Any], error: type[Exception], fault: str
+) -> None:
+    arguments: dict[str, Any] = {
+        "name": "n",
+        "job": shop.report,
+        "payload": Report(),
+        "when": NIGHTLY,
+    } | changes
+    with pytest.raises(error, match=fault):
+        shop.schedules.create(**arguments)
+    assert shop.jobs.scheduler.schedules == []
+
+
+def test_a_name_that_is_taken_is_refused(shop: Shop) -> None:
+    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    with pytest.raises(ScheduleExists, match="'nightly'"):
+        shop.schedules.create("nightly", shop.report, Report(kind="other"), when=NIGHTLY)
+    shop.schedules.run_now("nightly")
+    shop.jobs.drain()
+    assert shop.kinds() == ["daily"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda schedules: schedules.get("nope"),
+        lambda schedules: schedules.pause("nope"),
+        lambda schedules: schedules.resume("nope"),
+        lambda schedules: schedules.reschedule("nope", when=NIGHTLY),
+        lambda schedules: schedules.run_now("nope"),
+        lambda schedules: schedules.next_times("nope"),
+    ],
+)
+async def test_a_schedule_that_there_is_not_is_missing(
+    shop: Shop, call: Callable[[Any], Any]
+) -> None:
+    with pytest.raises(ScheduleMissing, match="'nope'"):
+        call(shop.schedules)
+    with pytest.raises(ScheduleMissing, match="'nope'"):
+        await call(shop.jobs.async_client.schedules)
+
+
+def test_a_foreign_schedule_under_our_prefix_is_called_so_without_its_input() -> None:
+    with pytest.raises(MessageUnreadable) as refused:
+        read_scheduled('{"secret": "hunter2"}')
+    assert "hunter2" not in str(refused.value)
+    assert refused.value.__cause__ is refused.value.__context__ is None
+
+
+# --- awaited -------------------------------------------------------------------------------------
+
+
+def test_the_async_one_has_the_same_methods_with_the_same_arguments() -> None:
+    def public(cls: type) -> dict[str, Any]:
+        return {
+            name: inspect.signature(method).parameters
+            for name, method in vars(cls).items()
+            if not name.startswith("_")
+        }
+
+    assert public(Schedules) == public(AsyncSchedules)
+
+
+async def test_awaited_it_does_the_same(shop: Shop) -> None:
+    schedules = shop.jobs.async_client.schedules
+    shop.deploy()
+    made = await schedules.create("nightly", shop.report, Report(kind="full"), when=NIGHTLY)
+    assert made.when == NIGHTLY
+    with pytest.raises(ScheduleExists):
+        await schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    await schedules.pause("nightly")
+    assert [(each.name, each.enabled) for each in await schedules.list()] == [
+        ("nightly", False),
+        ("weekly", True),
+    ]
+    await schedules.resume("nightly")
+    await schedules.reschedule("nightly", when=cron("30 4 * * ? *"))
+    assert [when.hour for when in await schedules.next_times("nightly", 2)] == [4, 4]
+    handle = await schedules.run_now("nightly")
+    await shop.jobs.adrain()
+    assert [job_id for _, job_id, _ in shop.ran] == [handle.id]
+    assert await schedules.remove("nightly")
+    for change in (schedules.remove("weekly"), schedules.reschedule("weekly", when=NIGHTLY)):
+        await _declared(change)
+
+
+async def _declared(change: Awaitable[object]) -> None:
+    with pytest.raises(ScheduleDeclared):
+        await change
+
+
+def test_an_input_of_our_own_has_the_context_attributes_and_no_others(shop: Shop) -> None:
+    shop.schedules.create(
+        "odd", shop.report, Report(kind="<aws.scheduler.scheduled-time>"), when=NIGHTLY
+    )
+    [spec] = shop.jobs.scheduler.schedules
+    assert spec.input.count("<aws.scheduler.") == 4
+    assert input_of(read_scheduled(spec.input)) == spec.input
+    shop.pass_days(1)
+    assert shop.kinds() == ["<aws.scheduler.scheduled-time>"]

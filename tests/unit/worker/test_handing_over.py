@@ -1,0 +1,246 @@
+"""Waits beyond what SQS can hold: a one-time schedule owns the job, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+
+import pytest
+
+from jobs import App, Backoff, JobContext, Priority, Retry, RetryLater
+from jobs.delays import read_delayed, send_delayed
+from jobs.envelope import new_job_id, parse
+from jobs.errors import AccessDenied
+from jobs.events import (
+    JobCompleted,
+    JobDeadLettered,
+    JobDeferred,
+    JobRetryScheduled,
+    JobStarted,
+    SettlementFailed,
+)
+from jobs.job import JobType
+from jobs.ports import OutgoingMessage
+from jobs.submission import prepare
+from jobs.testing import MemoryScheduler
+from tests.unit.worker.rig import MAIL, Note, Rig, one_lane
+
+pytestmark = pytest.mark.looptime
+
+DAY_S = 86_400
+
+
+def daily(attempts: int = 3) -> tuple[App, JobType[Note, None], list[int]]:
+    """An app whose one type fails, and is tried again a day later; the attempts that it made."""
+    app, mail = one_lane(Retry(attempts=attempts, backoff=Backoff.fixed(DAY_S)), visibility_s=300)
+    made: list[int] = []
+
+    @mail.job("charge")
+    async def charge(_note: Note, ctx: JobContext) -> None:
+        made.append(ctx.attempt)
+        raise ConnectionError("refused")
+
+    return app, charge, made
+
+
+class Scheduled(Rig):
+    """A rig with a scheduler whose firings the bridge's code sends."""
+
+    def __init__(self, app: App) -> None:
+        super().__init__(app)
+        self.schedules = MemoryScheduler(self.clock, fire=self._fire)
+        self.scheduler = self.schedules
+
+    def _fire(self, text: str) -> None:
+        send_delayed(read_delayed(json.loads(text)), self.sqs.blocking, self.clock.now())
+
+    async def fire_next(self) -> None:
+        """Let the next schedule fire when it is due."""
+        due = self.schedules.next_due()
+        assert due is not None
+        await _sleep((due - self.clock.now()).total_seconds())
+        self.schedules.fire_due()
+
+
+async def _sleep(seconds: float) -> None:
+    await asyncio.sleep(max(0.0, seconds))
+
+
+async def test_a_retry_beyond_twelve_hours_leaves_the_queue_and_comes_when_it_is_due() -> None:
+    app, charge, made = daily()
+    rig = Scheduled(app)
+    [job_id] = await rig.submit(charge)
+    for attempt in (1, 2):
+        async with rig.working():
+            await rig.happens(JobRetryScheduled, times=attempt)
+        assert rig.remaining() == 0
+        await rig.fire_next()
+    async with rig.working():
+        [dead] = await rig.happens(JobDeadLettered)
+    assert made == [1, 2, 3]
+    assert dead.job_id == job_id
+    starts = [event.at for event in rig.heard(JobStarted)]
+    for waited in (starts[1] - starts[0], starts[2] - starts[1]):
+        assert timedelta(days=1) <= waited < timedelta(days=1, minutes=2)
+    assert [event.note for event in rig.heard(JobRetryScheduled)] == ["", ""]
+    assert rig.schedules.schedules == []
+
+
+async def test_retry_later_beyond_twelve_hours_uses_up_no_attempt() -> None:
+    app, mail = one_lane(Retry(attempts=2), visibility_s=300)
+    made: list[int] = []
+
+    @mail.job("charge")
+    async def charge(_note: Note, ctx: JobContext) -> None:
+        made.append(ctx.attempt)
+        if len(made) < 4:
+            raise RetryLater(after=timedelta(days=2))
+
+    rig = Scheduled(app)
+    await rig.submit(charge)
+    for times in (1, 2, 3):
+        async with rig.working():
+            await rig.happens(JobDeferred, times=times)
+        await rig.fire_next()
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert made == [1, 1, 1, 1]
+
+
+async def test_the_schedule_is_made_before_the_message_is_deleted() -> None:
+    app, charge, _ = daily()
+    rig = Scheduled(app)
+    there: list[bool] = []
+
+    async def look() -> None:
+        there.append(bool(rig.schedules.schedules))
+
+    rig.wire.requests["delete"] = look
+    await rig.submit(charge)
+    async with rig.working():
+        await rig.happens(JobRetryScheduled)
+    assert there == [True]
+
+
+async def test_a_message_that_can_not_be_deleted_leaves_the_job_twice_under_one_id() -> None:
+    app, charge, _ = daily()
+    rig = Scheduled(app)
+    rig.sqs.faults.fail_entries("delete", code="InvalidParameter", sender_fault=True)
+    [job_id] = await rig.submit(charge)
+    async with rig.working():
+        await rig.happens(SettlementFailed)
+    [held] = rig.schedules.schedules
+    [stored] = rig.sqs.messages(MAIL)
+    assert read_delayed(json.loads(held.input)).job_id == job_id == str(parse(stored.body).id)
+
+
+async def test_what_a_schedule_can_not_take_stays_in_the_queue_with_a_note() -> None:
+    app, charge, _ = daily()
+    rig = Scheduled(app)
+    rig.schedules.error = AccessDenied("no scheduler:CreateSchedule")
+    await rig.submit(charge)
+    async with rig.working():
+        [scheduled] = await rig.happens(JobRetryScheduled)
+    assert 43_000 < scheduled.delay_s < 43_200
+    assert "86400 s were wanted: no one-time schedule: no scheduler:CreateSchedule" in (
+        scheduled.note
+    )
+    [failed] = rig.heard(SettlementFailed)
+    assert failed.action == "schedule"
+    assert rig.remaining() == 1
+
+
+async def test_without_a_scheduler_the_wait_is_cut_with_a_note() -> None:
+    app, charge, _ = daily()
+    rig = Rig(app)
+    await rig.submit(charge)
+    async with rig.working():
+        [scheduled] = await rig.happens(JobRetryScheduled)
+    assert 43_000 < scheduled.delay_s < 43_200
+    assert "there is no scheduler" in scheduled.note
+
+
+async def test_a_job_too_large_for_a_schedule_stays_in_the_queue_with_a_note() -> None:
+    app, charge, _ = daily()
+    rig = Scheduled(app)
+    await rig.submit(charge, '"' * 100_000)  # it is escaped once more in the schedule
+    async with rig.working():
+        [scheduled] = await rig.happens(JobRetryScheduled)
+    assert "too large" in scheduled.note
+    assert rig.schedules.schedules == []
+
+
+async def test_a_fifo_queue_keeps_its_order_and_so_its_message() -> None:
+    app = App("shop")
+    books = app.queue(
+        "books",
+        fifo=True,
+        priorities=[Priority.NORMAL],
+        retry=Retry(attempts=2, backoff=Backoff.fixed(DAY_S)),
+    )
+
+    @books.job("book", group_by=lambda note: note.text or "a")
+    async def book(_note: Note) -> None:
+        raise ConnectionError("refused")
+
+    rig = Scheduled(app)
+    await rig.submit(book)
+    async with rig.working():
+        [scheduled] = await rig.happens(JobRetryScheduled)
+    assert rig.schedules.schedules == []
+    assert "12 hours" in scheduled.note
+
+
+async def test_a_retry_that_would_outlive_the_messages_retention_is_handed_over() -> None:
+    app, mail = one_lane(Retry(attempts=2, backoff=Backoff.fixed(7_200)), visibility_s=300)
+
+    @mail.job("charge")
+    async def charge(_note: Note) -> None:
+        raise ConnectionError("refused")
+
+    rig = Scheduled(app)
+    await rig.submit(charge)
+    await _sleep(timedelta(days=4, hours=-2).total_seconds())
+    async with rig.working():
+        await rig.happens(JobRetryScheduled)
+    assert rig.remaining() == 0
+    await rig.fire_next()
+    async with rig.working():
+        await rig.happens(JobDeadLettered)
+
+
+async def test_what_this_version_does_not_know_of_a_body_is_handed_over_too() -> None:
+    app, charge, _ = daily()
+    rig = Scheduled(app)
+    now = rig.clock.now()
+    prepared = prepare(app, app.topology, charge, Note(), {}, now=now, job_id=new_job_id(now))
+    body = json.loads(prepared.message.body) | {"of_the_future": {"a": 1}}
+    await rig.sqs.send(MAIL, [OutgoingMessage(body=json.dumps(body))])
+    async with rig.working():
+        await rig.happens(JobRetryScheduled)
+    [held] = rig.schedules.schedules
+    again = json.loads(read_delayed(json.loads(held.input)).body)
+    assert again["of_the_future"] == {"a": 1}
+    assert again["attempts_used"] == 1
+
+
+async def test_a_handler_may_submit_with_a_long_delay() -> None:
+    app, mail = one_lane()
+    child = mail.define("child", Note)
+
+    @child.handler
+    async def run_child(_note: Note) -> None: ...
+
+    @mail.job("parent")
+    async def parent(_note: Note, ctx: JobContext) -> None:
+        await ctx.submit(child, Note(text="later"), delay=timedelta(days=3))
+
+    rig = Scheduled(app)
+    [parent_id] = await rig.submit(parent)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    [held] = rig.schedules.schedules
+    envelope = parse(read_delayed(json.loads(held.input)).body)
+    assert str(envelope.parent) == parent_id
+    assert held.name == f"delay.{envelope.id}"
