@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -163,13 +164,14 @@ class AsyncDrainer:
         return False
 
     async def _pass(self) -> None:
-        clean = False
+        clean, leased_s = False, math.inf
         try:
             clean = await drain(self.file, self._send, self._sent, self._clock, self._events)
+            leased_s = self.file.leased_s(self._clock.now())
         except Exception:  # noqa: BLE001 - a fault of ours or of the disk; logged, see below
             # The task's boundary. What it was may pass, and the jobs are still in the file.
             _log.exception("the spool could not be drained; it will be tried again")
-        self._rhythm.passed(self._clock.monotonic(), clean=clean)
+        self._rhythm.passed(self._clock.monotonic(), clean=clean, leased_s=leased_s)
 
 
 async def drain(file: SpoolFile, send: Send, sent: Sent, clock: Clock, events: Events) -> bool:

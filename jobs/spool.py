@@ -186,11 +186,14 @@ class Rhythm:
             self._failures = 0
             self.due_s = now_s
 
-    def passed(self, now_s: float, *, clean: bool) -> None:
-        """The file was drained, or as ``clean`` says not quite."""
+    def passed(self, now_s: float, *, clean: bool, leased_s: float = math.inf) -> None:
+        """The file was drained, or as ``clean`` says not quite.
+
+        ``leased_s``: until the first lease of somebody else runs out, who may have been killed.
+        """
         if clean:
             self._failures = 0
-            self.due_s = now_s + IDLE_S
+            self.due_s = now_s + min(IDLE_S, leased_s)
         else:
             self._failed(now_s)
 

@@ -7,6 +7,7 @@ disk before it returns. https://www.sqlite.org/pragma.html#pragma_synchronous
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import sqlite3
@@ -162,6 +163,12 @@ class SpoolFile:
             db.execute(
                 "DELETE FROM lease WHERE queue = ? AND token = ?", [claim.queue, claim.token]
             )
+
+    def leased_s(self, now: datetime) -> float:
+        """How long it is until a lease runs out; infinite if there is none."""
+        with self._reading, self._errors():
+            [[until]] = self._reader.execute("SELECT min(until) FROM lease").fetchall()
+        return math.inf if until is None else float(until) - now.timestamp()
 
     def totals(self) -> tuple[int, int]:
         """How many jobs it holds, and how many bytes of messages; refused ones are counted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 from collections.abc import Callable, Sequence
@@ -173,7 +174,7 @@ class Drainer:
             return False
 
     def _pass(self) -> None:
-        clean = False
+        clean, leased_s = False, math.inf
         try:
             clean = drain(
                 self.file,
@@ -183,11 +184,12 @@ class Drainer:
                 self._events,
                 go_on=self._may_go_on,
             )
+            leased_s = self.file.leased_s(self._clock.now())
         except Exception:  # noqa: BLE001 - a fault of ours or of the disk; logged, see below
             # The thread's boundary. What it was may pass, and the jobs are still in the file.
             _log.exception("the spool could not be drained; it will be tried again")
         with self._changed:
-            self._rhythm.passed(self._clock.monotonic(), clean=clean)
+            self._rhythm.passed(self._clock.monotonic(), clean=clean, leased_s=leased_s)
 
     def _may_go_on(self) -> bool:
         return self._end_s is None or self._clock.monotonic() < self._end_s

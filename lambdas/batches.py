@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
+from jobs.cancelling import Cancelling
 from jobs.delivery import Delivery
 from jobs.errors import ConfigurationError, MessageUnreadable
 from jobs.execution import Executor, Run, Verdict
@@ -89,6 +90,7 @@ class Batch:
         times: the invocation's.
         concurrency: jobs at once.
         recorder: tells attempts from deliveries; None counts by deliveries.
+        cancelling: knows which jobs are cancelled; None: none is.
     """
 
     def __init__(
@@ -99,9 +101,11 @@ class Batch:
         *,
         concurrency: int,
         recorder: Recorder | None,
+        cancelling: Cancelling | None,
     ) -> None:
         self._executor = executor
         self._recorder = recorder
+        self._cancelling = cancelling
         self._means = executor.means
         self._times = times
         self._slots = asyncio.Semaphore(concurrency)
@@ -134,6 +138,8 @@ class Batch:
         Raises:
             ConfigurationError: a record is of a queue that the app doesn't have; nothing has begun.
         """
+        if self._cancelling is not None:
+            await self._cancelling.catch_up()
         tasks = [
             asyncio.create_task(self._follow(line), name="headgate-consume")
             for line in self._lines(records)
@@ -208,6 +214,7 @@ class Batch:
             await self._recorder.recall(run)
         if not self._has_time(run):
             return None
+        self._cancel(run)
         self._running.add(run)
         try:
             if self._recorder is not None:
@@ -215,6 +222,13 @@ class Batch:
             return await run.verdict()
         finally:
             self._running.discard(run)
+
+    def _cancel(self, run: Run) -> None:
+        """Have a cancelled job end unstarted."""
+        if self._cancelling is None or run.job is None:
+            return
+        if (reason := self._cancelling.reason(run.job.attempt.job_id)) is not None:
+            run.cancel(reason)
 
     def _has_time(self, run: Run) -> bool:
         needed_s = min(run.job.timeout_s, START_S) if run.job is not None else 0.0

@@ -32,6 +32,7 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.calling import Means
+from jobs.cancelling import Cancelling
 from jobs.claims import Claims
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError, TransportError
@@ -187,6 +188,7 @@ class Consumer:
             times,
             concurrency=self._concurrency,
             recorder=opened.recorder,
+            cancelling=opened.cancelling,
         )
         try:
             failed = await batch.run(records)
@@ -240,7 +242,7 @@ class Consumer:
             claims=claims,
         )
         executor = Executor(means, backlog=partial(_depth, transport))
-        return _Open(transport, executor, self._recorder(table))
+        return _Open(transport, executor, self._recorder(table), self._cancelling(table))
 
     async def _table_of(self, stack: AsyncExitStack) -> Table | None:
         """The app's table, if anything of it needs one."""
@@ -266,6 +268,12 @@ class Consumer:
         self._events.subscribe(recorder)
         return recorder
 
+    def _cancelling(self, table: Table | None) -> Cancelling | None:
+        if table is None or not self._app.keeps_records:
+            return None
+        rng = random.Random()  # noqa: S311 - spreads looks, guards no secret
+        return Cancelling(table, clock=self._clock, events=self._events, rng=rng)
+
 
 @dataclass(frozen=True, slots=True)
 class _Open:
@@ -274,6 +282,7 @@ class _Open:
     transport: Transport
     executor: Executor
     recorder: Recorder | None
+    cancelling: Cancelling | None
 
 
 def _owner() -> str:

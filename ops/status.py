@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pydantic_core import to_json
@@ -50,6 +50,7 @@ def show_record(record: JobRecord, *, as_json: bool) -> int:
     for attempt in record.attempts[-1:]:
         if attempt.traceback:
             console.print(f"\n{attempt.traceback.rstrip()}")
+    console.print()
     for happening in record.timeline:
         console.print(_line(happening))
     return exit_code(record.state)
@@ -127,4 +128,6 @@ def _joined(error_type: str, error_message: str) -> str:
 
 
 def _time(at: datetime | None) -> str:
-    return "" if at is None else at.isoformat(sep=" ", timespec="milliseconds")
+    if at is None:
+        return ""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"

@@ -16,6 +16,7 @@ from typing import Any
 from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.calling import Around, Means, nothing_around
+from jobs.cancelling import Cancelling
 from jobs.claims import Claims
 from jobs.clock import Clock, SystemClock
 from jobs.context import JobContext
@@ -30,7 +31,6 @@ from jobs.submission import Submission
 from jobs.topology import Priority, QueueSpec
 from workers.admission import Admission, guarded
 from workers.backlog import Backlog
-from workers.cancelling import Cancelling
 from workers.choosing import Obstacle, Waiting
 from workers.configuration import DEFAULTS, WorkerSettings
 from workers.demand import Demand

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 
 from jobs.app import App
-from jobs.cancellation import CANCELLATIONS, read_cancellations
+from jobs.cancelling import Cancelling
 from jobs.clock import Clock
-from jobs.errors import TransportError
-from jobs.events import CancellationsFailed, Event, Events
+from jobs.events import Event, Events
 from jobs.execution import Run, Verdict
 from jobs.ports import Table
 from jobs.recording import Recorder
+
+_DRAIN_S = 0.5
+"""How long the records of one run may take: in memory they take no time."""
 
 
 class Remembering:
@@ -26,18 +30,10 @@ class Remembering:
     """
 
     def __init__(self, app: App, table: Table, *, clock: Clock, events: Events) -> None:
-        self._table = table
-        self._clock = clock
-        self._events = events
+        rng = random.Random(0)  # noqa: S311 - spreads pauses, guards no secret
+        self._cancelling = Cancelling(table, clock=clock, events=events, rng=rng)
         self._recorder = (
-            Recorder(
-                app,
-                table,
-                worker="harness",
-                clock=clock,
-                events=events,
-                rng=random.Random(0),  # noqa: S311 - spreads pauses, guards no secret
-            )
+            Recorder(app, table, worker="harness", clock=clock, events=events, rng=rng)
             if app.keeps_records
             else None
         )
@@ -59,14 +55,13 @@ class Remembering:
             self._recorder(event)
         await self._recorder.explain(run, verdict)
         self._recorder.parked(run, verdict)
-        await self._recorder.drain()
+        with suppress(TimeoutError):  # a table that a test has made fail
+            async with asyncio.timeout(_DRAIN_S):
+                await self._recorder.drain()
 
     async def _cancel(self, run: Run) -> None:
-        try:
-            reasons = read_cancellations(await self._table.query(CANCELLATIONS))
-        except TransportError as error:
-            at = self._clock.now()
-            self._events.emit(CancellationsFailed(at=at, error=str(error)))
+        await self._cancelling.look()
+        if run.job is None:
             return
-        if run.job is not None and (job_id := run.job.attempt.job_id) in reasons:
-            run.cancel(reasons[job_id])
+        if (reason := self._cancelling.reason(run.job.attempt.job_id)) is not None:
+            run.cancel(reason)

@@ -40,6 +40,7 @@ LAYERS: list[set[str]] = [
     {"batcher", "job", "settlement"},
     {"offloading"},
     {"batching", "event_log", "handler", "hooks", "journal", "messages", "options"},
+    {"cancelling"},
     {"cancellation", "history"},
     {"state"},
     {"claims"},

@@ -16,7 +16,7 @@ from jobs.events import Event
 from jobs.spool_file import SpoolFile
 from jobs.spooler import drain
 from jobs.submission import Overrides, Submission, prepare
-from jobs.testing import MemorySqs, MemoryTable, VirtualClock
+from jobs.testing import MemorySqs, MemoryStore, MemoryTable, VirtualClock
 
 NORMAL = "shop-test-jobs-normal"
 CRITICAL = "shop-test-jobs-critical"
@@ -53,6 +53,7 @@ class Bench:
         self.sqs = MemorySqs(self.clock)
         self.sqs.provision(self.app.topology)
         self.table = MemoryTable(self.clock)
+        self.store = MemoryStore()
         self.spool = Spool(directory / f"{uuid4().hex}.spool")
         self.events: list[Event] = []
         self.hub = Events(self.events.append)

@@ -26,6 +26,7 @@ from jobs import (
     Discard,
     DoNotRetry,
     JobContext,
+    JobState,
     Priority,
     Retry,
     RetryLater,
@@ -40,6 +41,7 @@ from jobs.events import (
     Event,
     Events,
     JobAlreadyDone,
+    JobCancelled,
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -1097,3 +1099,52 @@ def test_a_plain_once_function_that_goes_on_keeps_its_claim_until_the_lease_ends
         let_go.set()
     assert claim is not None
     assert claim.data["state"] == "running", "given back, another would run it at the same time"
+
+
+# --- cancelled jobs ------------------------------------------------------------------------------
+
+
+def _client_of(function: Function) -> Client:
+    return Client(
+        function.app,
+        transport=function.sqs.blocking,
+        table=function.table.blocking,
+        clock=function.clock,
+    )
+
+
+def test_a_job_that_was_cancelled_before_its_invocation_never_starts() -> None:
+    ran: list[str] = []
+    app = App("shop", records="outcomes")
+
+    @app.queue("mail", priorities=[Priority.NORMAL]).job("send")
+    async def send(note: Note) -> None:
+        ran.append(note.text)
+
+    function = Function(app, queue="shop-mail-normal")
+    with _client_of(function) as client:
+        cancelled, other = client.submit_many(send, [Note(text="one"), Note(text="two")])
+        cancelled.cancel("a mistake")
+        assert function.invoke() == {"batchItemFailures": []}
+        assert ran == ["two"]
+        assert cancelled.status() is JobState.CANCELLED
+        assert other.status() is JobState.COMPLETED
+    function.consumer.close()
+    assert [event.reason for event in function.events if isinstance(event, JobCancelled)] == [
+        "a mistake"
+    ]
+
+
+def test_an_environment_looks_for_cancellations_every_few_seconds_at_most() -> None:
+    app = App("shop", records="outcomes")
+
+    @app.queue("mail", priorities=[Priority.NORMAL]).job("send")
+    async def send(_note: Note) -> None: ...
+
+    function = Function(app, queue="shop-mail-normal")
+    for _ in range(20):  # twenty seconds of invocations
+        function.submit(send)
+        function.invoke()
+        function.clock.advance(1)
+    function.consumer.close()
+    assert function.table.calls.count("query") == 4

@@ -16,6 +16,7 @@ import pytest
 from jobs import AsyncClient, Client, JobHandle, Priority, Spool
 from jobs.batcher import Pacing
 from jobs.clock import SystemClock
+from jobs.envelope import parse
 from jobs.errors import (
     AccessDenied,
     CredentialsMissing,
@@ -31,6 +32,7 @@ from jobs.errors import (
 )
 from jobs.events import JobSpooled, JobSubmitted
 from jobs.records import partition
+from jobs.topology import MAX_MESSAGE_BYTES
 from tests.support.journal import until
 from tests.support.spool_bench import CRITICAL, EMAIL, NORMAL, Bench, Email
 
@@ -45,7 +47,7 @@ def bench(tmp_path: Path) -> Bench:
 
 def client_on(bench: Bench, **options: Any) -> Client:
     given: dict[str, Any] = {"spool": bench.spool, "clock": bench.clock, "events": bench.hub}
-    given["table"] = bench.table.blocking
+    given |= {"table": bench.table.blocking, "store": bench.store.blocking}
     return Client(
         bench.app, transport=bench.sqs.blocking, sleep=lambda _seconds: None, **given | options
     )
@@ -53,7 +55,7 @@ def client_on(bench: Bench, **options: Any) -> Client:
 
 def async_client_on(bench: Bench, **options: Any) -> AsyncClient:
     given: dict[str, Any] = {"spool": bench.spool, "clock": bench.clock, "events": bench.hub}
-    given |= {"pacing": Pacing(tries=1), "table": bench.table}
+    given |= {"pacing": Pacing(tries=1), "table": bench.table, "store": bench.store}
     return AsyncClient(bench.app, transport=bench.sqs, **given | options)
 
 
@@ -308,6 +310,23 @@ async def test_a_submission_is_written_down_when_sqs_has_taken_it_and_not_before
     bench.heal()
     await client.close()
     assert await bench.table.get(partition(handle.id), "submitted") is not None
+
+
+@both
+async def test_a_payload_too_big_for_a_message_waits_whole_and_is_stored_when_it_is_sent(
+    bench: Bench, make: Make
+) -> None:
+    bench.cut()
+    client = make(bench)
+    big = [
+        await client.submit(bench.email, Email(body=letter * MAX_MESSAGE_BYTES)) for letter in "ab"
+    ]
+    small = await client.submit(bench.email, EMAIL)
+    bench.heal()
+    await client.close()
+    assert bench.sent() == [*(handle.id for handle in big), small.id]
+    bodies = [message.body for message in bench.sqs.messages(NORMAL)]
+    assert [parse(body).payload_ref is not None for body in bodies] == [True, True, False]
 
 
 @both

@@ -420,6 +420,22 @@ def test_after_failures_the_file_is_drained_less_and_less_often_with_jitter() ->
     assert len(set(waits)) == 10
 
 
+def test_a_lease_that_somebody_left_is_waited_for_and_no_longer() -> None:
+    rhythm = rhythm_from(1)
+    rhythm.passed(0, clean=True, leased_s=5)
+    assert rhythm.due_s == 5
+    rhythm.passed(0, clean=True, leased_s=IDLE_S + 60)
+    assert rhythm.due_s == IDLE_S
+
+
+def test_the_file_says_when_its_first_lease_runs_out(bench: Bench, file: SpoolFile) -> None:
+    assert file.leased_s(bench.clock.now()) == float("inf")
+    file.put(bench.submissions(1))
+    file.claim(bench.clock.now())
+    bench.clock.advance(30)
+    assert file.leased_s(bench.clock.now()) == 90
+
+
 def test_many_jobs_that_are_kept_during_an_outage_do_not_hasten_the_next_try() -> None:
     rhythm = rhythm_from(1)
     for _ in range(5):

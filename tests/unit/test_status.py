@@ -81,7 +81,7 @@ def test_the_status_shows_attempts_errors_progress_and_the_timeline(table: Block
     assert result.exit_code == EXIT_FAILED
     for text in (
         *(f"{JOB}  send: dead", "mail/normal", "org-1", "40 % packing", "2.5 s"),
-        *("attempts-exhausted; ValueError", "Traceback: here", "2026-01-01 00:00:09.000+00:00"),
+        *("attempts-exhausted; ValueError", "Traceback: here", "2026-01-01 00:00:09.000Z"),
         *("  submitted", "  dead "),
     ):
         assert text in result.stdout, text

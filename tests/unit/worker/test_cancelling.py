@@ -10,6 +10,7 @@ import pytest
 
 from jobs import App, AsyncClient, Backoff, JobContext, JobState, Retry
 from jobs.cancellation import CANCELLATIONS
+from jobs.cancelling import POLL_S
 from jobs.errors import ServiceUnavailable
 from jobs.events import (
     CancellationsFailed,
@@ -24,7 +25,6 @@ from jobs.queue import Queue
 from jobs.records import RecordsLevel
 from jobs.topology import Priority
 from tests.unit.worker.rig import DEAD_MAIL, MAIL, Gate, Note, Rig, lanes
-from workers.cancelling import POLL_S
 
 pytestmark = pytest.mark.looptime
 

@@ -1,12 +1,14 @@
 """Which jobs are to be cancelled: one partition of the table, read every few seconds.
 
 So no job costs a read, and an idle worker a read unit every five seconds, about 17,000 a day. What
-is cancelled between two looks may have ended before the second.
+is cancelled between two looks may have ended before the second. A Lambda function, which has no
+time between invocations, looks before one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Mapping
 from typing import NoReturn
@@ -41,7 +43,7 @@ class Cancelling:
         clock: Clock,
         events: Events,
         rng: random.Random,
-        on_news: Callable[[], None],
+        on_news: Callable[[], None] = lambda: None,
     ) -> None:
         self._table = table
         self._clock = clock
@@ -50,6 +52,7 @@ class Cancelling:
         self._on_news = on_news
         self._reasons: Mapping[str, str] = {}
         self._fault = ""
+        self._looked_at = -math.inf
 
     def reason(self, job_id: str) -> str | None:
         """Why a job is to be cancelled; None: it isn't, for all that is known here."""
@@ -57,6 +60,7 @@ class Cancelling:
 
     async def look(self) -> None:
         """Read them once. If that fails those known before stay known."""
+        self._looked_at = self._clock.monotonic()
         try:
             found = read_cancellations(await self._table.query(CANCELLATIONS))
         except TransportError as error:
@@ -67,6 +71,11 @@ class Cancelling:
         self._reasons = found
         if has_news:
             self._on_news()
+
+    async def catch_up(self) -> None:
+        """Look, unless that was done within the last few seconds: for what works now and then."""
+        if self._clock.monotonic() - self._looked_at >= POLL_S:
+            await self.look()
 
     async def run(self) -> NoReturn:
         """Look every few seconds, until cancelled."""
