@@ -13,7 +13,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 
 from jobs.aws.provision import LINES
-from jobs.topology import PAYLOADS
+from jobs.topology import PAYLOADS, RESULTS
 
 SUBMIT = ("sqs:SendMessage", "sqs:GetQueueUrl")
 """What submitting to a queue takes."""
@@ -68,11 +68,14 @@ def grant_unique(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant
     )
 
 
-def grant_follow(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
-    """Let ``grantee`` ask what has become of jobs, and cancel them."""
-    return iam.Grant.add_to_principal(
+def grant_follow(
+    grantee: iam.IGrantable, table: dynamodb.ITableV2, bucket: s3.IBucket
+) -> iam.Grant:
+    """Let ``grantee`` ask what has become of jobs, with results of any size, and cancel them."""
+    follow = iam.Grant.add_to_principal(
         grantee=grantee, actions=list(FOLLOW), resource_arns=[table.table_arn]
     )
+    return follow.combine(_grant_read(grantee, bucket, RESULTS))
 
 
 def grant_work(
@@ -82,7 +85,8 @@ def grant_work(
     table: dynamodb.ITableV2,
     bucket: s3.IBucket,
 ) -> iam.Grant:
-    """Let ``grantee`` run the jobs of these queues, record them in the table, and read payloads.
+    """Let ``grantee`` run the jobs of these queues, record them in the table, read payloads, and
+    keep large results.
 
     ``parking`` is where it may move what it gives up: the dead-letter queues and the quarantine.
     """
@@ -94,8 +98,14 @@ def grant_work(
         actions=["dynamodb:Query"],
         resource_arns=[f"{table.table_arn}/index/{LINES}"],
     )
+    keep = iam.Grant.add_to_principal(
+        grantee=grantee,
+        actions=["s3:PutObject"],
+        resource_arns=[bucket.arn_for_objects(f"{RESULTS}*")],
+    )
     work = _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, parking))
-    return work.combine(record).combine(look_up).combine(_grant_read(grantee, bucket))
+    read = _grant_read(grantee, bucket, PAYLOADS)
+    return work.combine(record).combine(look_up).combine(keep).combine(read)
 
 
 def grant_schedules(
@@ -139,11 +149,11 @@ def _grant(
     )
 
 
-def _grant_read(grantee: iam.IGrantable, bucket: s3.IBucket) -> iam.Grant:
+def _grant_read(grantee: iam.IGrantable, bucket: s3.IBucket, prefix: str) -> iam.Grant:
     payloads = iam.Grant.add_to_principal(
         grantee=grantee,
         actions=["s3:GetObject"],
-        resource_arns=[bucket.arn_for_objects(f"{PAYLOADS}*")],
+        resource_arns=[bucket.arn_for_objects(f"{prefix}*")],
     )
     # Nothing is listed. But without this S3 says of an object that is gone that access is denied.
     # https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html

@@ -82,7 +82,7 @@ class JobSystem(Construct):
 
     def grant_follow(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` ask what has become of any of the app's jobs, and cancel them."""
-        return permissions.grant_follow(grantee, self.table)
+        return permissions.grant_follow(grantee, self.table, self.bucket)
 
     def grant_unique(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee``, which may submit, do that with ``unique_for=`` too."""

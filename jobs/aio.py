@@ -112,6 +112,7 @@ class AsyncClient:
             rng=self._rng,
             sleep=sleep,
             unschedule=self._unschedule,
+            store=lambda: self._store,
         )
         self._sending: set[asyncio.Future[Submission]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}

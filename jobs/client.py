@@ -114,6 +114,7 @@ class Client:
             rng=self._rng,
             sleep=sleep,
             unschedule=self._unschedule,
+            store=lambda: store,
         )
         self._fallback = self._make_fallback(kept_in, fallback)
 

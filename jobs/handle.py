@@ -18,7 +18,7 @@ from jobs.clock import Clock
 from jobs.errors import Throttled
 from jobs.history import JobRecord, ProgressRecord, read_job
 from jobs.job import JobType
-from jobs.ports import BlockingTable, Item, Table
+from jobs.ports import BlockingObjectStore, BlockingTable, Item, ObjectStore, Table
 from jobs.records import partition
 from jobs.results import (
     Patience,
@@ -26,7 +26,9 @@ from jobs.results import (
     longest_in_queue,
     require_outcomes,
     require_records,
+    require_store,
     result_of,
+    with_result,
 )
 from jobs.state import JobState
 
@@ -36,6 +38,10 @@ R = TypeVar("R")
 def _in_no_schedule(_job_id: str) -> bool:
     """No job waits in a schedule of its own."""
     return False
+
+
+def _no_store() -> None:
+    """Nothing is kept beside the table."""
 
 
 async def _in_no_schedule_async(_job_id: str) -> bool:
@@ -54,6 +60,8 @@ class Lookup:
     sleep: Callable[[float], None]
     unschedule: Callable[[str], bool] = _in_no_schedule
     """Deletes the one-time schedule of a job by its id; False if it waits in none."""
+    store: Callable[[], BlockingObjectStore | None] = _no_store
+    """Where large results are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +75,8 @@ class AsyncLookup:
     sleep: Callable[[float], Awaitable[None]]
     unschedule: Callable[[str], Awaitable[bool]] = _in_no_schedule_async
     """Deletes the one-time schedule of a job by its id; False if it waits in none."""
+    store: Callable[[], ObjectStore | None] = _no_store
+    """Where large results are."""
 
 
 class _Named(Generic[R]):
@@ -168,7 +178,11 @@ class JobHandle(_Named[R]):
             ResultInvalid: what was kept is not what its handler returns by its annotation.
             RecordsOff: the app doesn't keep results.
         """
-        found: R = self._result_of(self._lookup.app, self._finished(timeout))
+        record = self._finished(timeout)
+        if (ref := record.result_ref) is not None:
+            store = require_store(record, self._lookup.store())
+            record = with_result(record, ref, store.get(ref.key))
+        found: R = self._result_of(self._lookup.app, record)
         return found
 
     def cancel(self, reason: str = "") -> None:
@@ -248,7 +262,11 @@ class AsyncJobHandle(_Named[R]):
 
     async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - as JobHandle
         """`JobHandle.result`, awaited."""
-        found: R = self._result_of(self._lookup.app, await self._finished(timeout))
+        record = await self._finished(timeout)
+        if (ref := record.result_ref) is not None:
+            store = require_store(record, self._lookup.store())
+            record = with_result(record, ref, await store.get(ref.key))
+        found: R = self._result_of(self._lookup.app, record)
         return found
 
     async def cancel(self, reason: str = "") -> None:

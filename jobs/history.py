@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.context import Tenant
+from jobs.envelope import PayloadRef
 from jobs.ports import Item
 from jobs.records import Mark
 from jobs.state import (
@@ -92,6 +93,8 @@ class JobRecord:
     progress: ProgressRecord | None = None
     has_result: bool = False
     """Whether what its handler returned was kept."""
+    result_ref: PayloadRef | None = None
+    """Where it stands, if it is too large for a record."""
     result_fault: str = ""
     """Why it was not, where it should have been."""
     result: Any = None
@@ -172,7 +175,8 @@ def _ending(last: Happening) -> dict[str, Any]:
         "reason": last.text("reason") or last.text("detail"),
         "error_type": last.text("error_type"),
         "error_message": last.text("error_message"),
-        "has_result": "result" in last.data,
+        "has_result": bool(last.data.keys() & {"result", "result_ref"}),
+        "result_ref": PayloadRef(**ref) if (ref := last.data.get("result_ref")) else None,
         "result_fault": last.text("result_fault"),
         "result": last.data.get("result"),
     }

@@ -8,8 +8,10 @@ A table that fails holds no job up: attempts are then counted by deliveries, as 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
+from datetime import datetime
 from functools import partial
 from typing import Any, NoReturn
 
@@ -21,11 +23,12 @@ from jobs.errors import ResultNotKept, TransportError
 from jobs.events import Event, Events, JobProgress, RecordsFailed
 from jobs.execution import Run, Verdict
 from jobs.journal import Journal
+from jobs.large_results import put_result
 from jobs.outcome import Cancelled, Crashed, Deferred, Discarded, Done, Failed, Interrupted, Outcome
-from jobs.ports import MAX_PUT, Item, Table
+from jobs.ports import MAX_PUT, Item, ObjectStore, Table
 from jobs.progress import Progress
 from jobs.records import Mark, Scribe, deliveries_of, keeps, partition, read_history
-from jobs.returns import dump_result
+from jobs.returns import MAX_RESULT_BYTES, dump_result
 from jobs.settlement import DeadLetter, Quarantine, Release, RetryAfter, text_of, type_of
 from jobs.tables import put_batch
 
@@ -46,6 +49,7 @@ class Recorder:
         clock: tells the time.
         events: hears of reads and writes that failed.
         rng: spreads the pauses between tries.
+        store: where results go that are too large for a record; without it they are not kept.
         silence_counts: see `jobs.records.read_history`.
     """
 
@@ -58,8 +62,11 @@ class Recorder:
         clock: Clock,
         events: Events,
         rng: random.Random,
+        store: ObjectStore | None = None,
         silence_counts: bool = True,
     ) -> None:
+        self._store = store
+        self._storing: set[asyncio.Task[None]] = set()
         self._silence_counts = silence_counts
         self._app = app
         self._table = table
@@ -180,6 +187,8 @@ class Recorder:
     async def drain(self) -> None:
         """Write what still waits."""
         await self._writes.drain()
+        if self._storing:
+            await asyncio.wait(self._storing)
         await self._journal.drain()
 
     def _scribe(self, run: Run) -> Scribe | None:
@@ -206,27 +215,47 @@ class Recorder:
             return
         if not scribe.keep.completed and scribe.receive == 1:
             return
-        kind, size = Mark.DISCARDED, 0
-        told: dict[str, Any] = {}
+        own = {"attempt": verdict.attempt.number, "ran_s": verdict.ran_s}
         match verdict.outcome:
             case Discarded(reason=reason):
-                told = {"reason": reason}
+                told = own | {"reason": reason}
+                self._journal.put(scribe.mark(Mark.DISCARDED, self._clock.now(), told))
+            case Done(result=None):
+                self._journal.put(scribe.mark(Mark.COMPLETED, self._clock.now(), own))
             case Done(result=result):
-                kind = Mark.COMPLETED
-                told, size = self._result(verdict, result)
-        own = {"attempt": verdict.attempt.number, "ran_s": verdict.ran_s}
-        self._journal.put(scribe.mark(kind, self._clock.now(), own | told), size=size)
+                self._completed(scribe, own, result)
 
-    def _result(self, verdict: Verdict, result: Any) -> tuple[dict[str, Any], int]:
-        """What a handler returned, as far as it can be kept, and its size in bytes."""
-        if result is None:
-            return {}, 0
+    def _completed(self, scribe: Scribe, own: dict[str, Any], result: Any) -> None:
+        at = self._clock.now()
         try:
             value, size = dump_result(result)
         except ResultNotKept as error:
-            _log.warning("job %s of %s: %s", verdict.attempt.job_id, verdict.job_type, error)
-            return {"result_fault": str(error)}, 0
-        return {"result": value}, size
+            self._journal.put(scribe.mark(Mark.COMPLETED, at, own | _not_kept(scribe, error)))
+            return
+        if size <= MAX_RESULT_BYTES:
+            told = own | {"result": value}
+            self._journal.put(scribe.mark(Mark.COMPLETED, at, told), size=size)
+            return
+        storing = asyncio.create_task(
+            self._completed_largely(scribe, at, own, value, size), name="headgate-result"
+        )
+        self._storing.add(storing)
+        storing.add_done_callback(self._stored)
+
+    async def _completed_largely(
+        self, scribe: Scribe, at: datetime, own: dict[str, Any], value: Any, size: int
+    ) -> None:
+        """The object first, and then the record that has its address."""
+        try:
+            told = await put_result(self._store, scribe.job_id, value, size)
+        except ResultNotKept as error:
+            told = _not_kept(scribe, error)
+        self._journal.put(scribe.mark(Mark.COMPLETED, at, own | told))
+
+    def _stored(self, storing: asyncio.Task[None]) -> None:
+        self._storing.discard(storing)
+        if not storing.cancelled() and (error := storing.exception()) is not None:
+            _log.error("keeping a result failed", exc_info=error)  # a fault of ours
 
     async def _write(self, scribe: Scribe, item: Item) -> None:
         try:
@@ -240,6 +269,11 @@ class Recorder:
                 at=self._clock.now(), action=action, error=str(error), job_id=scribe.job_id
             )
         )
+
+
+def _not_kept(scribe: Scribe, error: ResultNotKept) -> dict[str, Any]:
+    _log.warning("job %s of %s: %s", scribe.job_id, scribe.job_type, error)
+    return {"result_fault": str(error)}
 
 
 def _mark_of(outcome: Outcome) -> Mark | None:

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from jobs.app import App
 from jobs.backoff import Backoff
 from jobs.clock import Clock
+from jobs.envelope import PayloadRef
 from jobs.errors import (
     JobCancelled,
     JobDead,
     JobDiscarded,
+    PayloadLost,
     RecordsOff,
     ResultInvalid,
     ResultTimeout,
 )
 from jobs.history import JobRecord
 from jobs.job import JobType
+from jobs.offloading import unpacked
 from jobs.records import RecordsLevel, keeps
 from jobs.state import JobState
+
+S = TypeVar("S")
 
 _PAUSES = Backoff.exponential(base=0.2, factor=1.5, cap=5, jitter=0.2)
 _LONGEST_AFTER = 12
@@ -105,6 +111,35 @@ def result_of(record: JobRecord, declared: JobType[Any, Any] | None) -> Any:
         raise ResultInvalid(
             record.id, f"the job {record.id} has completed: {error}{kept}"
         ) from None
+
+
+def require_store(record: JobRecord, store: S | None) -> S:
+    """Where a large result is.
+
+    Raises:
+        ResultInvalid: this client has no way to it.
+    """
+    if store is None:
+        raise ResultInvalid(
+            record.id,
+            f"the result of the job {record.id} is too large for a record, and stands in the app's "
+            "bucket, which this client was not given: pass store=, or no transport= either",
+        )
+    return store
+
+
+def with_result(record: JobRecord, ref: PayloadRef, content: bytes | None) -> JobRecord:
+    """A record with the result that an object holds; None says that there is no object.
+
+    Raises:
+        ResultInvalid: it is gone, or damaged.
+    """
+    try:
+        return replace(record, result=unpacked(ref, content), result_ref=None)
+    except PayloadLost as error:
+        raise ResultInvalid(
+            record.id, f"the job {record.id} has completed; of its result: {error}"
+        ) from error
 
 
 def check_id(job_id: str) -> str:

@@ -40,6 +40,9 @@ QUARANTINE_RETENTION = timedelta(days=14)
 PAYLOADS = "payloads/"
 """What the keys of payloads in the bucket begin with."""
 
+RESULTS = f"{PAYLOADS}results/"
+"""What those of results begin with; so they expire as payloads do."""
+
 _DAY = timedelta(days=1)
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")

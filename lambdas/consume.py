@@ -252,7 +252,7 @@ class Consumer:
             claims=claims,
         )
         executor = Executor(means, backlog=partial(_depth, transport))
-        return _Open(transport, executor, self._recorder(table), self._cancelling(table))
+        return _Open(transport, executor, self._recorder(table, store), self._cancelling(table))
 
     async def _table_of(self, stack: AsyncExitStack) -> Table | None:
         """The app's table, if anything of it needs one."""
@@ -263,7 +263,7 @@ class Consumer:
 
         return await stack.enter_async_context(DynamoTable(self._app.topology.table_name))
 
-    def _recorder(self, table: Table | None) -> Recorder | None:
+    def _recorder(self, table: Table | None, store: ObjectStore | None) -> Recorder | None:
         if table is None or not self._app.keeps_records:
             return None
         recorder = Recorder(
@@ -273,6 +273,7 @@ class Consumer:
             clock=self._clock,
             events=self._events,
             rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
+            store=store,
             silence_counts=False,  # of what Lambda receives, not all comes to the function
         )
         self._events.subscribe(recorder)

@@ -143,7 +143,7 @@ class Worker:
             on_change=self._changed,
         )
         self._recorder = (
-            Recorder(app, table, worker=name, clock=clock, events=events, rng=rng)
+            Recorder(app, table, worker=name, clock=clock, events=events, rng=rng, store=store)
             if table is not None and app.keeps_records
             else None
         )

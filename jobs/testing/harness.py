@@ -206,7 +206,9 @@ class Harness:
             claims=Claims(self.table, owner="harness", clock=self.clock),
         )
         executor = Executor(means, backlog=self._backlog)
-        remembering = Remembering(self.app, self.table, clock=self.clock, events=self._hub)
+        remembering = Remembering(
+            self.app, self.table, self.store, clock=self.clock, events=self._hub
+        )
         for _ in range(at_most):
             if not (taken := await self._take()):
                 return

@@ -12,7 +12,7 @@ from jobs.cancelling import Cancelling
 from jobs.clock import Clock
 from jobs.events import Event, Events
 from jobs.execution import Run, Verdict
-from jobs.ports import Table
+from jobs.ports import ObjectStore, Table
 from jobs.recording import Recorder
 
 _DRAIN_S = 0.5
@@ -25,15 +25,26 @@ class Remembering:
     Args:
         app: says what is kept.
         table: where.
+        store: where results go that are too large for it.
         clock: tells the time.
         events: hears of reads and writes that failed.
     """
 
-    def __init__(self, app: App, table: Table, *, clock: Clock, events: Events) -> None:
+    def __init__(
+        self, app: App, table: Table, store: ObjectStore, *, clock: Clock, events: Events
+    ) -> None:
         rng = random.Random(0)  # noqa: S311 - spreads pauses, guards no secret
         self._cancelling = Cancelling(table, clock=clock, events=events, rng=rng)
         self._recorder = (
-            Recorder(app, table, worker="harness", clock=clock, events=events, rng=rng)
+            Recorder(
+                app,
+                table,
+                worker="harness",
+                clock=clock,
+                events=events,
+                rng=rng,
+                store=store,
+            )
             if app.keeps_records
             else None
         )

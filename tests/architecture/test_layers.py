@@ -41,6 +41,7 @@ LAYERS: list[set[str]] = [
     {"app", "dead_letters"},
     {"eventing", "queue"},
     {"batcher", "delays", "job", "settlement"},
+    {"large_results"},
     {"offloading"},
     {"batching", "event_log", "handler", "hooks", "journal", "messages", "options"},
     {"cancelling"},

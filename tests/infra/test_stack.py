@@ -358,8 +358,11 @@ def test_who_submits_what_is_unique_may_read_and_write_single_items_of_the_table
 def test_who_follows_jobs_may_read_the_table_and_ask_for_cancellations(
     app: App, granted: Mapping[str, Any]
 ) -> None:
+    [bucket] = resources(granted, "AWS::S3::Bucket")
     assert reach(granted, "Desk") == {
-        app.topology.table_name: {"dynamodb:Query", "dynamodb:BatchWriteItem"}
+        app.topology.table_name: {"dynamodb:Query", "dynamodb:BatchWriteItem"},
+        "/payloads/results/*": {"s3:GetObject"},
+        bucket: {"s3:ListBucket"},
     }
 
 
@@ -384,6 +387,7 @@ def test_who_works_may_receive_and_settle_and_park_but_not_submit(
         **delaying(granted),
         f"/index/{LINES}": {"dynamodb:Query"},
         "/payloads/*": {"s3:GetObject"},
+        "/payloads/results/*": {"s3:PutObject"},
         bucket: {"s3:ListBucket"},
     }
 

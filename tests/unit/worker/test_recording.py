@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Backoff, Discard, JobContext, Retry
-from jobs.errors import ServiceUnavailable
+from jobs import App, AsyncClient, AsyncJobHandle, Backoff, Discard, JobContext, Retry
+from jobs.errors import ResultInvalid, ServiceUnavailable
 from jobs.events import (
     JobCompleted,
     JobDeadLettered,
@@ -24,6 +24,7 @@ from jobs.events import (
 from jobs.ports import Item
 from jobs.records import LISTS, SHARDS, RecordsLevel, list_name, partition
 from jobs.retention import Keep
+from jobs.returns import MAX_RESULT_BYTES
 from tests.unit.worker.rig import Note, Rig
 from workers.health import Health, Status
 
@@ -107,28 +108,71 @@ async def test_what_a_handler_returns_is_kept_as_json_with_how_long_it_took() ->
     assert completed["worker"]
 
 
-@pytest.mark.parametrize(
-    ("result", "fault"),
-    [(object(), "JSON can't hold it"), ("x" * 400_000, "400,002 bytes")],
-    ids=["not JSON", "too large"],
-)
-async def test_a_result_that_can_not_be_kept_costs_the_job_nothing_and_is_told(
-    result: object, fault: str, caplog: pytest.LogCaptureFixture
+async def test_a_result_that_json_can_not_hold_costs_the_job_nothing_and_is_told(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     app = App("shop")
 
     @app.job("odd")
     async def odd(_note: Note) -> object:
-        return result
+        return object()
 
     rig = Rig(app)
     [job_id] = await rig.submit(odd)
     async with rig.working():
         await rig.happens(JobCompleted)
     completed = await told(rig, job_id)
-    assert fault in completed["result_fault"]
+    assert "JSON can't hold it" in completed["result_fault"]
     assert "result" not in completed
-    assert fault in caplog.text
+    assert "JSON can't hold it" in caplog.text
+
+
+async def _returning(length: int) -> tuple[Rig, AsyncJobHandle[str]]:
+    """A job that has returned a text of that length, and its handle."""
+    app = App("shop")
+
+    @app.job("long")
+    async def long(_note: Note) -> str:
+        return "x" * length
+
+    rig = Rig(app)
+    [job_id] = await rig.submit(long)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    client = AsyncClient(app, transport=rig.sqs, table=rig.table, store=rig.store, clock=rig.clock)
+    return rig, client.handle(job_id, long)
+
+
+@pytest.mark.parametrize("length", [10, MAX_RESULT_BYTES - 2, MAX_RESULT_BYTES - 1, 3_000_000])
+async def test_a_result_of_any_size_comes_back(length: int) -> None:
+    rig, job = await _returning(length)
+    assert await job.result() == "x" * length
+    assert bool(rig.store.objects) is (length > MAX_RESULT_BYTES - 2)
+
+
+async def test_a_large_result_that_is_gone_is_said_to_be() -> None:
+    rig, job = await _returning(400_000)
+    rig.store.objects.clear()
+    with pytest.raises(ResultInvalid, match="has completed; of its result: there is no object"):
+        await job.result()
+
+
+async def test_a_large_result_is_not_kept_while_the_store_is_away_and_the_job_is_done() -> None:
+    app = App("shop")
+
+    @app.job("long")
+    async def long(_note: Note) -> str:
+        return "x" * 400_000
+
+    rig = Rig(app)
+    rig.store.fail("put", ServiceUnavailable("S3 is down"))
+    [job_id] = await rig.submit(long)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert (
+        "400,002 bytes as JSON is not kept: S3 is down" in (await told(rig, job_id))["result_fault"]
+    )
+    assert rig.remaining() == 0
 
 
 async def test_how_a_job_ended_otherwise_is_told_with_its_reason() -> None:
