@@ -27,7 +27,7 @@ EVENT = {"id": "1", "time": "2026-03-01T08:00:00Z", "source": "shop", "detail": 
 
 @pytest.fixture(scope="module")
 def app() -> App:
-    app = App("shop", stage="test")
+    app = App("shop", long_delays=False, stage="test")
     report = app.define("report", Params, priority=Priority.LOW)
     app.define("send-email", Params)
     app.on_event("order-placed", pattern=PATTERN, type=report, map={"days": "$.detail.days"})
