@@ -5,28 +5,29 @@ Declare an `App`, its queues and job types; submit with `Client` or `AsyncClient
 package imports no AWS SDK.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from jobs.accepts import Accepts
 from jobs.app import App, load_app
 from jobs.backoff import Backoff
-from jobs.client import Client
 from jobs.context import JobContext, Tenant
 from jobs.errors import Discard, DoNotRetry, HeadgateError, RetryLater
-from jobs.events import Event, Events
-from jobs.handle import AsyncJobHandle, JobHandle
 from jobs.job import JobType
 from jobs.limits import Breaker, Concurrency, RateLimit, RetryBudget
 from jobs.queue import Queue
 from jobs.retention import Keep
 from jobs.retry import CrashLimit, Retry
 from jobs.schedules import Schedule, at, cron, rate
-from jobs.spool import Spool
-from jobs.state import JobState
 from jobs.topology import Lane, Priority
 
 if TYPE_CHECKING:
     from jobs.aio import AsyncClient
+    from jobs.client import Client
+    from jobs.events import Event, Events
+    from jobs.handle import AsyncJobHandle, JobHandle
+    from jobs.spool import Spool
+    from jobs.state import JobState
 
 __all__ = [
     "Accepts",
@@ -65,10 +66,21 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # asyncio is a third of this package's import time, and plain code doesn't need it.
-    if name == "AsyncClient":
-        from jobs.aio import AsyncClient
+_LATER = {
+    "AsyncClient": "jobs.aio",
+    "AsyncJobHandle": "jobs.handle",
+    "Client": "jobs.client",
+    "Event": "jobs.events",
+    "Events": "jobs.events",
+    "JobHandle": "jobs.handle",
+    "JobState": "jobs.state",
+    "Spool": "jobs.spool",
+}
+"""What only those import who submit: a module of contracts must not cost its time."""
 
-        return AsyncClient
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = getattr(import_module(_LATER[name]), name)
+    return found

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from types import ModuleType
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from jobs.backoff import Backoff
 from jobs.errors import (
@@ -17,7 +17,6 @@ from jobs.errors import (
     did_you_mean,
 )
 from jobs.eventing import EventRule, event_rule
-from jobs.events import Event, JobEvent
 from jobs.hooks import Hook, Hooks
 from jobs.job import JobType
 from jobs.limits import LimitOptions, Limits, check_limit_names
@@ -36,6 +35,9 @@ from jobs.topology import (
     check_name,
     physical_name,
 )
+
+if TYPE_CHECKING:
+    from jobs.events import Event
 
 DEFAULT_QUEUE = "jobs"
 
@@ -267,7 +269,7 @@ class App(Hooks):
     def hooks_of(self, event: Event) -> Iterator[Hook]:
         """The hooks to call for an event: the app's own, then those of its job's type."""
         yield from self.hooks_for(event)
-        if isinstance(event, JobEvent) and (declared := self._types.get(event.job_type)):
+        if (declared := self._types.get(getattr(event, "job_type", ""))) is not None:
             yield from declared.hooks_for(event)
 
     def load_handlers(self) -> None:

@@ -14,19 +14,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from jobs.events import (
-    Event,
-    JobCompleted,
-    JobDeadLettered,
-    JobFailed,
-    JobProgress,
-    JobQuarantined,
-    JobRetryScheduled,
-    JobStalled,
-    JobStarted,
-)
+if TYPE_CHECKING:  # whoever only declares jobs needs none of them, and they take time to import
+    from jobs.events import (
+        Event,
+        JobCompleted,
+        JobDeadLettered,
+        JobFailed,
+        JobProgress,
+        JobQuarantined,
+        JobRetryScheduled,
+        JobStalled,
+        JobStarted,
+    )
 
 H = TypeVar("H", bound=Callable[..., Any])
 Returned = TypeVar("Returned")
@@ -38,51 +39,52 @@ class Hooks:
     """What an `App` and a `JobType` have in common: decorators for hooks."""
 
     def __init__(self) -> None:
-        self._hooks: dict[type[Event], list[Hook]] = defaultdict(list)
+        self._hooks: dict[str, list[Hook]] = defaultdict(list)
+        """By the names of the events that they want to hear of."""
 
     def on_start(self, hook: Callable[[JobStarted], Returned]) -> Callable[[JobStarted], Returned]:
         """Before a handler is called; for every attempt."""
-        return self._add(hook, JobStarted)
+        return self._add(hook, "job.started")
 
     def on_complete(
         self, hook: Callable[[JobCompleted], Returned]
     ) -> Callable[[JobCompleted], Returned]:
         """A handler returned."""
-        return self._add(hook, JobCompleted)
+        return self._add(hook, "job.completed")
 
     def on_failed(self, hook: Callable[[JobFailed], Returned]) -> Callable[[JobFailed], Returned]:
         """An attempt failed, whatever follows."""
-        return self._add(hook, JobFailed)
+        return self._add(hook, "job.failed")
 
     def on_retry(
         self, hook: Callable[[JobRetryScheduled], Returned]
     ) -> Callable[[JobRetryScheduled], Returned]:
         """A job will be tried again."""
-        return self._add(hook, JobRetryScheduled)
+        return self._add(hook, "job.retry_scheduled")
 
     def on_dead(
         self, hook: Callable[[JobDeadLettered | JobQuarantined], Returned]
     ) -> Callable[[JobDeadLettered | JobQuarantined], Returned]:
         """A job is in the dead-letter queue or in quarantine; that is durable by now."""
-        return self._add(hook, JobDeadLettered, JobQuarantined)
+        return self._add(hook, "job.dead_lettered", "job.quarantined")
 
     def on_stalled(
         self, hook: Callable[[JobStalled], Returned]
     ) -> Callable[[JobStalled], Returned]:
         """A plain function runs past its timeout."""
-        return self._add(hook, JobStalled)
+        return self._add(hook, "job.stalled")
 
     def on_progress(
         self, hook: Callable[[JobProgress], Returned]
     ) -> Callable[[JobProgress], Returned]:
         """A handler said how far it is."""
-        return self._add(hook, JobProgress)
+        return self._add(hook, "job.progress")
 
     def hooks_for(self, event: Event) -> Sequence[Hook]:
         """Those that want to hear of an event, in the order of their declaration."""
-        return self._hooks.get(type(event), ())
+        return self._hooks.get(event.name, ())
 
-    def _add(self, hook: H, *kinds: type[Event]) -> H:
-        for kind in kinds:
-            self._hooks[kind].append(hook)
+    def _add(self, hook: H, *events: str) -> H:
+        for event in events:
+            self._hooks[event].append(hook)
         return hook

@@ -30,15 +30,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic_core import to_jsonable_python
 
 from jobs.envelope import Envelope
 from jobs.errors import ConfigurationError
-from jobs.events import JobProgress
 from jobs.ports import Item, Line
 from jobs.retention import Keep
+
+if TYPE_CHECKING:
+    from jobs.events import JobProgress
 
 RecordsLevel = Literal["full", "outcomes", "failures", "off"]
 
