@@ -177,6 +177,7 @@ def critical_pickup(
         stage.working("jobs", endpoint_url=endpoint_url, job_s=1) as (worker, tally),
         SyncSqs(endpoint_url=endpoint_url, region=REGION) as sqs,
     ):
+        sqs.depth(queues[0])  # finds the queue's address, and opens the connection
         _await_first(tally, worker)
         sent: list[float] = []
         for message in bodies["critical"][:count]:
