@@ -67,6 +67,14 @@ class Schedules(Construct):
             grantee, permissions.DELAY, [self._schedules(f"{DELAYED}*")], self._role
         )
 
+    def grant_undelay(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` take jobs out of their one-time schedules, which cancels them."""
+        return iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["scheduler:DeleteSchedule"],
+            resource_arns=[self._schedules(f"{DELAYED}*")],
+        )
+
     def grant_changes(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` list, pause and resume all schedules, and make and remove its own."""
         all_, own = self._schedules("*"), self._schedules(f"{MADE_LATER}*")

@@ -82,7 +82,10 @@ class JobSystem(Construct):
 
     def grant_follow(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` ask what has become of any of the app's jobs, and cancel them."""
-        return permissions.grant_follow(grantee, self.table, self.bucket)
+        grant = permissions.grant_follow(grantee, self.table, self.bucket)
+        if self._schedules is None or not self.app.long_delays:
+            return grant
+        return grant.combine(self._schedules.grant_undelay(grantee))
 
     def grant_unique(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee``, which may submit, do that with ``unique_for=`` too."""
