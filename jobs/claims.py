@@ -28,7 +28,7 @@ from jobs.errors import ResultNotKept
 from jobs.outcome import Discarded, Done
 from jobs.ports import Item, Table
 from jobs.records import partition
-from jobs.returns import dump_result
+from jobs.returns import MAX_RESULT_BYTES, dump_result
 from jobs.topology import QueueSpec
 
 CLAIM = "claim"
@@ -96,10 +96,10 @@ def ended(outcome: Done | Discarded) -> dict[str, Any]:
 
 def _json_text(result: Any) -> str | None:
     try:
-        value, _size = dump_result(result)
+        value, size = dump_result(result)
     except ResultNotKept:
         return None  # a handler may return anything, and has done its work whatever it returns
-    return to_json(value).decode()
+    return to_json(value).decode() if size <= MAX_RESULT_BYTES else None
 
 
 class Claim:

@@ -35,6 +35,9 @@ _ATTEMPTED: Mapping[str, Mark] = {
 }
 """How an attempt ended, by what is known of it; the first that is there tells."""
 
+_RESULTS = {"result", "result_ref"}
+"""Where a completion has what its handler returned."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecord:
@@ -120,6 +123,8 @@ def read_job(job_id: str, items: Iterable[Item]) -> JobRecord:
     timeline = timeline_of(items)
     state = state_of(timeline)
     ended = last_final(timeline) if state.is_final else None
+    if ended is not None and ended.what == Mark.COMPLETED:
+        ended = _with_result(timeline, ended)
     of_job = {each.what: each for each in timeline if not each.message_id}
     cancel = of_job.get(CANCEL)
     return JobRecord(
@@ -135,6 +140,13 @@ def read_job(job_id: str, items: Iterable[Item]) -> JobRecord:
         cancel_reason=cancel.text("reason") if cancel else "",
         timeline=tuple(timeline),
     )
+
+
+def _with_result(timeline: Sequence[Happening], ended: Happening) -> Happening:
+    """The completion that tells the result: a later delivery of a job that was done may not."""
+    completions = [each for each in timeline if each.what == Mark.COMPLETED]
+    telling = [each for each in completions if each.data.keys() & _RESULTS]
+    return telling[-1] if telling else ended
 
 
 def _named(timeline: Sequence[Happening], name: str) -> str | None:
@@ -175,7 +187,7 @@ def _ending(last: Happening) -> dict[str, Any]:
         "reason": last.text("reason") or last.text("detail"),
         "error_type": last.text("error_type"),
         "error_message": last.text("error_message"),
-        "has_result": bool(last.data.keys() & {"result", "result_ref"}),
+        "has_result": bool(last.data.keys() & _RESULTS),
         "result_ref": PayloadRef(**ref) if (ref := last.data.get("result_ref")) else None,
         "result_fault": last.text("result_fault"),
         "result": last.data.get("result"),

@@ -18,11 +18,12 @@ from ops.local_aws import LocalAws, ServerProcess
 
 # A process that runs a local AWS until it is ended, and says how to find it.
 PARENT = """
-import signal
+import time
 from ops.local_aws import LocalAws
 with LocalAws() as aws:
     print(aws.endpoint_url, aws.pid, flush=True)
-    signal.pause()
+    while True:  # one long wait would miss a signal that comes just before it begins
+        time.sleep(0.1)
 """
 
 

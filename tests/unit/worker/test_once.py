@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from jobs import App, Backoff, Discard, JobContext, Retry, RetryLater
+from jobs import App, AsyncClient, Backoff, Discard, JobContext, Retry, RetryLater
 from jobs.claims import Claims
 from jobs.clock import SKEW_S
 from jobs.errors import ConfigurationError, ServiceUnavailable
@@ -538,3 +538,20 @@ async def test_a_thousand_jobs_cost_two_thousand_requests_to_the_table_and_none_
         requests.append(len(rig.sqs.calls))
         assert rig.table.calls.count("replace") == (2000 if job.once else 0)
     assert requests[0] <= requests[1] * 1.1
+
+
+async def test_a_second_delivery_hides_no_result_of_the_first() -> None:
+    app, mail = one_lane(visibility_s=VISIBILITY_S)
+
+    @mail.job("render", once=True)
+    async def render(_note: Note) -> str:
+        return "x" * 400_000  # too large for the claim
+
+    rig = Rig(app)
+    [job_id] = await rig.submit(render)
+    await _deliver_again(rig, job_id)
+    async with rig.working(concurrency=1):
+        await rig.happens(JobAlreadyDone)
+        await rig.happens(JobCompleted)
+    client = AsyncClient(app, transport=rig.sqs, table=rig.table, store=rig.store, clock=rig.clock)
+    assert await client.handle(job_id, render).result() == "x" * 400_000
