@@ -18,8 +18,10 @@ from ops.local_aws import LocalAws, ServerProcess
 
 # A process that runs a local AWS until it is ended, and says how to find it.
 PARENT = """
+import signal
 import time
 from ops.local_aws import LocalAws
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 with LocalAws() as aws:
     print(aws.endpoint_url, aws.pid, flush=True)
     while True:  # one long wait would miss a signal that comes just before it begins
