@@ -58,7 +58,7 @@ def _refusal(code: str, *, status: int = 400, message: str = "said AWS") -> Clie
     return ClientError(
         {
             "Error": {"Code": code, "Message": message},
-            "ResponseMetadata": {"HTTPStatusCode": status},  # type: ignore[typeddict-item]
+            "ResponseMetadata": {"HTTPStatusCode": status},  # type: ignore[typeddict-item]  # no more of it is read
         },
         "SendMessageBatch",
     )

@@ -34,7 +34,7 @@ printable = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size
 credentials = st.builds(Keys, printable, printable, st.one_of(st.none(), st.just(""), printable))
 times = st.datetimes(
     min_value=datetime(2000, 1, 1),  # noqa: DTZ001  given its zone beside it
-    max_value=datetime(2099, 1, 1),  # noqa: DTZ001
+    max_value=datetime(2099, 1, 1),  # noqa: DTZ001 - likewise
     timezones=st.just(UTC),
 )
 header_values = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=40)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats  # type: ignore[import-untyped]
+from scipy import stats  # type: ignore[import-untyped]  # scipy has no types
 
 from jobs.backoff import Backoff, Jitter, job_rng
 from jobs.classification import LONGEST_WAIT_S
@@ -310,13 +310,13 @@ def test_its_repr_is_short_enough_for_a_log_line() -> None:
     ("make", "says"),
     [
         (lambda: Backoff.exponential(base=0), "base must be a number between 0.001 and 31,536,000"),
-        (lambda: Backoff.exponential(base=timedelta(1)), "base must be a number .* got datetime"),  # type: ignore[arg-type]
+        (lambda: Backoff.exponential(base=timedelta(1)), "base must be a number .* got datetime"),  # type: ignore[arg-type]  # the point
         (lambda: Backoff.exponential(base=True), "base must be a number .* got True"),
         (lambda: Backoff.exponential(base=float("nan")), "base must be a number .* got nan"),
         (lambda: Backoff.exponential(factor=0.5), "factor must be a number between 1 and 1,000"),
         (lambda: Backoff.exponential(base=10, cap=5), "cap must be a number between 10 and"),
         (lambda: Backoff.exponential(cap=float("inf")), "cap must be a number .* got inf"),
-        (lambda: Backoff.exponential(jitter="ful"), "no jitter 'ful': did you mean 'full'"),  # type: ignore[arg-type]
+        (lambda: Backoff.exponential(jitter="ful"), "no jitter 'ful': did you mean 'full'"),  # type: ignore[arg-type]  # the point
         (lambda: Backoff.exponential(jitter=0), "jitter must be a share above 0"),
         (lambda: Backoff.exponential(jitter=1.5), "jitter must be a share .* got 1.5"),
         (lambda: Backoff.exponential(jitter=True), "jitter must be a share .* got True"),
@@ -324,9 +324,9 @@ def test_its_repr_is_short_enough_for_a_log_line() -> None:
         (lambda: Backoff.fixed(10, jitter="decorrelated"), "decorrelated jitter makes its own"),
         (Backoff.steps, r"needs a delay: write Backoff.steps\(60, 300, 900\)"),
         (lambda: Backoff.steps(60, -1), "delay must be a number .* got -1"),
-        (lambda: Backoff.steps([60]), r"delay must be a number .* got \[60\]"),  # type: ignore[arg-type]
+        (lambda: Backoff.steps([60]), r"delay must be a number .* got \[60\]"),  # type: ignore[arg-type]  # the point
         (lambda: Backoff.adaptive(backlog=0), "backlog must be a whole number between 1 and"),
-        (lambda: Backoff.custom(5), "write Backoff.fixed"),  # type: ignore[arg-type]
+        (lambda: Backoff.custom(5), "write Backoff.fixed"),  # type: ignore[arg-type]  # the point
     ],
 )
 def test_a_wrong_argument_is_named_with_what_it_may_be(

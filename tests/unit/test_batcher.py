@@ -122,7 +122,7 @@ def test_cutting_keeps_every_item_and_their_order_within_both_limits(sizes: list
 @given(st.integers(1, 30), st.integers())
 def test_pauses_between_tries_grow_and_stay_within_five_seconds(tries: int, seed: int) -> None:
     longest = min(5.0, 0.1 * 2 ** (tries - 1))
-    assert longest / 2 <= pause_s(tries, random.Random(seed)) <= longest  # noqa: S311
+    assert longest / 2 <= pause_s(tries, random.Random(seed)) <= longest  # noqa: S311 - seeded, to try them all
 
 
 async def test_only_the_entries_that_failed_are_sent_again() -> None:
@@ -302,4 +302,4 @@ def test_nothing_is_lost_and_nothing_is_done_twice_whatever_the_service_answers(
 
 def _in_virtual_time(scenario: Callable[[], object]) -> list[BaseException | None]:
     with asyncio.Runner(loop_factory=looptime.new_event_loop) as runner:
-        return runner.run(scenario())  # type: ignore[arg-type]
+        return runner.run(scenario())  # type: ignore[arg-type]  # a coroutine, whoever calls

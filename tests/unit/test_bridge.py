@@ -194,7 +194,7 @@ def test_the_handler_returns_and_logs_the_job_id_and_never_the_payload(
     shop: Shop, sqs: MemorySqs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     event = shop.fired() | {"payload": {"title": "monthly", "secret": "hunter2"}}
-    answer = bridge.handler(event, Invocation())  # type: ignore[arg-type]
+    answer = bridge.handler(event, Invocation())  # type: ignore[arg-type]  # as much of a context as is read
 
     [stored] = sqs.messages(shop.queue)
     printed = capsys.readouterr().out
@@ -214,7 +214,7 @@ def test_an_input_that_is_no_firing_is_refused_by_the_names_of_its_fields(
     del event["queue_name"]
 
     with pytest.raises(MessageUnreadable) as refused:
-        bridge.handler(event, Invocation())  # type: ignore[arg-type]
+        bridge.handler(event, Invocation())  # type: ignore[arg-type]  # as much of a context as is read
 
     assert "queue_name: " in str(refused.value)
     assert "scheduled_time: " in str(refused.value)
@@ -279,7 +279,7 @@ def test_a_delayed_job_is_sent_as_it_was_prepared_and_logged_without_its_payload
     )
     event = json.loads(submission.delayed().to_input())
 
-    answer = bridge.handler(event, Invocation())  # type: ignore[arg-type]
+    answer = bridge.handler(event, Invocation())  # type: ignore[arg-type]  # as much of a context as is read
 
     [stored] = sqs.messages(shop.queue)
     [line] = [vars(record) for record in caplog.records]
@@ -305,4 +305,4 @@ def test_a_delayed_job_that_sqs_does_not_take_fails_the_invocation(
         job_id=derived_job_id(clock.now(), "delayed"),
     )
     with pytest.raises(EntryRejected, match="InternalError"):
-        bridge.handler(json.loads(submission.delayed().to_input()), Invocation())  # type: ignore[arg-type]
+        bridge.handler(json.loads(submission.delayed().to_input()), Invocation())  # type: ignore[arg-type]  # as much of a context as is read

@@ -107,13 +107,13 @@ def _named(job_id: str, job: PlannedJob) -> dict[str, object]:
 def _events(job_id: str, job: PlannedJob) -> list[Event]:
     names = _named(job_id, job)
     expected = job.expected
-    failed = JobFailed(**names, ran_s=0, error_type="E", error_message="", traceback="")  # type: ignore[arg-type]
-    retried = JobRetryScheduled(**names, delay_s=1)  # type: ignore[arg-type]
+    failed = JobFailed(**names, ran_s=0, error_type="E", error_message="", traceback="")  # type: ignore[arg-type]  # values of several types
+    retried = JobRetryScheduled(**names, delay_s=1)  # type: ignore[arg-type]  # values of several types
     ended: dict[Ending, Callable[[], Event]] = {
-        Ending.DONE: lambda: JobCompleted(**names, ran_s=0),  # type: ignore[arg-type]
-        Ending.DISCARDED: lambda: JobDiscarded(**names, reason="x"),  # type: ignore[arg-type]
+        Ending.DONE: lambda: JobCompleted(**names, ran_s=0),  # type: ignore[arg-type]  # values of several types
+        Ending.DISCARDED: lambda: JobDiscarded(**names, reason="x"),  # type: ignore[arg-type]  # values of several types
         Ending.DEAD: lambda: JobDeadLettered(
-            **names,  # type: ignore[arg-type]
+            **names,  # type: ignore[arg-type]  # values of several types
             reason=str(expected.reason),
             error_type=expected.error_type,
             error_message="",
@@ -121,7 +121,7 @@ def _events(job_id: str, job: PlannedJob) -> list[Event]:
     }
     return [
         _submitted(job_id, job),
-        JobStarted(**names, waited_s=0.5),  # type: ignore[arg-type]
+        JobStarted(**names, waited_s=0.5),  # type: ignore[arg-type]  # values of several types
         *[failed] * expected.failures,
         *[retried] * expected.retries,
         ended[expected.ending](),
@@ -237,7 +237,7 @@ def test_a_job_that_ended_otherwise_than_planned_is_found(course: Course) -> Non
     job_id = course.first(Ending.DISCARDED)
     course.drop(job_id, JobDiscarded)
     names = _named(job_id, course.planned[job_id])
-    course.events.append(JobCompleted(**names, ran_s=0))  # type: ignore[arg-type]
+    course.events.append(JobCompleted(**names, ran_s=0))  # type: ignore[arg-type]  # values of several types
     course.effects["process-order"].add(effect_key(job_id, course.planned[job_id]))
     [check] = course.failed_checks()
     assert check.name == "every job ended as it had to"
@@ -249,7 +249,7 @@ def test_a_job_that_died_of_something_else_is_found(course: Course) -> None:
     course.drop(job_id, JobDeadLettered)
     names = _named(job_id, course.planned[job_id])
     course.events.append(
-        JobDeadLettered(**names, reason="newer-schema", error_type="E", error_message="")  # type: ignore[arg-type]
+        JobDeadLettered(**names, reason="newer-schema", error_type="E", error_message="")  # type: ignore[arg-type]  # values of several types
     )
     [check] = course.failed_checks()
     assert "died of newer-schema" in check.detail
@@ -344,7 +344,7 @@ def test_a_settlement_that_failed_and_a_job_in_quarantine_are_reported(course: C
     )
     job_id = course.first(Ending.DONE)
     names = _named(job_id, course.planned[job_id])
-    course.events.append(JobQuarantined(**names, detail="it crashed"))  # type: ignore[arg-type]
+    course.events.append(JobQuarantined(**names, detail="it crashed"))  # type: ignore[arg-type]  # values of several types
     [check] = course.failed_checks()
     assert "settlement.failed at q: gone" in check.detail
     assert "it crashed" in check.detail

@@ -78,4 +78,4 @@ def test_a_batch_is_of_one_type_and_one_set_of_overrides_and_batches_lose_nothin
 @pytest.mark.parametrize("bad", [{"jobs": 99}, {"workers": 0}, {"workers": 9}])
 def test_options_out_of_range_are_refused(bad: dict[str, int]) -> None:
     with pytest.raises(SettingsInvalid):
-        DemoOptions(**bad)  # type: ignore[arg-type]
+        DemoOptions(**bad)  # type: ignore[arg-type]  # values of several types

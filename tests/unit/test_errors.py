@@ -95,4 +95,4 @@ def test_the_signals_carry_their_reason() -> None:
     with pytest.raises(ValueError, match="at least a second"):
         RetryLater(after=timedelta(seconds=-1))
     with pytest.raises(TypeError, match="must be a timedelta, got 5"):
-        RetryLater(after=5)  # type: ignore[arg-type]
+        RetryLater(after=5)  # type: ignore[arg-type]  # the point

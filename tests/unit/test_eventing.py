@@ -146,7 +146,7 @@ def test_a_fifo_job_keeps_the_order_of_the_group_that_its_event_names(app: App) 
 def test_the_bridge_submits_the_job_of_an_event_and_logs_no_payload(
     app: App, sqs: MemorySqs, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = bridge.handler(matched(app, "order-placed"), Invocation())  # type: ignore[arg-type]
+    answer = bridge.handler(matched(app, "order-placed"), Invocation())  # type: ignore[arg-type]  # as much of a context as is read
 
     [stored] = sqs.messages("shop-test-jobs-high")
     assert answer == {"job_id": str(parse(stored.body).id)}

@@ -180,8 +180,8 @@ def test_a_value_that_json_can_not_hold_is_refused(app: App, value: object) -> N
     "payload",
     [
         {"id": "the-secret"},
-        Order.model_construct(id="the-secret"),  # type: ignore[arg-type]
-        Measured.model_construct(value="the-secret"),  # type: ignore[arg-type]
+        Order.model_construct(id="the-secret"),  # type: ignore[arg-type]  # the point
+        Measured.model_construct(value="the-secret"),  # type: ignore[arg-type]  # the point
     ],
 )
 def test_a_refused_payload_s_values_stay_out_of_the_error(
@@ -260,7 +260,7 @@ def test_the_payload_s_type_is_the_first_parameter_s_annotation(app: App) -> Non
 
 
 def no_parameter() -> None: ...
-def unannotated(order) -> None: ...  # type: ignore[no-untyped-def]
+def unannotated(order) -> None: ...  # type: ignore[no-untyped-def]  # the point
 def three(order: Order, ctx: JobContext, other: int) -> None: ...
 def by_position(order: Order, ctx: JobContext, /) -> None: ...
 def generator(order: Order) -> Iterator[int]:
@@ -272,7 +272,7 @@ async def async_generator(order: Order) -> AsyncIterator[int]:
 
 
 def type_checking_only(price: Decimal) -> None: ...
-def no_such_attribute(order: math.nope) -> None: ...  # type: ignore[name-defined]
+def no_such_attribute(order: math.nope) -> None: ...  # type: ignore[name-defined]  # the point
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_a_type_without_its_handler_says_how_to_attach_one(job: JobType[Order, N
 
 def test_a_refused_declaration_leaves_no_half_of_a_type(app: App) -> None:
     with pytest.raises(ConfigurationError):
-        app.job("ship-order")(no_parameter)  # type: ignore[arg-type]
+        app.job("ship-order")(no_parameter)  # type: ignore[arg-type]  # the point
     app.define("ship-order", Order)
     with pytest.raises(DuplicateJobType):
         app.define("ship-order", Order)
@@ -399,7 +399,7 @@ def test_schema_versions_count_from_one(app: App) -> None:
 def test_a_priority_may_be_given_by_its_name(app: App) -> None:
     assert app.define("a", Order, priority=Priority("high")).priority is Priority.HIGH
     with pytest.raises(ConfigurationError, match="has no priority 'urgent'"):
-        app.define("b", Order, priority="urgent")  # type: ignore[call-overload]
+        app.define("b", Order, priority="urgent")  # type: ignore[call-overload]  # the point
 
 
 # --- schedules -----------------------------------------------------------------------------------

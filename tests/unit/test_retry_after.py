@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
-from scipy import stats  # type: ignore[import-untyped]
+from scipy import stats  # type: ignore[import-untyped]  # scipy has no types
 
 from jobs.backoff import Backoff, job_rng
 from jobs.classification import LONGEST_WAIT_S, retry_after_s

@@ -145,7 +145,7 @@ def test_a_delay_is_rounded_up_so_that_no_job_starts_before_its_time(
         ({"delay": timedelta(seconds=-1)}, "delay must not be negative"),
         ({"delay": timedelta.max}, "a delay of .* ends after the year 9999"),
         ({"delay": 60}, r"delay must be a timedelta, got 60: write timedelta\(seconds="),
-        ({"at": datetime(2026, 1, 2)}, "at=2026-01-02T00:00:00 has no time zone"),  # noqa: DTZ001
+        ({"at": datetime(2026, 1, 2)}, "at=2026-01-02T00:00:00 has no time zone"),  # noqa: DTZ001 - the point
         ({"at": "2026-01-02"}, "at must be a datetime, got '2026-01-02'"),
         ({"at": NOW, "delay": timedelta(0)}, "give delay or at, not both"),
     ],

@@ -81,7 +81,7 @@ def test_the_heartbeat_follows_the_visibility_timeout() -> None:
 def test_a_lane_s_number_out_of_range_is_refused(numbers: dict[str, object], fault: str) -> None:
     fitting = {"visibility": timedelta(minutes=1), "start_within": timedelta(0), "share": 0.1}
     with pytest.raises(ConfigurationError, match=fault):
-        Lane(**{**fitting, **numbers})  # type: ignore[arg-type]
+        Lane(**{**fitting, **numbers})  # type: ignore[arg-type]  # values of several types
 
 
 def test_an_unknown_queue_is_answered_with_the_nearest(topology: Topology) -> None:

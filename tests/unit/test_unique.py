@@ -79,7 +79,7 @@ class Bench:
 def _by(payload: Any = None, tenant: str | None = None, **options: Any) -> UniqueBy:
     payload = payload or Sync()
     named = Tenant(org=tenant) if tenant else None
-    of = Uniqueness.of({"unique_for": HOUR, **options})  # type: ignore[typeddict-item]
+    of = Uniqueness.of({"unique_for": HOUR, **options})  # type: ignore[typeddict-item]  # values of several types
     found = of.of_job("sync", payload, payload.model_dump(), named)
     assert found is not None
     return found

@@ -230,7 +230,7 @@ class Gate:
         self._open: dict[str, asyncio.Event] = {}
         self._arrival = asyncio.Condition()
 
-    async def __call__(self, note: Note, ctx: JobContext) -> None:  # noqa: ARG002
+    async def __call__(self, note: Note, ctx: JobContext) -> None:  # noqa: ARG002 - as handlers have it
         self.started.append(note.text)
         async with self._arrival:
             self._arrival.notify_all()

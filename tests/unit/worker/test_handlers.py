@@ -35,7 +35,7 @@ def _opened(event: threading.Event) -> Iterator[None]:
 
 
 def _rig(app: object) -> Rig:
-    return Rig(app, clock=SystemClock())  # type: ignore[arg-type]
+    return Rig(app, clock=SystemClock())  # type: ignore[arg-type]  # any app of these tests
 
 
 _POLLS = {"receive_wait": timedelta(seconds=1)}

@@ -299,7 +299,7 @@ async def test_a_claim_is_renewed_at_a_third_of_its_lease_while_its_handler_runs
         times.append(rig.clock.monotonic())
         return await replace(item)
 
-    rig.table.replace = watched  # type: ignore[method-assign]
+    rig.table.replace = watched  # type: ignore[method-assign]  # there is no other way in
     async with rig.working():
         await rig.happens(JobCompleted)
     renewals = times[:-1]

@@ -10,7 +10,13 @@ import pytest
 from pydantic import BaseModel
 
 from jobs import App, AsyncClient, AsyncJobHandle, Backoff, Discard, JobContext, Retry
-from jobs.errors import ResultInvalid, ServiceUnavailable
+from jobs.errors import (
+    ResultInvalid,
+    ServiceUnavailable,
+    TableMissing,
+    Throttled,
+    TransportError,
+)
 from jobs.events import (
     JobCompleted,
     JobDeadLettered,
@@ -250,7 +256,18 @@ async def test_progress_is_written_about_once_a_second_and_at_the_end() -> None:
     assert rig.table.calls.count("put") <= 8
 
 
-async def test_with_the_table_gone_jobs_run_and_settle_and_what_was_shed_is_counted() -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ServiceUnavailable("the table does not answer"),
+        Throttled("the table is asked too much"),
+        TableMissing("shop-records"),
+    ],
+    ids=["away", "throttled", "gone"],
+)
+async def test_whatever_the_table_does_jobs_run_and_settle_and_what_was_shed_is_counted(
+    fault: TransportError,
+) -> None:
     app = App("shop")
 
     @app.job("work", retry=ONCE_MORE)
@@ -261,7 +278,7 @@ async def test_with_the_table_gone_jobs_run_and_settle_and_what_was_shed_is_coun
     rig = Rig(app)
     health = Health([spec.name for spec in app.topology.queues], clock=rig.clock)
     rig.subscribers.append(health)
-    rig.table.faults.raise_on(None, ServiceUnavailable("gone"), times=10**6)
+    rig.table.faults.raise_on(None, fault, times=10**6)
     await rig.submit(work, *map(str, range(100)))
     async with rig.working():
         await rig.happens(JobCompleted, 100)
@@ -273,7 +290,7 @@ async def test_with_the_table_gone_jobs_run_and_settle_and_what_was_shed_is_coun
     assert rig.remaining() == 0
     assert len(rig.heard(JobRetryScheduled)) == 10
 
-    rig.table.faults.raise_on(None, ServiceUnavailable("gone"), times=10**6)
+    rig.table.faults.raise_on(None, fault, times=10**6)
     await rig.submit(work, *map(str, range(100, 106)))
     async with rig.working():
         await rig.happens(JobCompleted, 106)

@@ -136,7 +136,7 @@ async def test_a_hurry_leaves_no_receiver_behind_that_could_still_take_messages(
     await rig.submit(work, *[""] * 400)
     async with rig.working(concurrency=200) as worker:
         async with asyncio.timeout(60):
-            while not any("extra" in task.get_name() for task in asyncio.all_tasks()):  # noqa: ASYNC110
+            while not any("extra" in task.get_name() for task in asyncio.all_tasks()):  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)
         worker.hurry()
     # `working` has checked that no task is left.
