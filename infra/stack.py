@@ -19,6 +19,7 @@ from infra.queues import Queues
 from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
 from jobs.app import App
+from jobs.deployment import Deployment
 from jobs.errors import ConfigurationError
 from jobs.topology import QUARANTINE_RETENTION
 
@@ -29,6 +30,7 @@ class JobSystem(Construct):
 
     Args:
         app: what to provision; its topology is read now, so declare everything before.
+        deployment: what runs its jobs, and who is told; None: `Deployment`'s defaults.
         removal_policy: what happens to a queue, and the jobs in it, that leaves the stack. The
             table and the bucket stay, unless the stage is None or ``"dev"``.
 
@@ -46,6 +48,7 @@ class JobSystem(Construct):
         construct_id: str,
         *,
         app: App,
+        deployment: Deployment | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.DESTROY,
     ) -> None:
         if not app.types:
@@ -55,6 +58,7 @@ class JobSystem(Construct):
             )
         super().__init__(scope, construct_id)
         self.app = app
+        self.deployment = deployment or Deployment()
         self._queues = Queues(self, "Queues", topology=app.topology, removal_policy=removal_policy)
         self._records = Records(self, "Records", topology=app.topology)
         self._objects = Objects(self, "Objects", topology=app.topology)
@@ -156,7 +160,15 @@ def _needs_bridge(app: App) -> bool:
 class HeadgateStack(Stack):
     """A stack of one `JobSystem`; ``properties`` are CDK's `Stack`'s."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, app: App, **properties: Any) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        app: App,
+        deployment: Deployment | None = None,
+        **properties: Any,
+    ) -> None:
         super().__init__(scope, construct_id, **properties)
-        self.jobs = JobSystem(self, "Jobs", app=app)
+        self.jobs = JobSystem(self, "Jobs", app=app, deployment=deployment)
         Tags.of(self).add("headgate:app", app.name)

@@ -49,7 +49,7 @@ LAYERS: list[set[str]] = [
     {"state"},
     {"claims"},
     {"records", "retry", "uniqueness"},
-    {"accepts", "aws", "backoff", "envelope", "events"},
+    {"accepts", "aws", "backoff", "deployment", "envelope", "events"},
     {
         "classification",
         "context",

@@ -1,0 +1,96 @@
+"""A deployment is checked when it is declared, with the words of who declared it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from jobs import App, Priority
+from jobs.deployment import FARGATE_MEMORY_MB, ConsumerGroup, Deployment, Lanes, WorkerGroup
+from jobs.errors import ConfigurationError, UnknownQueue
+
+
+def test_a_later_layers_fields_replace_an_earliers() -> None:
+    common = {"alerts_to": ["oncall@example.com"], "budget_usd": 10}
+    prod = {"budget_usd": 500, "workers": [{"name": "low", "priorities": ["low"], "least": 0}]}
+
+    deployment = Deployment.parse(common, prod)
+
+    assert deployment.alerts_to == ("oncall@example.com",)
+    assert deployment.budget_usd == 500
+    [group] = deployment.workers
+    assert (group.name, group.priorities, group.least) == ("low", (Priority.LOW,), 0)
+
+
+def test_durations_are_written_in_seconds() -> None:
+    [group] = Deployment.parse({"workers": [{"stop_timeout": 60}]}).workers
+    assert group.stop_timeout == timedelta(seconds=60)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"worker": []}, "deployment's worker: unexpected keyword"),
+        ({"workers": [{"nam": "x"}]}, "workers.0.nam: unexpected keyword"),
+        ({"workers": [{"priorities": ["lo"]}]}, "'lo'"),
+        ({"workers": [{"cpu": 300}]}, "cpu must be one of 256, 512"),
+        ({"workers": [{"memory_mb": 600}]}, "256 CPU units may have 512, 1024, 2048 MB, got 600"),
+        ({"workers": [{"cpu": 512, "memory_mb": 512}]}, "1024 to 4096 .in steps of 1024."),
+        ({"workers": [{"least": 3, "most": 2}]}, "0 <= least <= most"),
+        ({"workers": [{"least": 0, "most": 0}]}, "most at least 1"),
+        ({"workers": [{"concurrency": 0}]}, "at least 1, got 0"),
+        ({"workers": [{"typical": 0}]}, "typical must be positive"),
+        ({"workers": [{"stop_timeout": 121}]}, "between 30 and 120 s"),
+        ({"workers": [{"stop_timeout": 29}]}, "between 30 and 120 s"),
+        ({"workers": [{}, {}]}, "called 'workers'"),
+        ({"consumers": [{"name": "x"}]}, "consumers.0.handler: field required"),
+        ({"consumers": [{"name": "x", "handler": "a.b", "batch": 11}]}, "unless window"),
+        ({"consumers": [{"name": "x", "handler": "a.b", "most": 1}]}, "between 2 and 1,000"),
+        ({"consumers": [{"name": "x", "handler": "a.b", "timeout": 901}]}, "15 min"),
+        ({"consumers": [{"name": "x", "handler": "a.b", "window": 301}]}, "0 and 5 min"),
+        ({"consumers": [{"name": "x", "handler": "a.b", "memory_mb": 64}]}, "128 and 10240"),
+        ({"consumers": [{"name": "workers", "handler": "a.b"}]}, "called 'workers'"),
+        ({"alerts_to": ["oncall"]}, "not an e-mail address: 'oncall'"),
+        ({"budget_usd": -1}, "must not be negative"),
+    ],
+)
+def test_what_aws_would_refuse_is_refused_by_name(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Deployment.parse(fields)
+
+
+@pytest.mark.parametrize(("cpu", "memories"), FARGATE_MEMORY_MB.items())
+def test_every_size_of_fargates_is_taken(cpu: int, memories: tuple[int, ...]) -> None:
+    for memory_mb in memories:
+        assert WorkerGroup(cpu=cpu, memory_mb=memory_mb).memory_mb == memory_mb
+
+
+def test_a_consumer_may_have_large_batches_where_it_gathers_them() -> None:
+    group = ConsumerGroup(name="x", handler="a.b", batch=10_000, window=timedelta(seconds=1))
+    assert group.batch == 10_000
+
+
+def test_lanes_are_the_queues_of_both_group_and_priority() -> None:
+    app = App("shop")
+    app.define("report", dict)
+    app.queue("payments", priorities=[Priority.CRITICAL])
+
+    def names(lanes: Lanes) -> list[str]:
+        return [spec.name for spec in lanes.of(app.topology)]
+
+    assert names(Lanes(queues=("jobs",), priorities=(Priority.LOW, Priority.HIGH))) == [
+        "shop-jobs-high",
+        "shop-jobs-low",
+    ]
+    assert names(Lanes()) == [spec.name for spec in app.topology.queues]
+    with pytest.raises(ConfigurationError, match="payments has the priority low"):
+        Lanes(queues=("payments",), priorities=(Priority.LOW,)).of(app.topology)
+    with pytest.raises(UnknownQueue, match="payments"):
+        Lanes(queues=("payment",)).of(app.topology)
+
+
+def test_a_group_drains_for_its_stop_timeout_but_what_settling_takes() -> None:
+    assert WorkerGroup().drain == timedelta(seconds=22)
+    assert WorkerGroup(stop_timeout=timedelta(seconds=120)).drain == timedelta(seconds=112)
