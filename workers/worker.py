@@ -23,6 +23,7 @@ from jobs.context import JobContext
 from jobs.envelope import parse
 from jobs.events import Events
 from jobs.execution import Executor
+from jobs.locating import app_path
 from jobs.once import require_claims
 from jobs.ports import ObjectStore, OutgoingMessage, Scheduler, Table, Transport
 from jobs.recording import Recorder
@@ -38,7 +39,6 @@ from workers.holding import Hold, Holdings
 from workers.hooks import HookRunner
 from workers.isolation import ChildPool
 from workers.limiting import Gate
-from workers.locating import app_path
 from workers.polling import Poller
 from workers.running import Running, ThreadPool
 from workers.settling import SETTLEMENT_PACING, Settler
