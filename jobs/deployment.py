@@ -129,6 +129,8 @@ class WorkerGroup:
     typical: timedelta = timedelta(seconds=1)
     """How long a typical job runs. With "start within" it says how many waiting jobs are too many
     for a task."""
+    submits: bool = True
+    """Its handlers may submit jobs to any of the app's queues (``ctx.submit``)."""
     spot: bool = False
     """Run on spare capacity, at about a third of the price, which AWS takes back with two minutes'
     notice. At most 120 s of that can be used for draining."""
