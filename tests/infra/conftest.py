@@ -11,12 +11,16 @@ import pytest
 from pydantic import BaseModel
 
 from jobs import App, Priority, Retry, cron, rate
+from jobs.deployment import Deployment
 
 # Read when jsii starts its Node process, which importing aws_cdk does: Node 20 is still fine.
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
 NO_BUNDLING: dict[str, Any] = {"aws:cdk:bundling-stacks": []}
 """CDK's own switch: no function's code is built, so nothing is installed."""
+
+NO_WORKERS = Deployment(workers=())
+"""For what has nothing to do with them: neither an image nor a network is made."""
 
 
 class Params(BaseModel):

@@ -10,14 +10,15 @@ from aws_cdk.assertions import Template
 
 from infra.stack import HeadgateStack
 from jobs import App
-from tests.infra.conftest import NO_BUNDLING
+from tests.infra.conftest import NO_BUNDLING, NO_WORKERS
 
 Properties = Mapping[str, Any]
 
 
 def synthesized(app: App) -> Mapping[str, Any]:
-    """The template of an app's stack."""
-    return template_of(HeadgateStack(cdk.App(context=NO_BUNDLING), "Stack", app=app))
+    """The template of an app's stack, without workers."""
+    assembly = cdk.App(context=NO_BUNDLING)
+    return template_of(HeadgateStack(assembly, "Stack", app=app, deployment=NO_WORKERS))
 
 
 def template_of(stack: cdk.Stack) -> Mapping[str, Any]:
