@@ -8,10 +8,12 @@ from aws_cdk import RemovalPolicy, Stack, Tags
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import permissions
+from infra.alerts import Alerts
 from infra.event_rules import EventRules
 from infra.functions import Bridge
 from infra.objects import Objects
@@ -62,6 +64,9 @@ class JobSystem(Construct):
         self._queues = Queues(self, "Queues", topology=app.topology, removal_policy=removal_policy)
         self._records = Records(self, "Records", topology=app.topology)
         self._objects = Objects(self, "Objects", topology=app.topology)
+        self._alerts = Alerts(
+            self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
+        )
         self._schedules = self._add_bridge() if _needs_bridge(app) else None
 
     def queue(self, physical: str) -> sqs.IQueue:
@@ -77,6 +82,11 @@ class JobSystem(Construct):
     def bucket(self) -> s3.IBucket:
         """The bucket of payloads that are too large for messages."""
         return self._objects.bucket
+
+    @property
+    def alerts(self) -> sns.ITopic:
+        """The topic on which a person is told; for alarms and subscriptions of one's own."""
+        return self._alerts.topic
 
     def grant_submit(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` submit any of the app's jobs, and cancel what is delayed for long."""
