@@ -20,9 +20,11 @@ from infra.objects import Objects
 from infra.queues import Queues
 from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
+from infra.sweep import Sweep
 from jobs.app import App
 from jobs.deployment import Deployment
 from jobs.errors import ConfigurationError
+from jobs.sweep_plan import sweep_plan
 from jobs.topology import QUARANTINE_RETENTION
 
 
@@ -68,6 +70,8 @@ class JobSystem(Construct):
             self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
         )
         self._schedules = self._add_bridge() if _needs_bridge(app) else None
+        self.sweep = self._add_sweep()
+        """What tells of dead letters; for alarms, for one."""
 
     def queue(self, physical: str) -> sqs.IQueue:
         """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
@@ -158,6 +162,23 @@ class JobSystem(Construct):
             bridge=bridge.function,
             failed=failed,
             standby=self.deployment.standby,
+        )
+
+    def _add_sweep(self) -> Sweep:
+        plan = sweep_plan(self.app, has_bridge=_needs_bridge(self.app))
+        return Sweep(
+            self,
+            "Sweep",
+            plan=plan,
+            parking=self._queues.named(queue.name for queue in plan.queues),
+            failed=self._queues.add(
+                "sweep-dlq",
+                queue_name=self.app.topology.failed_sweeps_name,
+                retention=QUARANTINE_RETENTION,
+            ),
+            table=self.table,
+            bucket=self.bucket,
+            alerts=self._alerts,
         )
 
     def _fed_by_bridge(self) -> list[sqs.IQueue]:
