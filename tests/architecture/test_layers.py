@@ -36,7 +36,7 @@ LAYERS: list[set[str]] = [
     {"async_storing", "dead_letter_alerts", "reporting", "steps", "sweep_memory"},
     {"dead_letter_reading", "storing"},
     {"delivery", "firing", "handle", "submission"},  # a delivery, a firing, a handle, a submission
-    {"checks", "foreign", "progress", "results", "sweep_plan", "tables"},
+    {"checks", "foreign", "locating", "progress", "results", "sweep_plan", "tables"},
     {"timeline"},
     {"app", "dead_letters"},
     {"eventing", "queue"},
