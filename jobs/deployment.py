@@ -38,6 +38,9 @@ https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tasks-servic
 SETTLE = timedelta(seconds=8)
 """What interruption and the last settlements may take after a worker's drain."""
 
+_COMMON = "headgate:deployment"
+_STAGES = "headgate:stages"
+
 _MOST_TASKS = 5_000
 _MOST_STOP_TIMEOUT = timedelta(seconds=120)
 _LEAST_STOP_TIMEOUT = timedelta(seconds=30)
@@ -255,6 +258,17 @@ class Deployment:
             raise ConfigurationError(f"not an e-mail address: {malformed[0]!r}")
 
     @classmethod
+    def of_context(cls, context: Mapping[str, Any], stage: str | None) -> Deployment:
+        """That of a stage, as CDK's context has it.
+
+        Raises:
+            ConfigurationError: as `parse`.
+        """
+        common = _layer(_COMMON, context.get(_COMMON, {}))
+        stages = _layer(_STAGES, context.get(_STAGES, {}))
+        return cls.parse(common, _layer(f"{_STAGES}.{stage}", stages.get(stage or "", {})))
+
+    @classmethod
     def parse(cls, *layers: Mapping[str, Any]) -> Deployment:
         """One of JSON, such as ``cdk.json``'s; a later layer's fields replace an earlier's whole.
 
@@ -272,6 +286,12 @@ class Deployment:
             raise ConfigurationError(
                 f"the deployment's {where}: {first['msg'].lower()}, got {first['input']!r}"
             ) from error
+
+
+def _layer(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{name} in CDK's context must be an object, got {value!r}")
+    return value
 
 
 def worker_service_name(topology: Topology, group: WorkerGroup) -> str:
