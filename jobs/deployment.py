@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any, ClassVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -37,6 +38,9 @@ https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tasks-servic
 
 SETTLE = timedelta(seconds=8)
 """What interruption and the last settlements may take after a worker's drain."""
+
+GIVE_BACK = timedelta(seconds=3)
+"""How long before a function's timeout its jobs are interrupted, so that it answers in time."""
 
 _COMMON = "headgate:deployment"
 _STAGES = "headgate:stages"
@@ -192,6 +196,10 @@ class ConsumerGroup:
     """How long messages are gathered for a batch, up to 5 min."""
     most: int = 10
     """Invocations at once of each queue, 2 to 1,000 (MaximumConcurrency)."""
+    reserved: int | None = None
+    """Concurrency that the function alone may use of the account's, at least `most` for each of its
+    queues (ReservedConcurrentExecutions). None reserves nothing: `most` limits it already.
+    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html"""
 
     def __post_init__(self) -> None:
         check_name("consumer", self.name)
@@ -225,6 +233,11 @@ class ConsumerGroup:
     def lanes(self) -> Lanes:
         """The queues whose jobs it runs."""
         return Lanes(queues=self.queues, priorities=self.priorities)
+
+    @property
+    def longest_job(self) -> timedelta:
+        """What a job may take that begins with the invocation."""
+        return self.timeout - GIVE_BACK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +292,7 @@ class Deployment:
         for layer in layers:
             fields |= layer
         try:
-            return _ADAPTER.validate_python(fields)
+            return _adapter().validate_python(fields)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
@@ -324,4 +337,7 @@ def _listed(memories: range | tuple[int, ...]) -> str:
     return ", ".join(map(str, memories))
 
 
-_ADAPTER = TypeAdapter(Deployment)
+@cache
+def _adapter() -> TypeAdapter[Deployment]:
+    """Made when it is needed: functions read numbers of this module, and start cold."""
+    return TypeAdapter(Deployment)

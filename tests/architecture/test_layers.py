@@ -48,7 +48,7 @@ LAYERS: list[set[str]] = [
     {"cancellation", "history"},
     {"state"},
     {"claims"},
-    {"records", "retry", "uniqueness"},
+    {"records", "retry", "serving", "uniqueness"},
     {"accepts", "aws", "backoff", "deployment", "envelope", "events"},
     {
         "classification",
