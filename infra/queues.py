@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -45,6 +45,10 @@ class Queues(Construct):
     def parking(self) -> list[sqs.Queue]:
         """The dead-letter queues and the quarantine."""
         return [*self._dead_letters.values(), self.quarantine]
+
+    def parking_of(self, specs: Iterable[QueueSpec]) -> list[sqs.Queue]:
+        """The dead-letter queues of these, and the quarantine."""
+        return [*(self._dead_letters[spec.name] for spec in specs), self.quarantine]
 
     def add(
         self, construct_id: str, *, queue_name: str, retention: timedelta, **properties: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from aws_cdk import RemovalPolicy, Stack, Tags
@@ -12,6 +13,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import permissions
+from infra.consumer import Consumer
 from infra.event_rules import EventRules
 from infra.functions import Bridge
 from infra.objects import Objects
@@ -19,8 +21,9 @@ from infra.queues import Queues
 from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
 from jobs.app import App
-from jobs.deployment import Deployment
+from jobs.deployment import ConsumerGroup, Deployment
 from jobs.errors import ConfigurationError
+from jobs.serving import serving
 from jobs.topology import QUARANTINE_RETENTION
 
 
@@ -35,7 +38,8 @@ class JobSystem(Construct):
             table and the bucket stay, unless the stage is None or ``"dev"``.
 
     Raises:
-        ConfigurationError: the app has no job types, or a name is too long for AWS.
+        ConfigurationError: the app has no job types, a name is too long for AWS, or the deployment
+            doesn't fit the app.
 
     Example:
         >>> jobs = JobSystem(self, "Jobs", app=app)  # doctest: +SKIP
@@ -63,6 +67,11 @@ class JobSystem(Construct):
         self._records = Records(self, "Records", topology=app.topology)
         self._objects = Objects(self, "Objects", topology=app.topology)
         self._schedules = self._add_bridge() if _needs_bridge(app) else None
+        serving(app.topology, self.deployment)
+        self.consumers: Mapping[str, Consumer] = {
+            group.name: self._add_consumer(group) for group in self.deployment.consumers
+        }
+        """The functions that run jobs, by their groups' names."""
 
     def queue(self, physical: str) -> sqs.IQueue:
         """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
@@ -122,6 +131,24 @@ class JobSystem(Construct):
         if self._schedules is None or not self.app.long_delays:
             return grant
         return grant.combine(self._schedules.grant_delays(grantee))
+
+    def _add_consumer(self, group: ConsumerGroup) -> Consumer:
+        consumer = Consumer(
+            self,
+            f"Consumer-{group.name}",
+            group=group,
+            topology=self.app.topology,
+            queues=self._queues,
+        )
+        grant = permissions.grant_work(
+            consumer.function,
+            [self._queues.by_name[spec.name] for spec in consumer.specs],
+            self._queues.parking_of(consumer.specs),
+            self.table,
+            self.bucket,
+        )
+        self._with_delays(grant, consumer.function)
+        return consumer
 
     def _add_bridge(self) -> Schedules | None:
         failed = self._queues.add(

@@ -44,6 +44,9 @@ GIVE_BACK = timedelta(seconds=3)
 
 _COMMON = "headgate:deployment"
 _STAGES = "headgate:stages"
+_PLACE = ("account", "region")
+
+_OWN_FUNCTIONS = ("bridge", "sweep")
 
 _MOST_TASKS = 5_000
 _MOST_STOP_TIMEOUT = timedelta(seconds=120)
@@ -203,6 +206,10 @@ class ConsumerGroup:
 
     def __post_init__(self) -> None:
         check_name("consumer", self.name)
+        if self.name in _OWN_FUNCTIONS:
+            raise ConfigurationError(
+                f"a consumer can't be called {self.name!r}: Headgate has a function of that name"
+            )
         if not _LEAST_FUNCTION_TIMEOUT <= self.timeout <= _MOST_FUNCTION_TIMEOUT:
             raise ConfigurationError(
                 f"the consumer {self.name!r}: timeout must lie between 5 s and 15 min, Lambda's "
@@ -272,14 +279,15 @@ class Deployment:
 
     @classmethod
     def of_context(cls, context: Mapping[str, Any], stage: str | None) -> Deployment:
-        """That of a stage, as CDK's context has it.
+        """That of a stage, as CDK's context has it; the stage's place on AWS is no part of it.
 
         Raises:
             ConfigurationError: as `parse`.
         """
         common = _layer(_COMMON, context.get(_COMMON, {}))
         stages = _layer(_STAGES, context.get(_STAGES, {}))
-        return cls.parse(common, _layer(f"{_STAGES}.{stage}", stages.get(stage or "", {})))
+        own = _layer(f"{_STAGES}.{stage}", stages.get(stage or "", {}))
+        return cls.parse(common, {key: own[key] for key in own if key not in _PLACE})
 
     @classmethod
     def parse(cls, *layers: Mapping[str, Any]) -> Deployment:
