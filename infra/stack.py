@@ -17,6 +17,7 @@ from constructs import Construct
 
 from infra import permissions
 from infra.alerts import Alerts
+from infra.consumer import Consumer
 from infra.event_rules import EventRules
 from infra.functions import Bridge
 from infra.image import worker_image
@@ -28,9 +29,10 @@ from infra.schedules import Schedules, scheduled_types
 from infra.sweep import Sweep
 from infra.worker_service import Workers
 from jobs.app import App
-from jobs.deployment import Deployment, Lanes, WorkerGroup, worker_service_name
+from jobs.deployment import ConsumerGroup, Deployment, Lanes, WorkerGroup, worker_service_name
 from jobs.errors import ConfigurationError
 from jobs.locating import app_path as find_app
+from jobs.serving import serving
 from jobs.sweep_plan import sweep_plan
 from jobs.topology import QUARANTINE_RETENTION
 
@@ -52,8 +54,8 @@ class JobSystem(Construct):
         app_path: where they find the app, as ``module:attribute``; None: where it is found here.
 
     Raises:
-        ConfigurationError: the app has no job types, a name is too long for AWS, or there is no
-            Dockerfile.
+        ConfigurationError: the app has no job types, a name is too long for AWS, the deployment
+            doesn't fit the app, or there is no Dockerfile.
 
     Example:
         >>> jobs = JobSystem(self, "Jobs", app=app)  # doctest: +SKIP
@@ -80,6 +82,7 @@ class JobSystem(Construct):
         super().__init__(scope, construct_id)
         self.app = app
         self.deployment = deployment or Deployment()
+        serving(app.topology, self.deployment)  # refuses what nobody, or more than one, serves
         self._queues = Queues(self, "Queues", topology=app.topology, removal_policy=removal_policy)
         self._records = Records(self, "Records", topology=app.topology)
         self._objects = Objects(self, "Objects", topology=app.topology)
@@ -94,6 +97,10 @@ class JobSystem(Construct):
             if self.deployment.workers
             else None
         )
+        self.consumers: Mapping[str, Consumer] = {
+            group.name: self._add_consumer(group) for group in self.deployment.consumers
+        }
+        """The functions that run jobs, by their groups' names."""
 
     def queue(self, physical: str) -> sqs.IQueue:
         """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
@@ -207,6 +214,24 @@ class JobSystem(Construct):
         if self._schedules is None or not self.app.long_delays:
             return grant
         return grant.combine(self._schedules.grant_delays(grantee))
+
+    def _add_consumer(self, group: ConsumerGroup) -> Consumer:
+        consumer = Consumer(
+            self,
+            f"Consumer-{group.name}",
+            group=group,
+            topology=self.app.topology,
+            queues=self._queues,
+        )
+        grant = permissions.grant_work(
+            consumer.function,
+            [self._queues.by_name[spec.name] for spec in consumer.specs],
+            self._queues.parking_of(consumer.specs),
+            self.table,
+            self.bucket,
+        )
+        self._with_delays(grant, consumer.function)
+        return consumer
 
     def _add_bridge(self) -> Schedules | None:
         failed = self._queues.add(
