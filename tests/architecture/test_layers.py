@@ -60,6 +60,7 @@ LAYERS: list[set[str]] = [
         "returns",
         "schedules",
         "settings",
+        "thresholds",
         "topology",
         "upgrades",
     },
