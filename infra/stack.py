@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aws_cdk import RemovalPolicy, Stack, Tags
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
@@ -27,6 +28,7 @@ from infra.queues import Queues
 from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
 from infra.sweep import Sweep
+from infra.watching import Watching
 from infra.worker_service import Workers
 from jobs.app import App
 from jobs.deployment import ConsumerGroup, Deployment, Lanes, WorkerGroup, worker_service_name
@@ -89,6 +91,7 @@ class JobSystem(Construct):
         self._alerts = Alerts(
             self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
         )
+        self._bridge: Bridge | None = None
         self._schedules = self._add_bridge() if _needs_bridge(app) else None
         self.sweep = self._add_sweep()
         """What tells of dead letters; for alarms, for one."""
@@ -101,6 +104,7 @@ class JobSystem(Construct):
             group.name: self._add_consumer(group) for group in self.deployment.consumers
         }
         """The functions that run jobs, by their groups' names."""
+        self._watching = self._watch()
 
     def queue(self, physical: str) -> sqs.IQueue:
         """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
@@ -130,6 +134,17 @@ class JobSystem(Construct):
     def vpc(self) -> ec2.IVpc | None:
         """Where the workers run; None if there are none."""
         return self._workers.network.vpc if self._workers is not None else None
+
+    @property
+    def alarms(self) -> Mapping[str, cloudwatch.Alarm]:
+        """The alarms, by name without app and stage, such as ``jobs-high-late``; for further
+        actions."""
+        return self._watching.alarms.by_name
+
+    @property
+    def dashboard(self) -> cloudwatch.Dashboard:
+        """The dashboard; for widgets of one's own."""
+        return self._watching.dashboard.dashboard
 
     def grant_submit(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` submit any of the app's jobs, and cancel what is delayed for long."""
@@ -233,13 +248,24 @@ class JobSystem(Construct):
         self._with_delays(grant, consumer.function)
         return consumer
 
+    def _watch(self) -> Watching:
+        return Watching(
+            self,
+            "Watching",
+            app=self.app,
+            deployment=self.deployment,
+            topic=self.alerts,
+            bridge=self._bridge.function if self._bridge else None,
+            schedules=self._schedules is not None,
+        )
+
     def _add_bridge(self) -> Schedules | None:
         failed = self._queues.add(
             "schedules-dlq",
             queue_name=self.app.topology.failed_firings_name,
             retention=QUARANTINE_RETENTION,
         )
-        bridge = Bridge(
+        self._bridge = bridge = Bridge(
             self,
             "Bridge",
             name=self.app.topology.bridge_name,

@@ -69,6 +69,7 @@ LAYERS: list[set[str]] = [
         "returns",
         "schedules",
         "settings",
+        "thresholds",
         "topology",
         "upgrades",
     },
