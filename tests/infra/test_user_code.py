@@ -127,7 +127,7 @@ def test_headgate_among_the_users_requirements_gives_way_to_the_one_that_is_runn
     )
 
     def other_version(into: Path, _wanted: object) -> list[str]:
-        return [sys.executable, "-c", script, str(into)]
+        return [sys.executable, "-c", script, str(into / "jobs")]
 
     bundling.consumer_bundle(group(project)).build(
         target, Platform(installer=other_version, compiler=None)
