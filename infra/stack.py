@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from aws_cdk import RemovalPolicy, Stack, Tags
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import permissions
+from infra.alerts import Alerts
+from infra.consumer import Consumer
 from infra.event_rules import EventRules
 from infra.functions import Bridge
 from infra.image import worker_image
@@ -23,11 +27,15 @@ from infra.objects import Objects
 from infra.queues import Queues
 from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
+from infra.sweep import Sweep
+from infra.watching import Watching
 from infra.worker_service import Workers
 from jobs.app import App
-from jobs.deployment import Deployment, Lanes, WorkerGroup, worker_service_name
+from jobs.deployment import ConsumerGroup, Deployment, Lanes, WorkerGroup, worker_service_name
 from jobs.errors import ConfigurationError
 from jobs.locating import app_path as find_app
+from jobs.serving import serving
+from jobs.sweep_plan import sweep_plan
 from jobs.topology import QUARANTINE_RETENTION
 
 _ALL = Lanes()
@@ -48,8 +56,8 @@ class JobSystem(Construct):
         app_path: where they find the app, as ``module:attribute``; None: where it is found here.
 
     Raises:
-        ConfigurationError: the app has no job types, a name is too long for AWS, or there is no
-            Dockerfile.
+        ConfigurationError: the app has no job types, a name is too long for AWS, the deployment
+            doesn't fit the app, or there is no Dockerfile.
 
     Example:
         >>> jobs = JobSystem(self, "Jobs", app=app)  # doctest: +SKIP
@@ -76,15 +84,27 @@ class JobSystem(Construct):
         super().__init__(scope, construct_id)
         self.app = app
         self.deployment = deployment or Deployment()
+        serving(app.topology, self.deployment)  # refuses what nobody, or more than one, serves
         self._queues = Queues(self, "Queues", topology=app.topology, removal_policy=removal_policy)
         self._records = Records(self, "Records", topology=app.topology)
         self._objects = Objects(self, "Objects", topology=app.topology)
+        self._alerts = Alerts(
+            self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
+        )
+        self._bridge: Bridge | None = None
         self._schedules = self._add_bridge() if _needs_bridge(app) else None
+        self.sweep = self._add_sweep()
+        """What tells of dead letters; for alarms, for one."""
         self._workers = (
             self._add_workers(image, vpc, app_path or find_app(app))
             if self.deployment.workers
             else None
         )
+        self.consumers: Mapping[str, Consumer] = {
+            group.name: self._add_consumer(group) for group in self.deployment.consumers
+        }
+        """The functions that run jobs, by their groups' names."""
+        self._watching = self._watch()
 
     def queue(self, physical: str) -> sqs.IQueue:
         """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
@@ -101,6 +121,11 @@ class JobSystem(Construct):
         return self._objects.bucket
 
     @property
+    def alerts(self) -> sns.ITopic:
+        """The topic on which a person is told; for alarms and subscriptions of one's own."""
+        return self._alerts.topic
+
+    @property
     def services(self) -> Mapping[str, ecs.FargateService]:
         """The services of the worker groups, by the group's name."""
         return self._workers.services if self._workers is not None else {}
@@ -109,6 +134,17 @@ class JobSystem(Construct):
     def vpc(self) -> ec2.IVpc | None:
         """Where the workers run; None if there are none."""
         return self._workers.network.vpc if self._workers is not None else None
+
+    @property
+    def alarms(self) -> Mapping[str, cloudwatch.Alarm]:
+        """The alarms, by name without app and stage, such as ``jobs-high-late``; for further
+        actions."""
+        return self._watching.alarms.by_name
+
+    @property
+    def dashboard(self) -> cloudwatch.Dashboard:
+        """The dashboard; for widgets of one's own."""
+        return self._watching.dashboard.dashboard
 
     def grant_submit(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` submit any of the app's jobs, and cancel what is delayed for long."""
@@ -194,13 +230,42 @@ class JobSystem(Construct):
             return grant
         return grant.combine(self._schedules.grant_delays(grantee))
 
+    def _add_consumer(self, group: ConsumerGroup) -> Consumer:
+        consumer = Consumer(
+            self,
+            f"Consumer-{group.name}",
+            group=group,
+            topology=self.app.topology,
+            queues=self._queues,
+        )
+        grant = permissions.grant_work(
+            consumer.function,
+            [self._queues.by_name[spec.name] for spec in consumer.specs],
+            self._queues.parking_of(consumer.specs),
+            self.table,
+            self.bucket,
+        )
+        self._with_delays(grant, consumer.function)
+        return consumer
+
+    def _watch(self) -> Watching:
+        return Watching(
+            self,
+            "Watching",
+            app=self.app,
+            deployment=self.deployment,
+            topic=self.alerts,
+            bridge=self._bridge.function if self._bridge else None,
+            schedules=self._schedules is not None,
+        )
+
     def _add_bridge(self) -> Schedules | None:
         failed = self._queues.add(
             "schedules-dlq",
             queue_name=self.app.topology.failed_firings_name,
             retention=QUARANTINE_RETENTION,
         )
-        bridge = Bridge(
+        self._bridge = bridge = Bridge(
             self,
             "Bridge",
             name=self.app.topology.bridge_name,
@@ -219,6 +284,23 @@ class JobSystem(Construct):
             bridge=bridge.function,
             failed=failed,
             standby=self.deployment.standby,
+        )
+
+    def _add_sweep(self) -> Sweep:
+        plan = sweep_plan(self.app, has_bridge=_needs_bridge(self.app))
+        return Sweep(
+            self,
+            "Sweep",
+            plan=plan,
+            parking=self._queues.named(queue.name for queue in plan.queues),
+            failed=self._queues.add(
+                "sweep-dlq",
+                queue_name=self.app.topology.failed_sweeps_name,
+                retention=QUARANTINE_RETENTION,
+            ),
+            table=self.table,
+            bucket=self.bucket,
+            alerts=self._alerts,
         )
 
     def _fed_by_bridge(self) -> list[sqs.IQueue]:

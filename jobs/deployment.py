@@ -14,13 +14,15 @@ each::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from jobs.errors import ConfigurationError
+from jobs.thresholds import Thresholds
 from jobs.topology import MAX_SCHEDULER_NAME, Priority, QueueSpec, Topology, check_name
 
 FARGATE_MEMORY_MB: Mapping[int, range | tuple[int, ...]] = {
@@ -51,6 +53,15 @@ https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html""
 
 DELAY_ENDPOINT = "scheduler"
 """One more of them, for an app with `long_delays`."""
+
+GIVE_BACK = timedelta(seconds=3)
+"""How long before a function's timeout its jobs are interrupted, so that it answers in time."""
+
+_COMMON = "headgate:deployment"
+_STAGES = "headgate:stages"
+_PLACE = ("account", "region")
+
+_OWN_FUNCTIONS = ("bridge", "sweep")
 
 _MOST_TASKS = 5_000
 _MOST_CONCURRENCY = 1_000
@@ -223,9 +234,17 @@ class ConsumerGroup:
     """How long messages are gathered for a batch, up to 5 min."""
     most: int = 10
     """Invocations at once of each queue, 2 to 1,000 (MaximumConcurrency)."""
+    reserved: int | None = None
+    """Concurrency that the function alone may use of the account's, at least `most` for each of its
+    queues (ReservedConcurrentExecutions). None reserves nothing: `most` limits it already.
+    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html"""
 
     def __post_init__(self) -> None:
         check_name("consumer", self.name)
+        if self.name in _OWN_FUNCTIONS:
+            raise ConfigurationError(
+                f"a consumer can't be called {self.name!r}: Headgate has a function of that name"
+            )
         if not _LEAST_FUNCTION_TIMEOUT <= self.timeout <= _MOST_FUNCTION_TIMEOUT:
             raise ConfigurationError(
                 f"the consumer {self.name!r}: timeout must lie between 5 s and 15 min, Lambda's "
@@ -256,6 +275,11 @@ class ConsumerGroup:
     def lanes(self) -> Lanes:
         """The queues whose jobs it runs."""
         return Lanes(queues=self.queues, priorities=self.priorities)
+
+    @property
+    def longest_job(self) -> timedelta:
+        """What a job may take that begins with the invocation."""
+        return self.timeout - GIVE_BACK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +315,16 @@ class Deployment:
     standby: bool = False
     """A region that waits to take over: the job types' schedules are there, and switched off, since
     the other region's fire."""
+    budget_of: Literal["account", "app"] = "account"
+    """Whose costs these are.
+
+    - ``"account"``: all that the AWS account costs.
+    - ``"app"``: what carries the tag ``headgate:app`` with the app's name. Nothing is counted until
+      that tag is activated for cost allocation, which only the account that pays can do.
+      https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
+    """
+    alarms: Thresholds = field(default_factory=Thresholds)
+    """When to tell."""
 
     def __post_init__(self) -> None:
         names = [group.name for group in self.workers] + [each.name for each in self.consumers]
@@ -312,6 +346,18 @@ class Deployment:
         return (*INTERFACE_ENDPOINTS, DELAY_ENDPOINT) if long_delays else INTERFACE_ENDPOINTS
 
     @classmethod
+    def of_context(cls, context: Mapping[str, Any], stage: str | None) -> Deployment:
+        """That of a stage, as CDK's context has it; the stage's place on AWS is no part of it.
+
+        Raises:
+            ConfigurationError: as `parse`.
+        """
+        common = _layer(_COMMON, context.get(_COMMON, {}))
+        stages = _layer(_STAGES, context.get(_STAGES, {}))
+        own = _layer(f"{_STAGES}.{stage}", stages.get(stage or "", {}))
+        return cls.parse(common, {key: own[key] for key in own if key not in _PLACE})
+
+    @classmethod
     def parse(cls, *layers: Mapping[str, Any]) -> Deployment:
         """One of JSON, such as ``cdk.json``'s; a later layer's fields replace an earlier's whole.
 
@@ -322,13 +368,19 @@ class Deployment:
         for layer in layers:
             fields |= layer
         try:
-            return _ADAPTER.validate_python(fields)
+            return _adapter().validate_python(fields)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
             raise ConfigurationError(
                 f"the deployment's {where}: {first['msg'].lower()}, got {first['input']!r}"
             ) from error
+
+
+def _layer(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{name} in CDK's context must be an object, got {value!r}")
+    return value
 
 
 def worker_service_name(topology: Topology, group: WorkerGroup) -> str:
@@ -361,4 +413,7 @@ def _listed(memories: range | tuple[int, ...]) -> str:
     return ", ".join(map(str, memories))
 
 
-_ADAPTER = TypeAdapter(Deployment)
+@cache
+def _adapter() -> TypeAdapter[Deployment]:
+    """Made when it is needed: functions read numbers of this module, and start cold."""
+    return TypeAdapter(Deployment)

@@ -19,8 +19,9 @@ os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 NO_BUNDLING: dict[str, Any] = {"aws:cdk:bundling-stacks": []}
 """CDK's own switch: no function's code is built, so nothing is installed."""
 
-NO_WORKERS = Deployment(workers=())
-"""For what has nothing to do with them: neither an image nor a network is made."""
+
+ELSEWHERE = Deployment(workers=())
+"""No image to build, no network: for tests of everything else."""
 
 
 class Params(BaseModel):

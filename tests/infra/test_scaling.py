@@ -41,7 +41,11 @@ CRITICAL, HIGH, NORMAL, LOW = JOBS
 SLEEPY = WorkerGroup(least=0)
 
 
-def value(formula: Formula, told: Mapping[tuple[str | None, str], float]) -> float:
+Told = Mapping[tuple[str | None, str], float]
+"""What CloudWatch knows: by queue, or None for the service, and metric."""
+
+
+def value(formula: Formula, told: Told) -> float:
     """What CloudWatch makes of an expression; FILL and IF are as its, and missing metrics are 0."""
     variables: dict[str, Any] = {
         variable: told.get((metric.queue, metric.name), 0)
@@ -55,16 +59,13 @@ def value(formula: Formula, told: Mapping[tuple[str | None, str], float]) -> flo
     return float(eval(formula.expression, {"__builtins__": {}}, variables | functions))  # noqa: S307
 
 
-def waiting(
-    depths: Mapping[QueueSpec, float], *, running: int
-) -> dict[tuple[str | None, str], float]:
+def waiting(depths: Mapping[QueueSpec, float], *, running: int) -> Told:
     """So many visible messages, and so many tasks."""
-    return {(queue.name, VISIBLE): depth for queue, depth in depths.items()} | {
-        (None, RUNNING): running
-    }
+    visible = {(queue.name, VISIBLE): depth for queue, depth in depths.items()}
+    return {**visible, (None, RUNNING): running}
 
 
-def load(group: WorkerGroup, told: Mapping[tuple[str | None, str], float]) -> float:
+def load(group: WorkerGroup, told: Told) -> float:
     """Of a group with one part."""
     [formula] = loads(group, JOBS)
     return value(formula, told)
@@ -170,7 +171,7 @@ def test_an_expression_names_the_metrics_that_it_has(group: WorkerGroup) -> None
 
 def late(queue: QueueSpec, *, age_s: float, depth: float) -> bool:
     [formula] = overdue(JOBS)
-    told = {(queue.name, OLDEST): age_s, (queue.name, VISIBLE): depth}
+    told: Told = {(queue.name, OLDEST): age_s, (queue.name, VISIBLE): depth}
     return value(formula, told) >= formula.target
 
 
