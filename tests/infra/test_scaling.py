@@ -61,8 +61,9 @@ def value(formula: Formula, told: Told) -> float:
 
 def waiting(depths: Mapping[QueueSpec, float], *, running: int) -> Told:
     """So many visible messages, and so many tasks."""
-    visible = {(queue.name, VISIBLE): depth for queue, depth in depths.items()}
-    return {**visible, (None, RUNNING): running}
+    told: dict[tuple[str | None, str], float] = {(None, RUNNING): running}
+    told.update({(queue.name, VISIBLE): depth for queue, depth in depths.items()})
+    return told
 
 
 def load(group: WorkerGroup, told: Told) -> float:
@@ -106,8 +107,8 @@ def test_urgent_jobs_weigh_more_than_as_many_that_may_wait() -> None:
 
 
 def test_a_group_that_may_sleep_keeps_its_last_task_while_anything_waits_or_is_in_flight() -> None:
-    for told in ({(LOW.name, VISIBLE): 1}, {(LOW.name, FLYING): 1}):
-        assert load(SLEEPY, {**told, (None, RUNNING): 1}) == LOAD
+    for metric in (VISIBLE, FLYING):
+        assert load(SLEEPY, {(LOW.name, metric): 1, (None, RUNNING): 1}) == LOAD
     assert load(SLEEPY, {(None, RUNNING): 1}) == 0
 
 

@@ -393,6 +393,6 @@ def test_without_worker_groups_there_is_no_network_no_cluster_and_no_image_to_bu
     stack = cdk.Stack()
     system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
     kinds = {each["Type"] for each in template_of(stack)["Resources"].values()}
-    assert not any(kind.startswith(("AWS::EC2", "AWS::ECS", "AWS::Logs")) for kind in kinds)
+    assert not any(kind.startswith(("AWS::EC2", "AWS::ECS")) for kind in kinds)
     assert system.services == {}
     assert system.vpc is None
