@@ -157,7 +157,7 @@ def test_no_formula_has_more_metrics_than_an_alarm_takes_and_none_misses_a_queue
             for metric in formula.metrics.values()
             if metric.name == VISIBLE
         ]
-        assert watched == [queue.name for queue in queues]
+        assert sorted(map(str, watched)) == sorted(queue.name for queue in queues)
 
 
 @GROUPS
