@@ -43,7 +43,10 @@ class Sweep(Construct):
     """The function that sweeps the dead letters, and the schedule that invokes it.
 
     The schedule stands in a group of its own, away from those of jobs, where nobody who may change
-    or list these reaches it. One sweep runs at a time: a second one is throttled, and tried again.
+    or list these reaches it. One sweep works at a time, by a lease in the table. Concurrency is not
+    reserved for it: AWS leaves an account no less than what it wants unreserved, which in a young
+    account is all there is, and the deployment would fail.
+    https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
 
     Args:
         plan: where to look, and what is critical.
@@ -92,7 +95,6 @@ class Sweep(Construct):
             code=bridge_code(),
             memory_size=_MEMORY_MB,
             timeout=Duration.seconds(int(TIMEOUT.total_seconds())),
-            reserved_concurrent_executions=1,
             role=_role(self, "Role", "lambda.amazonaws.com", own).without_policy_updates(),
             log_group=log_group,
             environment={

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from pydantic import BaseModel
 
 from jobs import App, Priority
 from jobs.dead_letter_copies import copy_of
+from jobs.dead_letter_reading import NOT_SUBMITTED, REDRIVEN
 from jobs.dead_letters import dead_letter
 from jobs.envelope import VERSION, Envelope, PayloadRef, new_job_id
 from jobs.errors import ServiceUnavailable
@@ -23,13 +25,22 @@ from jobs.messages import message_of
 from jobs.outcome import Attempt, Reason
 from jobs.ports import OutgoingMessage, ReceivedMessage
 from jobs.settlement import DeadLetter, Quarantine
-from jobs.sweep_memory import SUMMARY_EVERY, SweepMemory
-from jobs.sweep_plan import EVERY, HOLD, TIMEOUT, ParkingQueue, SweepPlan, sweep_plan
+from jobs.sweep_memory import SweepMemory
+from jobs.sweep_plan import (
+    EVERY,
+    HOLD,
+    SUMMARY_EVERY,
+    TIMEOUT,
+    ParkingQueue,
+    SweepPlan,
+    sweep_plan,
+)
 from jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTopic, VirtualClock
 from jobs.topology import DEAD_LETTERS
 from lambdas import sweeping
 from lambdas.sweeping import LIMIT, SAVED_BEFORE, Kind, Sweeper, Swept
 
+PAGE = Path(__file__).parents[2] / "docs" / "dead-letters.md"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DOWN = ServiceUnavailable("it is down")
 SECRET = "4111-1111"  # noqa: S105 - a payload's, that must not be told
@@ -537,3 +548,23 @@ def test_without_the_table_nobody_is_told_again_and_again(bench: Bench) -> None:
 def test_an_empty_queue_costs_one_request(bench: Bench) -> None:
     bench.swept()
     assert Counter(call.action for call in bench.sqs.calls) == {"depth": len(bench.plan.queues)}
+
+
+# --- the documents -------------------------------------------------------------------------------
+
+
+def test_the_alert_in_the_documents_is_one_that_is_sent() -> None:
+    app = App("shop", stage="prod")
+    app.define("capture-payment", Order, priority=Priority.CRITICAL, critical=True)
+    bench = Bench(app)
+    for number in range(5):
+        bench.die("capture-payment", id=f"00000000-0000-7000-8000-{number:012}")
+    bench.swept()
+    [(subject, text)] = bench.topic.published
+    assert f"```text\nSubject: {subject}\n\n{text}\n```" in PAGE.read_text()
+
+
+def test_every_reason_is_in_the_documents() -> None:
+    page = PAGE.read_text()
+    for reason in (*Reason, "quarantined", REDRIVEN, NOT_SUBMITTED):
+        assert f"`{reason}`" in page
