@@ -42,14 +42,17 @@ class Queues(Construct):
         """The queues that jobs are submitted to, by physical name."""
         return self._queues
 
-    @property
-    def parking(self) -> list[sqs.Queue]:
-        """The dead-letter queues and the quarantine."""
-        return [*self._dead_letters.values(), self.quarantine]
+    def parking(self, specs: Iterable[QueueSpec]) -> list[sqs.Queue]:
+        """The dead-letter queues of these queues, and the quarantine."""
+        return [*(self._dead_letters[spec.name] for spec in specs), self.quarantine]
 
     def named(self, names: Iterable[str]) -> list[sqs.Queue]:
         """The queues of these physical names, whatever they are for."""
         return [self._all[name] for name in names]
+
+    def parking_of(self, specs: Iterable[QueueSpec]) -> list[sqs.Queue]:
+        """The dead-letter queues of these, and the quarantine."""
+        return [*(self._dead_letters[spec.name] for spec in specs), self.quarantine]
 
     def add(
         self, construct_id: str, *, queue_name: str, retention: timedelta, **properties: Any

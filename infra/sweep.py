@@ -18,7 +18,8 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.alerts import Alerts
-from infra.bundling import RUNTIME, bridge_code
+from infra.bundling import functions_code
+from infra.installing import RUNTIME
 from infra.permissions import statement
 from jobs.sweep_plan import EVERY, TIMEOUT, SweepPlan, plan_input
 from jobs.topology import DEAD_LETTERS, PAYLOADS
@@ -92,7 +93,7 @@ class Sweep(Construct):
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             handler=_HANDLER,
-            code=bridge_code(),
+            code=functions_code(),
             memory_size=_MEMORY_MB,
             timeout=Duration.seconds(int(TIMEOUT.total_seconds())),
             role=_role(self, "Role", "lambda.amazonaws.com", own).without_policy_updates(),

@@ -36,7 +36,7 @@ LAYERS: list[set[str]] = [
     {"async_storing", "dead_letter_alerts", "reporting", "steps", "sweep_memory"},
     {"dead_letter_reading", "storing"},
     {"delivery", "firing", "handle", "submission"},  # a delivery, a firing, a handle, a submission
-    {"checks", "foreign", "progress", "results", "sweep_plan", "tables"},
+    {"checks", "foreign", "locating", "progress", "results", "sweep_plan", "tables"},
     {"timeline"},
     {"app", "dead_letters"},
     {"eventing", "queue"},
@@ -57,7 +57,7 @@ LAYERS: list[set[str]] = [
     {"cancellation", "history"},
     {"state"},
     {"claims"},
-    {"metric_names", "records", "retry", "uniqueness"},
+    {"metric_names", "records", "retry", "serving", "uniqueness"},
     {"accepts", "aws", "backoff", "deployment", "envelope", "events", "peeking"},
     {
         "classification",
@@ -69,6 +69,7 @@ LAYERS: list[set[str]] = [
         "returns",
         "schedules",
         "settings",
+        "thresholds",
         "topology",
         "upgrades",
     },
