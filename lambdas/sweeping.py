@@ -25,9 +25,9 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from jobs.clock import Clock
+from jobs.clock import SKEW_S, Clock
 from jobs.dead_letter_alerts import Alert, Found, critical_alert, summary
-from jobs.dead_letter_copies import save_copy
+from jobs.dead_letter_copies import copy_key, save_copy
 from jobs.dead_letter_reading import read_parked, read_unsubmitted
 from jobs.errors import TransportError
 from jobs.peeking import peek
@@ -37,6 +37,9 @@ from jobs.sweep_plan import BUDGET, HOLD, TIMEOUT, ParkingQueue, SweepPlan
 
 SAVED_BEFORE = timedelta(days=2)
 """How long before SQS deletes a message it is copied: for a weekend without sweeps."""
+
+LEASE = TIMEOUT + timedelta(seconds=SKEW_S)
+"""How long others leave a sweep alone that was cut off: it has ended by then, by all clocks."""
 
 LIMIT = 1_000
 """Messages of a queue that a sweep looks at."""
@@ -62,6 +65,7 @@ class Swept:
     unseen: dict[str, int] = field(default_factory=dict)
     """About how many messages of a queue were not looked at."""
     save_failed: bool = False
+    """S3 refused a copy."""
     errors: list[TransportError] = field(default_factory=list)
 
     def failed(self, what: str, error: TransportError) -> None:
@@ -118,7 +122,7 @@ class Sweeper:
         Raises:
             TransportError: something could not be done; the first such error, after all the rest.
         """
-        with self._memory.leased(TIMEOUT) as is_ours:
+        with self._memory.leased(LEASE) as is_ours:
             if not is_ours:
                 return None
             swept = Swept()
@@ -184,6 +188,8 @@ class Sweeper:
             swept.failed(f"the message {message.message_id} could not be copied", error)
             return False
         swept.saved += 1
+        where = {"queue": queue.name, "key": copy_key(queue.name, message)}
+        _log.warning("dead letter copied, since SQS is about to delete it", extra=where)
         return True
 
     def _settle(self, queue: ParkingQueue, seen: Sequence[_Seen], swept: Swept) -> None:

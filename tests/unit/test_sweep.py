@@ -27,6 +27,7 @@ from jobs.ports import OutgoingMessage, ReceivedMessage
 from jobs.settlement import DeadLetter, Quarantine
 from jobs.sweep_memory import SweepMemory
 from jobs.sweep_plan import (
+    BUDGET,
     EVERY,
     HOLD,
     SUMMARY_EVERY,
@@ -38,7 +39,7 @@ from jobs.sweep_plan import (
 from jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTopic, VirtualClock
 from jobs.topology import DEAD_LETTERS
 from lambdas import sweeping
-from lambdas.sweeping import LIMIT, SAVED_BEFORE, Kind, Sweeper, Swept
+from lambdas.sweeping import LEASE, LIMIT, SAVED_BEFORE, Kind, Sweeper, Swept
 
 PAGE = Path(__file__).parents[2] / "docs" / "dead-letters.md"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -481,8 +482,8 @@ def test_a_sweep_that_is_killed_at_any_call_loses_nothing_and_the_next_one_tells
 
 
 def test_what_a_killed_sweep_holds_shows_again_before_the_next_one() -> None:
-    assert HOLD < EVERY
-    assert TIMEOUT < EVERY
+    assert BUDGET < HOLD < EVERY
+    assert BUDGET < TIMEOUT < LEASE < EVERY
 
 
 def test_a_queue_that_cannot_be_asked_keeps_no_other_from_being_swept(bench: Bench) -> None:
