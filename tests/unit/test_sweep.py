@@ -39,7 +39,7 @@ from jobs.sweep_plan import (
 from jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTopic, VirtualClock
 from jobs.topology import DEAD_LETTERS
 from lambdas import sweeping
-from lambdas.sweeping import LEASE, LIMIT, SAVED_BEFORE, Kind, Sweeper, Swept
+from lambdas.sweeping import FAILED_COPIES, LEASE, LIMIT, SAVED_BEFORE, Kind, Sweeper, Swept
 
 PAGE = Path(__file__).parents[2] / "docs" / "dead-letters.md"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -294,6 +294,16 @@ def test_a_queue_that_holds_more_than_a_sweep_looks_at_says_so(
     assert LIMIT > 20
 
 
+def test_a_message_that_sqs_hands_out_twice_is_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "HOLD", timedelta(0))
+    monkeypatch.setattr(sweeping, "LIMIT", 5)
+    bench.die("send-email")
+    assert bench.swept().looked_at == 1
+    assert "1 new dead letter:" in texts(bench)
+
+
 def test_a_fifo_queue_is_looked_into_and_given_back_in_order(bench: Bench) -> None:
     ids = [bench.die("book") for _ in range(3)]
     assert bench.swept().new == {("ledger", "book", "attempts-exhausted"): 3}
@@ -348,15 +358,36 @@ def test_a_payload_that_is_in_the_bucket_is_copied_before_it_expires_too(bench: 
     assert copy == b"packed"
 
 
-def test_while_s3_is_down_the_rest_is_done_and_the_next_sweep_saves(bench: Bench) -> None:
+@pytest.mark.parametrize("key", ["payloads/gone", "theirs/1"])
+def test_a_message_whose_payload_cannot_be_had_is_copied_alone(bench: Bench, key: str) -> None:
+    bench.store.objects["theirs/1"] = b"not ours"
+    ref = PayloadRef(key=key, sha256="0" * 64, size=6, encoding="gzip")
+    bench.die("send-email", payload=None, payload_ref=ref)
+    bench.clock.advance(bench.parking("send-email").retention - SAVED_BEFORE + EVERY)
+    assert bench.swept().saved == 1
+    [copy] = [each for each in bench.store.objects if each.startswith(DEAD_LETTERS)]
+    assert copy.endswith(".json.gz")
+
+
+def test_a_message_that_cannot_be_copied_keeps_no_other_from_being_copied(bench: Bench) -> None:
     for _ in range(3):
         bench.die("send-email")
     bench.clock.advance(bench.parking("send-email").retention - SAVED_BEFORE + EVERY)
     bench.store.fail("put", DOWN)
     with pytest.raises(ServiceUnavailable):
         bench.sweep()
+    assert len(bench.store.objects) == 2
+
+
+def test_while_s3_is_down_the_rest_is_done_and_the_next_sweep_saves(bench: Bench) -> None:
+    for _ in range(3):
+        bench.die("send-email")
+    bench.clock.advance(bench.parking("send-email").retention - SAVED_BEFORE + EVERY)
+    bench.store.fail("put", DOWN, times=FAILED_COPIES)
+    with pytest.raises(ServiceUnavailable):
+        bench.sweep()
     assert len(bench.topic.published) == 1
-    assert [action for action, _ in bench.store.calls] == ["put"], "one try, not one for each"
+    assert len(bench.store.calls) == FAILED_COPIES, "not one for each"
     assert bench.swept().saved == 3
 
 
