@@ -144,7 +144,10 @@ def _places(queue: ParkingQueue) -> Iterator[str]:
 
 def _advice(found: Iterable[Found]) -> Iterator[str]:
     queues = {each.queue.name: each.queue for each in found}.values()
-    yield "`headgate status JOB_ID`, with HEADGATE_APP set, tells a job's attempts and errors."
+    yield (
+        "`headgate status APP JOB_ID` tells a job's attempts and errors; APP is module:attribute, "
+        "and HEADGATE_STAGE the stage."
+    )
     for kind in dict.fromkeys(queue.kind for queue in queues):
         yield _ADVICE[kind]
     days = min(queue.retention.days for queue in queues)
