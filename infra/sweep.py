@@ -50,6 +50,7 @@ class Sweep(Construct):
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
 
     Args:
+        name: the function's, by which people invoke it between its times.
         plan: where to look, and what is critical.
         parking: the queues of the plan; its role reaches no other.
         failed: a standard queue that keeps what sweeps failed with.
@@ -63,6 +64,7 @@ class Sweep(Construct):
         scope: Construct,
         construct_id: str,
         *,
+        name: str,
         plan: SweepPlan,
         parking: Sequence[sqs.IQueue],
         failed: sqs.IQueue,
@@ -89,6 +91,7 @@ class Sweep(Construct):
         self.function = lambda_.Function(
             self,
             "Function",
+            function_name=name,
             description=f"Sweeps the dead letters of {plan.app}: copies, counts and tells of them",
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,

@@ -10,6 +10,7 @@ import pytest
 
 from infra.sweep import PEEK, REMEMBER
 from jobs import App, Priority
+from jobs.deployment import function_name
 from jobs.sweep_plan import EVERY, TIMEOUT, read_plan, sweep_plan
 from jobs.topology import DEAD_LETTERS, PAYLOADS, QUARANTINE_RETENTION
 from lambdas import sweep as function_module
@@ -101,7 +102,7 @@ def test_the_sweep_may_look_remember_copy_and_tell_and_delete_no_message(
 
 
 def test_its_environment_names_what_the_handler_looks_for(
-    template: Mapping[str, Any], function: Properties
+    app: App, template: Mapping[str, Any], function: Properties
 ) -> None:
     variables = function["Environment"]["Variables"]
     [table] = resources(template, "AWS::DynamoDB::GlobalTable")
@@ -115,6 +116,7 @@ def test_its_environment_names_what_the_handler_looks_for(
     module, _, name = function["Handler"].rpartition(".")
     assert module == function_module.__name__
     assert hasattr(function_module, name)
+    assert function["FunctionName"] == function_name(app.topology, "sweep") == "shop-test-sweep"
     assert function["Runtime"] == "python3.13"
     assert function["Architectures"] == ["arm64"]
 
