@@ -119,6 +119,15 @@ WITH_A_DEPLOYMENT: dict[
         (lambda: declared(timeout=timedelta(seconds=27)), on_lambda()),
         (lambda: declared(timeout=timedelta(seconds=28)), on_lambda()),
     ),
+    "limits-not-in-functions": (
+        (lambda: declared(timeout=timedelta(seconds=27)), on_lambda()),
+        (
+            lambda: declared(
+                timeout=timedelta(seconds=27), rate_limit=RateLimit(1, per=timedelta(seconds=1))
+            ),
+            on_lambda(),
+        ),
+    ),
 }
 
 
@@ -131,7 +140,7 @@ def test_each_rule_of_deployments_finds_its_fault_and_only_there(rule: str) -> N
     assert fault.what
     assert fault.why
     assert fault.instead
-    assert fault.severity == "error"
+    assert fault.severity == ("warning" if rule == "limits-not-in-functions" else "error")
     assert check(failing_app(), NOW) == []
 
 
