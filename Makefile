@@ -40,6 +40,11 @@ lock: $(INSTALLED) ## Choose the pinned versions anew
 	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet uv
 	.cache/lock/bin/uv pip compile --universal --python-version 3.11 --all-extras --upgrade \
 		--generate-hashes --no-emit-index-url --no-header --quiet pyproject.toml -o requirements.lock
+	for functions in requirements requirements-consumer; do \
+		.cache/lock/bin/uv pip compile lambdas/$$functions.in -o lambdas/$$functions.txt --constraint requirements.lock \
+			--python-version 3.13 --python-platform aarch64-manylinux_2_34 --upgrade \
+			--generate-hashes --no-emit-index-url --no-header --no-annotate --quiet || exit 1; \
+	done
 
 schema: $(INSTALLED) ## Write the message format's JSON Schema
 	$(BIN)/python -c 'import json; from jobs.envelope import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/envelope.v1.schema.json
