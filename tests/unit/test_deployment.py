@@ -62,6 +62,7 @@ def test_durations_are_written_in_seconds() -> None:
         ({"consumers": [{"name": "x", "handler": "a.b", "memory_mb": 64}]}, "128 and 10240"),
         ({"consumers": [{"name": "workers", "handler": "a.b"}]}, "called 'workers'"),
         ({"alerts_to": ["oncall"]}, "not an e-mail address: 'oncall'"),
+        ({"bridge_reserved": 0}, "bridge_reserved is at least 1"),
         ({"budget_usd": -1}, "must not be negative"),
         ({"network": "private"}, "deployment's network: input should be 'endpoints' or 'public'"),
         ({"endpoint_zones": 3}, "endpoint_zones must be 1 or 2, got 3"),
