@@ -23,6 +23,7 @@ from jobs.metric_names import (
     NAMESPACE,
     OF_TYPE,
     SERVICE,
+    TYPE,
     WAIT,
     service_name,
 )
@@ -36,6 +37,9 @@ _HEIGHT = 6
 _ALARMS_A_ROW = 6
 _SEARCHED_S = 300
 
+_TYPE_LABEL = f"${{PROP('Dim.{TYPE}')}}"
+"""https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/graph-dynamic-labels.html"""
+
 Row = list[cloudwatch.IWidget]
 
 
@@ -45,6 +49,8 @@ class Dashboard(Construct):
     Args:
         topology: whose queues it shows.
         alarms: stand on top.
+        set_aside: the queues of what nobody runs, beside the dead-letter queues: their names on
+            AWS, by what they are called.
         services: the workers' services, by their groups' names.
         functions: the app's functions, by what they are called: their names on AWS.
         schedules: whether there is a group of schedules.
@@ -57,12 +63,14 @@ class Dashboard(Construct):
         *,
         topology: Topology,
         alarms: Sequence[cloudwatch.Alarm],
+        set_aside: Mapping[str, str],
         services: Mapping[str, ecs.FargateService],
         functions: Mapping[str, str],
         schedules: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         self._topology = topology
+        self._set_aside = set_aside
         self._service = service_name(topology.app, topology.stage)
         self.dashboard = cloudwatch.Dashboard(
             self,
@@ -92,7 +100,7 @@ class Dashboard(Construct):
     def _start(self, priority: Priority) -> dict[str, Any]:
         targets = sorted({start_within_s(spec) for spec in self._of(priority)})
         return {
-            "title": f"{priority}: wait before the first start, p99",
+            "title": f"{priority}: p99 wait to start",
             "left": [
                 of_lane(self._topology, spec, WAIT, "p99").metric(label=spec.group)
                 for spec in self._of(priority)
@@ -107,7 +115,7 @@ class Dashboard(Construct):
     def _waiting(self, priority: Priority) -> dict[str, Any]:
         specs = self._of(priority)
         return {
-            "title": f"{priority}: jobs waiting; age of the oldest",
+            "title": f"{priority}: waiting, and oldest",
             "left": [
                 of_queue(spec.name, series.VISIBLE, "Maximum").metric(label=spec.group)
                 for spec in specs
@@ -142,11 +150,10 @@ class Dashboard(Construct):
         )
 
     def _dead(self) -> dict[str, Any]:
-        queues = {f"{label(spec)}-dlq": spec.dlq_name for spec in self._topology.queues}
-        queues["quarantine"] = self._topology.quarantine_name
+        dead = {f"{label(spec)}-dlq": spec.dlq_name for spec in self._topology.queues}
         return {
-            "title": "Dead letters and quarantine",
-            "left": _of_queues(queues, series.VISIBLE, "Maximum"),
+            "title": "Dead letters, and what is set aside",
+            "left": _of_queues({**dead, **self._set_aside}, series.VISIBLE, "Maximum"),
             "left_y_axis": _axis("jobs"),
         }
 
@@ -244,7 +251,7 @@ class Dashboard(Construct):
         }
 
     def _by_type(self, metric: str, statistic: str) -> cloudwatch.MathExpression:
-        return _expression(self._searched(metric, statistic), "")
+        return _expression(self._searched(metric, statistic), _TYPE_LABEL)
 
     def _searched(self, metric: str, statistic: str) -> str:
         """All types at once, those that are declared later too.

@@ -17,6 +17,7 @@ from infra.queries import Queries
 from jobs.app import App
 from jobs.deployment import Deployment
 from jobs.metric_names import service_name
+from jobs.topology import Topology
 
 
 class Watching(Construct):
@@ -72,6 +73,7 @@ class Watching(Construct):
             "Dashboard",
             topology=app.topology,
             alarms=list(self.alarms.by_name.values()),
+            set_aside=_set_aside(app.topology, fires=bridge is not None),
             services=services or {},
             functions=({"bridge": bridge_name} if bridge_name else {}) | functions,
             schedules=schedules,
@@ -92,3 +94,8 @@ class Watching(Construct):
                 of=deployment.budget_of,
                 topic=topic,
             )
+
+
+def _set_aside(topology: Topology, *, fires: bool) -> Mapping[str, str]:
+    firings = {"failed firings": topology.failed_firings_name} if fires else {}
+    return {"quarantine": topology.quarantine_name, **firings}
