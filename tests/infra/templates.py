@@ -25,12 +25,15 @@ def template_of(stack: cdk.Stack) -> Mapping[str, Any]:
     return dict(Template.from_stack(stack).to_json())
 
 
-def resources(template: Mapping[str, Any], kind: str) -> dict[str, Properties]:
-    """The properties of each resource of a type, by logical id."""
+def resources(template: Mapping[str, Any], kind: str, within: str = "") -> dict[str, Properties]:
+    """The properties of each resource of a type, by logical id.
+
+    ``within`` is the part of the system that they stand in: ``JobsBridge``, say.
+    """
     return {
         logical_id: resource["Properties"]
         for logical_id, resource in template["Resources"].items()
-        if resource["Type"] == kind
+        if resource["Type"] == kind and logical_id.startswith(within)
     }
 
 
@@ -53,15 +56,16 @@ def name_of(template: Mapping[str, Any], arn: Any) -> str:
     raise AssertionError(f"not an ARN: {arn}")
 
 
-def statements(template: Mapping[str, Any]) -> dict[str, list[Properties]]:
-    """What each role's own policies allow, by the service or principal that may assume it."""
+def statements(template: Mapping[str, Any], within: str = "") -> dict[str, list[Properties]]:
+    """What each role's own policies allow, by the service or principal that may assume it; of a
+    part of the system that has one for each."""
     return {
         role["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]["Service"]: [
             statement
             for policy in role["Policies"]
             for statement in policy["PolicyDocument"]["Statement"]
         ]
-        for role in resources(template, "AWS::IAM::Role").values()
+        for role in resources(template, "AWS::IAM::Role", within).values()
     }
 
 

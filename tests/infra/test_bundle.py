@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import jobs
-from infra import bundling
+from infra import bundling, installing
+from infra.installing import Platform
 from jobs import App, Priority
 from jobs.aws.provision import provision
 from jobs.aws.sqs import SqsTransport
@@ -48,14 +49,14 @@ print(json.dumps(answer))
 @pytest.fixture(scope="session")
 def for_lambda(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("for-lambda")
-    bundling.bundle(target, bundling.for_lambda())
+    bundling.functions_bundle().build(target, installing.for_lambda())
     return target
 
 
 @pytest.fixture(scope="session")
 def for_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("for-this-machine")
-    bundling.bundle(target, bundling.for_this_machine())
+    bundling.functions_bundle().build(target, installing.for_this_machine())
     return target
 
 
@@ -98,7 +99,7 @@ def test_the_bundle_has_the_packages_and_no_leftovers(for_lambda: Path) -> None:
         "typing_inspection",
     }
     assert "jobs/testing/__init__.py" not in files(for_lambda)
-    assert not [name for name in files(for_lambda) if name.endswith((".pyc", "RECORD"))]
+    assert not [name for name in files(for_lambda) if name.endswith("RECORD")]
 
 
 def test_binaries_are_of_lambdas_platform(for_lambda: Path) -> None:
@@ -173,27 +174,30 @@ async def test_the_bundled_handler_submits_a_job_in_a_clean_interpreter(
 def test_the_same_sources_have_the_same_hash_and_others_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = bundling.fingerprint()
-    assert bundling.fingerprint() == before
+    here = installing.for_this_machine()
+    before = bundling.functions_bundle().fingerprint(here)
+    assert bundling.functions_bundle().fingerprint(here) == before
 
     (tmp_path / "__init__.py").write_text("changed = True\n")
     monkeypatch.setitem(bundling._PACKAGES, "lambdas", tmp_path)
 
-    assert bundling.fingerprint() != before
+    assert bundling.functions_bundle().fingerprint(here) != before
 
 
 def test_a_failed_installation_is_an_error_that_quotes_the_installer(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no route to the index')"]
 
+    failing = Platform(installer=lambda _target, _wanted: command, compiler=None)
+
     with pytest.raises(ConfigurationError, match="no route to the index"):
-        bundling.bundle(tmp_path, lambda _target: command)
+        bundling.functions_bundle().build(tmp_path, failing)
 
 
 def test_without_pip_uv_installs_the_same_pins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     monkeypatch.setattr("shutil.which", lambda name: f"/opt/{name}")
 
-    command = bundling.for_lambda()(Path("target"))
+    command = installing.for_lambda().installer(Path("target"), ["--require-hashes"])
 
     assert command[:3] == ["/opt/uv", "pip", "install"]
     assert "--require-hashes" in command
@@ -206,7 +210,7 @@ def test_without_pip_and_uv_the_error_says_what_to_install(
     monkeypatch.setattr("shutil.which", lambda _name: None)
 
     with pytest.raises(ConfigurationError, match="ensurepip"):
-        bundling.for_lambda()
+        installing.for_lambda()
 
 
 def test_the_packages_are_found_where_they_are_installed() -> None:
