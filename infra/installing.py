@@ -27,7 +27,7 @@ https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html (Amazon Linux 
 https://docs.aws.amazon.com/linux/al2023/ug/core-glibc.html"""
 
 _MOUNTED = "/var/task"
-"""Where Lambda puts the bundle, so where tracebacks find the code."""
+"""Where Lambda puts the bundle; bytecode says that, and not where it was made."""
 
 Installer = Callable[[Path, Sequence[str]], Sequence[str]]
 """The command that installs into a directory what pip's options name."""

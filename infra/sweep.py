@@ -97,7 +97,6 @@ class Sweep(Construct):
             role=_role(self, "Role", "lambda.amazonaws.com", own).without_policy_updates(),
             log_group=log_group,
             environment={
-                "POWERTOOLS_SERVICE_NAME": f"{plan.app}-sweep",
                 "HEADGATE_TABLE": table.table_name,
                 "HEADGATE_BUCKET": bucket.bucket_name,
                 "HEADGATE_TOPIC": alerts.topic.topic_arn,

@@ -10,14 +10,16 @@ from aws_cdk.assertions import Template
 
 from infra.stack import HeadgateStack
 from jobs import App
-from tests.infra.conftest import NO_BUNDLING
+from jobs.deployment import Deployment
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 
 Properties = Mapping[str, Any]
 
 
-def synthesized(app: App) -> Mapping[str, Any]:
-    """The template of an app's stack."""
-    return template_of(HeadgateStack(cdk.App(context=NO_BUNDLING), "Stack", app=app))
+def synthesized(app: App, deployment: Deployment = ELSEWHERE) -> Mapping[str, Any]:
+    """The template of an app's stack; its workers run elsewhere unless the deployment has some."""
+    assembly = cdk.App(context=NO_BUNDLING)
+    return template_of(HeadgateStack(assembly, "Stack", app=app, deployment=deployment))
 
 
 def template_of(stack: cdk.Stack) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import subprocess
@@ -23,6 +24,7 @@ from jobs.envelope import parse
 from jobs.errors import ConfigurationError
 from jobs.eventing import event_input
 from jobs.firing import schedule_input
+from jobs.sweep_plan import plan_input, sweep_plan
 from tests.infra.conftest import Params
 from tests.infra.test_stack import FIRED
 from tests.support.environment import REGION, with_test_credentials
@@ -34,7 +36,7 @@ OF_LAMBDAS_RUNTIME = ("boto3", "botocore", "s3transfer", "dateutil", "six", "url
 INVOKE = """
 import json, sys
 sys.path[:0] = [{bundle!r}, {runtime!r}]
-from lambdas.bridge import handler
+from lambdas.{module} import handler
 
 assert not any(name in sys.modules for name in ("boto3", "asyncio"))
 
@@ -152,7 +154,7 @@ async def test_the_bundled_handler_submits_a_job_in_a_clean_interpreter(
     with_test_credentials(monkeypatch, tmp_path)
     await provision(app.topology, endpoint_url=endpoint, region=REGION)
     event, queue = _of_schedule(app) if invoked_by == "schedule" else _of_event()
-    script = INVOKE.format(bundle=str(for_this_machine), runtime=str(runtime))
+    script = INVOKE.format(module="bridge", bundle=str(for_this_machine), runtime=str(runtime))
 
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     monkeypatch.chdir(tmp_path)
@@ -169,6 +171,35 @@ async def test_the_bundled_handler_submits_a_job_in_a_clean_interpreter(
     async with SqsTransport(endpoint_url=endpoint) as sqs:
         [message] = await sqs.receive(queue, limit=1, wait_s=5)
     assert str(parse(message.body).id) == answer["job_id"]
+
+
+def test_the_bundled_sweep_sweeps_in_a_clean_interpreter(
+    app: App,
+    for_this_machine: Path,
+    runtime: Path,
+    endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    with_test_credentials(monkeypatch, tmp_path)
+    asyncio.run(provision(app.topology, endpoint_url=endpoint, region=REGION))
+    script = INVOKE.format(module="sweep", bundle=str(for_this_machine), runtime=str(runtime))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    monkeypatch.setenv("HEADGATE_TABLE", app.topology.table_name)
+    monkeypatch.setenv("HEADGATE_BUCKET", "nothing-to-copy")
+    monkeypatch.setenv("HEADGATE_TOPIC", "nothing-to-tell")
+    monkeypatch.chdir(tmp_path)
+
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", script],
+        input=json.dumps(plan_input(sweep_plan(app, has_bridge=False))),
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert answer == {"looked_at": 0, "new": 0, "saved": 0, "told": 0}
 
 
 def test_the_same_sources_have_the_same_hash_and_others_another(

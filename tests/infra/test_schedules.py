@@ -18,7 +18,7 @@ from jobs.deployment import Deployment
 from jobs.errors import ConfigurationError
 from jobs.ports import ScheduleSpec
 from jobs.topology import role_in
-from tests.infra.conftest import NO_BUNDLING, Params
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import (
     listed,
     name_of,
@@ -41,7 +41,7 @@ def declared(**options: Any) -> App:
 def granting(app: App) -> Mapping[str, Any]:
     """A stack with a role for each thing that can be granted, in a region that is known."""
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own", env=ENVIRONMENT)
-    system = JobSystem(stack, "Jobs", app=app)
+    system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
     tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
     system.grant_submit(iam.Role(stack, "Web", assumed_by=tasks))
     system.grant_work(iam.Role(stack, "Worker", assumed_by=tasks))
@@ -165,7 +165,7 @@ def test_the_schedules_role_is_handed_to_the_scheduler_and_to_no_other_service(
 
 def test_without_long_delays_nobody_is_given_schedules() -> None:
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
-    system = JobSystem(stack, "Jobs", app=declared(long_delays=False))
+    system = JobSystem(stack, "Jobs", app=declared(long_delays=False), deployment=ELSEWHERE)
     web = iam.Role(stack, "Web", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
     system.grant_submit(web)
     template = template_of(stack)

@@ -29,7 +29,7 @@ from jobs.aws.provision import (
 from jobs.errors import AppImportError, ConfigurationError
 from jobs.firing import read_firing
 from jobs.topology import DEFAULT_LANES, MAX_SCHEDULER_NAME, QueueSpec, Topology, physical_name
-from tests.infra.conftest import NO_BUNDLING, Params
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import (
     Properties,
     listed,
@@ -299,7 +299,7 @@ def test_the_schedulers_role_serves_this_apps_schedules_only(template: Mapping[s
 def granted(app: App) -> Mapping[str, Any]:
     """A stack of the user's own, with roles that submit, follow jobs and work."""
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
-    system = JobSystem(stack, "Jobs", app=app)
+    system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
     tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
     system.grant_submit(iam.Role(stack, "Web", assumed_by=tasks))
     system.grant_unique(iam.Role(stack, "Shop", assumed_by=tasks))
@@ -428,6 +428,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def declare(project: Path, module: str, arguments: str = "'store'") -> None:
     source = f"from jobs import App\napp = App({arguments})\napp.define('send', dict)\n"
     (project / f"{module}.py").write_text(source)
+    (project / "Dockerfile").write_text("FROM scratch\n")
 
 
 def assembly(**context: str) -> cdk.App:

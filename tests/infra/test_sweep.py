@@ -108,7 +108,6 @@ def test_its_environment_names_what_the_handler_looks_for(
     [bucket] = resources(template, "AWS::S3::Bucket")
     [topic] = resources(template, "AWS::SNS::Topic")
     assert variables == {
-        "POWERTOOLS_SERVICE_NAME": "shop-test-sweep",
         function_module.TABLE: {"Ref": table},
         function_module.BUCKET: {"Ref": bucket},
         function_module.TOPIC: {"Ref": topic},
