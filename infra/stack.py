@@ -249,6 +249,7 @@ class JobSystem(Construct):
         return consumer
 
     def _watch(self) -> Watching:
+        consumers = {name: consumer.function for name, consumer in self.consumers.items()}
         return Watching(
             self,
             "Watching",
@@ -257,6 +258,13 @@ class JobSystem(Construct):
             topic=self.alerts,
             bridge=self._bridge.function if self._bridge else None,
             schedules=self._schedules is not None,
+            services=self.services,
+            consumers=consumers,
+            others={"sweep": self.sweep.function},
+            job_logs=[
+                *(self._workers.log_groups if self._workers else ()),
+                *(function.log_group for function in consumers.values()),
+            ],
         )
 
     def _add_bridge(self) -> Schedules | None:

@@ -45,16 +45,15 @@ class Watching(Construct):
         topic: sns.ITopic,
         bridge: lambda_.Function | None,
         schedules: bool,
-        services: Mapping[str, ecs.FargateService] | None = None,
-        consumers: Mapping[str, lambda_.IFunction] | None = None,
-        others: Mapping[str, lambda_.IFunction] | None = None,
-        job_logs: Sequence[logs.ILogGroup] = (),
+        services: Mapping[str, ecs.FargateService],
+        consumers: Mapping[str, lambda_.IFunction],
+        others: Mapping[str, lambda_.IFunction],
+        job_logs: Sequence[logs.ILogGroup],
     ) -> None:
         super().__init__(scope, construct_id)
         service = service_name(app.name, app.stage)
         functions = {
-            name: function.function_name
-            for name, function in {**(consumers or {}), **(others or {})}.items()
+            name: function.function_name for name, function in {**consumers, **others}.items()
         }
         bridge_name = app.topology.bridge_name if bridge is not None else None
         self.alarms = Alarms(
@@ -67,14 +66,14 @@ class Watching(Construct):
             topic=topic,
         )
         # Else those of a first deployment would go off before there could be a worker.
-        self.alarms.node.add_dependency(*(services or {}).values())
+        self.alarms.node.add_dependency(*services.values())
         self.dashboard = Dashboard(
             self,
             "Dashboard",
             topology=app.topology,
             alarms=list(self.alarms.by_name.values()),
             set_aside=_set_aside(app.topology, fires=bridge is not None),
-            services=services or {},
+            services=services,
             functions=({"bridge": bridge_name} if bridge_name else {}) | functions,
             schedules=schedules,
         )
@@ -98,4 +97,8 @@ class Watching(Construct):
 
 def _set_aside(topology: Topology, *, fires: bool) -> Mapping[str, str]:
     firings = {"failed firings": topology.failed_firings_name} if fires else {}
-    return {"quarantine": topology.quarantine_name, **firings}
+    return {
+        "quarantine": topology.quarantine_name,
+        "failed sweeps": topology.failed_sweeps_name,
+        **firings,
+    }

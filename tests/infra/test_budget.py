@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-import aws_cdk as cdk
 import pytest
 
-from infra.stack import HeadgateStack
 from jobs import App
 from jobs.deployment import Deployment
 from jobs.errors import ConfigurationError
-from tests.infra.conftest import NO_BUNDLING
-from tests.infra.templates import resources, template_of
+from tests.infra.conftest import ELSEWHERE
+from tests.infra.templates import resources, synthesized
 
 
 def budgets(app: App, **deployment: Any) -> list[Mapping[str, Any]]:
-    assembly = cdk.App(context=NO_BUNDLING)
-    stack = HeadgateStack(assembly, "Stack", app=app, deployment=Deployment(**deployment))
-    return list(resources(template_of(stack), "AWS::Budgets::Budget").values())
+    template = synthesized(app, replace(ELSEWHERE, **deployment))
+    return list(resources(template, "AWS::Budgets::Budget").values())
 
 
 def test_by_default_the_account_s_costs_are_told_to_the_topic_above_150_dollars_and_before(

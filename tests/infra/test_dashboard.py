@@ -136,7 +136,7 @@ def test_it_is_read_from_the_alarms_down(app: App, widgets: Sequence[Widget]) ->
 
 def test_every_alarm_of_the_app_stands_on_top(template: Mapping[str, Any]) -> None:
     shown = next(each for each in body(template) if each["type"] == "alarm")
-    alarms = resources(template, "AWS::CloudWatch::Alarm")
+    alarms = resources(template, "AWS::CloudWatch::Alarm", "JobsWatching")
     assert sorted(shown["properties"]["alarms"]) == sorted(f"${{{name}}}" for name in alarms)
 
 
@@ -149,6 +149,7 @@ def test_every_metric_that_is_shown_is_one_that_is_written(
         *(spec.dlq_name for spec in topology.queues),
         topology.quarantine_name,
         topology.failed_firings_name,
+        topology.failed_sweeps_name,
     }
     lanes = {(spec.group, str(spec.priority)) for spec in topology.queues}
     for namespace, name, named in metrics(widgets):

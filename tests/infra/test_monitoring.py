@@ -21,7 +21,7 @@ from jobs.metric_names import COUNTED, NAMESPACE, OF_LANE, WAIT
 from jobs.thresholds import MAX_IN_FLIGHT, Thresholds
 from jobs.topology import DEFAULT_LANES, QueueSpec
 from tests.infra.cloudwatch import Minutes, goes_off
-from tests.infra.conftest import Params
+from tests.infra.conftest import ELSEWHERE, Params
 from tests.infra.templates import resources
 
 THRESHOLDS = Thresholds()
@@ -276,21 +276,22 @@ def test_workers_that_may_be_none_are_missed_when_something_waits(app: App) -> N
     assert not goes_off(rule, {"waiting1": steady(4), "received0": steady(1)}), "somebody works"
 
 
-def test_queues_that_no_group_and_no_function_serves_are_watched_too(app: App) -> None:
-    functions = ConsumerGroup(name="fast", handler="shop.fast", queues=("payments",))
-    partly = Deployment(workers=(), consumers=(functions,))
+def test_workers_elsewhere_are_missed_when_something_waits(app: App) -> None:
+    rule = rules(app, ELSEWHERE)["workers-silent"]
 
-    assert "others-silent" not in rules(app)
-    watched = rules(app, partly)["others-silent"].metrics.values()
-    assert {each.dimensions["QueueName"] for each in watched} == {
-        spec.name for spec in app.topology.queues if spec.group == "jobs"
-    }
+    assert not goes_off(rule, {})
+    assert goes_off(rule, {"waiting4": steady(1)})
+
+
+def test_where_functions_serve_all_queues_no_worker_is_missed(app: App) -> None:
+    functions = Deployment(workers=(), consumers=(ConsumerGroup(name="all", handler="shop.all"),))
+    assert not [name for name in rules(app, functions) if name.endswith("-silent")]
 
 
 # --- the whole app -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["quarantine", "failed-firings"])
+@pytest.mark.parametrize("name", ["quarantine", "failed-firings", "failed-sweeps"])
 def test_a_single_job_that_is_set_aside_alarms(all_rules: Mapping[str, Rule], name: str) -> None:
     assert goes_off(all_rules[name], {"kept": [0, 0, 0, 0, 1]})
     assert not goes_off(all_rules[name], {"kept": steady(0)})
@@ -381,6 +382,7 @@ def test_every_metric_that_is_watched_is_one_that_is_written(
         *(spec.dlq_name for spec in topology.queues),
         topology.quarantine_name,
         topology.failed_firings_name,
+        topology.failed_sweeps_name,
     }
     lanes = {(spec.group, str(spec.priority)) for spec in topology.queues}
     for series in (each for rule in all_rules.values() for each in rule.metrics.values()):
@@ -416,14 +418,14 @@ def test_every_expression_uses_each_of_its_metrics_and_no_other(
 
 
 def alarms(template: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    return list(resources(template, "AWS::CloudWatch::Alarm").values())
+    return list(resources(template, "AWS::CloudWatch::Alarm", "JobsWatching").values())
 
 
 def test_every_rule_is_an_alarm_that_tells_the_topic_when_it_goes_off_and_when_it_ends(
     app: App, template: Mapping[str, Any]
 ) -> None:
     [topic] = resources(template, "AWS::SNS::Topic")
-    expected = rules(app, bridge="bridge", schedules=True)
+    expected = rules(app, ELSEWHERE, bridge="bridge", schedules=True)
     deployed = {alarm["AlarmName"]: alarm for alarm in alarms(template)}
 
     assert {f"shop-test-{name}" for name in expected} <= deployed.keys()
@@ -442,7 +444,9 @@ def test_every_alarm_says_what_it_means_what_is_likely_and_what_to_do_first(
 
 def test_an_alarm_is_deployed_as_its_rule_says(app: App, template: Mapping[str, Any]) -> None:
     deployed = {alarm["AlarmName"].removeprefix("shop-test-"): alarm for alarm in alarms(template)}
-    for name, rule in rules(app, bridge=app.topology.bridge_name, schedules=True).items():
+    for name, rule in rules(
+        app, ELSEWHERE, bridge=app.topology.bridge_name, schedules=True
+    ).items():
         alarm = deployed[name]
         assert alarm["Threshold"] == rule.threshold
         assert alarm["ComparisonOperator"] == (
