@@ -9,16 +9,12 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
-from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
-from aws_cdk import aws_sns as sns
 
 from infra.dashboard import WIDTH
-from infra.watching import Watching
+from infra.stack import JobSystem
 from jobs import App, Priority
-from jobs.deployment import Deployment
+from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
 from jobs.metric_names import COUNTED, DURATION, NAMESPACE, OF_LANE, OF_TYPE, WAIT
 from tests.infra.conftest import NO_BUNDLING
 from tests.infra.templates import resources, template_of
@@ -65,39 +61,22 @@ def expressions(widgets: Sequence[Widget]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def whole(app: App) -> Mapping[str, Any]:
-    """A stack of the user's own, with all that may be watched."""
-    stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
-    cluster = ecs.Cluster(stack, "Cluster", vpc=ec2.Vpc(stack, "Network", nat_gateways=0))
-    task = ecs.FargateTaskDefinition(stack, "Task")
-    task.add_container("worker", image=ecs.ContainerImage.from_registry("example/worker"))
-    service = ecs.FargateService(
-        stack, "Service", cluster=cluster, task_definition=task, min_healthy_percent=100
+def whole(app: App, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """The stack of an app whose jobs are run by workers, and by a function."""
+    project = tmp_path_factory.mktemp("project")
+    (project / "fast.py").write_text("handler = None\n")
+    fast = ConsumerGroup(
+        name="fast", handler="fast.handler", source=str(project), queues=("payments",)
     )
-    code = lambda_.Code.from_inline("def handler(event, context): ...")
-    made = [
-        lambda_.Function(
-            stack,
-            name,
-            code=code,
-            handler="index.handler",
-            runtime=lambda_.Runtime.PYTHON_3_13,
-            log_group=logs.LogGroup(stack, f"{name}Logs"),
-        )
-        for name in ("Bridge", "Fast", "Sweep")
-    ]
-    Watching(
+    deployment = Deployment(workers=(WorkerGroup(queues=("jobs",)),), consumers=(fast,))
+    stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
+    JobSystem(
         stack,
-        "Watching",
+        "Jobs",
         app=app,
-        deployment=Deployment(),
-        topic=sns.Topic(stack, "Topic"),
-        bridge=made[0],
-        schedules=True,
-        services={"workers": service},
-        consumers={"fast": made[1]},
-        others={"sweep": made[2]},
-        job_logs=[made[1].log_group],
+        deployment=deployment,
+        image=ecs.ContainerImage.from_registry("example/worker"),
+        app_path="shop.app:app",
     )
     return template_of(stack)
 
@@ -205,14 +184,17 @@ def test_each_lane_is_shown_with_the_time_within_which_its_jobs_should_start(
 def test_workers_and_functions_are_shown_where_there_are_any(whole: Mapping[str, Any]) -> None:
     named = list(metrics(body(whole)))
     [service] = resources(whole, "AWS::ECS::Service")
-    functions = set(resources(whole, "AWS::Lambda::Function"))
-    shown = {
+    functions = {
         each["FunctionName"].strip("${}") for namespace, _, each in named if "Lambda" in namespace
     }
-    assert {each["ServiceName"].strip("${}") for space, _, each in named if space == "AWS/ECS"} == {
-        service
+    services = {each["ServiceName"] for namespace, _, each in named if namespace == "AWS/ECS"}
+
+    assert services == {f"${{{service}}}"}
+    assert functions - {"shop-test-bridge"} == {
+        name
+        for name in resources(whole, "AWS::Lambda::Function", "Jobs")
+        if not name.startswith("JobsBridge")
     }
-    assert {name for name in functions if name.startswith(("Fast", "Sweep"))} <= shown
 
 
 def test_no_alarm_exists_before_the_service_that_it_misses(whole: Mapping[str, Any]) -> None:
@@ -221,11 +203,28 @@ def test_no_alarm_exists_before_the_service_that_it_misses(whole: Mapping[str, A
         resource
         for resource in whole["Resources"].values()
         if resource["Type"] == "AWS::CloudWatch::Alarm"
-        and resource["Properties"]["AlarmName"].endswith("workers-silent")
+        and resource["Properties"].get("AlarmName", "").endswith("workers-silent")
     ]
     assert service in silent["DependsOn"]
+    assert silent["Properties"]["TreatMissingData"] == "breaching"
 
 
 def test_functions_that_run_jobs_and_others_have_an_alarm_each(whole: Mapping[str, Any]) -> None:
-    names = {each["AlarmName"] for each in resources(whole, "AWS::CloudWatch::Alarm").values()}
+    alarms = resources(whole, "AWS::CloudWatch::Alarm", "JobsWatching").values()
+    names = {each["AlarmName"] for each in alarms}
     assert {"shop-test-fast-errors", "shop-test-sweep-errors", "shop-test-bridge"} <= names
+
+
+def test_the_queries_about_jobs_are_asked_of_all_logs_that_tell_of_jobs(
+    whole: Mapping[str, Any],
+) -> None:
+    [retries] = [
+        each
+        for each in resources(whole, "AWS::Logs::QueryDefinition").values()
+        if each["Name"] == "shop-test/retries"
+    ]
+    asked = {each["Ref"] for each in retries["LogGroupNames"]}
+    workers = resources(whole, "AWS::Logs::LogGroup", "JobsWorkers")
+    functions = resources(whole, "AWS::Logs::LogGroup", "JobsConsumer")
+    assert len(workers) == len(functions) == 1
+    assert asked == {*workers, *functions}

@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infra.monitoring import rules_for
-from infra.queue_rules import FAILURES, start_within_s
-from infra.rules import MOST_METRICS, Rule
+from infra.queue_rules import FAILURES, label, start_within_s
+from infra.rules import MOST_METRICS, USD_A_METRIC, Rule
 from infra.system_rules import FAILURES as FUNCTION_FAILURES
 from jobs import App, Priority
 from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
@@ -489,3 +490,36 @@ def test_the_queues_that_are_watched_are_in_the_template(template: Mapping[str, 
         if dimension["Name"] == "QueueName"
     }
     assert watched == queues
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs" / "watching.md").read_text()
+
+
+def test_the_page_lists_every_alarm_and_no_other(app: App, all_rules: Mapping[str, Rule]) -> None:
+    queues = "|".join(label(spec) for spec in app.topology.queues)
+    told = {re.sub(f"^({queues})-", "", name) for name in all_rules}
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE)) == told
+
+
+def test_the_page_s_costs_are_those_of_the_rules() -> None:
+    app = App("shop")
+    app.define("send", Params)
+    of_one_group = rules_for(
+        app, Deployment(), bridge="b", schedules=True, functions={"sweep": "s"}
+    )
+    metrics = sum(len(rule.metrics) for rule in of_one_group)
+    assert f"| {metrics} | {metrics * USD_A_METRIC:.2f} |" in PAGE
+
+
+def test_the_page_s_thresholds_are_the_defaults() -> None:
+    for number in (
+        f"{THRESHOLDS.depth:,} jobs wait",
+        f"{THRESHOLDS.oldest.total_seconds() / 60:g} minutes old",
+        f"over {THRESHOLDS.failed_percent:g} %",
+        f"over {THRESHOLDS.schedules_percent:g} %",
+        f"over {THRESHOLDS.dead_letters} dead letters",
+        f"{THRESHOLDS.in_flight:,} jobs in flight",
+    ):
+        assert number in PAGE
