@@ -12,6 +12,7 @@ from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
 from infra import series
+from infra.monitoring import as_metric
 from infra.queue_rules import label, start_within_s
 from infra.rules import filled
 from infra.series import Series, of_function, of_lane, of_queue, of_schedules, of_service, of_table
@@ -102,7 +103,7 @@ class Dashboard(Construct):
         return {
             "title": f"{priority}: p99 wait to start",
             "left": [
-                of_lane(self._topology, spec, WAIT, "p99").metric(label=spec.group)
+                as_metric(of_lane(self._topology, spec, WAIT, "p99"), label=spec.group)
                 for spec in self._of(priority)
             ],
             "left_annotations": [
@@ -117,12 +118,14 @@ class Dashboard(Construct):
         return {
             "title": f"{priority}: waiting, and oldest",
             "left": [
-                of_queue(spec.name, series.VISIBLE, "Maximum").metric(label=spec.group)
+                as_metric(of_queue(spec.name, series.VISIBLE, "Maximum"), label=spec.group)
                 for spec in specs
             ],
             "left_y_axis": _axis("jobs"),
             "right": [
-                of_queue(spec.name, series.OLDEST, "Maximum").metric(label=f"{spec.group} oldest")
+                as_metric(
+                    of_queue(spec.name, series.OLDEST, "Maximum"), label=f"{spec.group} oldest"
+                )
                 for spec in specs
             ],
             "right_y_axis": _axis("s"),
@@ -143,8 +146,8 @@ class Dashboard(Construct):
         return cloudwatch.MathExpression(
             expression=f"100 * {filled(failed)} / ({filled(failed)} + {filled(completed)})",
             using_metrics={
-                failed: of_lane(self._topology, spec, FAILED, "Sum").metric(),
-                completed: of_lane(self._topology, spec, COMPLETED, "Sum").metric(),
+                failed: as_metric(of_lane(self._topology, spec, FAILED, "Sum")),
+                completed: as_metric(of_lane(self._topology, spec, COMPLETED, "Sum")),
             },
             label=label(spec),
         )
@@ -228,7 +231,7 @@ class Dashboard(Construct):
             yield {
                 "title": "Schedules",
                 "left": [
-                    of_schedules(self._topology, name).metric(label=name)
+                    as_metric(of_schedules(self._topology, name), label=name)
                     for name in (series.ATTEMPTS, series.TARGET_ERRORS, series.DROPPED)
                 ],
                 "left_y_axis": _axis("firings"),
@@ -244,7 +247,7 @@ class Dashboard(Construct):
         yield {
             "title": "Records: units of DynamoDB",
             "left": [
-                of_table(table, name).metric(label=name)
+                as_metric(of_table(table, name), label=name)
                 for name in ("ConsumedWriteCapacityUnits", "ConsumedReadCapacityUnits")
             ],
             "left_y_axis": _axis("units"),
@@ -302,7 +305,7 @@ def _expression(
 ) -> cloudwatch.MathExpression:
     return cloudwatch.MathExpression(
         expression=expression,
-        using_metrics={each: one.metric() for each, one in (metrics or {}).items()},
+        using_metrics={each: as_metric(one) for each, one in (metrics or {}).items()},
         label=name,
         period=Duration.seconds(60),
     )
@@ -316,14 +319,16 @@ def _total(queues: Mapping[str, str], metric: str) -> cloudwatch.MathExpression:
 
 
 def _of_queues(queues: Mapping[str, str], metric: str, statistic: str) -> list[cloudwatch.IMetric]:
-    return [of_queue(queue, metric, statistic).metric(label=name) for name, queue in queues.items()]
+    return [
+        as_metric(of_queue(queue, metric, statistic), label=name) for name, queue in queues.items()
+    ]
 
 
 def _of_functions(
     functions: Mapping[str, str], metric: str, statistic: str
 ) -> list[cloudwatch.IMetric]:
     return [
-        of_function(function, metric, statistic).metric(label=f"{name} {metric.lower()}")
+        as_metric(of_function(function, metric, statistic), label=f"{name} {metric.lower()}")
         for name, function in functions.items()
     ]
 
@@ -336,8 +341,9 @@ def _of_services(
     https://docs.aws.amazon.com/AmazonECS/latest/developerguide/cloudwatch-metrics.html
     """
     return [
-        of_service(service.cluster.cluster_name, service.service_name, metric, statistic).metric(
-            label=f"{name} {what}"
+        as_metric(
+            of_service(service.cluster.cluster_name, service.service_name, metric, statistic),
+            label=f"{name} {what}",
         )
         for name, service in services.items()
     ]

@@ -249,7 +249,6 @@ class JobSystem(Construct):
         return consumer
 
     def _watch(self) -> Watching:
-        consumers = {name: consumer.function for name, consumer in self.consumers.items()}
         return Watching(
             self,
             "Watching",
@@ -259,11 +258,10 @@ class JobSystem(Construct):
             bridge=self._bridge.function if self._bridge else None,
             schedules=self._schedules is not None,
             services=self.services,
-            consumers=consumers,
-            others={"sweep": self.sweep.function},
+            sweep=self.sweep.function,
             job_logs=[
                 *(self._workers.log_groups if self._workers else ()),
-                *(function.log_group for function in consumers.values()),
+                *(consumer.function.log_group for consumer in self.consumers.values()),
             ],
         )
 

@@ -190,11 +190,8 @@ def test_workers_and_functions_are_shown_where_there_are_any(whole: Mapping[str,
     services = {each["ServiceName"] for namespace, _, each in named if namespace == "AWS/ECS"}
 
     assert services == {f"${{{service}}}"}
-    assert functions - {"shop-test-bridge"} == {
-        name
-        for name in resources(whole, "AWS::Lambda::Function", "Jobs")
-        if not name.startswith("JobsBridge")
-    }
+    [sweep] = resources(whole, "AWS::Lambda::Function", "JobsSweep")
+    assert functions == {"shop-test-bridge", "shop-test-fast", sweep}
 
 
 def test_no_alarm_exists_before_the_service_that_it_misses(whole: Mapping[str, Any]) -> None:

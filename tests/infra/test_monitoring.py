@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -11,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from infra.monitoring import rules_for
+from infra.alarms import rules_for
 from infra.queue_rules import FAILURES, label, start_within_s
 from infra.rules import MOST_METRICS, USD_A_METRIC, Rule
 from infra.system_rules import FAILURES as FUNCTION_FAILURES
@@ -42,13 +44,17 @@ SQS_METRICS = {
 """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html"""
 
 
-def rules(app: App, deployment: Deployment | None = None, **more: Any) -> dict[str, Rule]:
-    return {rule.name: rule for rule in rules_for(app, deployment or Deployment(), **more)}
+def rules(app: App, deployment: Deployment | None = None, *, fires: bool = True) -> dict[str, Rule]:
+    found = rules_for(
+        app, deployment or Deployment(), bridge=fires, schedules=fires, sweep="shop-test-sweep"
+    )
+    assert len({rule.name for rule in found}) == len(found)
+    return {rule.name: rule for rule in found}
 
 
 @pytest.fixture(scope="module")
 def all_rules(app: App) -> dict[str, Rule]:
-    return rules(app, bridge="bridge", schedules=True, functions={"sweep": "shop-test-sweep"})
+    return rules(app)
 
 
 def steady(value: float, minutes: int = HOUR) -> Minutes:
@@ -322,7 +328,7 @@ def test_a_function_that_fails_alarms(all_rules: Mapping[str, Rule]) -> None:
 
 
 def test_an_app_without_a_bridge_has_no_alarms_for_it(app: App) -> None:
-    assert not {"bridge", "failed-firings", "schedules"} & rules(app).keys()
+    assert not {"bridge", "failed-firings", "schedules"} & rules(app, fires=False).keys()
 
 
 # --- what is watched -----------------------------------------------------------------------------
@@ -360,9 +366,8 @@ def many_queues() -> App:
 
 def test_an_app_with_many_queues_and_fifo_ones_keeps_each_alarm_within_aws_s_limit() -> None:
     app = many_queues()
-    told = rules_for(app, Deployment(), bridge="bridge", schedules=True)
+    told = rules(app).values()
 
-    assert len({rule.name for rule in told}) == len(told)
     assert all(len(rule.metrics) <= MOST_METRICS for rule in told)
     in_flight = [
         series.dimensions["QueueName"]
@@ -426,10 +431,10 @@ def test_every_rule_is_an_alarm_that_tells_the_topic_when_it_goes_off_and_when_i
     app: App, template: Mapping[str, Any]
 ) -> None:
     [topic] = resources(template, "AWS::SNS::Topic")
-    expected = rules(app, ELSEWHERE, bridge="bridge", schedules=True)
+    expected = rules(app, ELSEWHERE)
     deployed = {alarm["AlarmName"]: alarm for alarm in alarms(template)}
 
-    assert {f"shop-test-{name}" for name in expected} <= deployed.keys()
+    assert {f"shop-test-{name}" for name in expected} == deployed.keys()
     for alarm in deployed.values():
         assert alarm["AlarmActions"] == alarm["OKActions"] == [{"Ref": topic}]
 
@@ -445,9 +450,7 @@ def test_every_alarm_says_what_it_means_what_is_likely_and_what_to_do_first(
 
 def test_an_alarm_is_deployed_as_its_rule_says(app: App, template: Mapping[str, Any]) -> None:
     deployed = {alarm["AlarmName"].removeprefix("shop-test-"): alarm for alarm in alarms(template)}
-    for name, rule in rules(
-        app, ELSEWHERE, bridge=app.topology.bridge_name, schedules=True
-    ).items():
+    for name, rule in rules(app, ELSEWHERE).items():
         alarm = deployed[name]
         assert alarm["Threshold"] == rule.threshold
         assert alarm["ComparisonOperator"] == (
@@ -467,7 +470,7 @@ def test_an_alarm_is_deployed_as_its_rule_says(app: App, template: Mapping[str, 
 
 
 def test_a_period_is_one_that_cloudwatch_takes() -> None:
-    for rule in rules(many_queues(), bridge="bridge", schedules=True).values():
+    for rule in rules(many_queues()).values():
         assert rule.period_s % 60 == 0
         longest_s = 604_800 if rule.period_s >= 3_600 else 86_400
         assert rule.period_s * rule.periods <= longest_s
@@ -506,10 +509,7 @@ def test_the_page_lists_every_alarm_and_no_other(app: App, all_rules: Mapping[st
 def test_the_page_s_costs_are_those_of_the_rules() -> None:
     app = App("shop")
     app.define("send", Params)
-    of_one_group = rules_for(
-        app, Deployment(), bridge="b", schedules=True, functions={"sweep": "s"}
-    )
-    metrics = sum(len(rule.metrics) for rule in of_one_group)
+    metrics = sum(len(rule.metrics) for rule in rules(app).values())
     assert f"| {metrics} | {metrics * USD_A_METRIC:.2f} |" in PAGE
 
 
@@ -523,3 +523,11 @@ def test_the_page_s_thresholds_are_the_defaults() -> None:
         f"{THRESHOLDS.in_flight:,} jobs in flight",
     ):
         assert number in PAGE
+
+
+def test_what_alarms_there_are_is_known_without_cdk() -> None:
+    """So ``headgate cost`` counts them where CDK is not installed."""
+    code = "import sys, infra.alarms; print(*sys.modules)"
+    answered = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert answered.returncode == 0, answered.stderr
+    assert not {"aws_cdk", "constructs", "jsii"} & set(answered.stdout.split())
