@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -58,9 +59,8 @@ async def test_the_account_is_asked_of_sts_unless_it_is_told(
 ) -> None:
     aws = Aws()
     monkeypatch.setattr(jobs.aws.scheduler, "async_client", aws.client)
-    token = "one-creation"
     async with EventBridgeScheduler(account=account) as scheduler:
-        assert await scheduler.create(SPEC, token=token)
+        assert await scheduler.create(SPEC, token=str(uuid4()))
     assert aws.services == services
     [request] = aws.created
     assert request["Target"]["Arn"] == f"arn:aws:lambda:eu-central-1:{owner}:function:shop-bridge"
