@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -37,6 +37,20 @@ https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tasks-servic
 
 SETTLE = timedelta(seconds=8)
 """What interruption and the last settlements may take after a worker's drain."""
+
+ZONES = 2
+"""Availability zones of a network that is made for the workers."""
+
+GATEWAY_ENDPOINTS = ("dynamodb", "s3")
+"""What such a network reaches for nothing. An image's layers come from S3 too."""
+
+INTERFACE_ENDPOINTS = ("ecr.api", "ecr.dkr", "logs", "sqs")
+"""What it reaches through endpoints that are paid by the hour, one in each of `endpoint_zones`:
+the image, the log and the queues. ECS itself needs none of a task on Fargate.
+https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html"""
+
+DELAY_ENDPOINT = "scheduler"
+"""One more of them, for an app with `long_delays`."""
 
 _MOST_TASKS = 5_000
 _MOST_STOP_TIMEOUT = timedelta(seconds=120)
@@ -100,7 +114,9 @@ class WorkerGroup:
     """Worker processes in a task; one to the vCPU is a good number."""
     least: int = 1
     """Tasks when there is nothing to do. 0 lets an idle group cost nothing, and its first job wait
-    for a task to start, which takes a minute or two."""
+    for a task to start, which takes some minutes; after six idle hours up to 15 more, since
+    CloudWatch then notices a queue that late.
+    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/monitoring-using-cloudwatch.html"""
     most: int = 10
     """Tasks at most."""
     typical: timedelta = timedelta(seconds=1)
@@ -150,6 +166,12 @@ class WorkerGroup:
     def lanes(self) -> Lanes:
         """The queues that they serve."""
         return Lanes(queues=self.queues, priorities=self.priorities)
+
+    @property
+    def on_demand(self) -> int:
+        """Tasks that are never on spare capacity, if so many run. One of a group that always has a
+        task: so it goes on where there is no spare capacity."""
+        return min(1, self.least) if self.spot else self.most
 
     @property
     def drain(self) -> timedelta:
@@ -243,16 +265,36 @@ class Deployment:
     """E-mail addresses that are told of alarms, and of a month that costs too much."""
     budget_usd: int = 150
     """A month's costs at which to tell; 0: no budget."""
+    network: Literal["endpoints", "public"] = "endpoints"
+    """The network that is made where the workers are given none.
+
+    - ``"endpoints"``: no way to or from the internet; AWS's services are reached through endpoints,
+      about 7 USD a month each and zone.
+    - ``"public"``: a public address for each task, about 4 USD a month, nothing let in, and
+      everything let out: for handlers that call what is not AWS.
+    """
+    endpoint_zones: int = 1
+    """Zones with endpoints, 1 or 2. While a zone fails that has the only ones workers stand still,
+    and jobs wait in their queues."""
 
     def __post_init__(self) -> None:
         names = [group.name for group in self.workers] + [each.name for each in self.consumers]
         for name in names:
             if names.count(name) > 1:
                 raise ConfigurationError(f"two worker groups or consumers are called {name!r}")
+        if not 1 <= self.endpoint_zones <= ZONES:
+            raise ConfigurationError(f"endpoint_zones must be 1 or 2, got {self.endpoint_zones}")
         if self.budget_usd < 0:
             raise ConfigurationError(f"budget_usd must not be negative, got {self.budget_usd}")
         if malformed := [address for address in self.alerts_to if "@" not in address]:
             raise ConfigurationError(f"not an e-mail address: {malformed[0]!r}")
+
+    def interface_endpoints(self, *, long_delays: bool) -> tuple[str, ...]:
+        """The services that the workers' own network has paid endpoints for, each in
+        `endpoint_zones`; none if the network is public, or there are no workers."""
+        if not self.workers or self.network == "public":
+            return ()
+        return (*INTERFACE_ENDPOINTS, DELAY_ENDPOINT) if long_delays else INTERFACE_ENDPOINTS
 
     @classmethod
     def parse(cls, *layers: Mapping[str, Any]) -> Deployment:
