@@ -15,10 +15,10 @@ from constructs import Construct
 
 from infra.bundling import RUNTIME, bridge_code
 from infra.permissions import SUBMIT, statement
+from jobs.deployment import BRIDGE_MEMORY_MB
 
 _HANDLER = "lambdas.bridge.handler"
 _TIMEOUT = Duration.seconds(90)  # two calls of at most three tries, 10 s each, with their pauses
-_MEMORY_MB = 256
 _RETRIES = 2  # with six hours, the most that Lambda has for an asynchronous invocation
 _KEEP_TRYING = Duration.hours(6)
 
@@ -62,7 +62,7 @@ class Bridge(Construct):
             architecture=lambda_.Architecture.ARM_64,
             handler=_HANDLER,
             code=bridge_code(),
-            memory_size=_MEMORY_MB,
+            memory_size=BRIDGE_MEMORY_MB,
             timeout=_TIMEOUT,
             role=role.without_policy_updates(),
             log_group=log_group,

@@ -52,6 +52,12 @@ https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html""
 DELAY_ENDPOINT = "scheduler"
 """One more of them, for an app with `long_delays`."""
 
+BRIDGE_MEMORY_MB = 256
+"""Of the bridge function."""
+
+_COMMON = "headgate:deployment"
+_STAGES = "headgate:stages"
+
 _MOST_TASKS = 5_000
 _MOST_STOP_TIMEOUT = timedelta(seconds=120)
 _LEAST_STOP_TIMEOUT = timedelta(seconds=30)
@@ -297,6 +303,17 @@ class Deployment:
         return (*INTERFACE_ENDPOINTS, DELAY_ENDPOINT) if long_delays else INTERFACE_ENDPOINTS
 
     @classmethod
+    def of_context(cls, context: Mapping[str, Any], stage: str | None) -> Deployment:
+        """That of a stage, as CDK's context has it.
+
+        Raises:
+            ConfigurationError: as `parse`.
+        """
+        common = _layer(_COMMON, context.get(_COMMON, {}))
+        stages = _layer(_STAGES, context.get(_STAGES, {}))
+        return cls.parse(common, _layer(f"{_STAGES}.{stage}", stages.get(stage or "", {})))
+
+    @classmethod
     def parse(cls, *layers: Mapping[str, Any]) -> Deployment:
         """One of JSON, such as ``cdk.json``'s; a later layer's fields replace an earlier's whole.
 
@@ -314,6 +331,12 @@ class Deployment:
             raise ConfigurationError(
                 f"the deployment's {where}: {first['msg'].lower()}, got {first['input']!r}"
             ) from error
+
+
+def _layer(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{name} in CDK's context must be an object, got {value!r}")
+    return value
 
 
 def worker_service_name(topology: Topology, group: WorkerGroup) -> str:
