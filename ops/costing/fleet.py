@@ -66,16 +66,20 @@ class Fleet:
     run_s: Mapping[str, float]
     """By job type, how long a handler runs."""
     streams: tuple[Stream, ...]
+    queues: tuple[QueueSpec, ...]
+
+    def workers(self, queue: QueueSpec) -> float:
+        """Worker processes that have a queue, on average."""
+        return sum(crew.processes for crew in self.crews if queue in crew.queues)
 
     def pollers(self, queue: QueueSpec) -> float:
         """Long polls that are open on a queue at a time, on average."""
-        workers = sum(crew.processes for crew in self.crews if queue in crew.queues)
-        return workers + LAMBDA_POLLERS * len(self.consumers.get(queue.name, ()))
+        return self.workers(queue) + LAMBDA_POLLERS * len(self.consumers[queue.name])
 
     def part_of_workers(self, queue: QueueSpec) -> float:
         """The part of a queue's jobs that workers run, where functions have the others."""
         workers = sum(queue in crew.queues for crew in self.crews)
-        functions = len(self.consumers.get(queue.name, ()))
+        functions = len(self.consumers[queue.name])
         return workers / (workers + functions) if workers + functions else 1.0
 
 
@@ -115,4 +119,4 @@ def fleet_of(
         Crew(group=group, queues=lanes[group.name], busy_s=busy(group), peak=load.peak)
         for group in deployment.workers
     )
-    return Fleet(crews=crews, consumers=consumers, run_s=run_s, streams=tuple(streams))
+    return Fleet(crews=crews, consumers=consumers, run_s=run_s, streams=tuple(streams), queues=topology.queues)

@@ -38,10 +38,7 @@ def charges(fleet: Fleet, load: Load, limit: int) -> Iterator[Charge]:
         requests = of_job(stream, fleet, load, limit) if stream.jobs else 0.0
         for price in _prices(stream.queue, load):
             yield Charge(price=price, units=stream.jobs * requests, job_type=stream.job.name)
-    queues = {stream.queue.name: stream.queue for stream in fleet.streams}
-    for crew in fleet.crews:
-        queues |= {queue.name: queue for queue in crew.queues}
-    for queue in queues.values():
+    for queue in fleet.queues:
         yield Charge(price=_price(queue), units=empty_receives(queue, fleet, load))
 
 
@@ -73,7 +70,7 @@ def heartbeats(stream: Stream, fleet: Fleet) -> float:
     """Requests for heartbeats that one attempt takes, at most: what is held is extended every
     third of the visibility timeout, or up to half of that earlier, ten to a request."""
     beats = fleet.run_s[stream.job.name] // (stream.queue.heartbeat_s / 2)
-    workers = sum(crew.processes for crew in fleet.crews if stream.queue in crew.queues)
+    workers = fleet.workers(stream.queue)
     if not beats or not workers:
         return 0.0  # a Lambda function extends nothing
     held = stream.runs * fleet.run_s[stream.job.name] / MONTH_S / workers

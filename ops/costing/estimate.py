@@ -1,0 +1,87 @@
+"""The estimate: an app, its deployment and a load, and what a month of that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from jobs.app import App
+from jobs.deployment import Deployment
+from ops.costing import compute, objects, records, sqs, watching
+from ops.costing.bill import Bill, Charge
+from ops.costing.fleet import UTILISATION, Fleet, fleet_of
+from ops.costing.load import Load, streams_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A month's bill, and what it rests on."""
+
+    bill: Bill
+    fleet: Fleet
+    load: Load
+    assumptions: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def estimate(
+    app: App, deployment: Deployment, load: Load, *, now: datetime, free_tier: bool = False
+) -> Estimate:
+    """What a month costs.
+
+    Args:
+        app: with all of its job types.
+        deployment: of its stage.
+        load: how many jobs, and what they are like.
+        now: when the month begins; aware.
+        free_tier: leave out what costs an account nothing.
+
+    Raises:
+        UnknownJobType: a share is of a type that the app doesn't have.
+        UnknownQueue, ConfigurationError: the deployment names queues that the app doesn't have.
+        SettingsInvalid: the shares leave jobs over, and no type to take them.
+    """
+    fleet = fleet_of(app.topology, deployment, load, streams_of(app, load, now))
+    return Estimate(
+        bill=Bill(_charges(app, deployment, fleet, load), free_tier=free_tier),
+        fleet=fleet,
+        load=load,
+        assumptions=tuple(_assumptions(load)),
+        warnings=tuple(_warnings(fleet)),
+    )
+
+
+def _charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iterator[Charge]:
+    yield from sqs.charges(fleet, load, app.payload_limit)
+    yield from records.charges(app, fleet, load)
+    yield from objects.charges(app, fleet, load)
+    yield from compute.charges(app, deployment, fleet, load)
+    yield from watching.charges(fleet, load)
+
+
+def _assumptions(load: Load) -> Iterator[str]:
+    runs = f"{load.duration.total_seconds():g} s" if load.duration else "as long as is typical"
+    yield (
+        f"{load.jobs:,.0f} jobs a month, and what schedules submit; all of them within "
+        f"{100 / load.peak:.0f} % of the month"
+    )
+    yield f"a handler runs {runs}, and fails {100 * load.failure_rate:g} % of the time"
+    yield f"{load.together:g} of 10 messages to a request; a payload has {load.payload_bytes:,} B"
+    yield f"jobs fill {100 * UTILISATION:.0f} % of the slots, and the CPU is not what they wait for"
+    yield "not counted: data transfer, taxes, e-mails, what handlers themselves use"
+
+
+def _warnings(fleet: Fleet) -> Iterator[str]:
+    for crew in fleet.crews:
+        if crew.is_overloaded:
+            yield (
+                f"the worker group {crew.group.name!r} needs {crew.needed * crew.peak:,.1f} tasks "
+                f"at its peak, and may have {crew.group.most}: jobs will wait; raise most"
+            )
+    for stream in fleet.streams:
+        if stream.jobs and not fleet.pollers(stream.queue):
+            yield (
+                f"nothing of this deployment runs {stream.job.name!r} jobs: what does is not "
+                "counted, and neither are its polls"
+            )
