@@ -19,6 +19,8 @@ from datetime import timedelta
 
 from jobs.app import App
 from jobs.cancelling import POLL_S
+from jobs.claims import LEASED_OF_VISIBILITY
+from jobs.once import RENEWALS
 from jobs.records import RecordsLevel, keeps
 from jobs.retention import Keep
 from jobs.returns import MAX_RESULT_BYTES
@@ -143,14 +145,15 @@ def _result_bytes(stream: Stream, load: Load) -> int:
 
 
 def _claims(stream: Stream, fleet: Fleet) -> Usage:
-    """Of ``once=True``: taken, renewed at a third of the lease, and done."""
-    job = stream.job
-    if not (job.once or (job.unique.lasting and job.unique.mode == "replace")):
+    """Of ``once=True``: taken, renewed at a third of the lease, and done or given back. A later
+    attempt is refused first, which is billed too, since it does not know what stands there."""
+    if not stream.job.once:
         return NOTHING
-    lease_s = stream.queue.visibility_s * 2 / 3
-    renewals = fleet.run_s[job.name] // (lease_s / 3)
+    lease_s = stream.queue.visibility_s * LEASED_OF_VISIBILITY
+    renewals = fleet.run_s[stream.job.name] // (lease_s / RENEWALS)
     claimed = put(300, stream.queue.retention)
-    return Usage(writes=stream.attempts * (2 + renewals), byte_s=claimed.byte_s)
+    writes = 2 + 3 * (stream.attempts - 1) + stream.attempts * renewals
+    return replace(claimed, writes=writes)
 
 
 def _unique(stream: Stream) -> Usage:
