@@ -282,6 +282,9 @@ class Deployment:
     endpoint_zones: int = 1
     """Zones with endpoints, 1 or 2. While a zone fails that has the only ones workers stand still,
     and jobs wait in their queues."""
+    standby: bool = False
+    """A region that waits to take over: the job types' schedules are there, and switched off, since
+    the other region's fire."""
 
     def __post_init__(self) -> None:
         names = [group.name for group in self.workers] + [each.name for each in self.consumers]
