@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from aws_cdk import RemovalPolicy, Stack, Tags
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import permissions
+from infra.alerts import Alerts
 from infra.event_rules import EventRules
 from infra.functions import Bridge
 from infra.objects import Objects
 from infra.queues import Queues
 from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
+from infra.watching import Watching
 from jobs.app import App
 from jobs.deployment import Deployment
 from jobs.errors import ConfigurationError
@@ -62,7 +67,12 @@ class JobSystem(Construct):
         self._queues = Queues(self, "Queues", topology=app.topology, removal_policy=removal_policy)
         self._records = Records(self, "Records", topology=app.topology)
         self._objects = Objects(self, "Objects", topology=app.topology)
+        self._alerts = Alerts(
+            self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
+        )
+        self._bridge: Bridge | None = None
         self._schedules = self._add_bridge() if _needs_bridge(app) else None
+        self._watching = self._watch()
 
     def queue(self, physical: str) -> sqs.IQueue:
         """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
@@ -77,6 +87,22 @@ class JobSystem(Construct):
     def bucket(self) -> s3.IBucket:
         """The bucket of payloads that are too large for messages."""
         return self._objects.bucket
+
+    @property
+    def alerts(self) -> sns.ITopic:
+        """The topic on which a person is told; for alarms and subscriptions of one's own."""
+        return self._alerts.topic
+
+    @property
+    def alarms(self) -> Mapping[str, cloudwatch.Alarm]:
+        """The alarms, by name without app and stage, such as ``jobs-high-late``; for further
+        actions."""
+        return self._watching.alarms.by_name
+
+    @property
+    def dashboard(self) -> cloudwatch.Dashboard:
+        """The dashboard; for widgets of one's own."""
+        return self._watching.dashboard.dashboard
 
     def grant_submit(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` submit any of the app's jobs, and cancel what is delayed for long."""
@@ -123,13 +149,24 @@ class JobSystem(Construct):
             return grant
         return grant.combine(self._schedules.grant_delays(grantee))
 
+    def _watch(self) -> Watching:
+        return Watching(
+            self,
+            "Watching",
+            app=self.app,
+            deployment=self.deployment,
+            topic=self.alerts,
+            bridge=self._bridge.function if self._bridge else None,
+            schedules=self._schedules is not None,
+        )
+
     def _add_bridge(self) -> Schedules | None:
         failed = self._queues.add(
             "schedules-dlq",
             queue_name=self.app.topology.failed_firings_name,
             retention=QUARANTINE_RETENTION,
         )
-        bridge = Bridge(
+        self._bridge = bridge = Bridge(
             self,
             "Bridge",
             name=self.app.topology.bridge_name,

@@ -14,13 +14,14 @@ each::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from jobs.errors import ConfigurationError
+from jobs.thresholds import Thresholds
 from jobs.topology import MAX_SCHEDULER_NAME, Priority, QueueSpec, Topology, check_name
 
 FARGATE_MEMORY_MB: Mapping[int, range | tuple[int, ...]] = {
@@ -285,6 +286,16 @@ class Deployment:
     standby: bool = False
     """A region that waits to take over: the job types' schedules are there, and switched off, since
     the other region's fire."""
+    budget_of: Literal["account", "app"] = "account"
+    """Whose costs these are.
+
+    - ``"account"``: all that the AWS account costs.
+    - ``"app"``: what carries the tag ``headgate:app`` with the app's name. Nothing is counted until
+      that tag is activated for cost allocation, which only the account that pays can do.
+      https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
+    """
+    alarms: Thresholds = field(default_factory=Thresholds)
+    """When to tell."""
 
     def __post_init__(self) -> None:
         names = [group.name for group in self.workers] + [each.name for each in self.consumers]

@@ -48,7 +48,7 @@ LAYERS: list[set[str]] = [
     {"cancellation", "history"},
     {"state"},
     {"claims"},
-    {"records", "retry", "uniqueness"},
+    {"metric_names", "records", "retry", "uniqueness"},
     {"accepts", "aws", "backoff", "deployment", "envelope", "events"},
     {
         "classification",
@@ -60,6 +60,7 @@ LAYERS: list[set[str]] = [
         "returns",
         "schedules",
         "settings",
+        "thresholds",
         "topology",
         "upgrades",
     },
