@@ -60,6 +60,8 @@ _COMMON = "headgate:deployment"
 _STAGES = "headgate:stages"
 
 _MOST_TASKS = 5_000
+_MOST_CONCURRENCY = 1_000
+_MOST_PROCESSES = 64
 _MOST_STOP_TIMEOUT = timedelta(seconds=120)
 _LEAST_STOP_TIMEOUT = timedelta(seconds=30)
 _MOST_FUNCTION_TIMEOUT = timedelta(minutes=15)
@@ -84,13 +86,18 @@ class Lanes:
 
         Raises:
             UnknownQueue: a group is not one of the app's.
-            ConfigurationError: no queue has both.
+            ConfigurationError: no queue has both, or the app has none at all.
         """
         found = tuple(
             spec
             for spec in topology.select(self.queues)
             if self.priorities is None or spec.priority in self.priorities
         )
+        if not topology.queues:
+            raise ConfigurationError(
+                f"the app {topology.app!r} has no queue to work on: declare job types, or import "
+                "the modules that do"
+            )
         if not found:
             raise ConfigurationError(
                 f"none of the queues {', '.join(self.queues or topology.groups)} has the priority "
@@ -154,10 +161,13 @@ class WorkerGroup:
                 f"the worker group {self.name!r}: tasks must be 0 <= least <= most <= "
                 f"{_MOST_TASKS}, with most at least 1, got {self.least} and {self.most}"
             )
-        if self.concurrency < 1 or self.processes < 1:
+        if not (
+            1 <= self.concurrency <= _MOST_CONCURRENCY and 1 <= self.processes <= _MOST_PROCESSES
+        ):
             raise ConfigurationError(
-                f"the worker group {self.name!r}: concurrency and processes are at least 1, got "
-                f"{self.concurrency} and {self.processes}"
+                f"the worker group {self.name!r}: concurrency and processes are at least 1, and at "
+                f"most {_MOST_CONCURRENCY:,} and {_MOST_PROCESSES}, got {self.concurrency} and "
+                f"{self.processes}"
             )
         if self.typical <= timedelta(0):
             raise ConfigurationError(

@@ -21,7 +21,7 @@ from jobs.settings import Settings
 from jobs.submission import Overrides
 from jobs.topology import Priority
 from ops import cost_options as assumed
-from workers.configuration import DEFAULTS, UNWATCHED, Watching, WorkerSettings
+from workers.configuration import DEFAULTS, UNWATCHED, Watching, WorkerSettings, read_priorities
 
 if TYPE_CHECKING:
     from ops.schedules import Action
@@ -79,6 +79,9 @@ def worker(
     queues: Annotated[
         str | None, typer.Option(help="Queue groups, comma-separated; all by default.")
     ] = None,
+    priorities: Annotated[
+        str | None, typer.Option(help="Of these groups, the priorities, comma-separated.")
+    ] = None,
     drain: Annotated[
         timedelta, typer.Option(parser=duration, help="How long jobs may finish after SIGTERM.")
     ] = DEFAULTS.drain,
@@ -115,6 +118,7 @@ def worker(
         reserved=reserved,
         children=children,
         queues=tuple(name.strip() for name in queues.split(",")) if queues else None,
+        priorities=read_priorities(priorities) if priorities else None,
         drain=drain,
     )
     watching = Watching(port=health_port, host=health_host, emf=emf)

@@ -88,7 +88,7 @@ async def work(
         stopped = _Stop(worker, drain_s)
         await stack.enter_async_context(tied(leash, stop=stopped, busy=lambda: worker.busy))
         with on_signals(stopped, worker.hurry):
-            names = (queue.name for queue in app.topology.select(settings.queues))
+            names = (queue.name for queue in settings.lanes.of(app.topology))
             _log.info("working on %s: %s", app.name, ", ".join(names))
             return await _until_it_ends(worker)
 
@@ -143,7 +143,7 @@ class _Stop:
 
 
 def _transport(app: App, settings: WorkerSettings) -> SqsTransport:
-    queues = app.topology.select(settings.queues)
+    queues = settings.lanes.of(app.topology)
     # Each queue's long poll holds a connection for 20 s; the others are for what else goes on.
     return SqsTransport(max_pool_connections=len(queues) + _CONNECTIONS)
 

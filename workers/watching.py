@@ -72,7 +72,7 @@ async def _emf(app: App, events: Events) -> AsyncIterator[None]:
 async def _served(
     app: App, worker: Worker, events: Events, settings: WorkerSettings, *, host: str, port: int
 ) -> AsyncIterator[None]:
-    queues = [spec.name for spec in app.topology.select(settings.queues)]
+    queues = [spec.name for spec in settings.lanes.of(app.topology)]
     health, metrics = Health(queues, clock=SystemClock()), Metrics()
     metrics.watch(worker.active, worker.budgets_left)
     events.subscribe(health)

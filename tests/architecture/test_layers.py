@@ -36,7 +36,7 @@ LAYERS: list[set[str]] = [
     {"async_storing", "reporting", "steps"},
     {"storing"},
     {"delivery", "firing", "handle", "submission"},  # a delivery, a firing, a handle, a submission
-    {"checks", "foreign", "progress", "results", "tables"},
+    {"checks", "foreign", "locating", "progress", "results", "tables"},
     {"timeline"},
     {"app", "dead_letters"},
     {"eventing", "queue"},
