@@ -57,7 +57,7 @@ def _charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iter
     yield from records.charges(app, fleet, load)
     yield from objects.charges(app, fleet, load)
     yield from compute.charges(app, deployment, fleet, load)
-    yield from watching.charges(fleet, load)
+    yield from watching.charges(app, deployment, fleet, load)
 
 
 def _assumptions(load: Load) -> Iterator[str]:

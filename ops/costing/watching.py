@@ -11,11 +11,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from jobs.app import App
+from jobs.deployment import Deployment
+from jobs.events import JobDeadLettered, JobRetryScheduled
+from jobs.metric_names import COMPLETED, COUNTED, DURATION, FAILED, MOST_VALUES, WAIT
+from ops.costing.alarms import watched_metrics
 from ops.costing.bill import Charge
 from ops.costing.compute import HOURS, batch_of
 from ops.costing.fleet import Fleet
 from ops.costing.load import Load, Stream
-from ops.prices import LOGS, LOGS_STORED, METRICS, MONTH_S
+from ops.prices import ALARMS, DASHBOARDS, LOGS, LOGS_STORED, METRICS, MONTH_S
 
 EVENT_OVERHEAD = 26
 """Bytes that CloudWatch counts with each line.
@@ -28,9 +33,6 @@ ones against these and the next ones."""
 EMF_LINE, EMF_VALUE = 450, 24
 """Bytes of a line of metrics, and of each duration or wait in it."""
 
-EMF_VALUES = 99
-"""Of one metric in a line, at most."""
-
 INVOCATION_LINES = 900
 """Bytes that Lambda and a function of ours write of one invocation."""
 
@@ -38,8 +40,10 @@ _GB = 2**30
 _MINUTES = MONTH_S / 60
 
 
-def charges(fleet: Fleet, load: Load) -> Iterator[Charge]:
-    """What CloudWatch takes in and keeps in a month."""
+def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iterator[Charge]:
+    """What CloudWatch takes in, keeps, watches and shows in a month."""
+    yield Charge(price=ALARMS, units=watched_metrics(app, deployment))
+    yield Charge(price=DASHBOARDS, units=1)
     for stream in fleet.streams:
         yield from _logged(log_bytes(stream, fleet, load), stream.job.name)
     for series in series_of(fleet):
@@ -96,11 +100,11 @@ def _invocations(stream: Stream, fleet: Fleet, load: Load) -> float:
 def _of_type(stream: Stream, fleet: Fleet) -> Series:
     dead = stream.jobs * stream.dead
     counts = {
-        "JobsCompleted": stream.completed,
-        "JobsFailed": stream.failures,
-        "JobsRetried": stream.failures - dead,
-        "JobsDeadLettered": dead,
-        "Duration": stream.runs,
+        COMPLETED: stream.completed,
+        FAILED: stream.failures,
+        COUNTED[JobRetryScheduled]: stream.failures - dead,
+        COUNTED[JobDeadLettered]: dead,
+        DURATION: stream.runs,
     }
     return Series(
         dimensions=(stream.job.name, stream.queue.group),
@@ -114,9 +118,9 @@ def _of_type(stream: Stream, fleet: Fleet) -> Series:
 def _of_lane(lane: tuple[str, ...], streams: list[Stream], fleet: Fleet) -> Series:
     jobs = sum(stream.jobs for stream in streams)
     counts = {
-        "JobsCompleted": sum(stream.completed for stream in streams),
-        "JobsFailed": sum(stream.failures for stream in streams),
-        "Wait": jobs,
+        COMPLETED: sum(stream.completed for stream in streams),
+        FAILED: sum(stream.failures for stream in streams),
+        WAIT: jobs,
     }
     return Series(
         dimensions=lane,
@@ -144,7 +148,7 @@ def _emf_bytes(series: Series) -> float:
         return 0.0
     minutes = _MINUTES * series.pollers
     lines = minutes * -math.expm1(-series.values / minutes)
-    values = minutes * min(EMF_VALUES, series.values / minutes)
+    values = minutes * min(MOST_VALUES, series.values / minutes)
     return lines * (EMF_LINE + EVENT_OVERHEAD) + values * EMF_VALUE
 
 
