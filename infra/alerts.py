@@ -1,4 +1,4 @@
-"""The topic on which people are told: of dead letters, of alarms, of a month that costs too much."""
+"""The topic on which people are told: of dead letters, alarms and a month that costs too much."""
 
 from __future__ import annotations
 
