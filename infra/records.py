@@ -6,7 +6,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-from jobs.aws.provision import LINES, PROJECTED
+from jobs.aws.descriptions import EXPIRY, LINES, PROJECTED
 from jobs.topology import Topology
 
 _FOR_TRIAL = (None, "dev")
@@ -39,7 +39,7 @@ class Records(Construct):
                 )
             ],
             billing=dynamodb.Billing.on_demand(),
-            time_to_live_attribute="expires_at",
+            time_to_live_attribute=EXPIRY,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),

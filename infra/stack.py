@@ -24,6 +24,7 @@ from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
 from infra.watching import Watching
 from jobs.app import App
+from jobs.aws.descriptions import APP_TAG
 from jobs.deployment import Deployment
 from jobs.errors import ConfigurationError
 from jobs.topology import QUARANTINE_RETENTION
@@ -215,4 +216,4 @@ class HeadgateStack(Stack):
     ) -> None:
         super().__init__(scope, construct_id, **properties)
         self.jobs = JobSystem(self, "Jobs", app=app, deployment=deployment)
-        Tags.of(self).add("headgate:app", app.name)
+        Tags.of(self).add(APP_TAG, app.name)

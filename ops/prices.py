@@ -113,9 +113,7 @@ OBJECTS_GOT = Price(
 )
 OBJECTS_STORED = Price(service="S3", what="storage", unit="GB-month", usd=0.023, source=_S3)
 
-VCPU = Price(
-    service="Fargate", what="vCPU (ARM)", unit="vCPU-hour", usd=0.03238, source=_FARGATE
-)
+VCPU = Price(service="Fargate", what="vCPU (ARM)", unit="vCPU-hour", usd=0.03238, source=_FARGATE)
 MEMORY = Price(service="Fargate", what="memory (ARM)", unit="GB-hour", usd=0.00356, source=_FARGATE)
 SPOT_VCPU = Price(
     service="Fargate", what="vCPU (ARM, Spot)", unit="vCPU-hour", usd=0.0113, source=_FARGATE

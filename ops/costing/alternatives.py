@@ -28,12 +28,8 @@ def alternatives(
         return estimate(app, deployment, load, now=now, free_tier=free_tier)
 
     now_usd = priced(deployment, load, free_tier).bill.usd
-    others = {
-        what: priced(*other).bill.usd for what, other in _others(deployment, load, free_tier)
-    }
-    return {
-        what: usd for what, usd in others.items() if abs(usd - now_usd) >= _WORTH_SAYING_USD
-    }
+    others = {what: priced(*other).bill.usd for what, other in _others(deployment, load, free_tier)}
+    return {what: usd for what, usd in others.items() if abs(usd - now_usd) >= _WORTH_SAYING_USD}
 
 
 _Other = tuple[str, tuple[Deployment, Load, bool]]

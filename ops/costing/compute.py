@@ -45,9 +45,7 @@ def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Itera
     if fleet.crews:
         yield Charge(price=IMAGE, units=IMAGE_GB)
     endpoints = deployment.interface_endpoints(long_delays=app.long_delays)
-    yield Charge(
-        price=INTERFACE_ENDPOINT, units=len(endpoints) * deployment.endpoint_zones * HOURS
-    )
+    yield Charge(price=INTERFACE_ENDPOINT, units=len(endpoints) * deployment.endpoint_zones * HOURS)
     for stream in fleet.streams:
         yield from _bridge(app, stream)
         for consumer in fleet.consumers[stream.queue.name]:

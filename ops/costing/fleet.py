@@ -93,9 +93,7 @@ def fleet_of(
     """
     lanes = {group.name: group.lanes.of(topology) for group in deployment.workers}
     consumers = {
-        queue.name: tuple(
-            each for each in deployment.consumers if queue in each.lanes.of(topology)
-        )
+        queue.name: tuple(each for each in deployment.consumers if queue in each.lanes.of(topology))
         for queue in topology.queues
     }
     run_s = {
@@ -119,4 +117,10 @@ def fleet_of(
         Crew(group=group, queues=lanes[group.name], busy_s=busy(group), peak=load.peak)
         for group in deployment.workers
     )
-    return Fleet(crews=crews, consumers=consumers, run_s=run_s, streams=tuple(streams), queues=topology.queues)
+    return Fleet(
+        crews=crews,
+        consumers=consumers,
+        run_s=run_s,
+        streams=tuple(streams),
+        queues=topology.queues,
+    )

@@ -152,7 +152,9 @@ def _submitted(app: App, load: Load) -> dict[str, float]:
     others = [name for name in app.types if name not in load.shares]
     takers = [name for name in others if app.types[name].schedule is None] or others
     if left > 1e-9 and not takers:
-        raise SettingsInvalid(f"the shares add up to {1 - left:g}, and no type is left for the rest")
+        raise SettingsInvalid(
+            f"the shares add up to {1 - left:g}, and no type is left for the rest"
+        )
     shares = dict.fromkeys(app.types, 0.0) | dict(load.shares)
     shares |= dict.fromkeys(takers, max(0.0, left) / len(takers)) if takers else {}
     return {name: load.jobs * share for name, share in shares.items()}

@@ -119,9 +119,7 @@ def _records(stream: Stream, level: RecordsLevel, keep: Keep, load: Load) -> Usa
     later = (put(STARTED_BYTES, keep.failed) + _READ_ONCE) * (stream.attempts - 1)
     dead = put(DEAD_BYTES, keep.failed, indexed=True) * stream.dead
     ended = _completed(stream, level, keep, load) * (1 - stream.dead)
-    begun = put(SUBMITTED_BYTES, max(keep.completed, keep.failed)) + put(
-        STARTED_BYTES, keep.failed
-    )
+    begun = put(SUBMITTED_BYTES, max(keep.completed, keep.failed)) + put(STARTED_BYTES, keep.failed)
     return failed + later + dead + ended + (begun if full else NOTHING)
 
 
