@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -56,8 +57,14 @@ DELAY_ENDPOINT = "scheduler"
 BRIDGE_MEMORY_MB = 256
 """Of the bridge function."""
 
+GIVE_BACK = timedelta(seconds=3)
+"""How long before a function's timeout its jobs are interrupted, so that it answers in time."""
+
 _COMMON = "headgate:deployment"
 _STAGES = "headgate:stages"
+_PLACE = ("account", "region")
+
+_OWN_FUNCTIONS = ("bridge", "sweep")
 
 _MOST_TASKS = 5_000
 _MOST_CONCURRENCY = 1_000
@@ -136,6 +143,8 @@ class WorkerGroup:
     typical: timedelta = timedelta(seconds=1)
     """How long a typical job runs. With "start within" it says how many waiting jobs are too many
     for a task."""
+    submits: bool = True
+    """Its handlers may submit jobs to any of the app's queues (``ctx.submit``)."""
     spot: bool = False
     """Run on spare capacity, at about a third of the price, which AWS takes back with two minutes'
     notice. At most 120 s of that can be used for draining."""
@@ -228,9 +237,17 @@ class ConsumerGroup:
     """How long messages are gathered for a batch, up to 5 min."""
     most: int = 10
     """Invocations at once of each queue, 2 to 1,000 (MaximumConcurrency)."""
+    reserved: int | None = None
+    """Concurrency that the function alone may use of the account's, at least `most` for each of its
+    queues (ReservedConcurrentExecutions). None reserves nothing: `most` limits it already.
+    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html"""
 
     def __post_init__(self) -> None:
         check_name("consumer", self.name)
+        if self.name in _OWN_FUNCTIONS:
+            raise ConfigurationError(
+                f"a consumer can't be called {self.name!r}: Headgate has a function of that name"
+            )
         if not _LEAST_FUNCTION_TIMEOUT <= self.timeout <= _MOST_FUNCTION_TIMEOUT:
             raise ConfigurationError(
                 f"the consumer {self.name!r}: timeout must lie between 5 s and 15 min, Lambda's "
@@ -261,6 +278,11 @@ class ConsumerGroup:
     def lanes(self) -> Lanes:
         """The queues whose jobs it runs."""
         return Lanes(queues=self.queues, priorities=self.priorities)
+
+    @property
+    def longest_job(self) -> timedelta:
+        """What a job may take that begins with the invocation."""
+        return self.timeout - GIVE_BACK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,14 +350,15 @@ class Deployment:
 
     @classmethod
     def of_context(cls, context: Mapping[str, Any], stage: str | None) -> Deployment:
-        """That of a stage, as CDK's context has it.
+        """That of a stage, as CDK's context has it; the stage's place on AWS is no part of it.
 
         Raises:
             ConfigurationError: as `parse`.
         """
         common = _layer(_COMMON, context.get(_COMMON, {}))
         stages = _layer(_STAGES, context.get(_STAGES, {}))
-        return cls.parse(common, _layer(f"{_STAGES}.{stage}", stages.get(stage or "", {})))
+        own = _layer(f"{_STAGES}.{stage}", stages.get(stage or "", {}))
+        return cls.parse(common, {key: own[key] for key in own if key not in _PLACE})
 
     @classmethod
     def parse(cls, *layers: Mapping[str, Any]) -> Deployment:
@@ -348,7 +371,7 @@ class Deployment:
         for layer in layers:
             fields |= layer
         try:
-            return _ADAPTER.validate_python(fields)
+            return _adapter().validate_python(fields)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
@@ -393,4 +416,7 @@ def _listed(memories: range | tuple[int, ...]) -> str:
     return ", ".join(map(str, memories))
 
 
-_ADAPTER = TypeAdapter(Deployment)
+@cache
+def _adapter() -> TypeAdapter[Deployment]:
+    """Made when it is needed: functions read numbers of this module, and start cold."""
+    return TypeAdapter(Deployment)

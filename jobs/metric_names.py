@@ -8,6 +8,8 @@
     of a lane, dimensions service, queue and priority:
         JobsCompleted JobsFailed                                     counts
         Wait                                       seconds from when jobs were due to their start
+    of what is given up, dimensions service, type, queue and reason:
+        DeadLetters                            new ones, counted by the sweep that finds them
 
 A lane is what one SQS queue holds. An alarm adds up no more than ten metrics, and a queue may have
 more types than that: so what alarms need is counted for each lane too. CloudWatch charges for each
@@ -37,7 +39,7 @@ from jobs.events import (
 
 NAMESPACE = "Headgate"
 
-SERVICE, TYPE, QUEUE, PRIORITY = "service", "type", "queue", "priority"
+SERVICE, TYPE, QUEUE, PRIORITY, REASON = "service", "type", "queue", "priority", "reason"
 
 OF_TYPE = frozenset({SERVICE, TYPE, QUEUE})
 """The dimensions of what is counted for each type. ``queue`` is the group's name."""
@@ -45,7 +47,11 @@ OF_TYPE = frozenset({SERVICE, TYPE, QUEUE})
 OF_LANE = frozenset({SERVICE, QUEUE, PRIORITY})
 """Those of what is counted for each lane."""
 
+OF_DEAD_LETTER = frozenset({SERVICE, TYPE, QUEUE, REASON})
+"""Those of dead letters."""
+
 COMPLETED, FAILED = "JobsCompleted", "JobsFailed"
+DEAD_LETTERS = "DeadLetters"
 DURATION, WAIT = "Duration", "Wait"
 
 COUNTED: Mapping[type[Event], str] = {

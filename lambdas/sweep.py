@@ -2,9 +2,6 @@
 
 It holds none of the user's code: its schedule hands it the plan (`jobs.sweep_plan`). What it does
 and in which order stands in `lambdas.sweeping`.
-
-    namespace Headgate, dimensions service, queue, type and reason
-    DeadLetters                                                      how many are new
 """
 
 from __future__ import annotations
@@ -19,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.clock import SystemClock
 from jobs.errors import ConfigurationError
+from jobs.metric_names import DEAD_LETTERS, NAMESPACE, QUEUE, REASON, TYPE
 from jobs.ports import BlockingObjectStore, BlockingReceiver, BlockingTable, Publisher
 from jobs.sweep_memory import SweepMemory
 from jobs.sweep_plan import read_plan
@@ -81,20 +79,19 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
 
 
 def write_counts(app: str, counts: Mapping[Kind, int]) -> None:
-    """Write how many dead letters are new, as lines of CloudWatch's embedded metric format."""
+    """Write how many dead letters are new, as lines of CloudWatch's embedded metric format; their
+    names are those of `jobs.metric_names`."""
     from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
         AmazonCloudWatchEMFProvider,
     )
 
-    from lambdas.emf import NAMESPACE
-
     for (queue, job_type, reason), count in counts.items():
         # One for each line: what it has counted and named is thus its own.
         emf = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, service=app)
-        emf.add_dimension("queue", queue)
-        emf.add_dimension("type", job_type)
-        emf.add_dimension("reason", reason)
-        emf.add_metric("DeadLetters", "Count", count)
+        emf.add_dimension(QUEUE, queue)
+        emf.add_dimension(TYPE, job_type)
+        emf.add_dimension(REASON, reason)
+        emf.add_metric(DEAD_LETTERS, "Count", count)
         print(json.dumps(emf.serialize_metric_set()))  # noqa: T201 - where CloudWatch reads it
 
 

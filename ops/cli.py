@@ -193,13 +193,18 @@ def status(
 
 @cli.command()
 def check(app: AppPath = None, json: AsJson = False) -> None:
-    """Find faults of the configuration before AWS does; exits with 1 if there are errors."""
+    """Find faults of the configuration before AWS does; exits with 1 if there are errors.
+
+    The deployment is the one that ./cdk.json has in its context, if there is one.
+    """
     from jobs.checks import check as faults_of
+    from ops.cdk_context import deployment_from_cdk_json
     from ops.checking import show_faults
 
     found = _app(app)
     found.load_handlers()
-    raise typer.Exit(show_faults(faults_of(found, datetime.now(UTC)), as_json=json))
+    deployment = deployment_from_cdk_json(None, found.stage)
+    raise typer.Exit(show_faults(faults_of(found, datetime.now(UTC), deployment), as_json=json))
 
 
 @cli.command()

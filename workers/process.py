@@ -61,12 +61,15 @@ async def work(
         TransportError: there are no credentials or no region.
     """
     leash = Leash.from_env(environ)
-    drain_s = bound_s(settings.drain, Settings.from_env(environ).stop_timeout_s)
+    surroundings = Settings.from_env(environ)
+    drain_s = bound_s(settings.drain, surroundings.stop_timeout_s)
     settings = replace(settings, drain=timedelta(seconds=drain_s))
     async with AsyncExitStack() as stack:
         transport = await stack.enter_async_context(_transport(app, settings))
         table = await _table(app, stack)
-        scheduler = await stack.enter_async_context(EventBridgeScheduler())
+        scheduler = await stack.enter_async_context(
+            EventBridgeScheduler(account=surroundings.account)
+        )
         events = Events(*subscribers)
         store = await stack.enter_async_context(S3Store(app.topology.bucket))
         worker = Worker(

@@ -57,7 +57,7 @@ LAYERS: list[set[str]] = [
     {"cancellation", "history"},
     {"state"},
     {"claims"},
-    {"metric_names", "records", "retry", "uniqueness"},
+    {"metric_names", "records", "retry", "serving", "uniqueness"},
     {"accepts", "aws", "backoff", "deployment", "envelope", "events", "peeking"},
     {
         "classification",

@@ -11,7 +11,7 @@ import pytest
 from infra.alerts import Alerts
 from infra.stack import JobSystem
 from jobs import App
-from tests.infra.conftest import NO_BUNDLING, Params
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import Properties, listed, resources, template_of
 
 SERVICES = {"cloudwatch.amazonaws.com", "budgets.amazonaws.com"}
@@ -81,7 +81,7 @@ def test_nothing_is_published_without_tls_or_in_plain_text(template: Mapping[str
 
 def test_a_system_hands_out_its_topic() -> None:
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
-    system = JobSystem(stack, "Jobs", app=_app())
+    system = JobSystem(stack, "Jobs", app=_app(), deployment=ELSEWHERE)
     assert stack.resolve(system.alerts.topic_arn) in [
         {"Ref": logical_id} for logical_id in resources(template_of(stack), "AWS::SNS::Topic")
     ]

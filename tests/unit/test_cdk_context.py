@@ -14,7 +14,9 @@ from ops.cdk_context import deployment_from_cdk_json
 
 CONTEXT = {
     "headgate:deployment": {"budget_usd": 20, "workers": [{"name": "few", "most": 2}]},
-    "headgate:stages": {"prod": {"workers": [{"name": "many", "most": 40}]}},
+    "headgate:stages": {
+        "prod": {"region": "eu-central-1", "workers": [{"name": "many", "most": 40}]}
+    },
 }
 
 

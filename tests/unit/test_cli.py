@@ -317,6 +317,17 @@ def test_a_fault_is_exit_code_1_and_one_line_that_names_its_rule(
     assert code == 1
 
 
+def test_the_check_looks_at_the_deployment_that_cdk_json_describes(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unfit = {"workers": [{"priorities": ["low"]}]}
+    (here / "cdk.json").write_text(json.dumps({"context": {"headgate:deployment": unfit}}))
+    code, out, _ = run(["check", "cli_shop:app"], monkeypatch, capsys)
+    assert code == 1
+    assert "nobody serves the queue" in out
+    assert out.endswith("[deployment-unfit]\n")
+
+
 def test_a_plan_shows_when_each_attempt_comes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

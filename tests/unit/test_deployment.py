@@ -53,6 +53,7 @@ def test_durations_are_written_in_seconds() -> None:
         ({"workers": [{"stop_timeout": 121}]}, "between 30 and 120 s"),
         ({"workers": [{"stop_timeout": 29}]}, "between 30 and 120 s"),
         ({"workers": [{}, {}]}, "called 'workers'"),
+        ({"consumers": [{"name": "bridge", "handler": "a.b"}]}, "has a function of that name"),
         ({"consumers": [{"name": "x"}]}, "consumers.0.handler: field required"),
         ({"consumers": [{"name": "x", "handler": "a.b", "batch": 11}]}, "unless window"),
         ({"consumers": [{"name": "x", "handler": "a.b", "most": 1}]}, "between 2 and 1,000"),
