@@ -16,7 +16,7 @@ from constructs import Construct
 from infra.bundling import functions_code
 from infra.installing import RUNTIME
 from infra.permissions import SUBMIT, statement
-from jobs.deployment import BRIDGE_MEMORY_MB
+from jobs.deployment import FUNCTION_MEMORY_MB
 
 _HANDLER = "lambdas.bridge.handler"
 _TIMEOUT = Duration.seconds(90)  # two calls of at most three tries, 10 s each, with their pauses
@@ -63,7 +63,7 @@ class Bridge(Construct):
             architecture=lambda_.Architecture.ARM_64,
             handler=_HANDLER,
             code=functions_code(),
-            memory_size=BRIDGE_MEMORY_MB,
+            memory_size=FUNCTION_MEMORY_MB,
             timeout=_TIMEOUT,
             role=role.without_policy_updates(),
             log_group=log_group,

@@ -70,8 +70,7 @@ def _notes(found: Estimate, others: Mapping[str, float]) -> list[str]:
         "",
         *crews,
         *(f"Assumed: {each}." for each in found.assumptions),
-        f"Prices are list prices of {REGION}, {AS_OF} (ops/prices.py): check before you rely on "
-        "them.",
+        f"Prices: {REGION}'s list, {AS_OF} (ops/prices.py). Check them before you rely on them.",
         *(["", "It would be"] if others else []),
         *(f"  {usd:>10,.2f} USD with {what}" for what, usd in others.items()),
         *(f"Warning: {each}." for each in found.warnings),

@@ -140,7 +140,14 @@ INTERFACE_ENDPOINT = Price(
     usd=0.01,
     source="https://aws.amazon.com/privatelink/pricing/",
 )
-NAT_GATEWAY = Price(service="VPC", what="NAT gateways", unit="hour", usd=0.045, source=_VPC)
+
+KEYS = Price(
+    service="KMS",
+    what="the key of the topic of alerts",
+    unit="key-month",
+    usd=1.00,
+    source="https://aws.amazon.com/kms/pricing/",
+)
 
 INVOCATIONS = Price(
     service="Lambda",

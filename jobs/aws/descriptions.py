@@ -139,7 +139,7 @@ def redrive_allow_policy(source_arn: str) -> dict[str, Any]:
 
 
 def quarantine_attributes() -> Attributes:
-    """CreateQueue's attributes for an app's quarantine, and for the queue of failed firings."""
+    """CreateQueue's attributes for an app's quarantine, and for what schedules and sweeps failed with."""
     return {
         "MessageRetentionPeriod": _seconds(QUARANTINE_RETENTION),
         "SqsManagedSseEnabled": "true",

@@ -37,8 +37,8 @@ _POLL_S, _POLLS = 1, 60  # how a table is waited for; a local one is there at on
 async def provision(
     topology: Topology, *, endpoint_url: str | None = None, region: str | None = None
 ) -> None:
-    """Create every queue of the topology, its dead-letter queues, the quarantine, the queue of
-    failed firings, the table, the bucket and the group of schedules.
+    """Create every queue of the topology, its dead-letter queues, the quarantine, the queues
+    of failed firings and sweeps, the table, the bucket and the group of schedules.
 
     All of it is as CDK makes it, with the exceptions in docs/emulators.md. What exists with the
     same attributes is left as it is.
@@ -52,7 +52,8 @@ async def provision(
     async with async_client("sqs", connection) as sqs:
         for spec in topology.queues:
             await _create_pair(sqs, topology, spec)
-        for name in (topology.quarantine_name, topology.failed_firings_name):
+        others = (topology.failed_firings_name, topology.failed_sweeps_name)
+        for name in (topology.quarantine_name, *others):
             await _create(sqs, topology, name, quarantine_attributes())
     await create_table(topology.table_name, endpoint_url=endpoint_url, region=region)
     async with async_client("dynamodb", connection) as dynamodb:

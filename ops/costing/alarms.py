@@ -6,6 +6,7 @@ CDK; a test holds the two against each other, and against a whole template.
 
 from __future__ import annotations
 
+from infra.scaling import alarm_metrics  # needs no CDK
 from jobs.app import App
 from jobs.deployment import Deployment
 
@@ -29,8 +30,9 @@ def watched_metrics(app: App, deployment: Deployment) -> int:
     served = {queue.name for each in lanes for queue in each.of(topology)}
     unserved = sum(queue.name not in served for queue in topology.queues)
     of_groups = sum(
-        _silent(len(group.lanes.of(topology)), always=group.least > 0)
+        _silent(len(queues), always=group.least > 0) + alarm_metrics(group, queues)
         for group in deployment.workers
+        for queues in (group.lanes.of(topology),)
     )
     return (
         (_OF_QUEUE + 1) * len(topology.queues)  # with what is in flight in each
@@ -50,7 +52,15 @@ def _silent(queues: int, *, always: bool) -> int:
     return 2 * polled + min(queues, _MOST - 2 * polled)
 
 
+def has_bridge(app: App) -> bool:
+    """Whether anything fires the bridge."""
+    return _has_schedules(app) or bool(app.event_rules)
+
+
+def _has_schedules(app: App) -> bool:
+    return app.long_delays or any(job.schedule is not None for job in app.types.values())
+
+
 def _of_bridge(app: App) -> int:
-    scheduled = any(job.schedule is not None for job in app.types.values())
-    schedules = _OF_SCHEDULES if app.long_delays or scheduled else 0
-    return schedules + _OF_BRIDGE if schedules or app.event_rules else 0
+    schedules = _OF_SCHEDULES if _has_schedules(app) else 0
+    return schedules + _OF_BRIDGE if has_bridge(app) else 0

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from jobs.app import App
-from jobs.deployment import BRIDGE_MEMORY_MB, ConsumerGroup, Deployment
+from jobs.deployment import FUNCTION_MEMORY_MB, ConsumerGroup, Deployment
 from ops.costing.bill import Charge
 from ops.costing.fleet import Crew, Fleet
 from ops.costing.load import Load, Stream
@@ -16,6 +16,7 @@ from ops.prices import (
     IMAGE,
     INTERFACE_ENDPOINT,
     INVOCATIONS,
+    KEYS,
     MEMORY,
     MONTH_S,
     PUBLIC_ADDRESS,
@@ -44,10 +45,11 @@ def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Itera
         yield from _tasks(crew, is_public=deployment.network == "public")
     if fleet.crews:
         yield Charge(price=IMAGE, units=IMAGE_GB)
+    yield Charge(price=KEYS, units=1)
     endpoints = deployment.interface_endpoints(long_delays=app.long_delays)
     yield Charge(price=INTERFACE_ENDPOINT, units=len(endpoints) * deployment.endpoint_zones * HOURS)
     for stream in fleet.streams:
-        yield from _bridge(app, stream)
+        yield from _bridge(stream)
         for consumer in fleet.consumers[stream.queue.name]:
             yield from _consumer(consumer, stream, fleet, load)
 
@@ -78,19 +80,14 @@ def _parts(crew: Crew) -> dict[str | None, float]:
     return parts | {None: 1 - busy}
 
 
-def _bridge(app: App, stream: Stream) -> Iterator[Charge]:
+def _bridge(stream: Stream) -> Iterator[Charge]:
     """What EventBridge hands over, each in an invocation of its own."""
     name = stream.job.name
     invocations = stream.fired + stream.delayed
-    scheduled = stream.delayed + (0.0 if _is_by_event(app, name) else stream.fired)
-    gb_s = BRIDGE_S * BRIDGE_MEMORY_MB / 1024
-    yield Charge(price=FIRINGS, units=scheduled, job_type=name)
+    gb_s = BRIDGE_S * FUNCTION_MEMORY_MB / 1024
+    yield Charge(price=FIRINGS, units=stream.delayed + stream.scheduled, job_type=name)
     yield Charge(price=INVOCATIONS, units=invocations, job_type=name)
     yield Charge(price=DURATION, units=invocations * gb_s, job_type=name)
-
-
-def _is_by_event(app: App, job_type: str) -> bool:
-    return any(rule.type.name == job_type for rule in app.event_rules.values())
 
 
 def _consumer(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from jobs.app import App
 from jobs.deployment import Deployment
-from ops.costing import compute, objects, records, sqs, watching
+from ops.costing import compute, objects, records, sqs, sweeping, watching
 from ops.costing.bill import Bill, Charge
 from ops.costing.fleet import UTILISATION, Fleet, fleet_of
-from ops.costing.load import Load, streams_of
+from ops.costing.load import Load, Stream, streams_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ def estimate(
         UnknownQueue, ConfigurationError: the deployment names queues that the app doesn't have.
         SettingsInvalid: the shares leave jobs over, and no type to take them.
     """
-    fleet = fleet_of(app.topology, deployment, load, streams_of(app, load, now))
+    fleet = fleet_of(app.topology, deployment, load, _streams(app, deployment, load, now))
     return Estimate(
         bill=Bill(_charges(app, deployment, fleet, load), free_tier=free_tier),
         fleet=fleet,
@@ -52,11 +52,20 @@ def estimate(
     )
 
 
+def _streams(app: App, deployment: Deployment, load: Load, now: datetime) -> list[Stream]:
+    """What comes of each type; in a standby region schedules are switched off."""
+    found = streams_of(app, load, now)
+    if not deployment.standby:
+        return found
+    return [replace(stream, fired=stream.fired - stream.scheduled, scheduled=0.0) for stream in found]
+
+
 def _charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iterator[Charge]:
     yield from sqs.charges(fleet, load, app.payload_limit)
     yield from records.charges(app, fleet, load)
     yield from objects.charges(app, fleet, load)
     yield from compute.charges(app, deployment, fleet, load)
+    yield from sweeping.charges(app, fleet)
     yield from watching.charges(app, deployment, fleet, load)
 
 

@@ -82,6 +82,8 @@ class Stream:
     """By clients."""
     fired: float
     """By the bridge, for a schedule or an event."""
+    scheduled: float
+    """Of these, for schedules."""
     delayed: float
     """By the bridge, of those that clients have submitted."""
     attempts: float
@@ -170,6 +172,7 @@ def _stream(
         queue=app.topology.queue(job.queue, job.priority),
         submitted=0.0 if by_event else jobs,
         fired=by_schedule + (jobs if by_event else 0.0),
+        scheduled=by_schedule,
         delayed=0.0 if by_event else jobs * load.delayed,
         attempts=float(most) if fails == 1 else (1 - fails**most) / (1 - fails),
         dead=fails**most,

@@ -46,6 +46,8 @@ def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Itera
     yield Charge(price=DASHBOARDS, units=1)
     for stream in fleet.streams:
         yield from _logged(log_bytes(stream, fleet, load), stream.job.name)
+        dying = _part_of_hours(stream.jobs * stream.dead)  # counted by the sweep
+        yield Charge(price=METRICS, units=dying, job_type=stream.job.name)
     for series in series_of(fleet):
         yield from _measured(series)
 

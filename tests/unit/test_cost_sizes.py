@@ -160,6 +160,7 @@ def test_a_message_has_as_many_bytes_as_the_model_says() -> None:
         queue=app.topology.queue(job.queue, job.priority),
         submitted=1,
         fired=0,
+        scheduled=0,
         delayed=0,
         attempts=1,
         dead=0,

@@ -111,6 +111,7 @@ def stream_of(app: App, job: JobType[Any, Any], fails: int, jobs: float = JOBS) 
         queue=app.topology.queue(job.queue, job.priority),
         submitted=jobs,
         fired=0,
+        scheduled=0,
         delayed=0,
         attempts=min(fails + 1, ATTEMPTS),
         dead=float(fails == ATTEMPTS),
