@@ -63,7 +63,8 @@ def _types(found: Estimate) -> Table:
 
 def _notes(found: Estimate, others: Mapping[str, float]) -> list[str]:
     crews = [
-        f"{crew.group.name}: {crew.tasks:.2g} tasks on average, {crew.at_peak} at the peak"
+        f"The group {crew.group.name!r}: {crew.tasks:.3g} of {crew.group.most} tasks on average, "
+        f"{crew.at_peak} at the peak."
         for crew in found.fleet.crews
     ]
     return [

@@ -30,8 +30,8 @@ PROJECTED = ("summary", "expires_at")
 EXPIRY = "expires_at"
 """The table's attribute that DynamoDB's time to live goes by: epoch seconds."""
 
-POINT_IN_TIME_RECOVERY = {"PointInTimeRecoveryEnabled": True}
-"""The table can be restored to any second of the last 35 days."""
+POINT_IN_TIME_RECOVERY = True
+"""Whether the table can be restored to any second of the last 35 days."""
 
 ENCRYPTION = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}
 """The bucket's, by keys of S3's own."""
@@ -139,7 +139,7 @@ def redrive_allow_policy(source_arn: str) -> dict[str, Any]:
 
 
 def quarantine_attributes() -> Attributes:
-    """CreateQueue's attributes for an app's quarantine, and for what schedules and sweeps failed with."""
+    """CreateQueue's attributes for the quarantine, and for what schedules and sweeps failed with."""
     return {
         "MessageRetentionPeriod": _seconds(QUARANTINE_RETENTION),
         "SqsManagedSseEnabled": "true",

@@ -148,7 +148,8 @@ async def _protect_table(dynamodb: DynamoDBClient, topology: Topology) -> None:
     name = topology.table_name
     try:
         await dynamodb.update_continuous_backups(
-            TableName=name, PointInTimeRecoverySpecification=POINT_IN_TIME_RECOVERY
+            TableName=name,
+            PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": POINT_IN_TIME_RECOVERY},
         )
         found = await dynamodb.describe_table(TableName=name)
         await dynamodb.tag_resource(

@@ -47,7 +47,7 @@ def estimate(
         bill=Bill(_charges(app, deployment, fleet, load), free_tier=free_tier),
         fleet=fleet,
         load=load,
-        assumptions=tuple(_assumptions(load)),
+        assumptions=tuple(_assumptions(load, fleet)),
         warnings=tuple(_warnings(fleet)),
     )
 
@@ -57,7 +57,9 @@ def _streams(app: App, deployment: Deployment, load: Load, now: datetime) -> lis
     found = streams_of(app, load, now)
     if not deployment.standby:
         return found
-    return [replace(stream, fired=stream.fired - stream.scheduled, scheduled=0.0) for stream in found]
+    return [
+        replace(stream, fired=stream.fired - stream.scheduled, scheduled=0.0) for stream in found
+    ]
 
 
 def _charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iterator[Charge]:
@@ -69,16 +71,16 @@ def _charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iter
     yield from watching.charges(app, deployment, fleet, load)
 
 
-def _assumptions(load: Load) -> Iterator[str]:
-    runs = f"{load.duration.total_seconds():g} s" if load.duration else "as long as is typical"
+def _assumptions(load: Load, fleet: Fleet) -> Iterator[str]:
+    runs = " or ".join(f"{seconds:g}" for seconds in sorted(set(fleet.run_s.values())))
     yield (
-        f"{load.jobs:,.0f} jobs a month, and what schedules submit; all of them within "
-        f"{100 / load.peak:.0f} % of the month"
+        f"{load.jobs:,.0f} jobs a month, all of them within {100 / load.peak:.0f} % of it, and "
+        "what schedules submit"
     )
-    yield f"a handler runs {runs}, and fails {100 * load.failure_rate:g} % of the time"
+    yield f"a handler runs for {runs} s; {100 * load.failure_rate:g} % of attempts fail"
     yield f"{load.together:g} of 10 messages to a request; a payload has {load.payload_bytes:,} B"
-    yield f"jobs fill {100 * UTILISATION:.0f} % of the slots, and the CPU is not what they wait for"
-    yield "not counted: data transfer, taxes, e-mails, what handlers themselves use"
+    yield f"jobs fill {100 * UTILISATION:.0f} % of the slots before another task starts"
+    yield "nothing for data transfer, e-mails, taxes, and what handlers themselves use"
 
 
 def _warnings(fleet: Fleet) -> Iterator[str]:

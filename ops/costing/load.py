@@ -138,7 +138,8 @@ def firings(schedule: Schedule, now: datetime) -> float:
         return 0.0
     if schedule.expression.startswith("rate"):
         return MONTH_S / period_of(schedule.expression).total_seconds()
-    end = min(schedule.end or now + _YEAR, now + _YEAR)
+    within = now + _YEAR - timedelta(seconds=1)  # both ends count
+    end = min(schedule.end or within, within)
     times = occurrences(
         schedule.expression, schedule.timezone, since=now, start=schedule.start, end=end
     )

@@ -33,7 +33,7 @@ from workers.limiting import all_limits
 
 SUBMITTED_BYTES, STARTED_BYTES, COMPLETED_BYTES = 300, 350, 400
 FAILED_BYTES, DEAD_BYTES = 1500, 700
-"""Of items, with a traceback of a kilobyte where one belongs; tests hold real ones against these."""
+"""Of items, a failure's with a traceback of a kilobyte; tests hold real ones against these."""
 
 INDEXED_BYTES = 500
 """Of an entry of the index."""

@@ -52,10 +52,10 @@ TWO = (WorkerGroup(), WorkerGroup(name="spare", least=0))
 def test_alarms_endpoints_keys_and_dashboards_are_counted_as_they_are(
     app: App, deployment: Deployment
 ) -> None:
-    stack = HeadgateStack(
-        cdk.App(context=NO_BUNDLING), "Stack", app=app, deployment=deployment, app_path="shop.app:app"
+    assembly = cdk.App(context=NO_BUNDLING)
+    template = template_of(
+        HeadgateStack(assembly, "Stack", app=app, deployment=deployment, app_path="shop.app:app")
     )
-    template = template_of(stack)
 
     assert _watched(template) == watched_metrics(app, deployment)
     endpoints = resources(template, "AWS::EC2::VPCEndpoint").values()

@@ -43,7 +43,7 @@ class Measured:
         self.rig = Rig(app)
         self.items: list[Item] = []
         self._put = self.rig.table.put
-        self.rig.table.put = self._note  # type: ignore[method-assign] - to see what is written
+        self.rig.table.put = self._note  # type: ignore[method-assign]  # to see it
 
     async def _note(self, items: Sequence[Item]) -> list[Item]:
         self.items += items
@@ -175,7 +175,7 @@ async def test_a_job_reads_the_table_once_for_each_later_attempt(fails: int) -> 
 async def test_as_many_polls_bring_nothing_as_the_model_says(rate: float) -> None:
     hours = 2
     app, job = failing(0, "off")
-    rig, rng = Rig(app), random.Random(1)
+    rig, rng = Rig(app), random.Random(1)  # noqa: S311 - makes up arrivals
     async with rig.working(), AsyncClient(app, transport=rig.sqs, clock=rig.clock) as client:
         ends = rig.clock.monotonic() + hours * 3600
         while rate and rig.clock.monotonic() < ends:
