@@ -32,7 +32,14 @@ from infra.watching import Watching
 from infra.worker_service import Workers
 from jobs.app import App
 from jobs.aws.descriptions import APP_TAG
-from jobs.deployment import ConsumerGroup, Deployment, Lanes, WorkerGroup, worker_service_name
+from jobs.deployment import (
+    ConsumerGroup,
+    Deployment,
+    Lanes,
+    WorkerGroup,
+    function_name,
+    worker_service_name,
+)
 from jobs.errors import ConfigurationError
 from jobs.locating import app_path as find_app
 from jobs.serving import serving
@@ -292,6 +299,7 @@ class JobSystem(Construct):
         return Sweep(
             self,
             "Sweep",
+            name=function_name(self.app.topology, "sweep"),
             plan=plan,
             parking=self._queues.named(queue.name for queue in plan.queues),
             failed=self._queues.add(
