@@ -12,6 +12,7 @@ from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
 from infra import series
+from infra.monitoring import as_metric
 from infra.queue_rules import label, start_within_s
 from infra.rules import filled
 from infra.series import Series, of_function, of_lane, of_queue, of_schedules, of_service, of_table
@@ -23,6 +24,7 @@ from jobs.metric_names import (
     NAMESPACE,
     OF_TYPE,
     SERVICE,
+    TYPE,
     WAIT,
     service_name,
 )
@@ -36,6 +38,9 @@ _HEIGHT = 6
 _ALARMS_A_ROW = 6
 _SEARCHED_S = 300
 
+_TYPE_LABEL = f"${{PROP('Dim.{TYPE}')}}"
+"""https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/graph-dynamic-labels.html"""
+
 Row = list[cloudwatch.IWidget]
 
 
@@ -45,6 +50,8 @@ class Dashboard(Construct):
     Args:
         topology: whose queues it shows.
         alarms: stand on top.
+        set_aside: the queues of what nobody runs, beside the dead-letter queues: their names on
+            AWS, by what they are called.
         services: the workers' services, by their groups' names.
         functions: the app's functions, by what they are called: their names on AWS.
         schedules: whether there is a group of schedules.
@@ -57,12 +64,14 @@ class Dashboard(Construct):
         *,
         topology: Topology,
         alarms: Sequence[cloudwatch.Alarm],
+        set_aside: Mapping[str, str],
         services: Mapping[str, ecs.FargateService],
         functions: Mapping[str, str],
         schedules: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         self._topology = topology
+        self._set_aside = set_aside
         self._service = service_name(topology.app, topology.stage)
         self.dashboard = cloudwatch.Dashboard(
             self,
@@ -92,9 +101,9 @@ class Dashboard(Construct):
     def _start(self, priority: Priority) -> dict[str, Any]:
         targets = sorted({start_within_s(spec) for spec in self._of(priority)})
         return {
-            "title": f"{priority}: wait before the first start, p99",
+            "title": f"{priority}: p99 wait to start",
             "left": [
-                of_lane(self._topology, spec, WAIT, "p99").metric(label=spec.group)
+                as_metric(of_lane(self._topology, spec, WAIT, "p99"), label=spec.group)
                 for spec in self._of(priority)
             ],
             "left_annotations": [
@@ -107,14 +116,16 @@ class Dashboard(Construct):
     def _waiting(self, priority: Priority) -> dict[str, Any]:
         specs = self._of(priority)
         return {
-            "title": f"{priority}: jobs waiting; age of the oldest",
+            "title": f"{priority}: waiting, and oldest",
             "left": [
-                of_queue(spec.name, series.VISIBLE, "Maximum").metric(label=spec.group)
+                as_metric(of_queue(spec.name, series.VISIBLE, "Maximum"), label=spec.group)
                 for spec in specs
             ],
             "left_y_axis": _axis("jobs"),
             "right": [
-                of_queue(spec.name, series.OLDEST, "Maximum").metric(label=f"{spec.group} oldest")
+                as_metric(
+                    of_queue(spec.name, series.OLDEST, "Maximum"), label=f"{spec.group} oldest"
+                )
                 for spec in specs
             ],
             "right_y_axis": _axis("s"),
@@ -135,18 +146,17 @@ class Dashboard(Construct):
         return cloudwatch.MathExpression(
             expression=f"100 * {filled(failed)} / ({filled(failed)} + {filled(completed)})",
             using_metrics={
-                failed: of_lane(self._topology, spec, FAILED, "Sum").metric(),
-                completed: of_lane(self._topology, spec, COMPLETED, "Sum").metric(),
+                failed: as_metric(of_lane(self._topology, spec, FAILED, "Sum")),
+                completed: as_metric(of_lane(self._topology, spec, COMPLETED, "Sum")),
             },
             label=label(spec),
         )
 
     def _dead(self) -> dict[str, Any]:
-        queues = {f"{label(spec)}-dlq": spec.dlq_name for spec in self._topology.queues}
-        queues["quarantine"] = self._topology.quarantine_name
+        dead = {f"{label(spec)}-dlq": spec.dlq_name for spec in self._topology.queues}
         return {
-            "title": "Dead letters and quarantine",
-            "left": _of_queues(queues, series.VISIBLE, "Maximum"),
+            "title": "Dead letters, and what is set aside",
+            "left": _of_queues({**dead, **self._set_aside}, series.VISIBLE, "Maximum"),
             "left_y_axis": _axis("jobs"),
         }
 
@@ -221,7 +231,7 @@ class Dashboard(Construct):
             yield {
                 "title": "Schedules",
                 "left": [
-                    of_schedules(self._topology, name).metric(label=name)
+                    as_metric(of_schedules(self._topology, name), label=name)
                     for name in (series.ATTEMPTS, series.TARGET_ERRORS, series.DROPPED)
                 ],
                 "left_y_axis": _axis("firings"),
@@ -237,14 +247,14 @@ class Dashboard(Construct):
         yield {
             "title": "Records: units of DynamoDB",
             "left": [
-                of_table(table, name).metric(label=name)
+                as_metric(of_table(table, name), label=name)
                 for name in ("ConsumedWriteCapacityUnits", "ConsumedReadCapacityUnits")
             ],
             "left_y_axis": _axis("units"),
         }
 
     def _by_type(self, metric: str, statistic: str) -> cloudwatch.MathExpression:
-        return _expression(self._searched(metric, statistic), "")
+        return _expression(self._searched(metric, statistic), _TYPE_LABEL)
 
     def _searched(self, metric: str, statistic: str) -> str:
         """All types at once, those that are declared later too.
@@ -295,7 +305,7 @@ def _expression(
 ) -> cloudwatch.MathExpression:
     return cloudwatch.MathExpression(
         expression=expression,
-        using_metrics={each: one.metric() for each, one in (metrics or {}).items()},
+        using_metrics={each: as_metric(one) for each, one in (metrics or {}).items()},
         label=name,
         period=Duration.seconds(60),
     )
@@ -309,14 +319,16 @@ def _total(queues: Mapping[str, str], metric: str) -> cloudwatch.MathExpression:
 
 
 def _of_queues(queues: Mapping[str, str], metric: str, statistic: str) -> list[cloudwatch.IMetric]:
-    return [of_queue(queue, metric, statistic).metric(label=name) for name, queue in queues.items()]
+    return [
+        as_metric(of_queue(queue, metric, statistic), label=name) for name, queue in queues.items()
+    ]
 
 
 def _of_functions(
     functions: Mapping[str, str], metric: str, statistic: str
 ) -> list[cloudwatch.IMetric]:
     return [
-        of_function(function, metric, statistic).metric(label=f"{name} {metric.lower()}")
+        as_metric(of_function(function, metric, statistic), label=f"{name} {metric.lower()}")
         for name, function in functions.items()
     ]
 
@@ -329,8 +341,9 @@ def _of_services(
     https://docs.aws.amazon.com/AmazonECS/latest/developerguide/cloudwatch-metrics.html
     """
     return [
-        of_service(service.cluster.cluster_name, service.service_name, metric, statistic).metric(
-            label=f"{name} {what}"
+        as_metric(
+            of_service(service.cluster.cluster_name, service.service_name, metric, statistic),
+            label=f"{name} {what}",
         )
         for name, service in services.items()
     ]

@@ -265,6 +265,12 @@ class JobSystem(Construct):
             topic=self.alerts,
             bridge=self._bridge.function if self._bridge else None,
             schedules=self._schedules is not None,
+            services=self.services,
+            sweep=self.sweep.function,
+            job_logs=[
+                *(self._workers.log_groups if self._workers else ()),
+                *(consumer.function.log_group for consumer in self.consumers.values()),
+            ],
         )
 
     def _add_bridge(self) -> Schedules | None:
