@@ -139,7 +139,7 @@ def redrive_allow_policy(source_arn: str) -> dict[str, Any]:
 
 
 def quarantine_attributes() -> Attributes:
-    """CreateQueue's attributes for the quarantine, and for what schedules and sweeps failed with."""
+    """CreateQueue's attributes for the quarantine and the queues of failed firings and sweeps."""
     return {
         "MessageRetentionPeriod": _seconds(QUARANTINE_RETENTION),
         "SqsManagedSseEnabled": "true",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 MILLION = 1e6
 ELSEWHERE = Deployment(workers=())
+PUBLIC = Deployment(network="public")
 
 
 def make(**options: Any) -> App:
@@ -62,6 +63,12 @@ def test_the_shop_at_ten_million_jobs_a_month_stays_within_a_hundred_dollars() -
     found = month(shop, deployment, jobs=10 * MILLION)
     assert 0 < found.bill.usd <= 100
     assert found.warnings == ()
+
+
+def test_the_page_says_what_an_app_costs_that_does_nothing() -> None:
+    page = (ROOT / "docs" / "cost.md").read_text()
+    idle = [month(make(), deployment, jobs=0).bill.usd for deployment in (Deployment(), PUBLIC)]
+    assert f"costs {idle[0]:.0f} USD a month, or {idle[1]:.0f} with" in page
 
 
 # --- the bill ------------------------------------------------------------------------------------
@@ -213,7 +220,7 @@ def test_spare_capacity_is_for_the_tasks_beyond_the_first() -> None:
 
 
 def test_a_public_network_has_an_address_for_each_task_and_no_endpoints() -> None:
-    closed, public = month(make(), Deployment()), month(make(), Deployment(network="public"))
+    closed, public = month(make(), Deployment()), month(make(), PUBLIC)
     assert units(closed, prices.INTERFACE_ENDPOINT) > 0 == units(closed, prices.PUBLIC_ADDRESS)
     assert units(public, prices.PUBLIC_ADDRESS) == 730
     assert units(public, prices.INTERFACE_ENDPOINT) == 0
@@ -278,11 +285,10 @@ def test_a_sweep_takes_so_many_requests_for_a_queue(waiting: int, expected: int)
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Headgate's own directory, and a terminal of its page's width."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("COLUMNS", "100")
-    yield
 
 
 COMMAND = ["cost", "examples.shop.app:app", "--jobs", "10M"]
@@ -291,7 +297,7 @@ COMMAND = ["cost", "examples.shop.app:app", "--jobs", "10M"]
 @pytest.mark.usefixtures("here")
 def test_the_page_shows_what_the_command_prints() -> None:
     page = (ROOT / "docs" / "cost.md").read_text()
-    [shown] = re.findall(r"```console\n\$ headgate (.*)\n(.*?)```", page, re.DOTALL)
+    [shown] = re.findall(r"```console\n\$ headgate ([^\n]*)\n(.*?)```", page, re.DOTALL)
     result = CliRunner().invoke(cli, shown[0].split())
     assert result.exit_code == 0, result.output
     assert _lines(result.stdout) == _lines(shown[1])
