@@ -102,44 +102,57 @@ def _short(value: float) -> str:
 
 def _as_json(found: Estimate, others: Mapping[str, float]) -> dict[str, Any]:
     bill = found.bill
-    load = {
-        **{each.name: getattr(found.load, each.name) for each in dataclasses.fields(found.load)},
-        "shares": dict(found.load.shares),
-        "duration": found.load.duration.total_seconds() if found.load.duration else None,
-    }
     return {
         "usd": bill.usd,
         "free_tier": bill.free_tier,
-        "region": REGION,
-        "prices_as_of": AS_OF,
         "by_service": bill.by_service,
         "items": [dataclasses.asdict(item) for item in bill.items],
-        "by_type": [
-            {
-                "type": stream.job.name,
-                "jobs": stream.jobs,
-                "attempts": stream.attempts,
-                "usd": _sum(bill.by_type, stream.job.name),
-                "by_service": bill.by_type.get(stream.job.name, {}),
-            }
-            for stream in found.fleet.streams
-        ],
-        "whatever_runs": {
-            "usd": _sum(bill.by_type, None),
-            "by_service": bill.by_type.get(None, {}),
-        },
-        "workers": [
-            {
-                "name": crew.group.name,
-                "needed": crew.needed,
-                "tasks": crew.tasks,
-                "at_peak": crew.at_peak,
-            }
-            for crew in found.fleet.crews
-        ],
-        "load": load,
+        "by_type": _types_as_json(found),
+        "whatever_runs": _usd_as_json(found, None),
+        "workers": _workers_as_json(found),
+        "load": _load_as_json(found),
         "assumptions": found.assumptions,
         "warnings": found.warnings,
         "otherwise": others,
+        "region": REGION,
+        "prices_as_of": AS_OF,
         "prices": [dataclasses.asdict(price) for price in all_prices()],
+    }
+
+
+def _types_as_json(found: Estimate) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": stream.job.name,
+            "jobs": stream.jobs,
+            "attempts": stream.attempts,
+            **_usd_as_json(found, stream.job.name),
+        }
+        for stream in found.fleet.streams
+    ]
+
+
+def _usd_as_json(found: Estimate, name: str | None) -> dict[str, Any]:
+    by_type = found.bill.by_type
+    return {"usd": _sum(by_type, name), "by_service": by_type.get(name, {})}
+
+
+def _workers_as_json(found: Estimate) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": crew.group.name,
+            "needed": crew.needed,
+            "tasks": crew.tasks,
+            "at_peak": crew.at_peak,
+        }
+        for crew in found.fleet.crews
+    ]
+
+
+def _load_as_json(found: Estimate) -> dict[str, Any]:
+    load = {each.name: getattr(found.load, each.name) for each in dataclasses.fields(found.load)}
+    duration = found.load.duration
+    return load | {
+        "shares": dict(found.load.shares),
+        "duration": duration.total_seconds() if duration else None,
     }

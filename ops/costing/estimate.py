@@ -78,7 +78,7 @@ def _assumptions(load: Load, fleet: Fleet) -> Iterator[str]:
         "what schedules submit"
     )
     yield f"a handler runs for {runs} s; {100 * load.failure_rate:g} % of attempts fail"
-    yield f"{load.together:g} of 10 possible messages to a request; {load.payload_bytes:,} B in each"
+    yield f"{load.together:g} of 10 possible messages to a request, each of {load.payload_bytes} B"
     yield f"jobs fill {100 * UTILISATION:.0f} % of the slots before another task starts"
     yield "nothing for data transfer, e-mails, taxes, and what handlers themselves use"
 

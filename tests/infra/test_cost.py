@@ -86,7 +86,8 @@ def _metrics(alarm: Mapping[str, Any]) -> int:
     return sum("MetricStat" in each for each in alarm["Metrics"]) if "Metrics" in alarm else 1
 
 
-def test_an_estimate_needs_no_cdk() -> None:
-    code = "import sys, ops.cost, ops.costing.estimate; assert 'aws_cdk' not in sys.modules"
+def test_an_estimate_needs_neither_cdk_nor_an_sdk() -> None:
+    unneeded = {"aws_cdk", "aws_lambda_powertools", "boto3"}
+    code = f"import sys, ops.cost, ops.costing.estimate; assert not {unneeded} & sys.modules.keys()"
     answered = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert answered.returncode == 0, answered.stderr
