@@ -42,10 +42,9 @@ def _rules(
         yield system_rules.bridge(topology.bridge_name, thresholds.schedules_percent)
     if schedules:
         yield system_rules.schedules(topology, thresholds.schedules_percent)
-    yield system_rules.function_errors("sweep", sweep)
-    for consumer in deployment.consumers:
-        function = function_name(topology, consumer.name)
-        yield system_rules.function_errors(consumer.name, function)
+    yield system_rules.sweep(sweep)
+    for group in deployment.consumers:
+        yield system_rules.consumer(group.name, function_name(topology, group.name))
 
 
 def _critical_queues(app: App) -> frozenset[str]:

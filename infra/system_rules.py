@@ -110,13 +110,32 @@ def bridge(function: str, percent: float) -> Rule:
     )
 
 
-def function_errors(name: str, function: str) -> Rule:
-    """A function of the app fails as a whole: its jobs' own failures are no errors of Lambda's."""
+def consumer(name: str, function: str) -> Rule:
+    """A function that runs jobs fails as a whole: their own failures are no errors of Lambda's."""
+    return _errors(
+        f"{name}-errors",
+        function,
+        means=f"The consumer {name} failed {FAILURES} times or more in 15 minutes, and with it all "
+        "jobs of these invocations. They stay in their queue, and come again.",
+    )
+
+
+def sweep(function: str) -> Rule:
+    """The sweep fails."""
+    return _errors(
+        "sweep",
+        function,
+        means=f"The sweep of the dead letters failed {FAILURES} times or more in 15 minutes. Until "
+        "it succeeds nobody is told of them but by these alarms.",
+    )
+
+
+def _errors(name: str, function: str, *, means: str) -> Rule:
     return Rule(
-        name=f"{name}-errors",
-        means=f"The function {name} failed {FAILURES} times or more in 15 minutes.",
+        name=name,
+        means=means,
         causes="it can't be imported, runs out of memory or time, or its role lacks a permission.",
-        first="read the function's log. What it was handed stays in its queue.",
+        first="read the function's log.",
         metrics={"errors": of_function(function, "Errors")},
         threshold=FAILURES,
         at=True,

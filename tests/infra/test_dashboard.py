@@ -209,7 +209,7 @@ def test_no_alarm_exists_before_the_service_that_it_misses(whole: Mapping[str, A
 def test_functions_that_run_jobs_and_others_have_an_alarm_each(whole: Mapping[str, Any]) -> None:
     alarms = resources(whole, "AWS::CloudWatch::Alarm", "JobsWatching").values()
     names = {each["AlarmName"] for each in alarms}
-    assert {"shop-test-fast-errors", "shop-test-sweep-errors", "shop-test-bridge"} <= names
+    assert {"shop-test-fast-errors", "shop-test-sweep", "shop-test-bridge"} <= names
 
 
 def test_the_queries_about_jobs_are_asked_of_all_logs_that_tell_of_jobs(

@@ -54,7 +54,9 @@ def rules(app: App, deployment: Deployment | None = None, *, fires: bool = True)
 
 @pytest.fixture(scope="module")
 def all_rules(app: App) -> dict[str, Rule]:
-    return rules(app)
+    """Of an app that has one of everything."""
+    fast = ConsumerGroup(name="fast", handler="shop.fast", queues=("payments",))
+    return rules(app, Deployment(workers=(WorkerGroup(queues=("jobs",)),), consumers=(fast,)))
 
 
 def steady(value: float, minutes: int = HOUR) -> Minutes:
@@ -321,10 +323,10 @@ def test_firings_that_are_given_up_alarm_beside_those_that_fail(
     assert goes_off(all_rules["schedules"], {"attempts": [3], "errors": [1], "dropped": [2]})
 
 
-def test_a_function_that_fails_alarms(all_rules: Mapping[str, Rule]) -> None:
-    rule = all_rules["sweep-errors"]
-    assert goes_off(rule, {"errors": [FUNCTION_FAILURES]})
-    assert not goes_off(rule, {"errors": [FUNCTION_FAILURES - 1]})
+@pytest.mark.parametrize("name", ["sweep", "fast-errors"])
+def test_a_function_that_fails_as_a_whole_alarms(all_rules: Mapping[str, Rule], name: str) -> None:
+    assert goes_off(all_rules[name], {"errors": [FUNCTION_FAILURES]})
+    assert not goes_off(all_rules[name], {"errors": [FUNCTION_FAILURES - 1]})
 
 
 def test_an_app_without_a_bridge_has_no_alarms_for_it(app: App) -> None:
@@ -502,7 +504,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "watching.md").read_text()
 
 def test_the_page_lists_every_alarm_and_no_other(app: App, all_rules: Mapping[str, Rule]) -> None:
     queues = "|".join(label(spec) for spec in app.topology.queues)
-    told = {re.sub(f"^({queues})-", "", name) for name in all_rules}
+    told = {re.sub(f"^({queues}|fast)-", "", name) for name in all_rules}
     assert set(re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE)) == told
 
 

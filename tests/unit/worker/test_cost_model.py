@@ -30,7 +30,7 @@ from tests.unit.worker.rig import MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
 
-JOBS = 200
+JOBS = 100
 ATTEMPTS = 3
 RETRY = Retry(attempts=ATTEMPTS, backoff=Backoff.fixed(5))
 LEVELS: list[RecordsLevel] = ["off", "failures", "outcomes", "full"]
@@ -124,7 +124,7 @@ def fleet(app: App, stream: Stream, load: Load) -> Fleet:
 
 
 @pytest.mark.parametrize("fails", [0, 1, ATTEMPTS])
-@pytest.mark.parametrize(("gap_s", "together"), [(0.0, 10.0), (30.0, 1.0)])
+@pytest.mark.parametrize(("gap_s", "together"), [(0.0, 10.0), (15.0, 1.0)])
 async def test_a_job_takes_as_many_requests_to_sqs_as_the_model_says(
     gap_s: float, together: float, fails: int
 ) -> None:
