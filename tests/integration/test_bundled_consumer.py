@@ -33,6 +33,9 @@ from tests.support.bundled_function import OWN_PIN, build, write_project
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S, until
 
+# Dependencies are installed, and 50 MB handed to a server that starts what is in them.
+pytestmark = pytest.mark.timeout(300)
+
 ACCOUNT = "000000000000"
 ATTEMPTS = 3
 _EMPTY = QueueDepth(visible=0, in_flight=0, delayed=0)
