@@ -31,7 +31,14 @@ from infra.sweep import Sweep
 from infra.watching import Watching
 from infra.worker_service import Workers
 from jobs.app import App
-from jobs.deployment import ConsumerGroup, Deployment, Lanes, worker_service_name
+from jobs.aws.descriptions import APP_TAG
+from jobs.deployment import (
+    ConsumerGroup,
+    Deployment,
+    Lanes,
+    function_name,
+    worker_service_name,
+)
 from jobs.errors import ConfigurationError
 from jobs.locating import app_path as find_app
 from jobs.serving import serving
@@ -256,6 +263,12 @@ class JobSystem(Construct):
             topic=self.alerts,
             bridge=self._bridge.function if self._bridge else None,
             schedules=self._schedules is not None,
+            services=self.services,
+            sweep=self.sweep.function,
+            job_logs=[
+                *(self._workers.log_groups if self._workers else ()),
+                *(consumer.function.log_group for consumer in self.consumers.values()),
+            ],
         )
 
     def _add_bridge(self) -> Schedules | None:
@@ -291,6 +304,7 @@ class JobSystem(Construct):
         return Sweep(
             self,
             "Sweep",
+            name=function_name(self.app.topology, "sweep"),
             plan=plan,
             parking=self._queues.named(queue.name for queue in plan.queues),
             failed=self._queues.add(
@@ -342,4 +356,4 @@ class HeadgateStack(Stack):
             vpc=vpc,
             app_path=app_path,
         )
-        Tags.of(self).add("headgate:app", app.name)
+        Tags.of(self).add(APP_TAG, app.name)

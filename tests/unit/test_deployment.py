@@ -61,6 +61,8 @@ def test_durations_are_written_in_seconds() -> None:
         ({"consumers": [{"name": "x", "handler": "a.b", "window": 301}]}, "0 and 5 min"),
         ({"consumers": [{"name": "x", "handler": "a.b", "memory_mb": 64}]}, "128 and 10240"),
         ({"consumers": [{"name": "workers", "handler": "a.b"}]}, "called 'workers'"),
+        ({"alarms": {"dept": 9}}, "deployment's alarms.dept: unexpected keyword"),
+        ({"alarms": {"depth": -1}}, "depth must be positive"),
         ({"alerts_to": ["oncall"]}, "not an e-mail address: 'oncall'"),
         ({"bridge_reserved": 0}, "bridge_reserved is at least 1"),
         ({"budget_usd": -1}, "must not be negative"),
