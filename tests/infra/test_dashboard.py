@@ -61,8 +61,8 @@ def expressions(widgets: Sequence[Widget]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def whole(app: App, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    """The stack of an app whose jobs are run by workers, and by a function."""
+def stack(app: App, tmp_path_factory: pytest.TempPathFactory) -> cdk.Stack:
+    """Of an app whose jobs are run by workers, and by a function."""
     project = tmp_path_factory.mktemp("project")
     (project / "fast.py").write_text("handler = None\n")
     fast = ConsumerGroup(
@@ -78,6 +78,11 @@ def whole(app: App, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, An
         image=ecs.ContainerImage.from_registry("example/worker"),
         app_path="shop.app:app",
     )
+    return stack
+
+
+@pytest.fixture(scope="module")
+def whole(stack: cdk.Stack) -> Mapping[str, Any]:
     return template_of(stack)
 
 
@@ -225,3 +230,15 @@ def test_the_queries_about_jobs_are_asked_of_all_logs_that_tell_of_jobs(
     functions = resources(whole, "AWS::Logs::LogGroup", "JobsConsumer")
     assert len(workers) == len(functions) == 1
     assert asked == {*workers, *functions}
+
+
+def test_cdk_warns_of_nothing_that_watches(stack: cdk.Stack, whole: Mapping[str, Any]) -> None:
+    warnings = [
+        entry.data
+        for construct in stack.node.find_all()
+        if "/Watching/" in construct.node.path
+        for entry in construct.node.metadata
+        if entry.type == "aws:cdk:warning"
+    ]
+    assert warnings == []
+    assert whole
