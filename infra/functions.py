@@ -16,10 +16,10 @@ from constructs import Construct
 from infra.bundling import functions_code
 from infra.installing import RUNTIME
 from infra.permissions import SUBMIT, statement
+from jobs.deployment import FUNCTION_MEMORY_MB
 
 _HANDLER = "lambdas.bridge.handler"
 _TIMEOUT = Duration.seconds(90)  # two calls of at most three tries, 10 s each, with their pauses
-_MEMORY_MB = 256
 _RETRIES = 2  # with six hours, the most that Lambda has for an asynchronous invocation
 _KEEP_TRYING = Duration.hours(6)
 
@@ -33,6 +33,8 @@ class Bridge(Construct):
         failed: keeps the firings and events that it could not submit.
         table: where it says what it has sent.
         app: the app's name, with its stage's if any.
+        reserved: concurrency for it alone. Without any it may use all that the account has free;
+            with it or without, what Lambda throttles is tried again for six hours.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Bridge(Construct):
         failed: sqs.IQueue,
         table: dynamodb.ITableV2,
         app: str,
+        reserved: int | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         log_group = logs.LogGroup(
@@ -63,8 +66,9 @@ class Bridge(Construct):
             architecture=lambda_.Architecture.ARM_64,
             handler=_HANDLER,
             code=functions_code(),
-            memory_size=_MEMORY_MB,
+            memory_size=FUNCTION_MEMORY_MB,
             timeout=_TIMEOUT,
+            reserved_concurrent_executions=reserved,
             role=role.without_policy_updates(),
             log_group=log_group,
             environment={

@@ -10,6 +10,7 @@ from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from jobs.aws.descriptions import redrive_allow_policy
 from jobs.topology import QUARANTINE_RETENTION, QueueSpec, Topology
 
 
@@ -50,10 +51,6 @@ class Queues(Construct):
         """The queues of these physical names, whatever they are for."""
         return [self._all[name] for name in names]
 
-    def parking_of(self, specs: Iterable[QueueSpec]) -> list[sqs.Queue]:
-        """The dead-letter queues of these, and the quarantine."""
-        return [*(self._dead_letters[spec.name] for spec in specs), self.quarantine]
-
     def add(
         self, construct_id: str, *, queue_name: str, retention: timedelta, **properties: Any
     ) -> sqs.Queue:
@@ -92,10 +89,7 @@ class Queues(Construct):
         )
         # The ARN is written out: a reference to the queue, which refers back, would be a circle.
         source = Stack.of(self).format_arn(service="sqs", resource=spec.name)
-        _resource(queue).redrive_allow_policy = {
-            "redrivePermission": "byQueue",
-            "sourceQueueArns": [source],
-        }
+        _resource(queue).redrive_allow_policy = redrive_allow_policy(source)
         return queue
 
 

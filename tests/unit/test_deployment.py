@@ -64,6 +64,7 @@ def test_durations_are_written_in_seconds() -> None:
         ({"alarms": {"dept": 9}}, "deployment's alarms.dept: unexpected keyword"),
         ({"alarms": {"depth": -1}}, "depth must be positive"),
         ({"alerts_to": ["oncall"]}, "not an e-mail address: 'oncall'"),
+        ({"bridge_reserved": 0}, "bridge_reserved is at least 1"),
         ({"budget_usd": -1}, "must not be negative"),
         ({"network": "private"}, "deployment's network: input should be 'endpoints' or 'public'"),
         ({"endpoint_zones": 3}, "endpoint_zones must be 1 or 2, got 3"),
