@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import aws_cdk as cdk
@@ -16,8 +17,8 @@ from infra.stack import JobSystem
 from jobs import App, Priority
 from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
 from jobs.metric_names import COUNTED, DURATION, NAMESPACE, OF_LANE, OF_TYPE, WAIT
-from tests.infra.conftest import NO_BUNDLING
-from tests.infra.templates import resources, template_of
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
+from tests.infra.templates import resources, synthesized, template_of
 from tests.infra.test_monitoring import SQS_METRICS
 
 Widget = Mapping[str, Any]
@@ -242,3 +243,14 @@ def test_cdk_warns_of_nothing_that_watches(stack: cdk.Stack, whole: Mapping[str,
     ]
     assert warnings == []
     assert whole
+
+
+def test_a_stage_without_alarms_has_a_dashboard_without_holes(app: App) -> None:
+    deployment = replace(ELSEWHERE, alarms=None)
+    template = synthesized(app, deployment)
+    shown = body(template)
+
+    assert not resources(template, "AWS::CloudWatch::Alarm")
+    assert "alarm" not in {each["type"] for each in shown}
+    test_no_two_widgets_overlap_and_none_leaves_a_hole(shown)
+    assert Deployment.parse({"alarms": None}, {"workers": []}) == deployment
