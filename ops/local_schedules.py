@@ -69,13 +69,15 @@ def next_time(schedule: Mapping[str, Any], since: datetime) -> datetime | None:
         An aware time, in UTC; None when it is never due, or can't be read: MiniStack stores what
         AWS would refuse.
     """
-    if (start := _time(schedule.get("StartDate"))) is not None:
-        since = max(since, start)
     try:
+        if _is_one_time(schedule):  # for which AWS ignores start and end
+            return _of_at(schedule["ScheduleExpression"], _zone(schedule), since)
+        if (start := _time(schedule["StartDate"])) is not None:
+            since = max(since, start)
         due = _due(schedule, since)
     except (ValueError, ZoneInfoNotFoundError):
         return None
-    end = _time(schedule.get("EndDate"))
+    end = _time(schedule["EndDate"])
     return None if due is None or (end is not None and due > end) else due
 
 
@@ -139,7 +141,7 @@ class _Sweep:
     ) -> bool:
         if _is_one_time(schedule):
             return self._fired_for(key, schedule) is not None
-        end = _time(schedule.get("EndDate"))
+        end = _time(schedule["EndDate"])
         return end is not None and now > end
 
     def _fired_for(self, key: tuple[str, str, str], schedule: Mapping[str, Any]) -> datetime | None:
@@ -176,11 +178,9 @@ def _fire(key: tuple[str, str, str], schedule: Mapping[str, Any], due: datetime)
 
 
 def _due(schedule: Mapping[str, Any], since: datetime) -> datetime | None:
-    """`next_time`, without start and end."""
+    """`next_time` of a recurring schedule, without start and end."""
     rules = _module("services.eventbridge")
     expression = schedule["ScheduleExpression"]
-    if _is_one_time(schedule):
-        return _of_at(expression, _zone(schedule), since)
     if seconds := rules._parse_rate_seconds(expression):  # noqa: SLF001 - checked
         return _of_rate(timedelta(seconds=seconds), _begin(schedule), since)
     fields = rules._parse_cron_fields(expression)  # noqa: SLF001 - checked
@@ -197,7 +197,7 @@ def _is_one_time(schedule: Mapping[str, Any]) -> bool:
 
 def _begin(schedule: Mapping[str, Any]) -> datetime:
     """When a rate has its first occurrence: without a start, at once."""
-    found = _time(schedule.get("StartDate")) or _time(schedule["CreationDate"])
+    found = _time(schedule["StartDate"]) or _time(schedule["CreationDate"])
     assert found is not None  # noqa: S101 - every schedule was created; narrows the type
     return found
 
