@@ -141,7 +141,14 @@ class JobSystem(Construct):
         EventRules(self, "EventRules", app=self.app, bridge=bridge.function, failed=failed)
         if not self.app.long_delays and not scheduled_types(self.app):
             return None
-        return Schedules(self, "Schedules", app=self.app, bridge=bridge.function, failed=failed)
+        return Schedules(
+            self,
+            "Schedules",
+            app=self.app,
+            bridge=bridge.function,
+            failed=failed,
+            standby=self.deployment.standby,
+        )
 
     def _fed_by_bridge(self) -> list[sqs.IQueue]:
         topology = self.app.topology

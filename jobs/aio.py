@@ -33,8 +33,10 @@ from jobs.ports import (
     Transport,
 )
 from jobs.reserving import submitting
+from jobs.settings import Settings
 from jobs.spool import Spool, StrPath
 from jobs.steps import take_async
+from jobs.storing import refuse_if
 from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnTable
 from jobs.topology import QueueSpec
@@ -88,8 +90,10 @@ class AsyncClient:
         self._clock = clock or SystemClock()
         kept_in = check_choice(spool, fallback)
         self._events = events or (Events(log_event) if kept_in or fallback else Events())
+        self._paused = Settings.from_env().paused
         # A submitter with a fallback need not wait for an outage to end.
-        self._pacing = replace(pacing, insist=False) if kept_in or fallback else pacing
+        insist = pacing.insist and not (kept_in or fallback or self._paused)
+        self._pacing = replace(pacing, insist=insist)
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._transport = self._storing(transport, store) if transport is not None else None
         self._store = store
@@ -212,6 +216,7 @@ class AsyncClient:
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
         if submissions and submissions[0].due is not None:  # all of a call have the same delay
+            refuse_if(self._paused)
             raise_refused(
                 submissions, self._told(submissions, await self.schedules.hold(submissions))
             )
@@ -275,7 +280,7 @@ class AsyncClient:
         return self._has_scheduler and await self.schedules.cancel_delayed(job_id)
 
     def _storing(self, transport: Transport, store: ObjectStore | None) -> Storing:
-        return Storing(transport, store, limit=self._app.payload_limit)
+        return Storing(transport, store, limit=self._app.payload_limit, paused=self._paused)
 
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
         queue = spec.name

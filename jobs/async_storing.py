@@ -17,16 +17,24 @@ from jobs.ports import (
     Transport,
     VisibilityChange,
 )
-from jobs.storing import Batch, check_sizes
+from jobs.storing import Batch, check_sizes, refuse_if
 
 
 class Storing:
     """A `jobs.ports.Transport` over another one; the arguments are `BlockingStoring`'s."""
 
-    def __init__(self, transport: Transport, store: ObjectStore | None, *, limit: int) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        store: ObjectStore | None,
+        *,
+        limit: int,
+        paused: bool = False,
+    ) -> None:
         self._transport = transport
         self._store = store
         self._limit = limit
+        self._paused = paused
 
     def check(self, messages: Iterable[OutgoingMessage]) -> None:
         """Refuse what could not be sent, before anything is; as `BlockingStoring.check`."""
@@ -34,6 +42,7 @@ class Storing:
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         """Send a batch, as `BlockingStoring.send`; large payloads are packed in a thread."""
+        refuse_if(self._paused)
         if self._store is None or all(size_of(each) <= self._limit for each in messages):
             return await self._transport.send(queue, messages)
         batch = Batch()

@@ -29,9 +29,10 @@ from jobs.ports import (
 )
 from jobs.registration import BlockingRegister
 from jobs.reserving import submitting
+from jobs.settings import Settings
 from jobs.spool import Spool, StrPath
 from jobs.steps import take
-from jobs.storing import BlockingStoring
+from jobs.storing import BlockingStoring, refuse_if
 from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnBlockingTable
 
@@ -81,6 +82,7 @@ class Client:
         self._app = app
         self._clock = clock or SystemClock()
         kept_in = check_choice(spool, fallback)
+        self._paused = Settings.from_env().paused
         self._events = events or (Events(log_event) if kept_in or fallback else Events())
         self._sleep = sleep
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
@@ -97,7 +99,9 @@ class Client:
 
                 store = s3 = SyncS3(app.topology.bucket)
                 self._closes.append(s3.close)
-        self._transport = BlockingStoring(transport, store, limit=app.payload_limit)
+        self._transport = BlockingStoring(
+            transport, store, limit=app.payload_limit, paused=self._paused
+        )
         self._opening = threading.Lock()
         self._scheduler = scheduler
         if table is None:
@@ -208,6 +212,7 @@ class Client:
 
     def _send_all(self, submissions: Sequence[Submission]) -> None:
         if submissions and submissions[0].due is not None:  # all of a call have the same delay
+            refuse_if(self._paused)
             raise_refused(submissions, self._told(submissions, self.schedules.hold(submissions)))
             return
         self._transport.check(each.message for each in submissions)

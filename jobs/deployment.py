@@ -243,6 +243,9 @@ class Deployment:
     """E-mail addresses that are told of alarms, and of a month that costs too much."""
     budget_usd: int = 150
     """A month's costs at which to tell; 0: no budget."""
+    standby: bool = False
+    """A region that waits to take over: the job types' schedules are there, and switched off, since
+    the other region's fire."""
 
     def __post_init__(self) -> None:
         names = [group.name for group in self.workers] + [each.name for each in self.consumers]

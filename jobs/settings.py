@@ -27,6 +27,10 @@ class Settings:
     """``HEADGATE_STOP_TIMEOUT``: how many seconds after SIGTERM a worker's container is killed, as
     ECS's ``stopTimeout`` says; above 0. None: it isn't killed, or not soon."""
 
+    paused: bool = False
+    """``HEADGATE_PAUSED``, 1 or 0: clients go on as if SQS could not be reached, without asking
+    it: they spool, run jobs in place, or refuse."""
+
     def __post_init__(self) -> None:
         if self.stop_timeout_s is not None and not 0 < self.stop_timeout_s < float("inf"):
             raise SettingsInvalid(
@@ -54,10 +58,11 @@ class Settings:
             stage=found.get("STAGE") or None,
             bucket=found.get("BUCKET") or None,
             stop_timeout_s=_number("STOP_TIMEOUT", found),
+            paused=_switch("PAUSED", found),
         )
 
 
-_KNOWN = ("APP", "BUCKET", "STAGE", "STOP_TIMEOUT")
+_KNOWN = ("APP", "BUCKET", "PAUSED", "STAGE", "STOP_TIMEOUT")
 
 
 def _refuse_misspelt(found: Mapping[str, str]) -> None:
@@ -76,3 +81,9 @@ def _number(name: str, found: Mapping[str, str]) -> float | None:
         return float(text)
     except ValueError as error:
         raise SettingsInvalid(f"{_PREFIX}{name} must be a number, got {text!r}") from error
+
+
+def _switch(name: str, found: Mapping[str, str]) -> bool:
+    if (text := found.get(name, "")) not in ("", "0", "1"):
+        raise SettingsInvalid(f"{_PREFIX}{name} must be 1 or 0, got {text!r}")
+    return text == "1"

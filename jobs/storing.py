@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from jobs.errors import PayloadTooLarge, TransportError
+from jobs.errors import PayloadTooLarge, ServiceUnavailable, TransportError
 from jobs.messages import size_of
 from jobs.offloading import LARGEST, parted
 from jobs.ports import BlockingObjectStore, BlockingTransport, EntryFailure, OutgoingMessage
@@ -23,14 +23,21 @@ class BlockingStoring:
         transport: what carries the messages.
         store: where payloads go that are too large; None refuses them, as SQS would.
         limit: bytes of a message; without a ``store`` SQS's own limit counts.
+        paused: send nothing, as if SQS could not be reached.
     """
 
     def __init__(
-        self, transport: BlockingTransport, store: BlockingObjectStore | None, *, limit: int
+        self,
+        transport: BlockingTransport,
+        store: BlockingObjectStore | None,
+        *,
+        limit: int,
+        paused: bool = False,
     ) -> None:
         self._transport = transport
         self._store = store
         self._limit = limit
+        self._paused = paused
 
     def check(self, messages: Iterable[OutgoingMessage]) -> None:
         """Refuse what could not be sent, before anything is.
@@ -46,6 +53,7 @@ class BlockingStoring:
         Raises:
             TransportError: no message of the batch could be sent.
         """
+        refuse_if(self._paused)
         if self._store is None or all(size_of(each) <= self._limit for each in messages):
             return self._transport.send(queue, messages)
         batch = Batch()
@@ -62,6 +70,19 @@ class BlockingStoring:
         slim, kept = parted(message)
         store.put(kept.ref.key, kept.packed())
         return slim
+
+
+def refuse_if(paused: bool) -> None:
+    """Refuse what would be sent, as in an outage, where submissions are paused.
+
+    Raises:
+        ServiceUnavailable: they are.
+    """
+    if paused:
+        raise ServiceUnavailable(
+            "submissions are paused by HEADGATE_PAUSED=1, so SQS was not asked: unset it and start "
+            'this process again, or give its client a spool= or fallback="inline"'
+        )
 
 
 @dataclass(slots=True)

@@ -11,9 +11,10 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_iam as iam
 
-from infra.stack import JobSystem
+from infra.stack import HeadgateStack, JobSystem
 from jobs import App, Priority, cron, rate
 from jobs.aws.schedule_wire import Place, create_request
+from jobs.deployment import Deployment
 from jobs.errors import ConfigurationError
 from jobs.ports import ScheduleSpec
 from jobs.topology import role_in
@@ -179,3 +180,15 @@ def test_a_declared_start_and_end_are_deployed() -> None:
     [schedule] = resources(synthesized(app), "AWS::Scheduler::Schedule").values()
     assert datetime.fromisoformat(schedule["StartDate"]) == start
     assert datetime.fromisoformat(schedule["EndDate"]) == end
+
+
+@pytest.mark.parametrize(("standby", "state"), [(False, "ENABLED"), (True, "DISABLED")])
+def test_in_a_standby_region_schedules_are_there_and_switched_off(
+    app: App, standby: bool, state: str
+) -> None:
+    deployment = Deployment(workers=(), standby=standby)
+    assembly = cdk.App(context=NO_BUNDLING)
+    stack = HeadgateStack(assembly, "Stack", app=app, deployment=deployment)
+    made = resources(template_of(stack), "AWS::Scheduler::Schedule")
+    assert made
+    assert {each["State"] for each in made.values()} == {state}
