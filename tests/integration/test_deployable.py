@@ -77,5 +77,7 @@ def test_ministack_still_refuses_what_the_table_leaves_out(gap: Gap, cloud: Clou
 
 def test_a_deployment_that_fails_says_what_failed_and_why(cloud: Cloud) -> None:
     bad = template(Bad={"Type": "AWS::CloudWatch::Alarm", "Properties": {"EvaluationPeriods": 1}})
-    with pytest.raises(DeploymentFailed, match=r"ROLLBACK_COMPLETE: Bad \(AWS::CloudWatch::Alarm\)"):
+    with pytest.raises(
+        DeploymentFailed, match=r"ROLLBACK_COMPLETE: Bad \(AWS::CloudWatch::Alarm\)"
+    ):
         Stack(cloud, f"bad-{uuid4().hex}").create(bad)

@@ -96,10 +96,11 @@ class Stack:
 
     def resources(self) -> Mapping[str, str]:
         """What it has: physical ids by logical ones."""
-        answer = self._formation.describe_stack_resources(StackName=self._id)
+        pages = self._formation.get_paginator("list_stack_resources").paginate(StackName=self._id)
         return {
             each["LogicalResourceId"]: each["PhysicalResourceId"]
-            for each in answer["StackResources"]
+            for page in pages
+            for each in page["StackResourceSummaries"]
         }
 
     def _request(self, template: Template) -> dict[str, Any]:
