@@ -15,6 +15,7 @@ from constructs import Node
 
 from infra.stack import HeadgateStack
 from jobs.app import App, load_app
+from jobs.deployment import Deployment
 from jobs.errors import ConfigurationError, HeadgateError
 from jobs.settings import Settings
 
@@ -48,7 +49,13 @@ def add_stack(assembly: cdk.App) -> HeadgateStack:
             "shop.app:app, or pass -c headgate:app=..., or set HEADGATE_APP"
         )
     app = _load(path, _context(assembly.node, "headgate:stage") or settings.stage)
-    return HeadgateStack(assembly, "-".join(filter(None, (app.name, app.stage))), app=app)
+    return HeadgateStack(
+        assembly,
+        "-".join(filter(None, (app.name, app.stage))),
+        app=app,
+        app_path=path,
+        deployment=Deployment.parse(assembly.node.try_get_context("headgate:deployment") or {}),
+    )
 
 
 def _load(path: str, stage: str | None) -> App:

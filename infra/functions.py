@@ -13,7 +13,8 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.bundling import RUNTIME, bridge_code
+from infra.bundling import functions_code
+from infra.installing import RUNTIME
 from infra.permissions import SUBMIT, statement
 
 _HANDLER = "lambdas.bridge.handler"
@@ -61,7 +62,7 @@ class Bridge(Construct):
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             handler=_HANDLER,
-            code=bridge_code(),
+            code=functions_code(),
             memory_size=_MEMORY_MB,
             timeout=_TIMEOUT,
             role=role.without_policy_updates(),

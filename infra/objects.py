@@ -1,4 +1,4 @@
-"""The bucket of a topology: payloads that are too large for messages."""
+"""The bucket of a topology: payloads too large for messages, and dead letters that were saved."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.records import is_lasting
-from jobs.topology import PAYLOADS, Topology
+from jobs.aws.provision import lifecycle_rules
+from jobs.topology import Topology
 
 
 class Objects(Construct):
@@ -20,7 +21,6 @@ class Objects(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, topology: Topology) -> None:
         super().__init__(scope, construct_id)
         stack = Stack.of(self)
-        kept_for = Duration.days(topology.payload_retention.days)
         self.bucket = s3.Bucket(
             self,
             "Bucket",
@@ -28,7 +28,14 @@ class Objects(Construct):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             encryption=s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,
-            lifecycle_rules=[s3.LifecycleRule(id="payloads", prefix=PAYLOADS, expiration=kept_for)],
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    id=rule["ID"],
+                    prefix=rule["Filter"]["Prefix"],
+                    expiration=Duration.days(rule["Expiration"]["Days"]),
+                )
+                for rule in lifecycle_rules(topology)
+            ],
             removal_policy=(
                 RemovalPolicy.RETAIN if is_lasting(topology) else RemovalPolicy.DESTROY
             ),
