@@ -17,36 +17,21 @@ Resource = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Resources that MiniStack's CloudFormation can't make.
-
-    Without ``properties`` or ``reads`` they are all of the type.
-    """
+    """Resources that MiniStack's CloudFormation can't make."""
 
     type: str
     says: str
     """What it says of a template that has one; a regular expression."""
     example: Mapping[str, Any]
     """The least properties that show it."""
-    properties: frozenset[str] = frozenset()
-    """Only those that have one of these."""
-    reads: tuple[str, str] | None = None
-    """Only those that read this attribute of a resource of this type."""
+    having: str | None = None
+    """Only those that have this property; None: all of the type."""
 
-    def has(self, resource: Resource, template: Template) -> bool:
+    def has(self, resource: Resource) -> bool:
         """Whether it is of these."""
         if resource["Type"] != self.type:
             return False
-        properties = resource.get("Properties", {})
-        if self.properties:
-            return bool(self.properties & properties.keys())
-        if self.reads:
-            kind, attribute = self.reads
-            return any(
-                template["Resources"][name]["Type"] == kind and read == attribute
-                for name, read in _references(properties)
-                if name in template["Resources"]
-            )
-        return True
+        return self.having is None or self.having in resource.get("Properties", {})
 
 
 _UNKNOWN = "Unrecognized resource types"
@@ -58,22 +43,15 @@ GAPS: tuple[Gap, ...] = (
             "AWS::ApplicationAutoScaling::ScalableTarget",
             "AWS::ApplicationAutoScaling::ScalingPolicy",
             "AWS::Budgets::Budget",
-            "AWS::CloudWatch::CompositeAlarm",
-            "AWS::ECS::ClusterCapacityProviderAssociations",
+            "AWS::EC2::SecurityGroupIngress",
             "AWS::Logs::QueryDefinition",
         )
     ),
     Gap(
         type="AWS::CloudWatch::Alarm",
-        properties=frozenset({"Metrics"}),
+        having="Metrics",
         says=r"metric math\) is not supported",
         example={"Metrics": [{"Id": "a", "Expression": "1"}], "EvaluationPeriods": 1},
-    ),
-    Gap(
-        type="AWS::EC2::SecurityGroup",
-        reads=("AWS::EC2::VPC", "CidrBlock"),
-        says="attribute CidrBlock does not exist",
-        example={"SecurityGroupIngress": [{"CidrIp": {"Fn::GetAtt": ["Network", "CidrBlock"]}}]},
     ),
 )
 """The table."""
@@ -92,7 +70,7 @@ def deployable(template: Template) -> Template:
         "Outputs": {
             name: output
             for name, output in template.get("Outputs", {}).items()
-            if not {read for read, _ in _references(output)} & out.keys()
+            if out.keys().isdisjoint(_references(output))
         },
     }
 
@@ -103,12 +81,12 @@ def left_out(template: Template) -> Mapping[str, str]:
         name: gap.says
         for name, resource in template["Resources"].items()
         for gap in GAPS
-        if gap.has(resource, template)
+        if gap.has(resource)
     }
     while more := {
         name: f"refers to {read}"
         for name, resource in template["Resources"].items()
-        for read, _ in _references(resource.get("Properties", {}))
+        for read in _references(resource.get("Properties", {}))
         if read in out and name not in out
     }:
         out |= more
@@ -121,13 +99,11 @@ def _without_order(resource: Resource, out: Mapping[str, str]) -> Resource:
     return {**resource, "DependsOn": [name for name in after if name not in out]}
 
 
-def _references(value: Any) -> Iterator[tuple[str, str | None]]:
-    """The logical ids that a value refers to, with the attributes that it reads."""
+def _references(value: Any) -> Iterator[str]:
+    """The logical ids that a value refers to."""
     match value:
-        case {"Ref": str(name)}:
-            yield name, None
-        case {"Fn::GetAtt": [str(name), str(attribute)]}:
-            yield name, attribute
+        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), _]}:
+            yield name
         case Mapping():
             for inner in value.values():
                 yield from _references(inner)

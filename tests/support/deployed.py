@@ -76,6 +76,7 @@ class Stack:
 
     def __init__(self, cloud: Cloud, name: str) -> None:
         self.name = name
+        self._cloud = cloud
         self._formation = cloud.client("cloudformation")
         self._id = name
 
@@ -104,9 +105,13 @@ class Stack:
         }
 
     def _request(self, template: Template) -> dict[str, Any]:
+        # By way of the bucket, as `cdk` does: a request itself has no room for a large one.
+        key, bucket = f"{self.name}.template.json", _bucket(self._cloud)
+        body = json.dumps(template)
+        self._cloud.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
         return {
             "StackName": self.name,
-            "TemplateBody": json.dumps(template),
+            "TemplateURL": f"https://s3.{REGION}.amazonaws.com/{bucket}/{key}",
             "Capabilities": ["CAPABILITY_NAMED_IAM"],
         }
 

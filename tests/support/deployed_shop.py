@@ -1,7 +1,11 @@
-"""The example shop, synthesized and deployed on a MiniStack of its own."""
+"""The example shop, synthesized and deployed on a MiniStack of its own.
+
+A worker runs the jobs of all its queues but the notifications', which a function runs.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +16,8 @@ import psutil
 import pytest
 
 from examples.shop import contracts as shop
+from jobs.deployment import function_name
+from tests.infra.templates import resources
 from tests.support.deployable import Template, deployable
 from tests.support.deployed import Cloud, Stack, bootstrap, cloud_at, publish, template_in
 from tests.support.environment import with_test_credentials
@@ -19,6 +25,24 @@ from tests.support.servers import running_server
 from tests.support.synthesis import synthesize_for_this_machine
 
 TOPOLOGY = shop.app.topology
+
+NOTIFICATIONS = "notifications"
+"""The queue group that the function serves."""
+
+WORKERS_QUEUES = [group for group in TOPOLOGY.groups if group != NOTIFICATIONS]
+
+_CONSUMER = "notifier"
+NOTIFIER = function_name(TOPOLOGY, _CONSUMER)
+"""The function that serves it."""
+
+_FUNCTION = """
+from examples.shop.app import app
+from lambdas.consume import consumer
+
+handler = consumer(app)
+"""
+
+_ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +84,32 @@ class DeployedShop:
         )
         return found
 
+    def subscribe(self, queue: str) -> None:
+        """Make a queue that gets what people are told."""
+        sns, sqs = self.cloud.client("sns"), self.cloud.client("sqs")
+        sqs.create_queue(QueueName=queue)
+        [topic] = sns.list_topics()["Topics"]
+        arn = self.attributes(queue)["QueueArn"]
+        sns.subscribe(TopicArn=topic["TopicArn"], Protocol="sqs", Endpoint=arn)
+
+    def sweep(self) -> None:
+        """Invoke the sweep as its schedule does."""
+        names = self.stack.resources()
+        [function] = self.logical_ids("AWS::Lambda::Function", "Sweep")
+        [schedule] = self.logical_ids("AWS::Scheduler::Schedule", "Sweep")
+        [group] = self.logical_ids("AWS::Scheduler::ScheduleGroup", "Sweep")
+        answer = self.cloud.client("scheduler").get_schedule(
+            GroupName=names[group], Name=names[schedule]
+        )
+        done = self.cloud.client("lambda").invoke(
+            FunctionName=names[function], Payload=answer["Target"]["Input"]
+        )
+        assert "FunctionError" not in done, done["Payload"].read()
+
+    def logical_ids(self, kind: str, part: str) -> list[str]:
+        """The resources of a type in a part of the system."""
+        return list(resources(self.template, kind, within=f"Jobs{part}"))
+
     def processes_of(self, function: str) -> list[psutil.Process]:
         """The processes that run a function."""
         mine = {
@@ -74,13 +124,14 @@ class DeployedShop:
 
 
 @contextmanager
-def deployed_shop(directory: Path) -> Iterator[DeployedShop]:
-    """Synthesize it into an empty directory and deploy it; while it stands, the environment is
-    such that SDKs reach it, and nothing else."""
-    name = synthesize_for_this_machine(directory)
+def deployed_shop(scratch: Path) -> Iterator[DeployedShop]:
+    """Synthesize it and deploy it; while it stands, the environment is such that SDKs reach it,
+    and nothing else. ``scratch`` is a directory for all that takes files."""
+    directory = scratch / "cdk.out"
+    name = synthesize_for_this_machine(directory, _deployment(scratch / "project"))
     template = template_in(directory, name)
     with pytest.MonkeyPatch.context() as patch, running_server("ministack") as endpoint_url:
-        with_test_credentials(patch, directory)
+        with_test_credentials(patch, scratch)
         patch.setenv("AWS_ENDPOINT_URL", endpoint_url)
         with cloud_at(endpoint_url) as cloud:
             bootstrap(cloud)
@@ -88,6 +139,19 @@ def deployed_shop(directory: Path) -> Iterator[DeployedShop]:
             stack = Stack(cloud, name)
             stack.create(deployable(template))
             yield DeployedShop(cloud=cloud, stack=stack, template=template)
+
+
+def _deployment(project: Path) -> Mapping[str, Any]:
+    """What ``cdk.json`` would say; ``project`` becomes the source of the function."""
+    shutil.copytree(_ROOT / "examples", project / "examples")
+    (project / "notify.py").write_text(_FUNCTION)
+    consumer = {
+        "name": _CONSUMER,
+        "handler": "notify.handler",
+        "source": str(project),
+        "queues": [NOTIFICATIONS],
+    }
+    return {"workers": [{"queues": WORKERS_QUEUES}], "consumers": [consumer]}
 
 
 def _environment(process: psutil.Process) -> Mapping[str, str]:
