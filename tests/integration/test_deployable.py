@@ -73,6 +73,24 @@ def test_ministack_still_refuses_what_the_table_leaves_out(gap: Gap, cloud: Clou
         Stack(cloud, f"gap-{uuid4().hex}").create(refused)
 
 
+def test_a_schedule_of_a_template_loses_its_time_zone(cloud: Cloud) -> None:
+    # Once this fails, MiniStack has learned it, and docs/emulators.md has a line less.
+    name = f"zone-{uuid4().hex}"
+    role = f"arn:aws:iam::{cloud.account}:role/any"
+    schedule = {
+        "Name": name,
+        "ScheduleExpression": "cron(0 8 * * ? *)",
+        "ScheduleExpressionTimezone": "Europe/Berlin",
+        "FlexibleTimeWindow": {"Mode": "OFF"},
+        "Target": {"Arn": f"arn:aws:sqs:us-east-1:{cloud.account}:any", "RoleArn": role},
+    }
+    stack = Stack(cloud, name)
+    stack.create(template(Any={"Type": "AWS::Scheduler::Schedule", "Properties": schedule}))
+    made = cloud.client("scheduler").get_schedule(Name=name)
+    stack.delete()
+    assert made["ScheduleExpressionTimezone"] == "UTC"
+
+
 def test_a_deployment_that_fails_says_what_failed_and_why(cloud: Cloud) -> None:
     bad = template(Bad={"Type": "AWS::CloudWatch::Alarm", "Properties": {"EvaluationPeriods": 1}})
     with pytest.raises(
