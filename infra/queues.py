@@ -50,10 +50,6 @@ class Queues(Construct):
         """The queues of these physical names, whatever they are for."""
         return [self._all[name] for name in names]
 
-    def parking_of(self, specs: Iterable[QueueSpec]) -> list[sqs.Queue]:
-        """The dead-letter queues of these, and the quarantine."""
-        return [*(self._dead_letters[spec.name] for spec in specs), self.quarantine]
-
     def add(
         self, construct_id: str, *, queue_name: str, retention: timedelta, **properties: Any
     ) -> sqs.Queue:

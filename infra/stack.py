@@ -31,7 +31,13 @@ from infra.sweep import Sweep
 from infra.watching import Watching
 from infra.worker_service import Workers
 from jobs.app import App
-from jobs.deployment import ConsumerGroup, Deployment, Lanes, WorkerGroup, worker_service_name
+from jobs.deployment import (
+    ConsumerGroup,
+    Deployment,
+    Lanes,
+    function_name,
+    worker_service_name,
+)
 from jobs.errors import ConfigurationError
 from jobs.locating import app_path as find_app
 from jobs.serving import serving
@@ -206,7 +212,11 @@ class JobSystem(Construct):
                 group,
                 service_name=worker_service_name(topology, group),
                 queues=group.lanes.of(topology),
-                environment=self._environment(group, app_path),
+                environment=self._environment()
+                | {
+                    "HEADGATE_APP": app_path,
+                    "HEADGATE_STOP_TIMEOUT": f"{group.stop_timeout.total_seconds():g}",
+                },
             )
             role = service.task_definition.task_role
             self.grant_work(role, lanes=group.lanes)
@@ -214,11 +224,10 @@ class JobSystem(Construct):
                 self.grant_submit(role)
         return workers
 
-    def _environment(self, group: WorkerGroup, app_path: str) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
+        """What the app reads wherever its jobs run."""
         found = {
-            "HEADGATE_APP": app_path,
             "HEADGATE_STAGE": self.app.stage,
-            "HEADGATE_STOP_TIMEOUT": f"{group.stop_timeout.total_seconds():g}",
             # Both would be asked of STS, to which the workers' own network has no way.
             "HEADGATE_BUCKET": self.bucket.bucket_name,
             "HEADGATE_ACCOUNT": Stack.of(self).account,
@@ -237,15 +246,11 @@ class JobSystem(Construct):
             group=group,
             topology=self.app.topology,
             queues=self._queues,
+            environment=self._environment(),
         )
-        grant = permissions.grant_work(
-            consumer.function,
-            [self._queues.by_name[spec.name] for spec in consumer.specs],
-            self._queues.parking_of(consumer.specs),
-            self.table,
-            self.bucket,
-        )
-        self._with_delays(grant, consumer.function)
+        self.grant_work(consumer.function, lanes=group.lanes)
+        if group.submits:
+            self.grant_submit(consumer.function)
         return consumer
 
     def _watch(self) -> Watching:
@@ -257,6 +262,12 @@ class JobSystem(Construct):
             topic=self.alerts,
             bridge=self._bridge.function if self._bridge else None,
             schedules=self._schedules is not None,
+            services=self.services,
+            sweep=self.sweep.function,
+            job_logs=[
+                *(self._workers.log_groups if self._workers else ()),
+                *(consumer.function.log_group for consumer in self.consumers.values()),
+            ],
         )
 
     def _add_bridge(self) -> Schedules | None:
@@ -273,6 +284,7 @@ class JobSystem(Construct):
             failed=failed,
             table=self.table,
             app=self.app.topology.schedule_group,
+            reserved=self.deployment.bridge_reserved,
         )
         EventRules(self, "EventRules", app=self.app, bridge=bridge.function, failed=failed)
         if not self.app.long_delays and not scheduled_types(self.app):
@@ -291,6 +303,7 @@ class JobSystem(Construct):
         return Sweep(
             self,
             "Sweep",
+            name=function_name(self.app.topology, "sweep"),
             plan=plan,
             parking=self._queues.named(queue.name for queue in plan.queues),
             failed=self._queues.add(

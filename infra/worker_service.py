@@ -66,6 +66,8 @@ class Workers(Construct):
         # services that use it, which AWS refuses.
         cluster.capacity_providers = list(_PROVIDERS)
         self.services: dict[str, ecs.FargateService] = {}
+        self.log_groups: list[logs.ILogGroup] = []
+        """What the groups' workers write to."""
 
     def add(
         self,
@@ -89,6 +91,7 @@ class Workers(Construct):
             image=self._image,
         )
         self.services[group.name] = made.service
+        self.log_groups.append(made.log_group)
         return made.service
 
 
@@ -177,7 +180,7 @@ class WorkerService(Construct):
         image: ecs.ContainerImage,
         environment: Mapping[str, str],
     ) -> None:
-        log_group = logs.LogGroup(
+        self.log_group = logs.LogGroup(
             self,
             "Logs",
             retention=logs.RetentionDays.ONE_MONTH,
@@ -203,7 +206,7 @@ class WorkerService(Construct):
             ),
             logging=ecs.LogDrivers.aws_logs(
                 stream_prefix=group.name,
-                log_group=log_group,
+                log_group=self.log_group,
                 mode=ecs.AwsLogDriverMode.NON_BLOCKING,
                 max_buffer_size=Size.mebibytes(_LOG_BUFFER_MIB),
             ),
