@@ -7,7 +7,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.records import is_lasting
-from jobs.aws.provision import lifecycle_rules
+from jobs.aws.descriptions import lifecycle_rules
 from jobs.topology import Topology
 
 

@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 
-from jobs.aws.provision import LINES
+from jobs.aws.descriptions import LINES
 from jobs.topology import PAYLOADS, RESULTS
 
 SUBMIT = ("sqs:SendMessage", "sqs:GetQueueUrl")

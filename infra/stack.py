@@ -31,6 +31,7 @@ from infra.sweep import Sweep
 from infra.watching import Watching
 from infra.worker_service import Workers
 from jobs.app import App
+from jobs.aws.descriptions import APP_TAG
 from jobs.deployment import (
     ConsumerGroup,
     Deployment,
@@ -355,4 +356,4 @@ class HeadgateStack(Stack):
             vpc=vpc,
             app_path=app_path,
         )
-        Tags.of(self).add("headgate:app", app.name)
+        Tags.of(self).add(APP_TAG, app.name)

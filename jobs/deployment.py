@@ -54,6 +54,9 @@ https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html""
 DELAY_ENDPOINT = "scheduler"
 """One more of them, for an app with `long_delays`."""
 
+FUNCTION_MEMORY_MB = 256
+"""Of each function of our own: the bridge and the sweep."""
+
 GIVE_BACK = timedelta(seconds=3)
 """How long before a function's timeout its jobs are interrupted, so that it answers in time."""
 

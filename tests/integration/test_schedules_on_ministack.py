@@ -100,7 +100,6 @@ def _deploy(app: App, endpoint_url: str, stack: AsyncExitStack) -> None:
     functions = boto3.client("lambda", endpoint_url=endpoint_url, region_name=REGION)
     stack.callback(scheduler.close)
     stack.callback(functions.close)
-    scheduler.create_schedule_group(Name=app.topology.schedule_group)
     stack.callback(scheduler.delete_schedule_group, Name=app.topology.schedule_group)
     functions.create_function(
         FunctionName=app.topology.bridge_name,
