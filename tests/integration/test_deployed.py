@@ -7,6 +7,7 @@ import copy
 import json
 import signal
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.infra.templates import queues, synthesized
 from tests.support.deployable import GAPS, deployable, left_out
 from tests.support.deployed import Stack
 from tests.support.deployed_shop import (
+    EVERY_MINUTE,
     NOTIFIER,
     TOPOLOGY,
     WORKERS_QUEUES,
@@ -30,6 +32,8 @@ from tests.support.deployed_shop import (
 from tests.support.journal import GENEROUS_S
 from tests.support.queue_attributes import declared, told
 from tests.support.workers import WorkerProcess, environment
+
+MINUTE_S = 60
 
 pytestmark = pytest.mark.timeout(300)  # the first test waits until all is bundled
 
@@ -101,9 +105,9 @@ def test_fifo_queues_have_theirs(deployed: DeployedShop) -> None:
 async def test_what_is_submitted_and_what_the_schedules_fire_is_done(
     deployed: DeployedShop,
 ) -> None:
-    async with AsyncClient(shop.app) as client, asyncio.timeout(GENEROUS_S):
+    async with AsyncClient(shop.app) as client, asyncio.timeout(MINUTE_S + GENEROUS_S):
         submitted = await submit_of_each_queue(client)
-        fired = [client.handle(job_id) for job_id in fired_when_deployed(deployed)]
+        fired = [client.handle(job_id) for job_id in fired_by_rates(deployed)]
         assert fired
         for job in (*submitted, *fired):
             assert await job.wait() == "completed"
@@ -125,17 +129,25 @@ async def submit_of_each_queue(client: AsyncClient) -> list[AsyncJobHandle[Any]]
     ]
 
 
-def fired_when_deployed(deployed: DeployedShop) -> list[str]:
-    """The ids of the jobs of all rates: the first time of one is when it was made."""
+def fired_by_rates(deployed: DeployedShop) -> list[str]:
+    """The ids of the first jobs of all rates: the first time of one is when it was made. And of
+    the second job of the one that fires every minute."""
     rates = [
-        deployed.schedule(job.name)
+        job.name
         for job in shop.app.types.values()
         if job.schedule and job.schedule.expression.startswith("rate(")
     ]
     return [
-        str(derived_job_id(rate["CreationDate"].replace(microsecond=0), rate["Arn"]))
-        for rate in rates
+        *(fired_by(deployed, name) for name in rates),
+        fired_by(deployed, EVERY_MINUTE, MINUTE_S),
     ]
+
+
+def fired_by(deployed: DeployedShop, name: str, after_s: float = 0) -> str:
+    """The id of the job that a schedule submits so long after it was made."""
+    schedule = deployed.schedule(name)
+    due = schedule["CreationDate"].replace(microsecond=0) + timedelta(seconds=after_s)
+    return str(derived_job_id(due, schedule["Arn"]))
 
 
 def test_what_a_function_runs_is_what_was_bundled_for_it(deployed: DeployedShop) -> None:
