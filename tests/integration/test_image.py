@@ -75,27 +75,34 @@ def image() -> Iterator[Replay]:
     """The image's files, built and owned by whom the image names, as far as that can be."""
     root = Path(tempfile.mkdtemp(prefix="headgate-image-"))
     try:
-        user = _user()
+        python, user = _python_and_user()
         if user is not None:
             os.chown(root, user, user)
-        replay = Replay(root, ROOT, user)
+        replay = Replay(root, ROOT, python, user)
         replay.build(STAGES)
         yield replay
     finally:
         shutil.rmtree(root)
 
 
-def _user() -> int | None:
-    """The image's, if this is root and leaves Python to others."""
-    if os.geteuid() != 0:
-        return None
-    user = int(infra.USER)
-    argv = [sys.executable, "-c", ""]
+def _python_and_user() -> tuple[str, int | None]:
+    """A Python that the image's user can run, and that user, if this is root, who can become it;
+    else this Python, and nobody else."""
+    if os.geteuid() == 0:
+        user = int(infra.USER)
+        for python in (sys.executable, "/usr/bin/python3"):
+            if _can_run(python, user):
+                return python, user
+    return sys.executable, None
+
+
+def _can_run(python: str, user: int) -> bool:
+    argv = [python, "-c", "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))"]
     try:
         done = subprocess.run(argv, user=user, group=user, extra_groups=[], capture_output=True)
-    except PermissionError:
-        return None
-    return user if done.returncode == 0 else None
+    except OSError:
+        return False
+    return done.returncode == 0
 
 
 @pytest.fixture(scope="module")

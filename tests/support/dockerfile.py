@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,11 +72,13 @@ class Replay:
     Args:
         root: stands for ``/``.
         context: what COPY copies from.
+        python: the base image's.
         user: who does it all, by number; None: who runs the test.
     """
 
     root: Path
     context: Path
+    python: str
     user: int | None
     environment: dict[str, str] = field(default_factory=dict)
     """What ENV says in the last stage."""
@@ -90,7 +91,7 @@ class Replay:
         Raises:
             subprocess.CalledProcessError: one failed; its output is in the test's.
         """
-        self._run([sys.executable, "-m", "venv", str(self._base)], env=None)
+        self._run([self.python, "-m", "venv", str(self._base)], env=None)
         for stage in stages:
             self.environment.clear()
             self.final.clear()
