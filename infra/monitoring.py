@@ -74,7 +74,9 @@ def watched(rule: Rule) -> cloudwatch.IMetric:
         return as_metric(series, period_s=rule.period_s)
     return cloudwatch.MathExpression(
         expression=rule.expression,
-        using_metrics={name: as_metric(series) for name, series in rule.metrics.items()},
+        using_metrics={
+            name: as_metric(series, period_s=rule.period_s) for name, series in rule.metrics.items()
+        },
         period=Duration.seconds(rule.period_s),
         label=rule.name,
     )

@@ -154,6 +154,8 @@ class WorkerService(Construct):
         task.add_to_task_role_policy(
             iam.PolicyStatement(actions=["ecs:UpdateTaskProtection"], resources=[own_tasks])
         )
+        # Writable for all if the image says VOLUME /tmp, where it is so too.
+        # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/bind-mounts.html
         task.add_volume(name="tmp")
         return task
 

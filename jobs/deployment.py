@@ -333,8 +333,8 @@ class Deployment:
     one minute take no more from your other functions; those that wait are sent within six hours.
     None reserves nothing, since a new account has too little to reserve any of it.
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html"""
-    alarms: Thresholds = field(default_factory=Thresholds)
-    """When to tell."""
+    alarms: Thresholds | None = field(default_factory=Thresholds)
+    """When to tell; None: no alarms, which is what a stage that nobody is on call for needs."""
 
     def __post_init__(self) -> None:
         names = [group.name for group in self.workers] + [each.name for each in self.consumers]

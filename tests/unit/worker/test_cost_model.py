@@ -30,7 +30,7 @@ from tests.unit.worker.rig import MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
 
-JOBS = 100
+JOBS = 200
 ATTEMPTS = 3
 RETRY = Retry(attempts=ATTEMPTS, backoff=Backoff.fixed(5))
 LEVELS: list[RecordsLevel] = ["off", "failures", "outcomes", "full"]
@@ -171,7 +171,7 @@ async def test_a_job_reads_the_table_once_for_each_later_attempt(fails: int) -> 
     assert expected <= reads <= expected + looks
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.02, 0.1])
+@pytest.mark.parametrize("rate", [0.0, 0.02, 0.05])
 async def test_as_many_polls_bring_nothing_as_the_model_says(rate: float) -> None:
     hours = 2
     app, job = failing(0, "off")
