@@ -118,15 +118,19 @@ def functions_bundle() -> Bundle:
     )
 
 
-def consumer_bundle(group: ConsumerGroup) -> Bundle:
+def consumer_bundle(group: ConsumerGroup, output: Path | None = None) -> Bundle:
     """What a consumer carries; its paths are relative to the working directory.
+
+    Args:
+        group: whose code it is.
+        output: where CDK writes what it synthesizes, which is no code.
 
     Raises:
         ConfigurationError: its source or its requirements are not there, or the source has no
             module of its handler.
     """
     owner = f"the consumer {group.name!r}"
-    source = UserCode(root=Path(group.source), handler=group.handler, owner=owner)
+    source = UserCode(root=Path(group.source), handler=group.handler, owner=owner, output=output)
     return Bundle(
         owner=owner,
         files=_beside_ours(owner, dict(source.files())),

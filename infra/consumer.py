@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration, RemovalPolicy, Stage
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -91,7 +92,7 @@ class Consumer(Construct):
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             handler=group.handler,
-            code=consumer_bundle(group).code(),
+            code=consumer_bundle(group, _output_of(self)).code(),
             memory_size=group.memory_mb,
             timeout=_duration(group.timeout),
             role=self._role(log_group),
@@ -121,6 +122,11 @@ class Consumer(Construct):
             max_concurrency=group.most,
             report_batch_item_failures=True,
         )
+
+
+def _output_of(construct: Construct) -> Path | None:
+    root = construct.node.root
+    return Path(root.outdir) if isinstance(root, Stage) else None
 
 
 def _duration(span: timedelta) -> Duration:

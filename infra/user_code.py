@@ -38,6 +38,8 @@ class UserCode:
     """``module.attribute``, with dots between packages."""
     owner: str
     """Whose it is, for errors."""
+    output: Path | None = None
+    """Where CDK writes now, which is left out; so is wherever it has written before."""
 
     def __post_init__(self) -> None:
         if not self.root.is_dir():
@@ -73,10 +75,19 @@ class UserCode:
         ignore = IgnoreStrategy.docker(str(root), [*IGNORED, *self._ignored()])
         for directory, below, names in os.walk(root):
             here = Path(directory)
-            below[:] = [each for each in below if not ignore.completely_ignores(str(here / each))]
+            below[:] = [
+                each
+                for each in below
+                if not ignore.completely_ignores(str(here / each))
+                and not self._is_output(here / each)
+            ]
             for path in (here / name for name in names):
                 if path.is_file() and not ignore.ignores(str(path)):
                     yield path.relative_to(root).as_posix(), path
+
+    def _is_output(self, directory: Path) -> bool:
+        now = self.output is not None and directory == self.output.resolve()
+        return now or (directory / "cdk.out").is_file()  # CDK's mark of what it has written
 
     def _ignored(self) -> list[str]:
         path = self.root / _FILE

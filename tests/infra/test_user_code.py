@@ -50,6 +50,14 @@ def test_secrets_caches_and_what_was_built_stay_here(project: Path) -> None:
     assert names(project) == ["shop/function.py", "shop/rates.csv", "tests/test_shop.py"]
 
 
+def test_what_cdk_writes_and_has_written_elsewhere_stays_here(project: Path) -> None:
+    for name in ("now/asset.1/big.py", "before/cdk.out", "before/asset.2/big.py"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("")
+    code = UserCode(root=project, handler=HANDLER, owner="the consumer 'x'", output=project / "now")
+    assert not [name for name, _ in code.files() if name.endswith("big.py")]
+
+
 def test_dockerignore_leaves_out_and_takes_back(project: Path) -> None:
     (project / ".dockerignore").write_text("# comment\n\ntests\n*.csv\n!cdk.json\n**/*.csv\n")
     assert names(project) == ["cdk.json", "shop/function.py"]
