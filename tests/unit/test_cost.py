@@ -239,6 +239,13 @@ def test_what_no_worker_of_the_deployment_runs_is_said() -> None:
     assert any("send-email" in warning for warning in month(make()).warnings)
 
 
+def test_a_bill_beyond_the_budget_is_said() -> None:
+    bounded, unbounded = Deployment(budget_usd=10), Deployment(budget_usd=0)
+    [warning] = month(make(), bounded).warnings
+    assert "10" in warning
+    assert month(make(), unbounded).warnings == ()
+
+
 # --- what they ask of AWS ------------------------------------------------------------------------
 
 
