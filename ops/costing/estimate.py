@@ -43,12 +43,13 @@ def estimate(
         SettingsInvalid: the shares leave jobs over, and no type to take them.
     """
     fleet = fleet_of(app.topology, deployment, load, _streams(app, deployment, load, now))
+    bill = Bill(_charges(app, deployment, fleet, load), free_tier=free_tier)
     return Estimate(
-        bill=Bill(_charges(app, deployment, fleet, load), free_tier=free_tier),
+        bill=bill,
         fleet=fleet,
         load=load,
         assumptions=tuple(_assumptions(load, fleet)),
-        warnings=tuple(_warnings(fleet)),
+        warnings=(*_warnings(fleet), *_beyond(deployment.budget_usd, bill)),
     )
 
 
@@ -81,6 +82,11 @@ def _assumptions(load: Load, fleet: Fleet) -> Iterator[str]:
     yield f"{load.together:g} of 10 possible messages to a request, each of {load.payload_bytes} B"
     yield f"jobs fill {100 * UTILISATION:.0f} % of the slots before another task starts"
     yield "nothing for data transfer, e-mails, taxes, and what handlers themselves use"
+
+
+def _beyond(budget_usd: int, bill: Bill) -> Iterator[str]:
+    if 0 < budget_usd < bill.usd:
+        yield f"that is more than the deployment's budget_usd of {budget_usd}"
 
 
 def _warnings(fleet: Fleet) -> Iterator[str]:

@@ -209,7 +209,7 @@ def test_as_many_tasks_run_as_the_jobs_keep_busy(
     [crew] = found.fleet.crews
     assert (crew.at_peak, crew.tasks) == (at_peak, tasks)
     assert units(found, prices.VCPU) == pytest.approx(tasks * 730 * 0.25)
-    assert bool(found.warnings) is (jobs > 1000 * MILLION)
+    assert any("jobs will wait" in each for each in found.warnings) is (jobs > 1000 * MILLION)
 
 
 def test_spare_capacity_is_for_the_tasks_beyond_the_first() -> None:
@@ -237,6 +237,13 @@ def test_a_function_that_runs_jobs_is_paid_by_its_invocations_and_their_time() -
 
 def test_what_no_worker_of_the_deployment_runs_is_said() -> None:
     assert any("send-email" in warning for warning in month(make()).warnings)
+
+
+def test_a_bill_beyond_the_budget_is_said() -> None:
+    bounded, unbounded = Deployment(budget_usd=10), Deployment(budget_usd=0)
+    [warning] = month(make(), bounded).warnings
+    assert "10" in warning
+    assert month(make(), unbounded).warnings == ()
 
 
 # --- what they ask of AWS ------------------------------------------------------------------------
