@@ -13,7 +13,8 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.bundling import RUNTIME, bridge_code
+from infra.acknowledged import acknowledge
+from infra.bundling import OLDER_RUNTIME, RUNTIME, bridge_code
 from infra.permissions import SUBMIT, statement
 
 _HANDLER = "lambdas.bridge.handler"
@@ -74,6 +75,7 @@ class Bridge(Construct):
             max_event_age=_KEEP_TRYING,
             on_failure=destinations.SqsDestination(failed),
         )
+        acknowledge(self.function, "L1", OLDER_RUNTIME)
 
     def _role(
         self,

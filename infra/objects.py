@@ -6,6 +6,7 @@ from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from infra.acknowledged import acknowledge
 from infra.records import is_lasting
 from jobs.topology import PAYLOADS, Topology
 
@@ -32,4 +33,10 @@ class Objects(Construct):
             removal_policy=(
                 RemovalPolicy.RETAIN if is_lasting(topology) else RemovalPolicy.DESTROY
             ),
+        )
+        acknowledge(
+            self.bucket,
+            "S1",
+            "The app's own roles alone reach it, and what is in it expires; CloudTrail's data "
+            "events tell who read what, without a bucket of logs that needs one too",
         )

@@ -10,6 +10,7 @@ from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.acknowledged import acknowledge
 from jobs.topology import QUARANTINE_RETENTION, QueueSpec, Topology
 
 
@@ -34,6 +35,9 @@ class Queues(Construct):
         self._queues = {spec.name: self._queue(spec) for spec in topology.queues}
         self.quarantine = self.add(
             "quarantine", queue_name=topology.quarantine_name, retention=QUARANTINE_RETENTION
+        )
+        acknowledge(
+            self.quarantine, "SQS3", "Workers park jobs in it: it is a dead-letter queue itself"
         )
 
     @property

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from aws_cdk import RemovalPolicy, Stack, Tags
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra import permissions
+from infra import checking, permissions
+from infra.acknowledged import acknowledge
 from infra.event_rules import EventRules
 from infra.functions import Bridge
 from infra.objects import Objects
+from infra.outputs import add_outputs
 from infra.queues import Queues
 from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
@@ -33,8 +37,11 @@ class JobSystem(Construct):
         deployment: what runs its jobs, and who is told; None: `Deployment`'s defaults.
         removal_policy: what happens to a queue, and the jobs in it, that leaves the stack. The
             table and the bucket stay, unless the stage is None or ``"dev"``.
+        now: the time that the app is checked for, aware: a schedule that ends before it is a fault.
+            None: this machine's. The template doesn't depend on it.
 
     Raises:
+        AppFaulty: ``headgate check`` finds errors; its warnings are CDK's.
         ConfigurationError: the app has no job types, or a name is too long for AWS.
 
     Example:
@@ -50,23 +57,36 @@ class JobSystem(Construct):
         app: App,
         deployment: Deployment | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.DESTROY,
+        now: datetime | None = None,
     ) -> None:
         if not app.types:
             raise ConfigurationError(
                 f"the app {app.name!r} has no job types, so there is nothing to provision: import "
                 "the modules that declare them before the stack is made"
             )
+        warnings = checking.passed(app, now or datetime.now(UTC))
         super().__init__(scope, construct_id)
+        checking.warn(self, warnings)
         self.app = app
         self.deployment = deployment or Deployment()
         self._queues = Queues(self, "Queues", topology=app.topology, removal_policy=removal_policy)
         self._records = Records(self, "Records", topology=app.topology)
         self._objects = Objects(self, "Objects", topology=app.topology)
+        self.bridge: lambda_.IFunction | None = None
+        """The function that submits what schedules and events bring; None: nothing does."""
+        self.failed_firings: sqs.IQueue | None = None
+        """The queue of the firings and events that could not become jobs; None as above."""
         self._schedules = self._add_bridge() if _needs_bridge(app) else None
+        _tag(self, app)
 
     def queue(self, physical: str) -> sqs.IQueue:
         """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
         return self._queues.by_name[physical]
+
+    @property
+    def quarantine(self) -> sqs.IQueue:
+        """The queue of the jobs that killed their workers."""
+        return self._queues.quarantine
 
     @property
     def table(self) -> dynamodb.ITableV2:
@@ -129,6 +149,7 @@ class JobSystem(Construct):
             queue_name=self.app.topology.failed_firings_name,
             retention=QUARANTINE_RETENTION,
         )
+        acknowledge(failed, "SQS3", "It is the dead-letter queue of the bridge and what invokes it")
         bridge = Bridge(
             self,
             "Bridge",
@@ -138,6 +159,7 @@ class JobSystem(Construct):
             table=self.table,
             app=self.app.topology.schedule_group,
         )
+        self.bridge, self.failed_firings = bridge.function, failed
         EventRules(self, "EventRules", app=self.app, bridge=bridge.function, failed=failed)
         if not self.app.long_delays and not scheduled_types(self.app):
             return None
@@ -157,6 +179,13 @@ def _needs_bridge(app: App) -> bool:
     return app.long_delays or bool(scheduled_types(app) or app.event_rules)
 
 
+def _tag(system: JobSystem, app: App) -> None:
+    """What its costs are found by."""
+    Tags.of(system).add("headgate:app", app.name)
+    if app.stage:
+        Tags.of(system).add("headgate:stage", app.stage)
+
+
 class HeadgateStack(Stack):
     """A stack of one `JobSystem`; ``properties`` are CDK's `Stack`'s."""
 
@@ -171,4 +200,4 @@ class HeadgateStack(Stack):
     ) -> None:
         super().__init__(scope, construct_id, **properties)
         self.jobs = JobSystem(self, "Jobs", app=app, deployment=deployment)
-        Tags.of(self).add("headgate:app", app.name)
+        add_outputs(self, self.jobs)
