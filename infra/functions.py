@@ -15,6 +15,7 @@ from constructs import Construct
 
 from infra.acknowledged import acknowledge
 from infra.bundling import OLDER_RUNTIME, RUNTIME, bridge_code
+from infra.encryption import key_use
 from infra.permissions import SUBMIT, statement
 
 _HANDLER = "lambdas.bridge.handler"
@@ -89,6 +90,8 @@ class Bridge(Construct):
             statement(["sqs:SendMessage"], failed.queue_arn),
             statement(["dynamodb:PutItem"], table.table_arn),
             statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
+            *key_use(failed.encryption_master_key, "sqs"),
+            *key_use(table.encryption_key, "dynamodb"),
         ]
         # Inline, so that the role never exists without its permissions.
         return iam.Role(

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -17,8 +18,8 @@ from jobs.topology import QUARANTINE_RETENTION, QueueSpec, Topology
 class Queues(Construct):
     """Every queue of an app, with the numbers that `jobs.aws.provision` gives them elsewhere.
 
-    Encrypted by SQS, and open to TLS alone. Physical names are the topology's, since submitters
-    and workers look queues up by name.
+    Encrypted by SQS, or with a key of one's own, and open to TLS alone. Physical names are the
+    topology's, since submitters and workers look queues up by name.
     """
 
     def __init__(
@@ -28,8 +29,10 @@ class Queues(Construct):
         *,
         topology: Topology,
         removal_policy: RemovalPolicy,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
+        self._key = key
         self._removal_policy = removal_policy
         self._dead_letters = {spec.name: self._dead_letter(spec) for spec in topology.queues}
         self._queues = {spec.name: self._queue(spec) for spec in topology.queues}
@@ -59,7 +62,8 @@ class Queues(Construct):
             construct_id,
             queue_name=queue_name,
             retention_period=_duration(retention),
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            encryption=(sqs.QueueEncryption.KMS if self._key else sqs.QueueEncryption.SQS_MANAGED),
+            encryption_master_key=self._key,
             enforce_ssl=True,
             removal_policy=self._removal_policy,
             **properties,

@@ -8,6 +8,7 @@ from typing import Any
 from aws_cdk import RemovalPolicy, Stack, Tags
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
@@ -37,6 +38,9 @@ class JobSystem(Construct):
         deployment: what runs its jobs, and who is told; None: `Deployment`'s defaults.
         removal_policy: what happens to a queue, and the jobs in it, that leaves the stack. The
             table and the bucket stay, unless the stage is None or ``"dev"``.
+        encryption_key: a key of one's own for the queues, the table and the bucket; None: keys that
+            AWS manages, at no cost. Every grant below comes with the use of it. The policy of a key
+            that is only referred to has to leave it to IAM who uses it, as KMS's default does.
         now: the time that the app is checked for, aware: a schedule that ends before it is a fault.
             None: this machine's. The template doesn't depend on it.
 
@@ -57,6 +61,7 @@ class JobSystem(Construct):
         app: App,
         deployment: Deployment | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.DESTROY,
+        encryption_key: kms.IKey | None = None,
         now: datetime | None = None,
     ) -> None:
         if not app.types:
@@ -69,9 +74,15 @@ class JobSystem(Construct):
         checking.warn(self, warnings)
         self.app = app
         self.deployment = deployment or Deployment()
-        self._queues = Queues(self, "Queues", topology=app.topology, removal_policy=removal_policy)
-        self._records = Records(self, "Records", topology=app.topology)
-        self._objects = Objects(self, "Objects", topology=app.topology)
+        self._queues = Queues(
+            self,
+            "Queues",
+            topology=app.topology,
+            removal_policy=removal_policy,
+            key=encryption_key,
+        )
+        self._records = Records(self, "Records", topology=app.topology, key=encryption_key)
+        self._objects = Objects(self, "Objects", topology=app.topology, key=encryption_key)
         self.bridge: lambda_.IFunction | None = None
         """The function that submits what schedules and events bring; None: nothing does."""
         self.failed_firings: sqs.IQueue | None = None
@@ -125,6 +136,22 @@ class JobSystem(Construct):
             self.bucket,
         )
         return self._with_delays(grant, grantee)
+
+    def grant_operate(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` use the console and the commands: see queues, jobs and dead letters,
+        cancel jobs, replay and delete dead letters, and do all that `grant_schedules` says."""
+        failed = [self.failed_firings] if self.failed_firings is not None else []
+        grant = permissions.grant_operate(
+            grantee,
+            list(self._queues.by_name.values()),
+            [*self._queues.parking, *failed],
+            self.table,
+            self.bucket,
+        )
+        if self._schedules is None:
+            return grant
+        undelay = self._schedules.grant_undelay(grantee)
+        return grant.combine(undelay).combine(self._schedules.grant_changes(grantee))
 
     def grant_schedules(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` list, pause and resume the app's schedules, and make some of its own.
