@@ -63,7 +63,9 @@ class Records(Construct):
         """
         resource = table.node.default_child
         assert isinstance(resource, dynamodb.CfnGlobalTable)  # noqa: S101 - CDK's own structure
-        resource.sse_specification = {"sseEnabled": True, "sseType": "KMS"}
+        resource.sse_specification = dynamodb.CfnGlobalTable.SSESpecificationProperty(
+            sse_enabled=True, sse_type="KMS"
+        )
         resource.add_property_override(
             "Replicas.0.SSESpecification", {"KMSMasterKeyId": key.key_arn}
         )

@@ -90,16 +90,16 @@ class _Resolver:
         }
 
     def value(self, given: Any) -> Any:
-        match given:
-            case {**one} if len(one) == 1 and (name := next(iter(one))).startswith(("Fn::", "Ref")):
-                if name not in self._functions:
-                    raise ValueError(f"{name} is not known here")
-                return self._functions[name](one[name])
-            case {**object_}:
-                return {key: self.value(each) for key, each in object_.items()}
-            case list():
-                return [self.value(each) for each in given]
-        return given
+        if isinstance(given, list):
+            return [self.value(each) for each in given]
+        if not isinstance(given, dict):
+            return given
+        [name, *others] = given or [""]
+        if others or not (name == "Ref" or name.startswith("Fn::")):
+            return {key: self.value(each) for key, each in given.items()}
+        if name not in self._functions:
+            raise ValueError(f"{name} is not known here")
+        return self._functions[name](given[name])
 
     def _reference(self, name: str) -> str:
         if name in _PSEUDO:

@@ -133,8 +133,10 @@ def test_everything_but_what_is_named() -> None:
 )
 def test_condition_operators(operator: str, wanted: Any, value: str | None, holds: bool) -> None:
     statement = allow(Condition={operator: {"aws:SourceArn": wanted}})
-    context = {} if value is None else {"AWS__sourcearn": value}  # keys know no case
-    assert (decided(statement, **context) is Decision.ALLOWED) is holds
+    context = {} if value is None else {"AWS:sourcearn": value}  # keys know no case
+    policies = Policies(identity={ROLE: [statement]}, resource={})
+    asked = Request(principal=ROLE, action="sqs:SendMessage", resource=QUEUE, context=context)
+    assert (policies.decide(asked) is Decision.ALLOWED) is holds
 
 
 def test_all_conditions_have_to_hold() -> None:
