@@ -40,6 +40,12 @@ lock: $(INSTALLED) ## Choose the pinned versions anew
 	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet uv
 	.cache/lock/bin/uv pip compile --universal --python-version 3.11 --all-extras --upgrade \
 		--generate-hashes --no-emit-index-url --no-header --quiet pyproject.toml -o requirements.lock
+	.cache/lock/bin/uv pip compile --universal --python-version 3.11 --extra emf --extra ops \
+		--constraints requirements.lock --generate-hashes --no-emit-index-url --no-header \
+		--no-annotate --quiet pyproject.toml -o workers/requirements.txt
+	echo hatchling | .cache/lock/bin/uv pip compile --universal --python-version 3.11 \
+		--constraints requirements.lock --generate-hashes --no-emit-index-url --no-header \
+		--no-annotate --quiet - -o workers/build-requirements.txt
 
 schema: $(INSTALLED) ## Write the message format's JSON Schema
 	$(BIN)/python -c 'import json; from jobs.envelope import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/envelope.v1.schema.json

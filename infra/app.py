@@ -75,6 +75,7 @@ def add_stack(assembly: cdk.App) -> HeadgateStack:
         assembly,
         "-".join(filter(None, (app.name, app.stage))),
         app=app,
+        app_path=path,
         deployment=stage.deployment,
         env=cdk.Environment(account=stage.account, region=stage.region),
     )

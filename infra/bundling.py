@@ -1,7 +1,13 @@
-"""What the bridge function carries: `jobs`, `lambdas` and what they need, bundled without docker.
+"""What the functions carry, bundled without docker.
 
-Dependencies are pinned by ``lambdas/requirements.txt``. The packages are found where they are
-installed, so a wheel works as well as a checkout. What Lambda's runtime brings (boto3) is left out.
+    bridge and sweep    jobs/ lambdas/ and their dependencies
+    a consumer          these, what an event loop needs to reach AWS, the user's code and its
+                        dependencies
+
+Our packages are found where they are installed, so a wheel works as well as a checkout. What is
+pinned in ``lambdas/requirements*.txt`` is installed by pip or uv. An asset's hash is one of all
+that goes in, so the same sources give the same asset, and CDK builds it once. Bytecode is added
+where this machine has a Python of the runtime's version: cold starts are then twice as fast.
 """
 
 from __future__ import annotations
@@ -9,9 +15,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +24,11 @@ import jsii
 from aws_cdk import BundlingOptions, DockerImage, ILocalBundling
 from aws_cdk import aws_lambda as lambda_
 
+from infra.installing import RUNTIME, Platform, add_bytecode, for_lambda, install
+from infra.requirements import Requirements
+from infra.user_code import UserCode
+from jobs.deployment import ConsumerGroup
 from jobs.errors import ConfigurationError
-
-RUNTIME = lambda_.Runtime.PYTHON_3_13
-
-OLDER_RUNTIME = (
-    "The pinned dependencies are tested on this runtime, which AWS supports until June 2029"
-)
-"""Why it isn't the newest. https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html"""
-
-_PYTHON = RUNTIME.name.removeprefix("python")
 
 
 def _root(package: str) -> Path:
@@ -42,100 +42,113 @@ def _root(package: str) -> Path:
 
 
 _PACKAGES = {package: _root(package) for package in ("jobs", "lambdas")}
-_REQUIREMENTS = _PACKAGES["lambdas"] / "requirements.txt"
+_PINS = _PACKAGES["lambdas"] / "requirements.txt"
+_CONSUMERS_PINS = _PACKAGES["lambdas"] / "requirements-consumer.txt"
 _OWN_LEFT_OUT = "jobs/testing/"
-_STRIPPED = ("**/__pycache__", "*.dist-info", "**/tests", "bin", ".lock")
+_LEAVINGS = ("**/__pycache__", ".lock")
+_UNREAD = ("*.dist-info", "**/tests", "bin")
+"""What none of our own dependencies reads; a user's may, so of a consumer's nothing is left out."""
 
-Installer = Callable[[Path], Sequence[str]]
-"""The command that installs the dependencies into a directory."""
+_MADE_BY = ("bundling.py", "installing.py", "requirements.py", "user_code.py")
 
 
-def bridge_code() -> lambda_.AssetCode:
-    """The function's code, built when the stack is synthesized, unless ``cdk.out`` has it already.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """What is in one function's asset."""
+
+    owner: str
+    """Whose it is, for errors."""
+    files: Mapping[str, Path]
+    """The modules, ours and the user's: their names in the bundle, and where they are."""
+    requirements: Requirements
+    stripped: tuple[str, ...] = _LEAVINGS
+    """Patterns of what the dependencies bring and nobody needs."""
+
+    def code(self) -> lambda_.AssetCode:
+        """The asset, built when the stack is synthesized, unless ``cdk.out`` has it already.
+
+        Raises:
+            ConfigurationError: neither pip nor uv is there to install the dependencies.
+        """
+        platform = for_lambda()
+        return lambda_.Code.from_asset(
+            str(_PACKAGES["lambdas"]),
+            asset_hash=self.fingerprint(platform),
+            bundling=BundlingOptions(
+                image=RUNTIME.bundling_image, local=_LocalBundling(self, platform)
+            ),
+        )
+
+    def fingerprint(self, platform: Platform) -> str:
+        """A hash of all that the bundle is made from."""
+        digest = hashlib.sha256(b"compiled" if platform.compiler else b"")
+        made_by = ((name, Path(__file__).with_name(name)) for name in _MADE_BY)
+        for name, path in (*self.files.items(), *self.requirements.files(), *made_by):
+            content = path.read_bytes()
+            digest.update(f"{name}\n{len(content)}\n".encode() + content)
+        return digest.hexdigest()
+
+    def build(self, target: Path, platform: Platform) -> None:
+        """Put all of it into the directory ``target``.
+
+        Raises:
+            ConfigurationError: the dependencies could not be installed; it says why.
+        """
+        install(platform.installer, self.requirements, target, owner=self.owner)
+        for package in _PACKAGES:  # a user's requirements may name headgate, of another version
+            shutil.rmtree(target / package, ignore_errors=True)
+        for pattern in self.stripped:
+            for path in sorted(target.glob(pattern), reverse=True):  # what is inside goes first
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for name, source in self.files.items():
+            copy = target / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+        if platform.compiler:
+            add_bytecode(platform.compiler, target)
+
+
+def functions_bundle() -> Bundle:
+    """What the functions carry that run no user's code: the bridge, and the sweep."""
+    return Bundle(
+        owner="the bridge function",
+        files=dict(_own_modules()),
+        requirements=Requirements(pinned=_PINS),
+        stripped=(*_LEAVINGS, *_UNREAD),
+    )
+
+
+def consumer_bundle(group: ConsumerGroup) -> Bundle:
+    """What a consumer carries; its paths are relative to the working directory.
+
+    Raises:
+        ConfigurationError: its source or its requirements are not there, or the source has no
+            module of its handler.
+    """
+    owner = f"the consumer {group.name!r}"
+    source = UserCode(root=Path(group.source), handler=group.handler, owner=owner)
+    return Bundle(
+        owner=owner,
+        files=_beside_ours(owner, dict(source.files())),
+        requirements=Requirements(
+            pinned=_CONSUMERS_PINS,
+            users=Path(group.requirements) if group.requirements else None,
+            owner=owner,
+        ),
+    )
+
+
+def functions_code() -> lambda_.AssetCode:
+    """The asset of `functions_bundle`.
 
     Raises:
         ConfigurationError: neither pip nor uv is there to install the dependencies.
     """
-    return lambda_.Code.from_asset(
-        str(_PACKAGES["lambdas"]),
-        asset_hash=fingerprint(),
-        bundling=BundlingOptions(image=RUNTIME.bundling_image, local=_LocalBundling(for_lambda())),
-    )
+    return functions_bundle().code()
 
 
-def fingerprint() -> str:
-    """A hash of all that the bundle is made from: the same sources give the same asset."""
-    digest = hashlib.sha256()
-    for name, path in [
-        *_sources(),
-        ("requirements.txt", _REQUIREMENTS),
-        (__name__, Path(__file__)),
-    ]:
-        content = path.read_bytes()
-        digest.update(f"{name}\n{len(content)}\n".encode() + content)
-    return digest.hexdigest()
-
-
-def bundle(target: Path, installer: Installer) -> None:
-    """Put all that the function needs into the directory ``target``.
-
-    Raises:
-        ConfigurationError: the dependencies could not be installed; it says why.
-    """
-    _install(installer(target))
-    for pattern in _STRIPPED:
-        for path in sorted(target.glob(pattern), reverse=True):  # what is inside before its parent
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    for name, source in _sources():
-        copy = target / name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, copy)
-
-
-def for_lambda() -> Installer:
-    """Installs what Lambda runs, whatever this machine is: `RUNTIME`'s Python on Linux and ARM.
-
-    Raises:
-        ConfigurationError: there is neither pip nor uv.
-    """
-    if importlib.util.find_spec("pip") is not None:
-        platform = ("--platform", "manylinux2014_aarch64", "--implementation", "cp")
-        return lambda target: [*_pip(target), *platform, "--python-version", _PYTHON]
-    if uv := shutil.which("uv"):
-        platform = ("--python-platform", "aarch64-manylinux2014", "--python-version", _PYTHON)
-        return lambda target: [uv, "pip", "install", "--quiet", *_exactly(target), *platform]
-    raise ConfigurationError(
-        "bundling the bridge function needs pip in this environment "
-        f"({sys.executable} -m ensurepip), or uv on the PATH"
-    )
-
-
-def for_this_machine() -> Installer:
-    """Installs what this interpreter can import, to try the bundle."""
-    return _pip
-
-
-def _pip(target: Path) -> list[str]:
-    quietly = ("--quiet", "--disable-pip-version-check", "--no-compile")
-    return [sys.executable, "-m", "pip", "install", *quietly, *_exactly(target)]
-
-
-def _exactly(target: Path) -> list[str]:
-    pinned = ("--requirement", str(_REQUIREMENTS), "--require-hashes", "--no-deps")
-    return ["--target", str(target), "--only-binary", ":all:", *pinned]
-
-
-def _install(command: Sequence[str]) -> None:
-    # The output is kept off stdout, where `cdk synth` prints the template.
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
-    if done.returncode:
-        raise ConfigurationError(
-            f"the bridge function's dependencies could not be installed:\n{done.stderr.strip()}"
-        )
-
-
-def _sources() -> Iterator[tuple[str, Path]]:
-    """Our own modules: their names in the bundle, and where they are; in a stable order."""
+def _own_modules() -> Iterator[tuple[str, Path]]:
+    """In a stable order."""
     for package, root in _PACKAGES.items():
         for path in sorted(root.rglob("*.py")):
             name = f"{package}/{path.relative_to(root).as_posix()}"
@@ -143,14 +156,27 @@ def _sources() -> Iterator[tuple[str, Path]]:
                 yield name, path
 
 
+def _beside_ours(owner: str, files: Mapping[str, Path]) -> Mapping[str, Path]:
+    for name, path in files.items():
+        package, _, below = name.partition("/")
+        ours = _PACKAGES.get(package) if below else None
+        if ours is not None and path.resolve() != (ours / below).resolve():
+            raise ConfigurationError(
+                f"{owner}: its source has {name}, and {package!r} is a package of Headgate: rename "
+                "yours, or leave it out in .dockerignore"
+            )
+    return {**files, **dict(_own_modules())}
+
+
 @jsii.implements(ILocalBundling)
 class _LocalBundling:
     """What CDK calls instead of docker."""
 
-    def __init__(self, installer: Installer) -> None:
-        self._installer = installer
+    def __init__(self, bundle: Bundle, platform: Platform) -> None:
+        self._bundle = bundle
+        self._platform = platform
 
     # jsii passes the image by its name, as CDK's interface has it; nothing here needs docker.
     def try_bundle(self, output_dir: str, *, image: DockerImage, **_options: Any) -> bool:  # noqa: ARG002
-        bundle(Path(output_dir), self._installer)
+        self._bundle.build(Path(output_dir), self._platform)
         return True

@@ -10,16 +10,17 @@ from constructs import IConstruct
 
 from jobs.app import App
 from jobs.checks import Fault, check
+from jobs.deployment import Deployment
 from jobs.errors import AppFaulty
 
 
-def passed(app: App, now: datetime) -> list[Fault]:
-    """The warnings of an app that is fit to be deployed.
+def passed(app: App, deployment: Deployment, now: datetime) -> list[Fault]:
+    """The warnings of an app that is fit to be deployed so.
 
     Raises:
         AppFaulty: it isn't; all its errors are told at once.
     """
-    faults = check(app, now)
+    faults = check(app, now, deployment)
     if errors := [fault for fault in faults if fault.severity == "error"]:
         told = "".join(f"\n- {fault}" for fault in errors)
         raise AppFaulty(f"the app {app.name!r} is not fit to be deployed:{told}", errors)

@@ -14,8 +14,9 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.acknowledged import acknowledge
-from infra.bundling import OLDER_RUNTIME, RUNTIME, bridge_code
+from infra.bundling import functions_code
 from infra.encryption import key_use
+from infra.installing import OLDER_RUNTIME, RUNTIME
 from infra.permissions import SUBMIT, statement
 
 _HANDLER = "lambdas.bridge.handler"
@@ -63,7 +64,7 @@ class Bridge(Construct):
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             handler=_HANDLER,
-            code=bridge_code(),
+            code=functions_code(),
             memory_size=_MEMORY_MB,
             timeout=_TIMEOUT,
             role=role.without_policy_updates(),

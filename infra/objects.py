@@ -1,4 +1,4 @@
-"""The bucket of a topology: payloads that are too large for messages."""
+"""The bucket of a topology: payloads too large for messages, and dead letters that were saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from constructs import Construct
 
 from infra.acknowledged import acknowledge
 from infra.records import is_lasting
-from jobs.topology import PAYLOADS, Topology
+from jobs.aws.provision import lifecycle_rules
+from jobs.topology import Topology
 
 
 class Objects(Construct):
@@ -29,7 +30,6 @@ class Objects(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         stack = Stack.of(self)
-        kept_for = Duration.days(topology.payload_retention.days)
         self.bucket = s3.Bucket(
             self,
             "Bucket",
@@ -39,7 +39,14 @@ class Objects(Construct):
             encryption_key=key,
             bucket_key_enabled=True if key else None,  # a request to KMS for many objects
             enforce_ssl=True,
-            lifecycle_rules=[s3.LifecycleRule(id="payloads", prefix=PAYLOADS, expiration=kept_for)],
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    id=rule["ID"],
+                    prefix=rule["Filter"]["Prefix"],
+                    expiration=Duration.days(rule["Expiration"]["Days"]),
+                )
+                for rule in lifecycle_rules(topology)
+            ],
             removal_policy=(
                 RemovalPolicy.RETAIN if is_lasting(topology) else RemovalPolicy.DESTROY
             ),

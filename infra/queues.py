@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -34,6 +34,7 @@ class Queues(Construct):
         super().__init__(scope, construct_id)
         self._key = key
         self._removal_policy = removal_policy
+        self._all: dict[str, sqs.Queue] = {}
         self._dead_letters = {spec.name: self._dead_letter(spec) for spec in topology.queues}
         self._queues = {spec.name: self._queue(spec) for spec in topology.queues}
         self.quarantine = self.add(
@@ -48,16 +49,19 @@ class Queues(Construct):
         """The queues that jobs are submitted to, by physical name."""
         return self._queues
 
-    @property
-    def parking(self) -> list[sqs.Queue]:
-        """The dead-letter queues and the quarantine."""
-        return [*self._dead_letters.values(), self.quarantine]
+    def parking(self, specs: Iterable[QueueSpec]) -> list[sqs.Queue]:
+        """The dead-letter queues of these queues, and the quarantine."""
+        return [*(self._dead_letters[spec.name] for spec in specs), self.quarantine]
+
+    def named(self, names: Iterable[str]) -> list[sqs.Queue]:
+        """The queues of these physical names, whatever they are for."""
+        return [self._all[name] for name in names]
 
     def add(
         self, construct_id: str, *, queue_name: str, retention: timedelta, **properties: Any
     ) -> sqs.Queue:
         """A queue with what all have in common."""
-        return sqs.Queue(
+        self._all[queue_name] = queue = sqs.Queue(
             self,
             construct_id,
             queue_name=queue_name,
@@ -68,6 +72,7 @@ class Queues(Construct):
             removal_policy=self._removal_policy,
             **properties,
         )
+        return queue
 
     def _queue(self, spec: QueueSpec) -> sqs.Queue:
         return self.add(

@@ -37,6 +37,7 @@ class Schedules(Construct):
         app: whose job types they submit.
         bridge: the function that they invoke.
         failed: a standard queue that keeps the invocations which Lambda did not take.
+        standby: they are made switched off; `jobs.deployment.Deployment.standby`.
     """
 
     def __init__(
@@ -47,11 +48,13 @@ class Schedules(Construct):
         app: App,
         bridge: lambda_.IFunction,
         failed: sqs.IQueue,
+        standby: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         self._app = app
         self._bridge = bridge
         self._failed = failed
+        self._standby = standby
         self._group = scheduler.ScheduleGroup(
             self,
             "Group",
@@ -100,6 +103,7 @@ class Schedules(Construct):
             job.name,
             schedule_name=schedule_name(job),
             schedule_group=self._group,
+            enabled=not self._standby,
             description=f"Submits {job.name} jobs to {job.queue}/{job.priority}",
             schedule=scheduler.ScheduleExpression.expression(
                 schedule.expression, TimeZone.of(schedule.timezone)

@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from aws_cdk import RemovalPolicy, Stack, Tags
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import checking, permissions
 from infra.acknowledged import acknowledge
+from infra.alerts import Alerts
+from infra.consumer import Consumer
 from infra.event_rules import EventRules
 from infra.functions import Bridge
+from infra.image import worker_image
+from infra.network import Network
 from infra.objects import Objects
 from infra.outputs import add_outputs
 from infra.queues import Queues
 from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
+from infra.sweep import Sweep
+from infra.watching import Watching
+from infra.worker_service import Workers
 from jobs.app import App
-from jobs.deployment import Deployment
+from jobs.deployment import ConsumerGroup, Deployment, Lanes, WorkerGroup, worker_service_name
 from jobs.errors import ConfigurationError
+from jobs.locating import app_path as find_app
+from jobs.sweep_plan import sweep_plan
 from jobs.topology import QUARANTINE_RETENTION
+
+_ALL = Lanes()
 
 
 class JobSystem(Construct):
@@ -43,10 +59,14 @@ class JobSystem(Construct):
             that is only referred to has to leave it to IAM who uses it, as KMS's default does.
         now: the time that the app is checked for, aware: a schedule that ends before it is a fault.
             None: this machine's. The template doesn't depend on it.
+        image: what worker groups run; None: what ``deployment.dockerfile`` builds.
+        vpc: where they run; None: a network of their own, as ``deployment.network`` says.
+        app_path: where they find the app, as ``module:attribute``; None: where it is found here.
 
     Raises:
         AppFaulty: ``headgate check`` finds errors; its warnings are CDK's.
-        ConfigurationError: the app has no job types, or a name is too long for AWS.
+        ConfigurationError: the app has no job types, a name is too long for AWS, the deployment
+            doesn't fit the app, or there is no Dockerfile.
 
     Example:
         >>> jobs = JobSystem(self, "Jobs", app=app)  # doctest: +SKIP
@@ -63,17 +83,21 @@ class JobSystem(Construct):
         removal_policy: RemovalPolicy = RemovalPolicy.DESTROY,
         encryption_key: kms.IKey | None = None,
         now: datetime | None = None,
+        image: ecs.ContainerImage | None = None,
+        vpc: ec2.IVpc | None = None,
+        app_path: str | None = None,
     ) -> None:
         if not app.types:
             raise ConfigurationError(
                 f"the app {app.name!r} has no job types, so there is nothing to provision: import "
                 "the modules that declare them before the stack is made"
             )
-        warnings = checking.passed(app, now or datetime.now(UTC))
+        deployment = deployment or Deployment()
+        warnings = checking.passed(app, deployment, now or datetime.now(UTC))
         super().__init__(scope, construct_id)
         checking.warn(self, warnings)
         self.app = app
-        self.deployment = deployment or Deployment()
+        self.deployment = deployment
         self._queues = Queues(
             self,
             "Queues",
@@ -83,11 +107,26 @@ class JobSystem(Construct):
         )
         self._records = Records(self, "Records", topology=app.topology, key=encryption_key)
         self._objects = Objects(self, "Objects", topology=app.topology, key=encryption_key)
+        self._alerts = Alerts(
+            self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
+        )
         self.bridge: lambda_.IFunction | None = None
         """The function that submits what schedules and events bring; None: nothing does."""
         self.failed_firings: sqs.IQueue | None = None
         """The queue of the firings and events that could not become jobs; None as above."""
         self._schedules = self._add_bridge() if _needs_bridge(app) else None
+        self.sweep = self._add_sweep()
+        """What tells of dead letters; for alarms, for one."""
+        self._workers = (
+            self._add_workers(image, vpc, app_path or find_app(app))
+            if self.deployment.workers
+            else None
+        )
+        self.consumers: Mapping[str, Consumer] = {
+            group.name: self._add_consumer(group) for group in self.deployment.consumers
+        }
+        """The functions that run jobs, by their groups' names."""
+        self._watching = self._watch()
         _tag(self, app)
 
     def queue(self, physical: str) -> sqs.IQueue:
@@ -109,6 +148,32 @@ class JobSystem(Construct):
         """The bucket of payloads that are too large for messages."""
         return self._objects.bucket
 
+    @property
+    def alerts(self) -> sns.ITopic:
+        """The topic on which a person is told; for alarms and subscriptions of one's own."""
+        return self._alerts.topic
+
+    @property
+    def services(self) -> Mapping[str, ecs.FargateService]:
+        """The services of the worker groups, by the group's name."""
+        return self._workers.services if self._workers is not None else {}
+
+    @property
+    def vpc(self) -> ec2.IVpc | None:
+        """Where the workers run; None if there are none."""
+        return self._workers.network.vpc if self._workers is not None else None
+
+    @property
+    def alarms(self) -> Mapping[str, cloudwatch.Alarm]:
+        """The alarms, by name without app and stage, such as ``jobs-high-late``; for further
+        actions."""
+        return self._watching.alarms.by_name
+
+    @property
+    def dashboard(self) -> cloudwatch.Dashboard:
+        """The dashboard; for widgets of one's own."""
+        return self._watching.dashboard.dashboard
+
     def grant_submit(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` submit any of the app's jobs, and cancel what is delayed for long."""
         queues = list(self._queues.by_name.values())
@@ -126,12 +191,18 @@ class JobSystem(Construct):
         """Let ``grantee``, which may submit, do that with ``unique_for=`` too."""
         return permissions.grant_unique(grantee, self.table)
 
-    def grant_work(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` run the app's jobs, record them, and park what it gives up."""
+    def grant_work(self, grantee: iam.IGrantable, *, lanes: Lanes = _ALL) -> iam.Grant:
+        """Let ``grantee`` run the app's jobs, record them, and park what it gives up.
+
+        Args:
+            grantee: who.
+            lanes: of which queues; all by default.
+        """
+        specs = lanes.of(self.app.topology)
         grant = permissions.grant_work(
             grantee,
-            list(self._queues.by_name.values()),
-            self._queues.parking,
+            [self._queues.by_name[spec.name] for spec in specs],
+            self._queues.parking(specs),
             self.table,
             self.bucket,
         )
@@ -144,7 +215,7 @@ class JobSystem(Construct):
         grant = permissions.grant_operate(
             grantee,
             list(self._queues.by_name.values()),
-            [*self._queues.parking, *failed],
+            [*self._queues.parking(self.app.topology.queues), *failed],
             self.table,
             self.bucket,
         )
@@ -165,10 +236,72 @@ class JobSystem(Construct):
             )
         return self._schedules.grant_changes(grantee)
 
+    def _add_workers(
+        self, image: ecs.ContainerImage | None, vpc: ec2.IVpc | None, app_path: str
+    ) -> Workers:
+        deployment, topology = self.deployment, self.app.topology
+        image = image or worker_image(self, dockerfile=deployment.dockerfile)
+        network = Network(
+            self, "Network", deployment=deployment, vpc=vpc, long_delays=self.app.long_delays
+        )
+        workers = Workers(self, "Workers", network=network, image=image)
+        for group in deployment.workers:
+            service = workers.add(
+                group,
+                service_name=worker_service_name(topology, group),
+                queues=group.lanes.of(topology),
+                environment=self._environment(group, app_path),
+            )
+            role = service.task_definition.task_role
+            self.grant_work(role, lanes=group.lanes)
+            if group.submits:
+                self.grant_submit(role)
+        return workers
+
+    def _environment(self, group: WorkerGroup, app_path: str) -> dict[str, str]:
+        found = {
+            "HEADGATE_APP": app_path,
+            "HEADGATE_STAGE": self.app.stage,
+            "HEADGATE_STOP_TIMEOUT": f"{group.stop_timeout.total_seconds():g}",
+            # Both would be asked of STS, to which the workers' own network has no way.
+            "HEADGATE_BUCKET": self.bucket.bucket_name,
+            "HEADGATE_ACCOUNT": Stack.of(self).account,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
     def _with_delays(self, grant: iam.Grant, grantee: iam.IGrantable) -> iam.Grant:
         if self._schedules is None or not self.app.long_delays:
             return grant
         return grant.combine(self._schedules.grant_delays(grantee))
+
+    def _add_consumer(self, group: ConsumerGroup) -> Consumer:
+        consumer = Consumer(
+            self,
+            f"Consumer-{group.name}",
+            group=group,
+            topology=self.app.topology,
+            queues=self._queues,
+        )
+        grant = permissions.grant_work(
+            consumer.function,
+            [self._queues.by_name[spec.name] for spec in consumer.specs],
+            self._queues.parking(consumer.specs),
+            self.table,
+            self.bucket,
+        )
+        self._with_delays(grant, consumer.function)
+        return consumer
+
+    def _watch(self) -> Watching:
+        return Watching(
+            self,
+            "Watching",
+            app=self.app,
+            deployment=self.deployment,
+            topic=self.alerts,
+            bridge=self.bridge,
+            schedules=self._schedules is not None,
+        )
 
     def _add_bridge(self) -> Schedules | None:
         failed = self._queues.add(
@@ -190,7 +323,31 @@ class JobSystem(Construct):
         EventRules(self, "EventRules", app=self.app, bridge=bridge.function, failed=failed)
         if not self.app.long_delays and not scheduled_types(self.app):
             return None
-        return Schedules(self, "Schedules", app=self.app, bridge=bridge.function, failed=failed)
+        return Schedules(
+            self,
+            "Schedules",
+            app=self.app,
+            bridge=bridge.function,
+            failed=failed,
+            standby=self.deployment.standby,
+        )
+
+    def _add_sweep(self) -> Sweep:
+        plan = sweep_plan(self.app, has_bridge=_needs_bridge(self.app))
+        return Sweep(
+            self,
+            "Sweep",
+            plan=plan,
+            parking=self._queues.named(queue.name for queue in plan.queues),
+            failed=self._queues.add(
+                "sweep-dlq",
+                queue_name=self.app.topology.failed_sweeps_name,
+                retention=QUARANTINE_RETENTION,
+            ),
+            table=self.table,
+            bucket=self.bucket,
+            alerts=self._alerts,
+        )
 
     def _fed_by_bridge(self) -> list[sqs.IQueue]:
         topology = self.app.topology
@@ -223,8 +380,21 @@ class HeadgateStack(Stack):
         *,
         app: App,
         deployment: Deployment | None = None,
+        image: ecs.ContainerImage | None = None,
+        vpc: ec2.IVpc | None = None,
+        app_path: str | None = None,
+        encryption_key: kms.IKey | None = None,
         **properties: Any,
     ) -> None:
         super().__init__(scope, construct_id, **properties)
-        self.jobs = JobSystem(self, "Jobs", app=app, deployment=deployment)
+        self.jobs = JobSystem(
+            self,
+            "Jobs",
+            app=app,
+            deployment=deployment,
+            image=image,
+            vpc=vpc,
+            app_path=app_path,
+            encryption_key=encryption_key,
+        )
         add_outputs(self, self.jobs)

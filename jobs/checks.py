@@ -15,10 +15,12 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from jobs.app import BACKSTOP_MARGIN, MAX_RECEIVE_COUNT, App
-from jobs.errors import SettingsInvalid
+from jobs.deployment import GIVE_BACK, ConsumerGroup, Deployment
+from jobs.errors import ConfigurationError, SettingsInvalid, UnknownQueue
 from jobs.job import LONGEST_TIMEOUT, JobType
 from jobs.occurrences import occurrences, period_of
 from jobs.schedules import Schedule
+from jobs.serving import consumed, serving
 from jobs.timeline import timeline
 from jobs.topology import MAX_VISIBILITY
 
@@ -44,16 +46,20 @@ class Fault:
 
 
 Rule = Callable[[App, datetime], Iterator[Fault]]
+DeploymentRule = Callable[[App, Deployment], Iterator[Fault]]
 
 
-def check(app: App, now: datetime) -> list[Fault]:
+def check(app: App, now: datetime, deployment: Deployment | None = None) -> list[Fault]:
     """All faults of an app, errors first. An app without any is fit to be deployed.
 
     Args:
         app: with all that it declares.
         now: what is in the past can't fire any more; aware.
+        deployment: what is to run its jobs; None: it is not looked at.
     """
     found = [fault for rule in RULES for fault in rule(app, now)]
+    if deployment is not None:
+        found += [fault for rule in DEPLOYMENT_RULES for fault in rule(app, deployment)]
     return sorted(found, key=lambda fault: fault.severity != "error")
 
 
@@ -214,6 +220,44 @@ def event_fields_unfit(app: App, _now: datetime) -> Iterator[Fault]:
             )
 
 
+def deployment_unfit(app: App, deployment: Deployment) -> Iterator[Fault]:
+    """A queue that nobody serves, or a function that is not fit for its queues."""
+    try:
+        serving(app.topology, deployment)
+        for group in deployment.consumers:
+            consumed(app.topology, group)
+    except (ConfigurationError, UnknownQueue) as error:
+        yield Fault(
+            rule="deployment-unfit",
+            where=f"app {app.name}",
+            what=str(error),
+            why="Synthesis refuses it",
+            instead="Change the deployment, in cdk.json or where the stack is made",
+        )
+
+
+def timeout_above_functions(app: App, deployment: Deployment) -> Iterator[Fault]:
+    """A type that may run for longer than the function that runs it."""
+    for group, job in _run_by_functions(app, deployment):
+        if job.timeout_s <= group.longest_job.total_seconds():
+            continue
+        declared = not _has_no_timeout(job)
+        runs = f"may run for {timedelta(seconds=job.timeout_s)}" if declared else "has no timeout"
+        yield Fault(
+            rule="timeout-above-functions",
+            where=_type(job),
+            what=f"it {runs}, and the function {group.name!r}, which runs it, ends after "
+            f"{group.timeout}, of which the last {GIVE_BACK} are for giving jobs back",
+            why="A job that needs longer is interrupted and begins anew, each time",
+            instead=f"Declare timeout=timedelta(...) of at most {group.longest_job} on the type, "
+            "raise the consumer's timeout, or let workers serve its queue",
+            severity="error" if declared else "warning",
+        )
+
+
+DEPLOYMENT_RULES: tuple[DeploymentRule, ...] = (deployment_unfit, timeout_above_functions)
+"""Those that look at what runs the jobs."""
+
 RULES: tuple[Rule, ...] = (
     custom_backoff_fails,
     wait_beyond_visibility,
@@ -259,6 +303,23 @@ def _with_timeline(app: App) -> Iterator[JobType[Any, Any]]:
         except SettingsInvalid:
             continue  # `custom_backoff_fails` tells of it
         yield job
+
+
+# --- functions -----------------------------------------------------------------------------------
+
+
+def _run_by_functions(
+    app: App, deployment: Deployment
+) -> Iterator[tuple[ConsumerGroup, JobType[Any, Any]]]:
+    """Each job type that a function runs, with that function's group."""
+    for group in deployment.consumers:
+        try:
+            specs = group.lanes.of(app.topology)
+        except (ConfigurationError, UnknownQueue):
+            continue  # `deployment_unfit` tells of it
+        for job in app.types.values():
+            if app.topology.queue(job.queue, job.priority) in specs:
+                yield group, job
 
 
 # --- schedules -----------------------------------------------------------------------------------

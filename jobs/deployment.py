@@ -14,13 +14,15 @@ each::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from jobs.errors import ConfigurationError
+from jobs.thresholds import Thresholds
 from jobs.topology import MAX_SCHEDULER_NAME, Priority, QueueSpec, Topology, check_name
 
 FARGATE_MEMORY_MB: Mapping[int, range | tuple[int, ...]] = {
@@ -38,7 +40,32 @@ https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tasks-servic
 SETTLE = timedelta(seconds=8)
 """What interruption and the last settlements may take after a worker's drain."""
 
+ZONES = 2
+"""Availability zones of a network that is made for the workers."""
+
+GATEWAY_ENDPOINTS = ("dynamodb", "s3")
+"""What such a network reaches for nothing. An image's layers come from S3 too."""
+
+INTERFACE_ENDPOINTS = ("ecr.api", "ecr.dkr", "logs", "sqs")
+"""What it reaches through endpoints that are paid by the hour, one in each of `endpoint_zones`:
+the image, the log and the queues. ECS itself needs none of a task on Fargate.
+https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html"""
+
+DELAY_ENDPOINT = "scheduler"
+"""One more of them, for an app with `long_delays`."""
+
+GIVE_BACK = timedelta(seconds=3)
+"""How long before a function's timeout its jobs are interrupted, so that it answers in time."""
+
+_COMMON = "headgate:deployment"
+_STAGES = "headgate:stages"
+_PLACE = ("account", "region")
+
+_OWN_FUNCTIONS = ("bridge", "sweep")
+
 _MOST_TASKS = 5_000
+_MOST_CONCURRENCY = 1_000
+_MOST_PROCESSES = 64
 _MOST_STOP_TIMEOUT = timedelta(seconds=120)
 _LEAST_STOP_TIMEOUT = timedelta(seconds=30)
 _MOST_FUNCTION_TIMEOUT = timedelta(minutes=15)
@@ -63,13 +90,18 @@ class Lanes:
 
         Raises:
             UnknownQueue: a group is not one of the app's.
-            ConfigurationError: no queue has both.
+            ConfigurationError: no queue has both, or the app has none at all.
         """
         found = tuple(
             spec
             for spec in topology.select(self.queues)
             if self.priorities is None or spec.priority in self.priorities
         )
+        if not topology.queues:
+            raise ConfigurationError(
+                f"the app {topology.app!r} has no queue to work on: declare job types, or import "
+                "the modules that do"
+            )
         if not found:
             raise ConfigurationError(
                 f"none of the queues {', '.join(self.queues or topology.groups)} has the priority "
@@ -100,12 +132,16 @@ class WorkerGroup:
     """Worker processes in a task; one to the vCPU is a good number."""
     least: int = 1
     """Tasks when there is nothing to do. 0 lets an idle group cost nothing, and its first job wait
-    for a task to start, which takes a minute or two."""
+    for a task to start, which takes some minutes; after six idle hours up to 15 more, since
+    CloudWatch then notices a queue that late.
+    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/monitoring-using-cloudwatch.html"""
     most: int = 10
     """Tasks at most."""
     typical: timedelta = timedelta(seconds=1)
     """How long a typical job runs. With "start within" it says how many waiting jobs are too many
     for a task."""
+    submits: bool = True
+    """Its handlers may submit jobs to any of the app's queues (``ctx.submit``)."""
     spot: bool = False
     """Run on spare capacity, at about a third of the price, which AWS takes back with two minutes'
     notice. At most 120 s of that can be used for draining."""
@@ -131,10 +167,13 @@ class WorkerGroup:
                 f"the worker group {self.name!r}: tasks must be 0 <= least <= most <= "
                 f"{_MOST_TASKS}, with most at least 1, got {self.least} and {self.most}"
             )
-        if self.concurrency < 1 or self.processes < 1:
+        if not (
+            1 <= self.concurrency <= _MOST_CONCURRENCY and 1 <= self.processes <= _MOST_PROCESSES
+        ):
             raise ConfigurationError(
-                f"the worker group {self.name!r}: concurrency and processes are at least 1, got "
-                f"{self.concurrency} and {self.processes}"
+                f"the worker group {self.name!r}: concurrency and processes are at least 1, and at "
+                f"most {_MOST_CONCURRENCY:,} and {_MOST_PROCESSES}, got {self.concurrency} and "
+                f"{self.processes}"
             )
         if self.typical <= timedelta(0):
             raise ConfigurationError(
@@ -150,6 +189,12 @@ class WorkerGroup:
     def lanes(self) -> Lanes:
         """The queues that they serve."""
         return Lanes(queues=self.queues, priorities=self.priorities)
+
+    @property
+    def on_demand(self) -> int:
+        """Tasks that are never on spare capacity, if so many run. One of a group that always has a
+        task: so it goes on where there is no spare capacity."""
+        return min(1, self.least) if self.spot else self.most
 
     @property
     def drain(self) -> timedelta:
@@ -189,9 +234,17 @@ class ConsumerGroup:
     """How long messages are gathered for a batch, up to 5 min."""
     most: int = 10
     """Invocations at once of each queue, 2 to 1,000 (MaximumConcurrency)."""
+    reserved: int | None = None
+    """Concurrency that the function alone may use of the account's, at least `most` for each of its
+    queues (ReservedConcurrentExecutions). None reserves nothing: `most` limits it already.
+    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html"""
 
     def __post_init__(self) -> None:
         check_name("consumer", self.name)
+        if self.name in _OWN_FUNCTIONS:
+            raise ConfigurationError(
+                f"a consumer can't be called {self.name!r}: Headgate has a function of that name"
+            )
         if not _LEAST_FUNCTION_TIMEOUT <= self.timeout <= _MOST_FUNCTION_TIMEOUT:
             raise ConfigurationError(
                 f"the consumer {self.name!r}: timeout must lie between 5 s and 15 min, Lambda's "
@@ -223,6 +276,11 @@ class ConsumerGroup:
         """The queues whose jobs it runs."""
         return Lanes(queues=self.queues, priorities=self.priorities)
 
+    @property
+    def longest_job(self) -> timedelta:
+        """What a job may take that begins with the invocation."""
+        return self.timeout - GIVE_BACK
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
@@ -243,16 +301,61 @@ class Deployment:
     """E-mail addresses that are told of alarms, and of a month that costs too much."""
     budget_usd: int = 150
     """A month's costs at which to tell; 0: no budget."""
+    network: Literal["endpoints", "public"] = "endpoints"
+    """The network that is made where the workers are given none.
+
+    - ``"endpoints"``: no way to or from the internet; AWS's services are reached through endpoints,
+      about 7 USD a month each and zone.
+    - ``"public"``: a public address for each task, about 4 USD a month, nothing let in, and
+      everything let out: for handlers that call what is not AWS.
+    """
+    endpoint_zones: int = 1
+    """Zones with endpoints, 1 or 2. While a zone fails that has the only ones workers stand still,
+    and jobs wait in their queues."""
+    standby: bool = False
+    """A region that waits to take over: the job types' schedules are there, and switched off, since
+    the other region's fire."""
+    budget_of: Literal["account", "app"] = "account"
+    """Whose costs these are.
+
+    - ``"account"``: all that the AWS account costs.
+    - ``"app"``: what carries the tag ``headgate:app`` with the app's name. Nothing is counted until
+      that tag is activated for cost allocation, which only the account that pays can do.
+      https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
+    """
+    alarms: Thresholds = field(default_factory=Thresholds)
+    """When to tell."""
 
     def __post_init__(self) -> None:
         names = [group.name for group in self.workers] + [each.name for each in self.consumers]
         for name in names:
             if names.count(name) > 1:
                 raise ConfigurationError(f"two worker groups or consumers are called {name!r}")
+        if not 1 <= self.endpoint_zones <= ZONES:
+            raise ConfigurationError(f"endpoint_zones must be 1 or 2, got {self.endpoint_zones}")
         if self.budget_usd < 0:
             raise ConfigurationError(f"budget_usd must not be negative, got {self.budget_usd}")
         if malformed := [address for address in self.alerts_to if "@" not in address]:
             raise ConfigurationError(f"not an e-mail address: {malformed[0]!r}")
+
+    def interface_endpoints(self, *, long_delays: bool) -> tuple[str, ...]:
+        """The services that the workers' own network has paid endpoints for, each in
+        `endpoint_zones`; none if the network is public, or there are no workers."""
+        if not self.workers or self.network == "public":
+            return ()
+        return (*INTERFACE_ENDPOINTS, DELAY_ENDPOINT) if long_delays else INTERFACE_ENDPOINTS
+
+    @classmethod
+    def of_context(cls, context: Mapping[str, Any], stage: str | None) -> Deployment:
+        """That of a stage, as CDK's context has it; the stage's place on AWS is no part of it.
+
+        Raises:
+            ConfigurationError: as `parse`.
+        """
+        common = _layer(_COMMON, context.get(_COMMON, {}))
+        stages = _layer(_STAGES, context.get(_STAGES, {}))
+        own = _layer(f"{_STAGES}.{stage}", stages.get(stage or "", {}))
+        return cls.parse(common, {key: own[key] for key in own if key not in _PLACE})
 
     @classmethod
     def parse(cls, *layers: Mapping[str, Any]) -> Deployment:
@@ -265,13 +368,19 @@ class Deployment:
         for layer in layers:
             fields |= layer
         try:
-            return _ADAPTER.validate_python(fields)
+            return _adapter().validate_python(fields)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
             raise ConfigurationError(
                 f"the deployment's {where}: {first['msg'].lower()}, got {first['input']!r}"
             ) from error
+
+
+def _layer(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{name} in CDK's context must be an object, got {value!r}")
+    return value
 
 
 def worker_service_name(topology: Topology, group: WorkerGroup) -> str:
@@ -304,4 +413,7 @@ def _listed(memories: range | tuple[int, ...]) -> str:
     return ", ".join(map(str, memories))
 
 
-_ADAPTER = TypeAdapter(Deployment)
+@cache
+def _adapter() -> TypeAdapter[Deployment]:
+    """Made when it is needed: functions read numbers of this module, and start cold."""
+    return TypeAdapter(Deployment)

@@ -69,6 +69,7 @@ class JobType(Hooks, Generic[P, R]):
         """None: as the app says; so too ``keep``."""
         self.keep = check_keep(f"the type {name!r}", options.get("keep"))
         self.once = options.get("once", False)
+        self.critical = options.get("critical", False)
         self.unique = check_unique(name, options)
         self.limits = Limits.of(options)
         self._returns = returns

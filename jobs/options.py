@@ -54,6 +54,8 @@ class JobOptions(LimitOptions, UniqueOptions, total=False):
     once: bool
     """Whether a job that is done never runs again, however often it is delivered, and has one
     runner at a time: it is claimed in the app's table, which costs two requests."""
+    critical: bool
+    """Whether people are told at once when one of its jobs is given up, and not in a summary."""
     group_by: Callable[[Any], str] | None
     """On a FIFO queue: from a payload, the name of the group within which jobs keep their order and
     run one at a time, such as an account's id. None leaves it to each submission."""
@@ -94,8 +96,11 @@ def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
         )
     if (schema := options.get("schema", 1)) < 1:
         raise ConfigurationError(f"the type {name!r}: schema counts from 1, got {schema}")
-    if not isinstance(once := options.get("once", False), bool):
-        raise ConfigurationError(f"the type {name!r}: once must be True or False, got {once!r}")
+    for flag in ("once", "critical"):
+        if not isinstance(given := options.get(flag, False), bool):
+            raise ConfigurationError(
+                f"the type {name!r}: {flag} must be True or False, got {given!r}"
+            )
 
 
 def _check_isolation(name: str, options: Mapping[str, Any]) -> None:

@@ -3,7 +3,8 @@
 A queue service is a `Transport`: `jobs.aws.sqs` implements it on SQS, `jobs.testing` in memory, and
 one conformance suite holds both to SQS's documented behaviour. Queues go by their physical names;
 the implementation finds addresses. A `Table` is what DynamoDB is used for, an `ObjectStore` what
-S3 is, and a `Scheduler` what EventBridge Scheduler is, with suites likewise.
+S3 is, a `Scheduler` what EventBridge Scheduler is, and a `Publisher` what SNS is, with suites
+likewise.
 """
 
 from __future__ import annotations
@@ -105,6 +106,33 @@ class BlockingTransport(Protocol):
     """The one call that a synchronous submitter needs."""
 
     def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]: ...
+
+
+class BlockingReceiver(Protocol):
+    """Looking into queues, for plain code: each as `Transport`'s."""
+
+    def receive(
+        self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
+    ) -> list[ReceivedMessage]: ...
+
+    def change_visibility(
+        self, queue: str, changes: Sequence[VisibilityChange]
+    ) -> list[EntryFailure]: ...
+
+    def depth(self, queue: str) -> QueueDepth: ...
+
+
+class Publisher(Protocol):
+    """A topic that people are subscribed to, for plain code."""
+
+    def publish(self, subject: str, text: str) -> None:
+        """Tell them; once this returns, the service has it. May raise a `TransportError`.
+
+        Args:
+            subject: 1 to 99 printable characters of ASCII.
+            text: at most 256 KiB.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobs.errors import SettingsInvalid
 
 _PREFIX = "HEADGATE_"
+_ACCOUNT = re.compile(r"\d{12}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,9 @@ class Settings:
     bucket: str | None = None
     """``HEADGATE_BUCKET``: the S3 bucket of what is too large for a message, by its whole name.
     None: ``{app}-{stage}-payloads-{account}-{region}``."""
+    account: str | None = None
+    """``HEADGATE_ACCOUNT``: the AWS account's twelve digits, for a worker in a network without a
+    way to STS, which is asked else."""
     stop_timeout_s: float | None = None
     """``HEADGATE_STOP_TIMEOUT``: how many seconds after SIGTERM a worker's container is killed, as
     ECS's ``stopTimeout`` says; above 0. None: it isn't killed, or not soon."""
@@ -32,6 +37,10 @@ class Settings:
     it: they spool, run jobs in place, or refuse."""
 
     def __post_init__(self) -> None:
+        if self.account is not None and not _ACCOUNT.fullmatch(self.account):
+            raise SettingsInvalid(
+                f"{_PREFIX}ACCOUNT must be an AWS account's twelve digits, got {self.account!r}"
+            )
         if self.stop_timeout_s is not None and not 0 < self.stop_timeout_s < float("inf"):
             raise SettingsInvalid(
                 f"{_PREFIX}STOP_TIMEOUT must be a number of seconds above 0, such as 30, got "
@@ -57,12 +66,13 @@ class Settings:
             app=found.get("APP") or None,
             stage=found.get("STAGE") or None,
             bucket=found.get("BUCKET") or None,
+            account=found.get("ACCOUNT") or None,
             stop_timeout_s=_number("STOP_TIMEOUT", found),
             paused=_switch("PAUSED", found),
         )
 
 
-_KNOWN = ("APP", "BUCKET", "PAUSED", "STAGE", "STOP_TIMEOUT")
+_KNOWN = ("ACCOUNT", "APP", "BUCKET", "PAUSED", "STAGE", "STOP_TIMEOUT")
 
 
 def _refuse_misspelt(found: Mapping[str, str]) -> None:

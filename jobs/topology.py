@@ -43,6 +43,12 @@ PAYLOADS = "payloads/"
 RESULTS = f"{PAYLOADS}results/"
 """What those of results begin with; so they expire as payloads do."""
 
+DEAD_LETTERS = "dead-letters/"
+"""What the keys of dead letters in the bucket begin with, saved before SQS deletes them."""
+
+DEAD_LETTERS_KEPT = timedelta(days=365)
+"""How long they are kept there."""
+
 _DAY = timedelta(days=1)
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -190,6 +196,11 @@ class Topology:
     def failed_firings_name(self) -> str:
         """The queue that keeps firings which did not become jobs."""
         return physical_name(self.app, self.stage, "schedules-dlq")
+
+    @property
+    def failed_sweeps_name(self) -> str:
+        """The queue that keeps what a sweep of the dead letters failed with."""
+        return physical_name(self.app, self.stage, "sweep-dlq")
 
     def queue(self, group: str, priority: Priority) -> QueueSpec:
         """The queue of that group and priority.

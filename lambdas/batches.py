@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from jobs.cancelling import Cancelling
 from jobs.delivery import Delivery
+from jobs.deployment import GIVE_BACK
 from jobs.errors import ConfigurationError, MessageUnreadable
 from jobs.execution import Executor, Run, Verdict
 from jobs.outcome import Interrupted
@@ -33,7 +34,7 @@ from lambdas.source import delivery_of
 
 _log = logging.getLogger("headgate.consume")
 
-MARGIN_S = 3.0
+MARGIN_S = GIVE_BACK.total_seconds()
 """How long before the function's timeout jobs are interrupted, so that the answer is in time."""
 
 START_S = 1.0

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import os
 import random
 from collections.abc import Callable, Mapping
@@ -36,7 +35,7 @@ from jobs.cancelling import Cancelling
 from jobs.claims import Claims
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError, TransportError
-from jobs.event_log import log_event, name_job
+from jobs.event_log import log_event
 from jobs.events import Events
 from jobs.execution import Executor
 from jobs.once import needs_claims
@@ -44,6 +43,7 @@ from jobs.ports import ObjectStore, Scheduler, Table, Transport
 from jobs.recording import Recorder
 from lambdas.batches import Batch, Timetable
 from lambdas.emf import Emf
+from lambdas.logs import log_as_json
 from lambdas.source import records_of
 
 CONCURRENCY = 10
@@ -102,7 +102,7 @@ def consumer(
     if concurrency < 1:
         raise ConfigurationError(f"concurrency is at least 1, got {concurrency}")
     app.load_handlers()
-    lines = _log_as_json() if events is None else None
+    lines = log_as_json() if events is None else None
     return Consumer(
         app,
         transport=transport,
@@ -323,24 +323,6 @@ class _Threads:
 
     def _made(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._most, thread_name_prefix="headgate-job")
-
-
-def _log_as_json() -> LambdaPowertoolsFormatter | None:
-    """Let Headgate's loggers, and those of handlers' contexts, write what Powertools does.
-
-    Returns the lines' formatter; None where the user has set these loggers up.
-    """
-    logger = logging.getLogger("headgate")
-    if logger.handlers:
-        return None
-    formatter = LambdaPowertoolsFormatter()
-    handler = logging.StreamHandler()
-    handler.setFormatter(formatter)
-    handler.addFilter(name_job)
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False  # Lambda's own handler would write each line again
-    return formatter
 
 
 async def _depth(transport: Transport, queue: str) -> int:

@@ -1,10 +1,7 @@
 """Metrics for CloudWatch, as lines of the embedded metric format on standard output.
 
-    namespace Headgate, dimensions service, type and queue
-    JobsCompleted JobsFailed JobsRetried JobsDeadLettered JobsQuarantined JobsDeferred
-    JobsDiscarded JobsCancelled JobsInterrupted JobsCrashed     counts of an invocation
-
-A worker's metrics have the same names, so one dashboard shows jobs wherever they run.
+Their names are those of `jobs.metric_names`, and a worker's too: one dashboard shows jobs wherever
+they run. Of durations and waits a line has 99 at most, spread over the invocation.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
@@ -12,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
@@ -20,40 +18,21 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
 )
 
 from jobs.app import App
-from jobs.events import (
-    Event,
-    JobCancelled,
-    JobCompleted,
-    JobCrashed,
-    JobDeadLettered,
-    JobDeferred,
-    JobDiscarded,
-    JobEvent,
-    JobFailed,
-    JobInterrupted,
-    JobQuarantined,
-    JobRetryScheduled,
-)
+from jobs.events import Event
+from jobs.metric_names import MOST_VALUES, NAMESPACE, Dimensions, measured, service_name
 
-NAMESPACE = "Headgate"
 
-COUNTED: Mapping[type[Event], str] = {
-    JobCompleted: "JobsCompleted",
-    JobFailed: "JobsFailed",
-    JobRetryScheduled: "JobsRetried",
-    JobDeadLettered: "JobsDeadLettered",
-    JobQuarantined: "JobsQuarantined",
-    JobDeferred: "JobsDeferred",
-    JobDiscarded: "JobsDiscarded",
-    JobCancelled: "JobsCancelled",
-    JobInterrupted: "JobsInterrupted",
-    JobCrashed: "JobsCrashed",
-}
-"""What is counted, and as what."""
+@dataclass(slots=True)
+class _Told:
+    """What happened in an invocation to the jobs of one type, or of one lane."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    values: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """By metric, in seconds."""
 
 
 class Emf:
-    """A subscriber that counts, and writes a line for each type at the end of an invocation.
+    """A subscriber that counts, and writes lines at the end of an invocation.
 
     Args:
         app: its name and stage are the metrics' service.
@@ -61,23 +40,35 @@ class Emf:
     """
 
     def __init__(self, app: App, *, write: Callable[[str], Any] = print) -> None:
-        self._service = f"{app.name}-{app.stage}" if app.stage else app.name
+        self._service = service_name(app.name, app.stage)
         self._write = write
-        self._counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self._told: defaultdict[Dimensions, _Told] = defaultdict(_Told)
 
     def __call__(self, event: Event) -> None:
         """Subscriber."""
-        if isinstance(event, JobEvent) and (name := COUNTED.get(type(event))) is not None:
-            self._counts[event.job_type, event.queue][name] += 1
+        for dimensions, name, seconds in measured(event):
+            told = self._told[dimensions]
+            if seconds is None:
+                told.counts[name] += 1
+            else:
+                told.values[name].append(seconds)
 
     def flush(self) -> None:
         """Write what has been counted since the last time."""
-        counted, self._counts = self._counts, defaultdict(Counter)
-        for (job_type, queue), counts in counted.items():
+        told, self._told = self._told, defaultdict(_Told)
+        for dimensions, each in told.items():
             # One for each line: what it has counted and named is thus its own.
             emf = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, service=self._service)
-            emf.add_dimension("type", job_type)
-            emf.add_dimension("queue", queue)
-            for name, count in counts.items():
+            for name, value in dimensions:
+                emf.add_dimension(name, value)
+            for name, count in each.counts.items():
                 emf.add_metric(name, "Count", count)
+            for name, values in each.values.items():
+                for seconds in _spread(values):
+                    emf.add_metric(name, "Seconds", seconds)
             self._write(json.dumps(emf.serialize_metric_set()))
+
+
+def _spread(values: Sequence[float]) -> Sequence[float]:
+    """At most as many as a line takes, from the first to the last."""
+    return values[:: -(-len(values) // MOST_VALUES)]

@@ -20,7 +20,7 @@ from jobs.results import keeps_outcomes
 from jobs.settings import Settings
 from jobs.submission import Overrides
 from jobs.topology import Priority
-from workers.configuration import DEFAULTS, UNWATCHED, Watching, WorkerSettings
+from workers.configuration import DEFAULTS, UNWATCHED, Watching, WorkerSettings, read_priorities
 
 if TYPE_CHECKING:
     from ops.schedules import Action
@@ -78,6 +78,9 @@ def worker(
     queues: Annotated[
         str | None, typer.Option(help="Queue groups, comma-separated; all by default.")
     ] = None,
+    priorities: Annotated[
+        str | None, typer.Option(help="Of these groups, the priorities, comma-separated.")
+    ] = None,
     drain: Annotated[
         timedelta, typer.Option(parser=duration, help="How long jobs may finish after SIGTERM.")
     ] = DEFAULTS.drain,
@@ -114,6 +117,7 @@ def worker(
         reserved=reserved,
         children=children,
         queues=tuple(name.strip() for name in queues.split(",")) if queues else None,
+        priorities=read_priorities(priorities) if priorities else None,
         drain=drain,
     )
     watching = Watching(port=health_port, host=health_host, emf=emf)
@@ -188,13 +192,18 @@ def status(
 
 @cli.command()
 def check(app: AppPath = None, json: AsJson = False) -> None:
-    """Find faults of the configuration before AWS does; exits with 1 if there are errors."""
+    """Find faults of the configuration before AWS does; exits with 1 if there are errors.
+
+    The deployment is the one that ./cdk.json has in its context, if there is one.
+    """
     from jobs.checks import check as faults_of
+    from ops.cdk_context import deployment_from_cdk_json
     from ops.checking import show_faults
 
     found = _app(app)
     found.load_handlers()
-    raise typer.Exit(show_faults(faults_of(found, datetime.now(UTC)), as_json=json))
+    deployment = deployment_from_cdk_json(None, found.stage)
+    raise typer.Exit(show_faults(faults_of(found, datetime.now(UTC), deployment), as_json=json))
 
 
 @cli.command()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from jobs.errors import SettingsInvalid
+from jobs.deployment import Lanes
+from jobs.errors import SettingsInvalid, did_you_mean
+from jobs.topology import Priority
 
 _MOST_CONCURRENCY = 1000
 _MOST_CHILDREN = 256
@@ -30,6 +32,8 @@ class WorkerSettings:
     CPUs, and no app without such handlers has any."""
     queues: tuple[str, ...] | None = None
     """The queue groups to work on; None means all of the app's."""
+    priorities: tuple[Priority, ...] | None = None
+    """Of these groups, the priorities; None means all that they have."""
     drain: timedelta = timedelta(seconds=22)
     """How long running jobs may go on after SIGTERM. It lets the longest receive return, and with
     the 8 s that interruption and the last settlements may take it fits into ECS's stop timeout of
@@ -66,6 +70,11 @@ class WorkerSettings:
                 f"receive_wait must lie between 1 and 20 s, SQS's limit, got {self.receive_wait}"
             )
 
+    @property
+    def lanes(self) -> Lanes:
+        """The queues to work on."""
+        return Lanes(queues=self.queues, priorities=self.priorities)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
@@ -92,3 +101,21 @@ class Watching:
 
 DEFAULTS = WorkerSettings()
 UNWATCHED = Watching()
+
+
+def read_priorities(text: str) -> tuple[Priority, ...]:
+    """Priorities out of a list such as ``critical,high``.
+
+    Raises:
+        SettingsInvalid: one of them is none.
+    """
+    return tuple(_priority(name.strip()) for name in text.split(","))
+
+
+def _priority(name: str) -> Priority:
+    try:
+        return Priority(name)
+    except ValueError as error:
+        raise SettingsInvalid(
+            f"there is no priority {name!r}: {did_you_mean(name, map(str, Priority))}"
+        ) from error

@@ -1,12 +1,8 @@
 """Metrics for CloudWatch, as lines of the embedded metric format on standard output.
 
-    namespace Headgate, dimensions service, type and queue
-    JobsCompleted JobsFailed JobsRetried JobsDeadLettered JobsQuarantined JobsDeferred
-    JobsDiscarded JobsCancelled JobsInterrupted JobsCrashed
-                                                  counts since the last line
-    Duration Wait                                 seconds; at most 99 a line, sampled evenly
-
-One line a minute and type, so that a busy worker writes no more than an idle one.
+Their names are those of `jobs.metric_names`. Of durations and waits a line has 99 at most, sampled
+evenly. One line a minute and type, and one a lane, so that a busy worker writes no more than an
+idle one.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
@@ -18,22 +14,13 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jobs.errors import ConfigurationError
-from jobs.events import Event, JobCompleted, JobEvent, JobFailed, JobStarted
-from workers.metrics import OUTCOMES
-
-if TYPE_CHECKING:
-    from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
-        AmazonCloudWatchEMFProvider,
-    )
-
-NAMESPACE = "Headgate"
+from jobs.events import Event
+from jobs.metric_names import MOST_VALUES, NAMESPACE, Dimensions, measured
 
 _EVERY_S = 60.0
-_MOST_VALUES = 99
-"""Of one metric in a line: CloudWatch takes 100, at which Powertools writes one by itself."""
 
 
 @dataclass(slots=True)
@@ -45,19 +32,19 @@ class _Sample:
 
     def add(self, value: float, rng: random.Random) -> None:
         self.seen += 1
-        if len(self.values) < _MOST_VALUES:
+        if len(self.values) < MOST_VALUES:
             self.values.append(value)
-        elif (place := rng.randrange(self.seen)) < _MOST_VALUES:
+        elif (place := rng.randrange(self.seen)) < MOST_VALUES:
             self.values[place] = value
 
 
 @dataclass(slots=True)
 class _Told:
-    """What happened to one type's jobs on one queue since the last line."""
+    """What happened since the last line to the jobs of one type, or of one lane."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    durations: _Sample = field(default_factory=_Sample)
-    waits: _Sample = field(default_factory=_Sample)
+    values: defaultdict[str, _Sample] = field(default_factory=lambda: defaultdict(_Sample))
+    """By metric, in seconds."""
 
 
 class Emf:
@@ -84,19 +71,16 @@ class Emf:
         self._service = service
         self._rng = rng
         self._write = write
-        self._told: dict[tuple[str, str], _Told] = defaultdict(_Told)
+        self._told: defaultdict[Dimensions, _Told] = defaultdict(_Told)
 
     def __call__(self, event: Event) -> None:
         """Subscriber."""
-        if not isinstance(event, JobEvent):
-            return
-        told = self._told[event.job_type, event.queue]
-        if (outcome := OUTCOMES.get(type(event))) is not None:
-            told.counts[_metric(outcome)] += 1
-        if isinstance(event, JobCompleted | JobFailed):
-            told.durations.add(event.ran_s, self._rng)
-        elif isinstance(event, JobStarted) and event.attempt == 1:
-            told.waits.add(event.waited_s, self._rng)
+        for dimensions, name, seconds in measured(event):
+            told = self._told[dimensions]
+            if seconds is None:
+                told.counts[name] += 1
+            else:
+                told.values[name].add(seconds, self._rng)
 
     async def run(self) -> None:
         """Write every minute until cancelled."""
@@ -107,30 +91,21 @@ class Emf:
     def flush(self) -> None:
         """Write what has been counted since the last time."""
         told, self._told = self._told, defaultdict(_Told)
-        for (job_type, queue), each in told.items():
-            if line := self._line(job_type, queue, each):
-                self._write(line)
+        for dimensions, each in told.items():
+            self._write(self._line(dimensions, each))
 
-    def _line(self, job_type: str, queue: str, told: _Told) -> str | None:
+    def _line(self, dimensions: Dimensions, told: _Told) -> str:
         from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
             AmazonCloudWatchEMFProvider,
         )
 
         # One for each line: what it has counted and named is thus its own.
         emf = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, service=self._service)
-        emf.add_dimension("type", job_type)
-        emf.add_dimension("queue", queue)
+        for name, value in dimensions:
+            emf.add_dimension(name, value)
         for name, count in told.counts.items():
             emf.add_metric(name, "Count", count)
-        _add_all(emf, "Duration", told.durations)
-        _add_all(emf, "Wait", told.waits)
-        return json.dumps(emf.serialize_metric_set()) if emf.metric_set else None
-
-
-def _add_all(emf: AmazonCloudWatchEMFProvider, name: str, sample: _Sample) -> None:
-    for value in sample.values:
-        emf.add_metric(name, "Seconds", value)
-
-
-def _metric(outcome: str) -> str:
-    return "Jobs" + "".join(word.capitalize() for word in outcome.split("_"))
+        for name, sample in told.values.items():
+            for seconds in sample.values:
+                emf.add_metric(name, "Seconds", seconds)
+        return json.dumps(emf.serialize_metric_set())

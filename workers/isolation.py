@@ -41,7 +41,7 @@ class ChildPool:
     """Runs jobs in child processes, as many at once as it has.
 
     Args:
-        app_path: what they import; see `workers.locating.app_path`.
+        app_path: what they import; see `jobs.locating.app_path`.
         size: how many there are.
         jobs_per_child: after so many jobs a child is replaced.
         max_rss_mb: one that has more resident memory than this after a job, in MiB, is replaced;

@@ -61,12 +61,15 @@ async def work(
         TransportError: there are no credentials or no region.
     """
     leash = Leash.from_env(environ)
-    drain_s = bound_s(settings.drain, Settings.from_env(environ).stop_timeout_s)
+    surroundings = Settings.from_env(environ)
+    drain_s = bound_s(settings.drain, surroundings.stop_timeout_s)
     settings = replace(settings, drain=timedelta(seconds=drain_s))
     async with AsyncExitStack() as stack:
         transport = await stack.enter_async_context(_transport(app, settings))
         table = await _table(app, stack)
-        scheduler = await stack.enter_async_context(EventBridgeScheduler())
+        scheduler = await stack.enter_async_context(
+            EventBridgeScheduler(account=surroundings.account)
+        )
         events = Events(*subscribers)
         store = await stack.enter_async_context(S3Store(app.topology.bucket))
         worker = Worker(
@@ -88,7 +91,7 @@ async def work(
         stopped = _Stop(worker, drain_s)
         await stack.enter_async_context(tied(leash, stop=stopped, busy=lambda: worker.busy))
         with on_signals(stopped, worker.hurry):
-            names = (queue.name for queue in app.topology.select(settings.queues))
+            names = (queue.name for queue in settings.lanes.of(app.topology))
             _log.info("working on %s: %s", app.name, ", ".join(names))
             return await _until_it_ends(worker)
 
@@ -143,7 +146,7 @@ class _Stop:
 
 
 def _transport(app: App, settings: WorkerSettings) -> SqsTransport:
-    queues = app.topology.select(settings.queues)
+    queues = settings.lanes.of(app.topology)
     # Each queue's long poll holds a connection for 20 s; the others are for what else goes on.
     return SqsTransport(max_pool_connections=len(queues) + _CONNECTIONS)
 

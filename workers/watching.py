@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from jobs.app import App
 from jobs.clock import SystemClock
 from jobs.events import Events
+from jobs.metric_names import service_name
 from workers.beside import beside
 from workers.configuration import Watching, WorkerSettings
 from workers.endpoint import Endpoint
@@ -60,8 +61,7 @@ async def watched(
 async def _emf(app: App, events: Events) -> AsyncIterator[None]:
     from workers.emf import Emf
 
-    service = f"{app.name}-{app.stage}" if app.stage else app.name
-    emf = Emf(service, rng=random.Random())  # noqa: S311 - samples, guards no secret
+    emf = Emf(service_name(app.name, app.stage), rng=random.Random())  # noqa: S311 - samples, guards no secret
     events.subscribe(emf)
     async with beside(emf.run(), name="metrics for CloudWatch"):
         yield
@@ -72,7 +72,7 @@ async def _emf(app: App, events: Events) -> AsyncIterator[None]:
 async def _served(
     app: App, worker: Worker, events: Events, settings: WorkerSettings, *, host: str, port: int
 ) -> AsyncIterator[None]:
-    queues = [spec.name for spec in app.topology.select(settings.queues)]
+    queues = [spec.name for spec in settings.lanes.of(app.topology)]
     health, metrics = Health(queues, clock=SystemClock()), Metrics()
     metrics.watch(worker.active, worker.budgets_left)
     events.subscribe(health)

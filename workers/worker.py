@@ -21,9 +21,9 @@ from jobs.claims import Claims
 from jobs.clock import Clock, SystemClock
 from jobs.context import JobContext
 from jobs.envelope import parse
-from jobs.errors import ConfigurationError
 from jobs.events import Events
 from jobs.execution import Executor
+from jobs.locating import app_path
 from jobs.once import require_claims
 from jobs.ports import ObjectStore, OutgoingMessage, Scheduler, Table, Transport
 from jobs.recording import Recorder
@@ -39,7 +39,6 @@ from workers.holding import Hold, Holdings
 from workers.hooks import HookRunner
 from workers.isolation import ChildPool
 from workers.limiting import Gate
-from workers.locating import app_path
 from workers.polling import Poller
 from workers.running import Running, ThreadPool
 from workers.settling import SETTLEMENT_PACING, Settler
@@ -74,8 +73,8 @@ class Worker:
         rng: spreads pauses.
 
     Raises:
-        ConfigurationError: a handler module doesn't import, a type has no handler, or the app needs
-            a table and there is none.
+        ConfigurationError: a handler module doesn't import, a type has no handler, the app needs
+            a table and there is none, or it has no queue of the settings' priorities.
         UnknownQueue: the settings name a queue group that the app doesn't have.
     """
 
@@ -106,12 +105,7 @@ class Worker:
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self._clock = clock
-        queues = sorted(topology.select(settings.queues), key=lambda spec: spec.priority.rank)
-        if not queues:
-            raise ConfigurationError(
-                f"the app {app.name!r} has no queue to work on: declare job types, or name queue "
-                "groups that it has"
-            )
+        queues = sorted(settings.lanes.of(topology), key=lambda spec: spec.priority.rank)
         self._holdings = Holdings()
         self._threads = ThreadPool(settings.concurrency)
         self._gate = Gate(

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.aws.connection import Connection, async_client
 from jobs.aws.faults import FOREIGN, fault
-from jobs.topology import PAYLOADS, QUARANTINE_RETENTION, QueueSpec, Topology
+from jobs.topology import (
+    DEAD_LETTERS,
+    DEAD_LETTERS_KEPT,
+    PAYLOADS,
+    QUARANTINE_RETENTION,
+    QueueSpec,
+    Topology,
+)
 
 if TYPE_CHECKING:
     from types_aiobotocore_dynamodb import DynamoDBClient
@@ -148,13 +155,15 @@ def lifecycle_rules(topology: Topology) -> list[dict[str, Any]]:
 
     https://docs.aws.amazon.com/AmazonS3/latest/API/API_LifecycleRule.html
     """
+    kept = {PAYLOADS: topology.payload_retention, DEAD_LETTERS: DEAD_LETTERS_KEPT}
     return [
         {
-            "ID": "payloads",
+            "ID": prefix.removesuffix("/"),
             "Status": "Enabled",
-            "Filter": {"Prefix": PAYLOADS},
-            "Expiration": {"Days": topology.payload_retention.days},
+            "Filter": {"Prefix": prefix},
+            "Expiration": {"Days": retention.days},
         }
+        for prefix, retention in kept.items()
     ]
 
 

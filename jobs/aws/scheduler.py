@@ -10,13 +10,16 @@ import asyncio
 import threading
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from jobs.aws import schedule_wire as wire
 from jobs.aws.connection import Connection, async_client, async_session, blocking_client
 from jobs.aws.faults import FOREIGN, fault
 from jobs.errors import TransportError
 from jobs.ports import ScheduleSpec
+
+if TYPE_CHECKING:
+    from aiobotocore.session import AioSession
 
 _POOL = 10
 
@@ -36,9 +39,17 @@ class EventBridgeScheduler:
         endpoint_url: None for what ``AWS_ENDPOINT_URL_SCHEDULER``, ``AWS_ENDPOINT_URL`` or the
             profile says, else AWS's own.
         region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
+        account: the account that owns function, role and queues; None asks STS.
     """
 
-    def __init__(self, *, endpoint_url: str | None = None, region: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        account: str | None = None,
+    ) -> None:
+        self._account = account
         self._connection = Connection(endpoint_url=endpoint_url, region=region, pool=_POOL)
         self._lifecycle = asyncio.Lock()
         self._closing = AsyncExitStack()
@@ -130,13 +141,19 @@ class EventBridgeScheduler:
             client = await stack.enter_async_context(
                 async_client("scheduler", self._connection, session)
             )
-            async with async_client("sts", self._connection, session) as sts:
-                try:
-                    identity = await sts.get_caller_identity()
-                except FOREIGN as error:
-                    raise _identity_fault(error) from error
+            place = await self._place(client, session)
             self._closing = stack.pop_all()
-        return client, wire.place_of(identity, client.meta.region_name)
+        return client, place
+
+    async def _place(self, client: Any, session: AioSession) -> wire.Place:
+        region, partition = client.meta.region_name, client.meta.partition
+        if self._account is not None:
+            return wire.Place(partition=partition, account=self._account, region=region)
+        async with async_client("sts", self._connection, session) as sts:
+            try:
+                return wire.place_of(await sts.get_caller_identity(), region)
+            except FOREIGN as error:
+                raise _identity_fault(error) from error
 
 
 class SyncScheduler:

@@ -224,7 +224,8 @@ class SqsTransport:
 
 
 class SyncSqs:
-    """SQS for plain code, on boto3: `jobs.ports.BlockingTransport`. Safe to share by threads.
+    """SQS for plain code, on boto3: `jobs.ports.BlockingTransport` and `BlockingReceiver`. Safe to
+    share by threads.
 
     It opens with its first call, so a process may still fork after making one. Three tries a call,
     10 s each; a repeated send can leave a message twice. The arguments are `SqsTransport`'s.
@@ -271,6 +272,28 @@ class SyncSqs:
         with self._ledger.call("send", queue, len(messages)):
             response = client.send_message_batch(**wire.send_request(url, messages))
         return wire.read_failures(response, len(messages))
+
+    def receive(
+        self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
+    ) -> list[ReceivedMessage]:
+        """ReceiveMessage: up to ``limit`` messages; a wait of up to 5 s."""
+        client, url = self._opened(), self._url(queue)
+        request = wire.receive_request(url, limit=limit, wait_s=wait_s, visibility_s=visibility_s)
+        with self._ledger.call("receive", queue) as call:
+            messages = wire.read_messages(client.receive_message(**request))
+            call.entries = len(messages)
+        return messages
+
+    def change_visibility(
+        self, queue: str, changes: Sequence[VisibilityChange]
+    ) -> list[EntryFailure]:
+        """ChangeMessageVisibilityBatch: each counts from now; 0 gives the message back."""
+        client, url = self._opened(), self._url(queue)
+        with self._ledger.call("change_visibility", queue, len(changes)):
+            response = client.change_message_visibility_batch(
+                **wire.change_visibility_request(url, changes)
+            )
+        return wire.read_failures(response, len(changes))
 
     def depth(self, queue: str) -> QueueDepth:
         """GetQueueAttributes: about how many messages there are."""

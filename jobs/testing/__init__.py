@@ -8,6 +8,7 @@ from jobs.testing.memory import MemorySqs
 from jobs.testing.memory_scheduler import MemoryScheduler
 from jobs.testing.memory_store import MemoryStore
 from jobs.testing.memory_table import MemoryTable
+from jobs.testing.memory_topic import MemoryTopic
 from jobs.testing.ordering import MessageState
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "MemorySqs",
     "MemoryStore",
     "MemoryTable",
+    "MemoryTopic",
     "MessageState",
     "StoredMessage",
     "Submitted",

@@ -14,7 +14,6 @@ from typing import TypeVar
 from jobs.clock import Clock
 from jobs.errors import QueueMissing, Throttled
 from jobs.ports import (
-    BlockingTransport,
     EntryFailure,
     OutgoingMessage,
     QueueDepth,
@@ -128,7 +127,7 @@ class MemorySqs:
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         await _suspend()
-        return self._send(queue, messages)
+        return self.send_now(queue, messages)
 
     async def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
@@ -147,25 +146,17 @@ class MemorySqs:
     async def change_visibility(
         self, queue: str, changes: Sequence[VisibilityChange]
     ) -> list[EntryFailure]:
-        rules.check_batch(changes)
         await _suspend()
-        timeouts_s = tuple(change.timeout_s for change in changes)
-        with self._record("change_visibility", queue, len(changes), timeouts_s=timeouts_s) as fault:
-            return self._each(queue, changes, fault, MemoryQueue.change_visibility)
+        return self.change_visibility_now(queue, changes)
 
     async def depth(self, queue: str) -> QueueDepth:
         await _suspend()
-        with self._record("depth", queue, 0), self._ticked(queue) as (store, _):
-            return QueueDepth(
-                visible=store.count(MessageState.VISIBLE),
-                in_flight=store.count(MessageState.IN_FLIGHT),
-                delayed=store.count(MessageState.DELAYED),
-            )
+        return self.depth_now(queue)
 
     @property
-    def blocking(self) -> BlockingTransport:
+    def blocking(self) -> BlockingMemorySqs:
         """The same service for synchronous code, from any thread."""
-        return _Blocking(self._send)
+        return BlockingMemorySqs(self)
 
     # --- looking in -----------------------------------------------------------------------------
 
@@ -177,12 +168,38 @@ class MemorySqs:
 
     # --- within ---------------------------------------------------------------------------------
 
-    def _send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+    def send_now(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        """`send`, at once; this and the next three are for `blocking`."""
         rules.check_batch(messages)
         delays_s = tuple(message.delay_s for message in messages)
         with self._record("send", queue, len(messages), delays_s=delays_s) as fault:
             rules.check_size(messages)
             return self._each(queue, messages, fault, self._store)
+
+    def receive_now(
+        self, queue: str, limit: int, visibility_s: int | None
+    ) -> list[ReceivedMessage]:
+        """What is visible."""
+        with self._record("receive", queue, limit), self._ticked(queue) as (store, now_s):
+            return store.receive(limit, visibility_s, now_s)
+
+    def change_visibility_now(
+        self, queue: str, changes: Sequence[VisibilityChange]
+    ) -> list[EntryFailure]:
+        """`change_visibility`, at once."""
+        rules.check_batch(changes)
+        timeouts_s = tuple(change.timeout_s for change in changes)
+        with self._record("change_visibility", queue, len(changes), timeouts_s=timeouts_s) as fault:
+            return self._each(queue, changes, fault, MemoryQueue.change_visibility)
+
+    def depth_now(self, queue: str) -> QueueDepth:
+        """`depth`, at once."""
+        with self._record("depth", queue, 0), self._ticked(queue) as (store, _):
+            return QueueDepth(
+                visible=store.count(MessageState.VISIBLE),
+                in_flight=store.count(MessageState.IN_FLIGHT),
+                delayed=store.count(MessageState.DELAYED),
+            )
 
     def _store(self, to: MemoryQueue, outgoing: OutgoingMessage, now_s: float) -> None:
         rules.check_message(outgoing, fifo=to.settings.fifo)
@@ -295,16 +312,32 @@ class MemorySqs:
             store.bell.ring()
 
 
-class _Blocking:
-    """`MemorySqs` as a `jobs.ports.BlockingTransport`."""
+class BlockingMemorySqs:
+    """`MemorySqs` as a `jobs.ports.BlockingTransport` and a `BlockingReceiver`."""
 
-    def __init__(
-        self, send: Callable[[str, Sequence[OutgoingMessage]], list[EntryFailure]]
-    ) -> None:
-        self._send = send
+    def __init__(self, sqs: MemorySqs) -> None:
+        self._sqs = sqs
 
     def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        return self._send(queue, messages)
+        """Send up to ten messages."""
+        return self._sqs.send_now(queue, messages)
+
+    def receive(
+        self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
+    ) -> list[ReceivedMessage]:
+        """Take what is visible now: nothing waits, since a thread can't on a clock of a test's."""
+        rules.check_receive(limit, wait_s, visibility_s)
+        return self._sqs.receive_now(queue, limit, visibility_s)
+
+    def change_visibility(
+        self, queue: str, changes: Sequence[VisibilityChange]
+    ) -> list[EntryFailure]:
+        """Hide or show up to ten deliveries."""
+        return self._sqs.change_visibility_now(queue, changes)
+
+    def depth(self, queue: str) -> QueueDepth:
+        """How many messages there are."""
+        return self._sqs.depth_now(queue)
 
 
 async def _suspend() -> None:

@@ -60,6 +60,7 @@ TESTING = [
     "MemorySqs",
     "MemoryStore",
     "MemoryTable",
+    "MemoryTopic",
     "MessageState",
     "StoredMessage",
     "Submitted",

@@ -18,13 +18,13 @@ from jobs.delivery import Delivery
 from jobs.errors import ConfigurationError
 from jobs.events import Events
 from jobs.execution import Executor
+from jobs.locating import app_path
 from jobs.outcome import Deferred, Done, Outcome
 from jobs.testing import MemorySqs
 from tests.support import isolated_app
 from tests.support.isolated_app import Work, app
 from tests.support.journal import GENEROUS_S
 from workers.isolation import ChildPool
-from workers.locating import app_path
 
 CLOCK = SystemClock()
 

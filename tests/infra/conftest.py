@@ -11,12 +11,17 @@ import pytest
 from pydantic import BaseModel
 
 from jobs import App, Priority, Retry, cron, rate
+from jobs.deployment import Deployment
 
 # Read when jsii starts its Node process, which importing aws_cdk does: Node 20 is still fine.
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
 NO_BUNDLING: dict[str, Any] = {"aws:cdk:bundling-stacks": []}
 """CDK's own switch: no function's code is built, so nothing is installed."""
+
+
+ELSEWHERE = Deployment(workers=())
+"""No image to build, no network: for tests of everything else."""
 
 
 class Params(BaseModel):

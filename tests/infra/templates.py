@@ -10,14 +10,16 @@ from aws_cdk.assertions import Template
 
 from infra.stack import HeadgateStack
 from jobs import App
-from tests.infra.conftest import NO_BUNDLING
+from jobs.deployment import Deployment
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 
 Properties = Mapping[str, Any]
 
 
-def synthesized(app: App) -> Mapping[str, Any]:
-    """The template of an app's stack."""
-    return template_of(HeadgateStack(cdk.App(context=NO_BUNDLING), "Stack", app=app))
+def synthesized(app: App, deployment: Deployment = ELSEWHERE) -> Mapping[str, Any]:
+    """The template of an app's stack; its workers run elsewhere unless the deployment has some."""
+    assembly = cdk.App(context=NO_BUNDLING)
+    return template_of(HeadgateStack(assembly, "Stack", app=app, deployment=deployment))
 
 
 def template_of(stack: cdk.Stack) -> Mapping[str, Any]:
@@ -25,12 +27,15 @@ def template_of(stack: cdk.Stack) -> Mapping[str, Any]:
     return dict(Template.from_stack(stack).to_json())
 
 
-def resources(template: Mapping[str, Any], kind: str) -> dict[str, Properties]:
-    """The properties of each resource of a type, by logical id."""
+def resources(template: Mapping[str, Any], kind: str, within: str = "") -> dict[str, Properties]:
+    """The properties of each resource of a type, by logical id.
+
+    ``within`` is the part of the system that they stand in: ``JobsBridge``, say.
+    """
     return {
         logical_id: resource["Properties"]
         for logical_id, resource in template["Resources"].items()
-        if resource["Type"] == kind
+        if resource["Type"] == kind and logical_id.startswith(within)
     }
 
 
@@ -53,15 +58,16 @@ def name_of(template: Mapping[str, Any], arn: Any) -> str:
     raise AssertionError(f"not an ARN: {arn}")
 
 
-def statements(template: Mapping[str, Any]) -> dict[str, list[Properties]]:
-    """What each role's own policies allow, by the service or principal that may assume it."""
+def statements(template: Mapping[str, Any], within: str = "") -> dict[str, list[Properties]]:
+    """What each role's own policies allow, by the service or principal that may assume it; of a
+    part of the system that has one for each."""
     return {
         role["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]["Service"]: [
             statement
             for policy in role["Policies"]
             for statement in policy["PolicyDocument"]["Statement"]
         ]
-        for role in resources(template, "AWS::IAM::Role").values()
+        for role in resources(template, "AWS::IAM::Role", within).values()
     }
 
 

@@ -24,7 +24,7 @@ from jobs import App
 from jobs.deployment import Deployment, WorkerGroup
 from jobs.errors import ConfigurationError
 from tests.infra.conftest import NO_BUNDLING, Params
-from tests.infra.everything import DEPLOYMENT, everything
+from tests.infra.everything import ON_AWS, everything
 from tests.infra.templates import template_of
 
 ROOT = Path(__file__).parents[2]
@@ -163,7 +163,7 @@ def test_what_cdk_nag_finds_fails_the_command(
 
 
 def outputs(app: App) -> Mapping[str, Any]:
-    stack = HeadgateStack(cdk.App(context=NO_BUNDLING), "Stack", app=app, deployment=DEPLOYMENT)
+    stack = HeadgateStack(cdk.App(context=NO_BUNDLING), "Stack", app=app, **ON_AWS)
     template = template_of(stack)
     found: dict[str, Any] = template["Outputs"]
     assert all("Export" not in each for each in found.values())

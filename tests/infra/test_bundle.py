@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import subprocess
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 
 import jobs
-from infra import bundling
+from infra import bundling, installing
+from infra.installing import Platform
 from jobs import App, Priority
 from jobs.aws.provision import provision
 from jobs.aws.sqs import SqsTransport
@@ -22,6 +24,7 @@ from jobs.envelope import parse
 from jobs.errors import ConfigurationError
 from jobs.eventing import event_input
 from jobs.firing import schedule_input
+from jobs.sweep_plan import plan_input, sweep_plan
 from tests.infra.conftest import Params
 from tests.infra.test_stack import FIRED
 from tests.support.environment import REGION, with_test_credentials
@@ -33,7 +36,7 @@ OF_LAMBDAS_RUNTIME = ("boto3", "botocore", "s3transfer", "dateutil", "six", "url
 INVOKE = """
 import json, sys
 sys.path[:0] = [{bundle!r}, {runtime!r}]
-from lambdas.bridge import handler
+from lambdas.{module} import handler
 
 assert not any(name in sys.modules for name in ("boto3", "asyncio"))
 
@@ -48,14 +51,14 @@ print(json.dumps(answer))
 @pytest.fixture(scope="session")
 def for_lambda(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("for-lambda")
-    bundling.bundle(target, bundling.for_lambda())
+    bundling.functions_bundle().build(target, installing.for_lambda())
     return target
 
 
 @pytest.fixture(scope="session")
 def for_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("for-this-machine")
-    bundling.bundle(target, bundling.for_this_machine())
+    bundling.functions_bundle().build(target, installing.for_this_machine())
     return target
 
 
@@ -98,7 +101,7 @@ def test_the_bundle_has_the_packages_and_no_leftovers(for_lambda: Path) -> None:
         "typing_inspection",
     }
     assert "jobs/testing/__init__.py" not in files(for_lambda)
-    assert not [name for name in files(for_lambda) if name.endswith((".pyc", "RECORD"))]
+    assert not [name for name in files(for_lambda) if name.endswith("RECORD")]
 
 
 def test_binaries_are_of_lambdas_platform(for_lambda: Path) -> None:
@@ -151,7 +154,7 @@ async def test_the_bundled_handler_submits_a_job_in_a_clean_interpreter(
     with_test_credentials(monkeypatch, tmp_path)
     await provision(app.topology, endpoint_url=endpoint, region=REGION)
     event, queue = _of_schedule(app) if invoked_by == "schedule" else _of_event()
-    script = INVOKE.format(bundle=str(for_this_machine), runtime=str(runtime))
+    script = INVOKE.format(module="bridge", bundle=str(for_this_machine), runtime=str(runtime))
 
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     monkeypatch.chdir(tmp_path)
@@ -170,30 +173,62 @@ async def test_the_bundled_handler_submits_a_job_in_a_clean_interpreter(
     assert str(parse(message.body).id) == answer["job_id"]
 
 
+def test_the_bundled_sweep_sweeps_in_a_clean_interpreter(
+    app: App,
+    for_this_machine: Path,
+    runtime: Path,
+    endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    with_test_credentials(monkeypatch, tmp_path)
+    asyncio.run(provision(app.topology, endpoint_url=endpoint, region=REGION))
+    script = INVOKE.format(module="sweep", bundle=str(for_this_machine), runtime=str(runtime))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    monkeypatch.setenv("HEADGATE_TABLE", app.topology.table_name)
+    monkeypatch.setenv("HEADGATE_BUCKET", "nothing-to-copy")
+    monkeypatch.setenv("HEADGATE_TOPIC", "nothing-to-tell")
+    monkeypatch.chdir(tmp_path)
+
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", script],
+        input=json.dumps(plan_input(sweep_plan(app, has_bridge=False))),
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert answer == {"looked_at": 0, "new": 0, "saved": 0, "told": 0}
+
+
 def test_the_same_sources_have_the_same_hash_and_others_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = bundling.fingerprint()
-    assert bundling.fingerprint() == before
+    here = installing.for_this_machine()
+    before = bundling.functions_bundle().fingerprint(here)
+    assert bundling.functions_bundle().fingerprint(here) == before
 
     (tmp_path / "__init__.py").write_text("changed = True\n")
     monkeypatch.setitem(bundling._PACKAGES, "lambdas", tmp_path)
 
-    assert bundling.fingerprint() != before
+    assert bundling.functions_bundle().fingerprint(here) != before
 
 
 def test_a_failed_installation_is_an_error_that_quotes_the_installer(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no route to the index')"]
 
+    failing = Platform(installer=lambda _target, _wanted: command, compiler=None)
+
     with pytest.raises(ConfigurationError, match="no route to the index"):
-        bundling.bundle(tmp_path, lambda _target: command)
+        bundling.functions_bundle().build(tmp_path, failing)
 
 
 def test_without_pip_uv_installs_the_same_pins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     monkeypatch.setattr("shutil.which", lambda name: f"/opt/{name}")
 
-    command = bundling.for_lambda()(Path("target"))
+    command = installing.for_lambda().installer(Path("target"), ["--require-hashes"])
 
     assert command[:3] == ["/opt/uv", "pip", "install"]
     assert "--require-hashes" in command
@@ -206,7 +241,7 @@ def test_without_pip_and_uv_the_error_says_what_to_install(
     monkeypatch.setattr("shutil.which", lambda _name: None)
 
     with pytest.raises(ConfigurationError, match="ensurepip"):
-        bundling.for_lambda()
+        installing.for_lambda()
 
 
 def test_the_packages_are_found_where_they_are_installed() -> None:

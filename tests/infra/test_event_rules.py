@@ -97,10 +97,11 @@ def test_only_these_rules_may_invoke_the_bridge_and_fill_the_dead_letter_queue(
 def test_the_bridge_may_send_to_what_the_rules_feed_and_no_role_of_schedules_is_made(
     app: App, template: Mapping[str, Any]
 ) -> None:
-    assert set(statements(template)) == {"lambda.amazonaws.com"}
+    assert set(statements(template, "JobsBridge")) == {"lambda.amazonaws.com"}
+    assert statements(template, "JobsSchedules") == {}
     reached = {
         name_of(template, resource)
-        for statement in statements(template)["lambda.amazonaws.com"]
+        for statement in statements(template, "JobsBridge")["lambda.amazonaws.com"]
         if "sqs:GetQueueUrl" in listed(statement["Action"])
         for resource in listed(statement["Resource"])
     }

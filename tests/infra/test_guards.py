@@ -12,15 +12,15 @@ from infra.stack import HeadgateStack, JobSystem
 from jobs import App, cron
 from jobs.checks import check
 from jobs.errors import AppFaulty
-from tests.infra.conftest import NO_BUNDLING, Params
-from tests.infra.everything import DEPLOYMENT, everything
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
+from tests.infra.everything import ON_AWS, everything
 from tests.infra.templates import template_of
 from tests.unit.test_checks import NOW, PASSING_AND_FAILING
 
 
 def system(app: App, now: datetime = NOW) -> JobSystem:
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Stack")
-    return JobSystem(stack, "Jobs", app=app, now=now)
+    return JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE, now=now)
 
 
 def warnings(system: JobSystem) -> list[str]:
@@ -99,7 +99,10 @@ def test_all_that_costs_money_has_the_tags_of_its_app_and_stage(
     stage: str | None, tags: dict[str, str]
 ) -> None:
     stack = HeadgateStack(
-        cdk.App(context=NO_BUNDLING), "Stack", app=everything(stage), deployment=DEPLOYMENT
+        cdk.App(context=NO_BUNDLING),
+        "Stack",
+        app=everything(stage),
+        **ON_AWS,
     )
     template_of(stack)  # tags are set when it is synthesized
     managers = {

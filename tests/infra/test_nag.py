@@ -16,7 +16,7 @@ from infra.acknowledged import acknowledge
 from infra.nag import add_nag
 from infra.stack import HeadgateStack
 from tests.infra.conftest import NO_BUNDLING
-from tests.infra.everything import DEPLOYMENT, everything
+from tests.infra.everything import ON_AWS, everything
 
 
 @pytest.fixture
@@ -45,12 +45,12 @@ def findings(assembly: cdk.App) -> set[tuple[str, str]]:
 
 
 def test_a_stack_with_everything_on_has_no_findings(assembly: cdk.App) -> None:
-    HeadgateStack(assembly, "Everything", app=everything(), deployment=DEPLOYMENT)
+    HeadgateStack(assembly, "Everything", app=everything(), **ON_AWS)
     assert findings(assembly) == set()
 
 
 def test_what_is_acknowledged_is_so_where_it_was_found_and_with_a_reason(assembly: cdk.App) -> None:
-    HeadgateStack(assembly, "Everything", app=everything(), deployment=DEPLOYMENT)
+    HeadgateStack(assembly, "Everything", app=everything(), **ON_AWS)
     known = report(assembly)["suppressedViolations"]
     assert known
     for finding in known:
@@ -61,7 +61,7 @@ def test_what_is_acknowledged_is_so_where_it_was_found_and_with_a_reason(assembl
 
 
 def test_a_construct_that_breaks_a_rule_fails_the_synthesis(assembly: cdk.App) -> None:
-    stack = HeadgateStack(assembly, "Stack", app=everything(), deployment=DEPLOYMENT)
+    stack = HeadgateStack(assembly, "Stack", app=everything(), **ON_AWS)
     sqs.Queue(stack, "Own")
     with pytest.raises(RuntimeError, match="ValidationFailed"):
         assembly.synth()

@@ -46,7 +46,7 @@ from jobs.firing import read_firing, schedule_input
 from jobs.job import JobType
 from lambdas.bridge import submit_firing
 from lambdas.sending import SentOnce
-from tests.infra.conftest import NO_BUNDLING
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 from tests.infra.templates import template_of
 from tests.infra.test_stack import FIRED
 from tests.support.calls import PASS_ROLE, Call, calls_of
@@ -132,7 +132,7 @@ def _passed_to(action: str) -> dict[str, str]:
 def policies_of(app: App) -> tuple[Policies, dict[str, str]]:
     """The template's, with a role for each grant; and the roles' ARNs."""
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
-    system = JobSystem(stack, "Jobs", app=app)
+    system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
     tasks = iam.ServicePrincipal(TASKS)
     made = {name: iam.Role(stack, name, assumed_by=tasks, role_name=name) for name in ROLES}
     system.grant_submit(made["Submitter"])

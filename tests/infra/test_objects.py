@@ -9,6 +9,7 @@ import pytest
 
 from jobs import App
 from jobs.aws.provision import lifecycle_rules
+from jobs.topology import DEAD_LETTERS, DEAD_LETTERS_KEPT, PAYLOADS
 from tests.infra.conftest import Params
 from tests.infra.templates import Properties, resources, synthesized
 
@@ -37,13 +38,18 @@ def test_the_bucket_has_the_name_by_which_workers_look_for_it(bucket: Properties
     assert named == "shop-test-payloads-111122223333-eu-central-1"
 
 
-def test_payloads_expire_as_those_of_a_local_stack_do(bucket: Properties) -> None:
-    [local] = lifecycle_rules(_app("test").topology)
-    [deployed] = bucket["LifecycleConfiguration"]["Rules"]
-    assert deployed["Id"] == local["ID"]
-    assert deployed["Status"] == local["Status"]
-    assert deployed["Prefix"] == local["Filter"]["Prefix"]
-    assert deployed["ExpirationInDays"] == local["Expiration"]["Days"] == 36
+def test_what_is_in_it_expires_as_in_a_local_stack(bucket: Properties) -> None:
+    topology = _app("test").topology
+    deployed = bucket["LifecycleConfiguration"]["Rules"]
+    for local, rule in zip(lifecycle_rules(topology), deployed, strict=True):
+        assert rule["Id"] == local["ID"]
+        assert rule["Status"] == local["Status"]
+        assert rule["Prefix"] == local["Filter"]["Prefix"]
+        assert rule["ExpirationInDays"] == local["Expiration"]["Days"]
+    assert {rule["Prefix"]: rule["ExpirationInDays"] for rule in deployed} == {
+        PAYLOADS: 36,
+        DEAD_LETTERS: DEAD_LETTERS_KEPT.days,
+    }
 
 
 def test_nobody_reads_it_in_public_or_without_tls(

@@ -13,8 +13,8 @@ from aws_cdk import aws_kms as kms
 from infra.stack import JobSystem
 from jobs import App
 from jobs.eventing import rule_name
-from tests.infra.conftest import NO_BUNDLING
-from tests.infra.everything import DEPLOYMENT, everything
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
+from tests.infra.everything import ON_AWS, everything
 from tests.infra.templates import listed, template_of
 from tests.support.cloudformation import ACCOUNT, REGION, Resolved, arn_of, resolve
 from tests.support.iam import Decision, Policies, Request
@@ -57,7 +57,7 @@ def synthesized(*, encrypted: bool) -> Resolved:
     """Everything, with a role for each grant; ``encrypted`` with a key of its own."""
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
     key = kms.Key(stack, "Key") if encrypted else None
-    system = JobSystem(stack, "Jobs", app=everything(), deployment=DEPLOYMENT, encryption_key=key)
+    system = JobSystem(stack, "Jobs", app=everything(), **ON_AWS, encryption_key=key)
     tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
     made = {name: iam.Role(stack, name, assumed_by=tasks, role_name=name) for name in GRANTED}
     system.grant_submit(made["Submitter"])
@@ -408,7 +408,7 @@ def test_eventbridge_may_keep_events_in_an_encrypted_queue_for_this_account(
 def test_a_key_whose_policy_is_not_ours_to_change_comes_with_a_warning_of_what_it_lacks() -> None:
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
     key = kms.Key.from_key_arn(stack, "Key", arn_of("AWS::KMS::Key", "1"))
-    JobSystem(stack, "Jobs", app=everything(), encryption_key=key)
+    JobSystem(stack, "Jobs", app=everything(), deployment=ELSEWHERE, encryption_key=key)
     [warned] = (
         str(entry.data)
         for each in stack.node.find_all()

@@ -11,13 +11,14 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_iam as iam
 
-from infra.stack import JobSystem
+from infra.stack import HeadgateStack, JobSystem
 from jobs import App, Priority, cron, rate
 from jobs.aws.schedule_wire import Place, create_request
+from jobs.deployment import Deployment
 from jobs.errors import ConfigurationError
 from jobs.ports import ScheduleSpec
 from jobs.topology import role_in
-from tests.infra.conftest import NO_BUNDLING, Params
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import (
     listed,
     name_of,
@@ -40,7 +41,7 @@ def declared(**options: Any) -> App:
 def granting(app: App) -> Mapping[str, Any]:
     """A stack with a role for each thing that can be granted, in a region that is known."""
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own", env=ENVIRONMENT)
-    system = JobSystem(stack, "Jobs", app=app)
+    system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
     tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
     system.grant_submit(iam.Role(stack, "Web", assumed_by=tasks))
     system.grant_work(iam.Role(stack, "Worker", assumed_by=tasks))
@@ -89,8 +90,8 @@ def test_what_is_made_at_run_time_finds_what_the_stack_has_by_its_names(
     place = Place(partition="aws", account="123456789012", region="eu-central-1")
     request = create_request(spec, place, "token")
 
-    [group] = resources(granted, "AWS::Scheduler::ScheduleGroup").values()
-    [function] = resources(granted, "AWS::Lambda::Function").values()
+    [group] = resources(granted, "AWS::Scheduler::ScheduleGroup", "JobsSchedules").values()
+    [function] = resources(granted, "AWS::Lambda::Function", "JobsBridge").values()
     roles = {each.get("RoleName") for each in resources(granted, "AWS::IAM::Role").values()}
     assert group["Name"] == request["GroupName"] == "shop-test"
     assert request["Target"]["Arn"] == (
@@ -108,7 +109,7 @@ def test_the_bridge_may_feed_every_queue_since_any_job_may_be_delayed() -> None:
     template = synthesized(app)
     fed = {
         name_of(template, resource)
-        for statement in statements(template)["lambda.amazonaws.com"]
+        for statement in statements(template, "JobsBridge")["lambda.amazonaws.com"]
         if "sqs:GetQueueUrl" in listed(statement["Action"])
         for resource in listed(statement["Resource"])
     }
@@ -121,7 +122,7 @@ def test_without_long_delays_the_bridge_feeds_the_scheduled_types_queues_alone()
     template = synthesized(app)
     fed = {
         name_of(template, resource)
-        for statement in statements(template)["lambda.amazonaws.com"]
+        for statement in statements(template, "JobsBridge")["lambda.amazonaws.com"]
         if "sqs:GetQueueUrl" in listed(statement["Action"])
         for resource in listed(statement["Resource"])
     }
@@ -164,10 +165,12 @@ def test_the_schedules_role_is_handed_to_the_scheduler_and_to_no_other_service(
 
 def test_without_long_delays_nobody_is_given_schedules() -> None:
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
-    system = JobSystem(stack, "Jobs", app=declared(long_delays=False))
+    system = JobSystem(stack, "Jobs", app=declared(long_delays=False), deployment=ELSEWHERE)
     web = iam.Role(stack, "Web", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
     system.grant_submit(web)
-    assert "scheduler" not in json.dumps(template_of(stack))
+    template = template_of(stack)
+    assert "scheduler:" not in json.dumps(policy(template, "Web"))
+    assert not [each for each in template["Resources"] if each.startswith("JobsSchedules")]
     with pytest.raises(ConfigurationError, match="long_delays=True"):
         system.grant_schedules(web)
 
@@ -176,6 +179,18 @@ def test_a_declared_start_and_end_are_deployed() -> None:
     app = App("shop", stage="test")
     start, end = datetime(2030, 1, 1, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
     app.define("yearly", Params, schedule=rate(timedelta(days=1), start=start, end=end))
-    [schedule] = resources(synthesized(app), "AWS::Scheduler::Schedule").values()
+    [schedule] = resources(synthesized(app), "AWS::Scheduler::Schedule", "JobsSchedules").values()
     assert datetime.fromisoformat(schedule["StartDate"]) == start
     assert datetime.fromisoformat(schedule["EndDate"]) == end
+
+
+@pytest.mark.parametrize(("standby", "state"), [(False, "ENABLED"), (True, "DISABLED")])
+def test_in_a_standby_region_schedules_are_there_and_switched_off(
+    app: App, standby: bool, state: str
+) -> None:
+    deployment = Deployment(workers=(), standby=standby)
+    assembly = cdk.App(context=NO_BUNDLING)
+    stack = HeadgateStack(assembly, "Stack", app=app, deployment=deployment)
+    made = resources(template_of(stack), "AWS::Scheduler::Schedule", "JobsSchedules")
+    assert made
+    assert {each["State"] for each in made.values()} == {state}

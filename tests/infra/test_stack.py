@@ -29,7 +29,7 @@ from jobs.aws.provision import (
 from jobs.errors import AppImportError, ConfigurationError
 from jobs.firing import read_firing
 from jobs.topology import DEFAULT_LANES, MAX_SCHEDULER_NAME, QueueSpec, Topology, physical_name
-from tests.infra.conftest import NO_BUNDLING, Params
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import (
     Properties,
     listed,
@@ -80,7 +80,7 @@ def redrive(template: Mapping[str, Any], name: str) -> dict[str, Any]:
 # --- queues --------------------------------------------------------------------------------------
 
 
-def test_the_stack_has_the_queues_of_the_topology_and_one_for_failed_firings(
+def test_the_stack_has_the_queues_of_the_topology_and_those_of_what_failed(
     app: App, template: Mapping[str, Any]
 ) -> None:
     topology = app.topology
@@ -89,6 +89,7 @@ def test_the_stack_has_the_queues_of_the_topology_and_one_for_failed_firings(
         *(spec.dlq_name for spec in topology.queues),
         topology.quarantine_name,
         physical_name(app.name, app.stage, "schedules-dlq"),
+        topology.failed_sweeps_name,
     }
 
 
@@ -158,7 +159,7 @@ def test_every_declared_schedule_is_deployed_as_declared(
 ) -> None:
     deployed = {
         schedule["Name"]: schedule
-        for schedule in resources(template, "AWS::Scheduler::Schedule").values()
+        for schedule in resources(template, "AWS::Scheduler::Schedule", "JobsSchedules").values()
     }
     declared = {job.name: job.schedule for job in app.types.values() if job.schedule is not None}
     assert deployed.keys() == declared.keys()
@@ -177,7 +178,7 @@ def test_every_declared_schedule_is_deployed_as_declared(
 def test_what_a_schedule_hands_over_is_a_job_that_its_type_accepts(
     app: App, template: Mapping[str, Any]
 ) -> None:
-    for schedule in resources(template, "AWS::Scheduler::Schedule").values():
+    for schedule in resources(template, "AWS::Scheduler::Schedule", "JobsSchedules").values():
         firing = read_firing(json.loads(schedule["Target"]["Input"]) | FIRED)
         job = app.find_type(firing.type)
         assert firing.schedule == schedule["Name"]
@@ -194,28 +195,24 @@ def test_a_firing_that_fails_is_kept_whether_lambda_refused_it_or_the_bridge_rai
     app: App, template: Mapping[str, Any]
 ) -> None:
     failed = physical_name(app.name, app.stage, "schedules-dlq")
-    for schedule in resources(template, "AWS::Scheduler::Schedule").values():
+    for schedule in resources(template, "AWS::Scheduler::Schedule", "JobsSchedules").values():
         assert name_of(template, schedule["Target"]["DeadLetterConfig"]["Arn"]) == failed
         assert schedule["Target"]["RetryPolicy"]["MaximumRetryAttempts"] > 0
-    [invocations] = resources(template, "AWS::Lambda::EventInvokeConfig").values()
+    [invocations] = resources(template, "AWS::Lambda::EventInvokeConfig", "JobsBridge").values()
     kept_in = invocations["DestinationConfig"]["OnFailure"]["Destination"]
     assert name_of(template, kept_in) == failed
     assert invocations["MaximumRetryAttempts"] > 0
 
 
-def test_an_app_without_schedules_and_long_delays_gets_queues_a_table_and_a_bucket_alone() -> None:
+def test_an_app_without_schedules_and_long_delays_gets_no_bridge() -> None:
     app = App("shop", stage="test", long_delays=False)
     app.define("send-email", Params)
 
-    kinds = {each["Type"] for each in synthesized(app)["Resources"].values()}
+    template = synthesized(app)
 
-    assert kinds == {
-        "AWS::SQS::Queue",
-        "AWS::SQS::QueuePolicy",
-        "AWS::DynamoDB::GlobalTable",
-        "AWS::S3::Bucket",
-        "AWS::S3::BucketPolicy",
-    }
+    of_bridge = ("JobsBridge", "JobsSchedules", "JobsEventRules")
+    assert not [each for each in template["Resources"] if each.startswith(of_bridge)]
+    assert app.topology.failed_firings_name not in queues(template)
 
 
 # --- the table -----------------------------------------------------------------------------------
@@ -256,14 +253,14 @@ def test_the_bridge_may_send_to_the_apps_queues_and_to_no_other(
     app: App, template: Mapping[str, Any]
 ) -> None:
     feeds = {spec.name for spec in app.topology.queues}
-    allowed = statements(template)["lambda.amazonaws.com"]
+    allowed = statements(template, "JobsBridge")["lambda.amazonaws.com"]
     reached = {
         (action, name_of(template, resource))
         for statement in allowed
         for action in listed(statement["Action"])
         for resource in listed(statement["Resource"])
     }
-    [log_group] = resources(template, "AWS::Logs::LogGroup")
+    [log_group] = resources(template, "AWS::Logs::LogGroup", "JobsBridge")
     assert reached == {
         *((action, name) for name in feeds for action in ("sqs:SendMessage", "sqs:GetQueueUrl")),
         ("sqs:SendMessage", physical_name(app.name, app.stage, "schedules-dlq")),
@@ -274,16 +271,17 @@ def test_the_bridge_may_send_to_the_apps_queues_and_to_no_other(
 
 
 def test_no_role_is_given_a_wildcard(template: Mapping[str, Any]) -> None:
-    assert set(statements(template)) == {"lambda.amazonaws.com", "scheduler.amazonaws.com"}
     assert "AWS::IAM::Policy" not in {each["Type"] for each in template["Resources"].values()}
-    assert "*" not in json.dumps(statements(template))
+    for part in ("JobsBridge", "JobsSchedules"):
+        assert statements(template, part)
+        assert "*" not in json.dumps(statements(template, part))
 
 
 def test_the_schedulers_role_serves_this_apps_schedules_only(template: Mapping[str, Any]) -> None:
-    [group] = resources(template, "AWS::Scheduler::ScheduleGroup")
+    [group] = resources(template, "AWS::Scheduler::ScheduleGroup", "JobsSchedules")
     conditions = [
         statement["Condition"]
-        for role in resources(template, "AWS::IAM::Role").values()
+        for role in resources(template, "AWS::IAM::Role", "JobsSchedules").values()
         for statement in role["AssumeRolePolicyDocument"]["Statement"]
         if statement["Principal"]["Service"] == "scheduler.amazonaws.com"
     ]
@@ -301,7 +299,7 @@ def test_the_schedulers_role_serves_this_apps_schedules_only(template: Mapping[s
 def granted(app: App) -> Mapping[str, Any]:
     """A stack of the user's own, with roles that submit, follow jobs and work."""
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
-    system = JobSystem(stack, "Jobs", app=app)
+    system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
     tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
     system.grant_submit(iam.Role(stack, "Web", assumed_by=tasks))
     system.grant_unique(iam.Role(stack, "Shop", assumed_by=tasks))
@@ -403,8 +401,8 @@ def test_two_syntheses_are_identical(app: App, template: Mapping[str, Any]) -> N
 def test_names_stay_within_awss_limits(template: Mapping[str, Any]) -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,80}", name) for name in queues(template))
     scheduler = [
-        *resources(template, "AWS::Scheduler::Schedule").values(),
-        *resources(template, "AWS::Scheduler::ScheduleGroup").values(),
+        *resources(template, "AWS::Scheduler::Schedule", "JobsSchedules").values(),
+        *resources(template, "AWS::Scheduler::ScheduleGroup", "JobsSchedules").values(),
     ]
     assert all(len(each["Name"]) <= MAX_SCHEDULER_NAME for each in scheduler)
 
@@ -430,6 +428,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def declare(project: Path, module: str, arguments: str = "'store'") -> None:
     source = f"from jobs import App\napp = App({arguments})\napp.define('send', dict)\n"
     (project / f"{module}.py").write_text(source)
+    (project / "Dockerfile").write_text("FROM scratch\n")
 
 
 def assembly(**context: str) -> cdk.App:

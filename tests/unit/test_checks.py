@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 from examples.shop.contracts import app as shop
 from jobs import App, Backoff, Priority, RateLimit, Retry, cron, rate
-from jobs.checks import RULES, check
+from jobs.checks import DEPLOYMENT_RULES, RULES, check
+from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 
@@ -100,6 +101,55 @@ def test_each_rule_finds_its_fault_and_only_there(rule: str) -> None:
     assert fault.what
     assert fault.why
     assert fault.instead
+
+
+def on_lambda(**options: Any) -> Deployment:
+    group = ConsumerGroup(name="function", handler="shop.function.handler", **options)
+    return Deployment(workers=(), consumers=(group,))
+
+
+WITH_A_DEPLOYMENT: dict[
+    str, tuple[tuple[Callable[[], App], Deployment], tuple[Callable[[], App], Deployment]]
+] = {
+    "deployment-unfit": (
+        (declared, Deployment()),
+        (declared, Deployment(workers=(WorkerGroup(priorities=(Priority.LOW,)),))),
+    ),
+    "timeout-above-functions": (
+        (lambda: declared(timeout=timedelta(seconds=27)), on_lambda()),
+        (lambda: declared(timeout=timedelta(seconds=28)), on_lambda()),
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", WITH_A_DEPLOYMENT)
+def test_each_rule_of_deployments_finds_its_fault_and_only_there(rule: str) -> None:
+    (app, deployment), (failing_app, failing) = WITH_A_DEPLOYMENT[rule]
+    assert check(app(), NOW, deployment) == []
+    [fault] = check(failing_app(), NOW, failing)
+    assert fault.rule == rule
+    assert fault.what
+    assert fault.why
+    assert fault.instead
+    assert fault.severity == "error"
+    assert check(failing_app(), NOW) == []
+
+
+def test_every_rule_of_deployments_is_tried_here() -> None:
+    tried = {rule.replace("-", "_") for rule in WITH_A_DEPLOYMENT}
+    assert {rule.__name__ for rule in DEPLOYMENT_RULES} == tried
+
+
+def test_a_type_without_a_timeout_in_a_function_is_a_warning() -> None:
+    [fault] = check(declared(), NOW, on_lambda())
+    assert (fault.rule, fault.severity) == ("timeout-above-functions", "warning")
+    assert "has no timeout" in fault.what
+
+
+def test_a_function_for_a_queue_that_the_app_lacks_is_a_fault() -> None:
+    [fault] = check(declared(), NOW, on_lambda(queues=("mail",)))
+    assert fault.rule == "deployment-unfit"
+    assert "no queue 'mail'" in fault.what
 
 
 def test_every_rule_is_tried_here_but_one_that_no_declaration_can_break_yet() -> None:

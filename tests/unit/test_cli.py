@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import ops.cli
 import workers.process
-from jobs import App, Client
+from jobs import App, Client, Priority
 from jobs.envelope import parse
 from jobs.errors import QueueMissing, UnknownQueue
 from jobs.ports import BlockingTransport
@@ -219,6 +219,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Started]:
 
 def test_the_worker_gets_its_settings_from_the_options(started: Started) -> None:
     options = ["--concurrency", "7", "--queues", "jobs, payments", "--drain", "1m"]
+    options += ["--priorities", "critical, high"]
     options += ["--children", "3", "--health-port", "8080", "--health-host", "10.0.0.7", "--emf"]
     result = CliRunner().invoke(cli, ["worker", "cli_shop:app", *options])
     assert result.exit_code == 0, result.output
@@ -227,6 +228,7 @@ def test_the_worker_gets_its_settings_from_the_options(started: Started) -> None
     assert started.settings is not None
     assert started.settings.concurrency == 7
     assert started.settings.queues == ("jobs", "payments")
+    assert started.settings.priorities == (Priority.CRITICAL, Priority.HIGH)
     assert started.settings.drain == timedelta(minutes=1)
     assert started.settings.children == 3
     assert started.watching == Watching(port=8080, host="10.0.0.7", emf=True)
@@ -254,6 +256,7 @@ def test_the_worker_s_exit_code_is_the_command_s(
     ("options", "said"),
     [
         (["--concurrency", "0"], "concurrency must lie between 1 and 1000, got 0"),
+        (["--priorities", "critical,hgih"], "there is no priority 'hgih': did you mean 'high'?"),
         (["--log-level", "loud"], "there is no log level 'loud'"),
         (["--drain", "soon"], "'soon' is no duration"),
     ],
@@ -312,6 +315,17 @@ def test_a_fault_is_exit_code_1_and_one_line_that_names_its_rule(
     code, out, _ = run(["check", "cli_shop:app", "--json"], monkeypatch, capsys)
     assert [fault["rule"] for fault in json.loads(out)] == ["schedule-never-fires"]
     assert code == 1
+
+
+def test_the_check_looks_at_the_deployment_that_cdk_json_describes(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unfit = {"workers": [{"priorities": ["low"]}]}
+    (here / "cdk.json").write_text(json.dumps({"context": {"headgate:deployment": unfit}}))
+    code, out, _ = run(["check", "cli_shop:app"], monkeypatch, capsys)
+    assert code == 1
+    assert "nobody serves the queue" in out
+    assert out.endswith("[deployment-unfit]\n")
 
 
 def test_a_plan_shows_when_each_attempt_comes(

@@ -69,9 +69,6 @@ from jobs.testing import (
 from jobs.topology import MAX_VISIBILITY
 from lambdas.batches import LEAST_S
 from lambdas.consume import Consumer, Response, consumer
-from lambdas.emf import COUNTED
-from workers.emf import _metric
-from workers.metrics import OUTCOMES
 
 ROOT = Path(__file__).parents[2]
 
@@ -931,7 +928,7 @@ def test_a_logger_that_the_user_has_set_up_is_left_alone(unset_logger: logging.L
     assert unset_logger.handlers == [own]
 
 
-def test_metrics_count_jobs_by_type_and_outcome_once_an_invocation(
+def test_metrics_count_jobs_by_type_and_by_lane_once_an_invocation(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def send(note: Note) -> None:
@@ -950,21 +947,23 @@ def test_metrics_count_jobs_by_type_and_outcome_once_an_invocation(
     with _closed(function):
         function.submit(job, "a", "bad", "b")
         function.invoke()
-        [line] = capsys.readouterr().out.splitlines()
+        told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         function.invoke()
         assert capsys.readouterr().out == "", "nothing happened"
-    told = json.loads(line)
-    assert (told["service"], told["type"], told["queue"]) == ("shop", "send", "mail")
-    assert told["_aws"]["CloudWatchMetrics"][0]["Namespace"] == "Headgate"
-    assert {name: told[name] for name in told if name.startswith("Jobs")} == {
+    [of_type, of_lane] = sorted(told, key=lambda line: "type" not in line)
+    assert (of_type["service"], of_type["type"], of_type["queue"]) == ("shop", "send", "mail")
+    assert (of_lane["service"], of_lane["queue"], of_lane["priority"]) == ("shop", "mail", "normal")
+    assert of_type["_aws"]["CloudWatchMetrics"][0]["Namespace"] == "Headgate"
+    assert {name: of_type[name] for name in of_type if name.startswith("Jobs")} == {
         "JobsCompleted": [2.0],
         "JobsFailed": [1.0],
         "JobsRetried": [1.0],
     }
-
-
-def test_what_is_counted_has_the_names_that_a_worker_gives_it() -> None:
-    assert {kind: _metric(outcome) for kind, outcome in OUTCOMES.items()} == COUNTED
+    assert {name: of_lane[name] for name in of_lane if name.startswith("Jobs")} == {
+        "JobsCompleted": [2.0],
+        "JobsFailed": [1.0],
+    }
+    assert len(of_type["Duration"]) == len(of_lane["Wait"]) == 3
 
 
 def test_importing_it_brings_in_no_aws_sdk() -> None:

@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 
 from jobs import App, Priority
-from jobs.deployment import FARGATE_MEMORY_MB, ConsumerGroup, Deployment, Lanes, WorkerGroup
+from jobs.deployment import (
+    FARGATE_MEMORY_MB,
+    INTERFACE_ENDPOINTS,
+    ConsumerGroup,
+    Deployment,
+    Lanes,
+    WorkerGroup,
+)
 from jobs.errors import ConfigurationError, UnknownQueue
+from workers.configuration import WorkerSettings
 
 
 def test_a_later_layers_fields_replace_an_earliers() -> None:
@@ -40,11 +48,12 @@ def test_durations_are_written_in_seconds() -> None:
         ({"workers": [{"cpu": 512, "memory_mb": 512}]}, "1024 to 4096 .in steps of 1024."),
         ({"workers": [{"least": 3, "most": 2}]}, "0 <= least <= most"),
         ({"workers": [{"least": 0, "most": 0}]}, "most at least 1"),
-        ({"workers": [{"concurrency": 0}]}, "at least 1, got 0"),
+        ({"workers": [{"concurrency": 0}]}, "at least 1, .* got 0 and 1"),
         ({"workers": [{"typical": 0}]}, "typical must be positive"),
         ({"workers": [{"stop_timeout": 121}]}, "between 30 and 120 s"),
         ({"workers": [{"stop_timeout": 29}]}, "between 30 and 120 s"),
         ({"workers": [{}, {}]}, "called 'workers'"),
+        ({"consumers": [{"name": "bridge", "handler": "a.b"}]}, "has a function of that name"),
         ({"consumers": [{"name": "x"}]}, "consumers.0.handler: field required"),
         ({"consumers": [{"name": "x", "handler": "a.b", "batch": 11}]}, "unless window"),
         ({"consumers": [{"name": "x", "handler": "a.b", "most": 1}]}, "between 2 and 1,000"),
@@ -54,6 +63,10 @@ def test_durations_are_written_in_seconds() -> None:
         ({"consumers": [{"name": "workers", "handler": "a.b"}]}, "called 'workers'"),
         ({"alerts_to": ["oncall"]}, "not an e-mail address: 'oncall'"),
         ({"budget_usd": -1}, "must not be negative"),
+        ({"network": "private"}, "deployment's network: input should be 'endpoints' or 'public'"),
+        ({"endpoint_zones": 3}, "endpoint_zones must be 1 or 2, got 3"),
+        ({"workers": [{"concurrency": 1001}]}, "at most 1,000 and 64"),
+        ({"workers": [{"processes": 65}]}, "at most 1,000 and 64"),
     ],
 )
 def test_what_aws_would_refuse_is_refused_by_name(fields: dict[str, Any], message: str) -> None:
@@ -94,3 +107,34 @@ def test_lanes_are_the_queues_of_both_group_and_priority() -> None:
 def test_a_group_drains_for_its_stop_timeout_but_what_settling_takes() -> None:
     assert WorkerGroup().drain == timedelta(seconds=22)
     assert WorkerGroup(stop_timeout=timedelta(seconds=120)).drain == timedelta(seconds=112)
+
+
+def test_a_network_without_internet_has_an_endpoint_for_each_service_that_workers_call() -> None:
+    deployment = Deployment()
+    assert deployment.interface_endpoints(long_delays=False) == INTERFACE_ENDPOINTS
+    assert deployment.interface_endpoints(long_delays=True) == (*INTERFACE_ENDPOINTS, "scheduler")
+
+
+@pytest.mark.parametrize("deployment", [Deployment(workers=()), Deployment(network="public")])
+def test_a_network_that_is_public_or_not_there_has_none(deployment: Deployment) -> None:
+    assert deployment.interface_endpoints(long_delays=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("group", "on_demand"),
+    [
+        (WorkerGroup(most=7), 7),
+        (WorkerGroup(spot=True, least=2), 1),
+        (WorkerGroup(spot=True, least=0), 0),
+    ],
+    ids=["on demand", "spot", "spot, from none"],
+)
+def test_a_spot_group_that_never_sleeps_has_one_task_that_is_not_taken_back(
+    group: WorkerGroup, on_demand: int
+) -> None:
+    assert group.on_demand == on_demand
+
+
+def test_a_group_takes_what_a_worker_takes() -> None:
+    group = WorkerGroup(concurrency=1000)
+    assert WorkerSettings(concurrency=group.concurrency).lanes == group.lanes

@@ -162,7 +162,7 @@ async def test_while_jobs_wait_new_ones_of_their_queue_go_behind_them_and_others
 async def test_what_sqs_took_of_many_is_told_and_the_rest_is_kept_in_order(
     bench: Bench, make: Make
 ) -> None:
-    send, sends = bench.sqs._send, iter(range(1_000))
+    send, sends = bench.sqs.send_now, iter(range(1_000))
 
     def first_only(queue: str, messages: Any) -> Any:
         if next(sends) >= 1:
@@ -170,7 +170,7 @@ async def test_what_sqs_took_of_many_is_told_and_the_rest_is_kept_in_order(
         return send(queue, messages)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bench.sqs, "_send", first_only)
+        patch.setattr(bench.sqs, "send_now", first_only)
         client = make(bench)
         handles = await client.submit_many(bench.email, [EMAIL] * 23)
         assert len(bench.told(JobSpooled)) == 13

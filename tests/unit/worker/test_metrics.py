@@ -27,6 +27,7 @@ from jobs.events import (
     PollReceived,
     RecordsFailed,
 )
+from jobs.metric_names import COUNTED, NAMESPACE, OF_LANE, OF_TYPE
 from jobs.testing import Harness, VirtualClock
 from tests.unit.worker.rig import Note, Rig, one_lane
 from workers.emf import Emf
@@ -141,7 +142,7 @@ def test_a_breaker_s_state_is_a_number() -> None:
 # --- CloudWatch ----------------------------------------------------------------------------------
 
 
-def test_emf_writes_one_line_a_type_with_its_counts_and_its_values() -> None:
+def test_emf_writes_one_line_a_type_and_one_a_lane_with_counts_and_values() -> None:
     lines: list[str] = []
     emf = Emf("shop-prod", rng=random.Random(1), write=lines.append)  # noqa: S311 - samples
     for attempt in (1, 2):
@@ -149,15 +150,18 @@ def test_emf_writes_one_line_a_type_with_its_counts_and_its_values() -> None:
         emf(job(JobCompleted, ran_s=1.5, attempt=attempt))
     emf(job(JobFailed, ran_s=1, error_type="E", error_message="m", traceback="", job_type="other"))
     emf.flush()
-    told = {line["type"]: line for line in map(json.loads, lines)}
+    read = [json.loads(line) for line in lines]
+    told = {line["type"]: line for line in read if "type" in line}
+    [lane] = [line for line in read if "type" not in line]
     assert told["send"]["JobsCompleted"] == [2]
     assert told["send"]["Duration"] == [1.5, 1.5]
-    assert told["send"]["Wait"] == [0.5]
     assert told["send"]["service"] == "shop-prod"
     assert told["other"]["JobsFailed"] == [1]
-    [directive] = told["send"]["_aws"]["CloudWatchMetrics"]
-    assert directive["Namespace"] == "Headgate"
-    assert set(directive["Dimensions"][0]) == {"type", "queue", "service"}
+    assert (lane["JobsCompleted"], lane["JobsFailed"], lane["Wait"]) == ([2], [1], [0.5])
+    [of_type] = told["send"]["_aws"]["CloudWatchMetrics"]
+    assert of_type["Namespace"] == NAMESPACE
+    assert set(of_type["Dimensions"][0]) == OF_TYPE
+    assert set(lane["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0]) == OF_LANE
     lines.clear()
     emf.flush()
     assert lines == []
@@ -169,11 +173,18 @@ def test_emf_samples_what_is_too_much_for_one_line(capsys: pytest.CaptureFixture
     for number in range(10_000):
         emf(job(JobCompleted, ran_s=float(number)))
     emf.flush()
-    [line] = map(json.loads, lines)
+    [line] = [line for line in map(json.loads, lines) if "type" in line]
     assert line["JobsCompleted"] == [10_000]
     assert len(line["Duration"]) == 99
     assert 3_000 < sum(line["Duration"]) / 99 < 7_000
     assert capsys.readouterr().out == ""
+
+
+def test_prometheus_and_cloudwatch_count_the_same_events_by_like_names() -> None:
+    def camel(outcome: str) -> str:
+        return "Jobs" + "".join(word.capitalize() for word in outcome.split("_"))
+
+    assert {kind: camel(outcome) for kind, outcome in OUTCOMES.items()} == COUNTED
 
 
 # --- health --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Where a child process finds the app that this one has at hand."""
+"""Where another process finds the app that this one has at hand."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def app_path(app: App) -> str:
         if name := _importable_name(module):
             return f"{name}:{attribute}"
     raise ConfigurationError(
-        f"the app {app.name!r} has job types with isolation='process', and no child process could "
-        "find it: make it a variable at the top level of a module that can be imported, such as "
-        "app = App(...) in shop/app.py"
+        f"no other process could find the app {app.name!r}, as workers on AWS and handlers with "
+        "isolation='process' have to: make it a variable at the top level of a module that can be "
+        "imported, such as app = App(...) in shop/app.py"
     )
 
 

@@ -1,0 +1,130 @@
+"""A consumer: a function that runs the jobs of some queues, which Lambda reads for it.
+
+Its failures have a place already: a job that is given up goes to its queue's own dead-letter queue
+with the reason, and what the function could not even settle is moved there by SQS's redrive. Lambda
+has no other failure destination for SQS.
+https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.bundling import consumer_bundle
+from infra.installing import RUNTIME
+from infra.permissions import statement
+from infra.queues import Queues
+from jobs.deployment import ConsumerGroup, function_name
+from jobs.serving import consumed
+from jobs.topology import QueueSpec, Topology
+
+_DESCRIBED = 256  # https://docs.aws.amazon.com/lambda/latest/api/API_CreateFunction.html
+
+
+class Consumer(Construct):
+    """The function of one `ConsumerGroup`, with an event source mapping for each of its queues.
+
+    Its role may write its log, and nothing else: whoever makes it grants ``function`` what the jobs
+    of ``specs`` take. What a user's code needs beside is granted alike, as in
+    ``bucket.grant_read(system.consumers["thumbnails"].function)``.
+
+    None of the account's concurrency is reserved for it unless `ConsumerGroup.reserved` says so:
+    MaximumConcurrency limits it, and what one function reserves all others lack.
+    https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
+
+    Args:
+        group: what it runs, and of which size it is.
+        topology: whose queues they are.
+        queues: where they are found.
+
+    Raises:
+        ConfigurationError: it isn't fit for one of its queues, or its code is not there.
+        UnknownQueue: it names a queue that the app doesn't have.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        group: ConsumerGroup,
+        topology: Topology,
+        queues: Queues,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.specs = consumed(topology, group)
+        """The queues whose jobs it runs."""
+        log_group = logs.LogGroup(
+            self,
+            "Logs",
+            retention=logs.RetentionDays.ONE_MONTH,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        self.function = self._function(group, topology, log_group)
+        for spec in self.specs:
+            self._map(group, spec, queues.by_name[spec.name])
+
+    def _function(
+        self, group: ConsumerGroup, topology: Topology, log_group: logs.ILogGroup
+    ) -> lambda_.Function:
+        name = function_name(topology, group.name)
+        queues = ", ".join(spec.name for spec in self.specs)
+        return lambda_.Function(
+            self,
+            "Function",
+            function_name=name,
+            description=f"Runs the jobs of {queues}"[:_DESCRIBED],
+            runtime=RUNTIME,
+            architecture=lambda_.Architecture.ARM_64,
+            handler=group.handler,
+            code=consumer_bundle(group).code(),
+            memory_size=group.memory_mb,
+            timeout=_duration(group.timeout),
+            role=self._role(log_group),
+            log_group=log_group,
+            environment=_environment(name, topology),
+            reserved_concurrent_executions=group.reserved,
+        )
+
+    def _role(self, log_group: logs.ILogGroup) -> iam.Role:
+        write = statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn)
+        return iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            inline_policies={"log": iam.PolicyDocument(statements=[write])},
+        )
+
+    def _map(self, group: ConsumerGroup, spec: QueueSpec, queue: sqs.IQueue) -> None:
+        # Not CDK's SqsEventSource, which grants by itself: the role has all that by `grant_work`.
+        lambda_.EventSourceMapping(
+            self,
+            f"{spec.group}-{spec.priority}",
+            target=self.function,
+            event_source_arn=queue.queue_arn,
+            batch_size=group.batch,
+            max_batching_window=_duration(group.window) if group.window else None,
+            max_concurrency=group.most,
+            report_batch_item_failures=True,
+        )
+
+
+def _environment(name: str, topology: Topology) -> dict[str, str]:
+    """What the app reads on Lambda, and the name that Powertools logs under."""
+    found = {
+        "POWERTOOLS_SERVICE_NAME": name,
+        "HEADGATE_STAGE": topology.stage,
+        "HEADGATE_BUCKET": topology.bucket_name,
+    }
+    return {variable: value for variable, value in found.items() if value}
+
+
+def _duration(span: timedelta) -> Duration:
+    return Duration.seconds(int(span.total_seconds()))

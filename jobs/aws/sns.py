@@ -1,0 +1,54 @@
+"""`jobs.ports.Publisher` on SNS."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from jobs.aws.connection import Connection, blocking_client
+from jobs.aws.faults import FOREIGN, fault
+
+
+class SyncSns:
+    """One topic, on boto3. Safe to share by threads.
+
+    It opens with its first call. Three tries a call, 10 s each; a repeated one may be told twice.
+
+    Args:
+        topic: its ARN.
+        endpoint_url: None for what ``AWS_ENDPOINT_URL_SNS``, ``AWS_ENDPOINT_URL`` or the profile
+            says, else AWS's own.
+        region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
+    """
+
+    def __init__(
+        self, topic: str, *, endpoint_url: str | None = None, region: str | None = None
+    ) -> None:
+        self._topic = topic
+        self._connection = Connection(endpoint_url=endpoint_url, region=region, pool=1)
+        self._opening = threading.Lock()
+        self._client: Any = None  # boto3 makes its classes when it runs
+
+    def close(self) -> None:
+        """Close the connection; the next call would open it anew. Idempotent."""
+        with self._opening:
+            if self._client is not None:
+                client, self._client = self._client, None
+                client.close()
+
+    def publish(self, subject: str, text: str) -> None:
+        """Publish.
+
+        https://docs.aws.amazon.com/sns/latest/api/API_Publish.html
+        """
+        client = self._opened()
+        try:
+            client.publish(TopicArn=self._topic, Subject=subject, Message=text)
+        except FOREIGN as error:
+            raise fault(error, action="sns:Publish", target=self._topic) from error
+
+    def _opened(self) -> Any:
+        with self._opening:
+            if self._client is None:
+                self._client = blocking_client("sns", self._connection)
+            return self._client

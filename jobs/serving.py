@@ -1,0 +1,111 @@
+"""Who serves which queue of an app: workers, a Lambda function, or someone elsewhere.
+
+SQS hands a message to whoever asks first. Worker groups may share a queue for that reason, such as
+one on spot capacity and one that is not. A function may not: Lambda's pollers would take most of
+it, whatever the workers are scaled to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
+from jobs.errors import ConfigurationError
+from jobs.topology import QueueSpec, Topology
+
+LEAST_RECEIVES = 5
+"""What AWS advises for a queue that Lambda reads, at the least: throttled deliveries count too.
+https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
+
+MOST_FIFO_BATCH = 10
+"""Of a FIFO queue Lambda takes no more at once.
+https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html"""
+
+Server = WorkerGroup | ConsumerGroup
+
+
+def serving(topology: Topology, deployment: Deployment) -> Mapping[str, tuple[Server, ...]]:
+    """The groups and functions that serve each queue, by its physical name.
+
+    Nobody serves any where the deployment has neither workers nor consumers: they run elsewhere.
+
+    Raises:
+        ConfigurationError: nobody serves a queue, or a consumer shares one.
+        UnknownQueue: a group or a consumer names a queue that the app doesn't have.
+    """
+    servers: tuple[Server, ...] = (*deployment.workers, *deployment.consumers)
+    served: dict[str, tuple[Server, ...]] = {spec.name: () for spec in topology.queues}
+    for server in servers:
+        for spec in server.lanes.of(topology):
+            served[spec.name] += (server,)
+    for spec in topology.queues if servers else ():
+        _check_served(spec, served[spec.name])
+    return served
+
+
+def consumed(topology: Topology, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
+    """The queues that a consumer serves, if it is fit for each.
+
+    Raises:
+        ConfigurationError: its timeout exceeds the visibility timeout of one, SQS would give up
+            messages of one too soon, or a batch is more than a FIFO queue may have.
+        UnknownQueue: the app doesn't have a queue that it names.
+    """
+    specs = group.lanes.of(topology)
+    for spec in specs:
+        _check_fit(spec, group)
+    most = group.most * len(specs)
+    if group.reserved is not None and group.reserved < most:
+        raise ConfigurationError(
+            f"the consumer {group.name!r}: reserved={group.reserved} is less than its "
+            f"{len(specs)} queues may run at once, {group.most} each: Lambda would throttle "
+            f"deliveries, and SQS count them as received. Reserve {most} at the least, or nothing"
+        )
+    return specs
+
+
+def _check_served(spec: QueueSpec, servers: tuple[Server, ...]) -> None:
+    if not servers:
+        raise ConfigurationError(
+            f"nobody serves the queue {spec.name}: jobs would wait there until SQS deletes them. "
+            f"Let a worker group or a consumer have queues=({spec.group!r},) and the priority "
+            f"{str(spec.priority)!r}"
+        )
+    consumers = [each for each in servers if isinstance(each, ConsumerGroup)]
+    if consumers and len(servers) > 1:
+        names = " and ".join(_named(each) for each in servers)
+        raise ConfigurationError(
+            f"the queue {spec.name} is served by {names}: a function shares no queue. Let the "
+            "others name their queues= or priorities= without it; None means all of the app's"
+        )
+
+
+def _check_fit(spec: QueueSpec, group: ConsumerGroup) -> None:
+    visibility = spec.lane.visibility
+    if group.timeout > visibility:
+        raise ConfigurationError(
+            f"the consumer {group.name!r} may run for {_seconds(group.timeout)}, the queue "
+            f"{spec.name} shows a message again after {_seconds(visibility)}, and nothing extends "
+            "that in a function: lower the consumer's timeout, or raise the queue's visibility"
+        )
+    if spec.max_receive_count < LEAST_RECEIVES:
+        raise ConfigurationError(
+            f"the queue {spec.name} gives messages up after {spec.max_receive_count} receives, and "
+            f"the consumer {group.name!r} needs {LEAST_RECEIVES} at the least: throttled "
+            "deliveries count too"
+        )
+    if spec.fifo and (group.batch > MOST_FIFO_BATCH or group.window > timedelta(0)):
+        raise ConfigurationError(
+            f"the consumer {group.name!r}: of the FIFO queue {spec.name} Lambda takes batches of "
+            f"{MOST_FIFO_BATCH} at the most, and without a window"
+        )
+
+
+def _named(server: Server) -> str:
+    kind = "the consumer" if isinstance(server, ConsumerGroup) else "the worker group"
+    return f"{kind} {server.name!r}"
+
+
+def _seconds(span: timedelta) -> str:
+    return f"{span.total_seconds():g} s"

@@ -1,0 +1,27 @@
+"""The log of a function, as JSON lines."""
+
+from __future__ import annotations
+
+import logging
+
+from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
+
+from jobs.event_log import name_job
+
+
+def log_as_json() -> LambdaPowertoolsFormatter | None:
+    """Let Headgate's loggers, and those of handlers' contexts, write what Powertools does.
+
+    Returns the lines' formatter; None where the user has set these loggers up.
+    """
+    logger = logging.getLogger("headgate")
+    if logger.handlers:
+        return None
+    formatter = LambdaPowertoolsFormatter()
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter)
+    handler.addFilter(name_job)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False  # Lambda's own handler would write each line again
+    return formatter

@@ -1,0 +1,41 @@
+"""The deployment that ``cdk.json`` describes, for commands that run without CDK."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jobs.deployment import Deployment
+from jobs.errors import ConfigurationError
+
+FILE = Path("cdk.json")
+"""Where CDK's command line looks, below the working directory."""
+
+
+def deployment_from_cdk_json(path: Path | None, stage: str | None) -> Deployment:
+    """The deployment of a stage.
+
+    Args:
+        path: a ``cdk.json``; None: the working directory's, and if it has none, `Deployment`'s
+            defaults.
+        stage: the app's; None: what is common to all stages.
+
+    Raises:
+        ConfigurationError: the file can't be read, is not JSON, or holds no valid deployment.
+    """
+    if path is None and not FILE.exists():
+        return Deployment()
+    return Deployment.of_context(_context(path or FILE), stage)
+
+
+def _context(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{path} could not be read: {error}") from error
+    context = found.get("context", {}) if isinstance(found, dict) else None
+    if not isinstance(context, dict):
+        raise ConfigurationError(f"{path} must hold a JSON object, with another as its context")
+    return context

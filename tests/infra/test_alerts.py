@@ -1,0 +1,87 @@
+"""The topic tells who is to be told, and lets publish only who has something to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+
+from infra.alerts import Alerts
+from infra.stack import JobSystem
+from jobs import App
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
+from tests.infra.templates import Properties, listed, resources, template_of
+
+SERVICES = {"cloudwatch.amazonaws.com", "budgets.amazonaws.com"}
+
+
+def _app() -> App:
+    app = App("shop", stage="test")
+    app.define("send-email", Params)
+    return app
+
+
+@pytest.fixture(scope="module")
+def template() -> Mapping[str, Any]:
+    stack = cdk.Stack()
+    addresses = ["oncall@example.com", "cto@example.com"]
+    Alerts(stack, "Alerts", topology=_app().topology, addresses=addresses)
+    return template_of(stack)
+
+
+def _services(policy: Mapping[str, Any], action: str) -> dict[str, Properties]:
+    """What lets each service of AWS's do that."""
+    return {
+        statement["Principal"]["Service"]: statement
+        for statement in policy["Statement"]
+        if "Service" in statement["Principal"] and action in listed(statement["Action"])
+    }
+
+
+def test_every_address_is_subscribed_to_mails_that_name_app_and_stage(
+    template: Mapping[str, Any],
+) -> None:
+    [topic] = resources(template, "AWS::SNS::Topic").values()
+    assert topic["DisplayName"] == "Headgate shop-test"
+    told = resources(template, "AWS::SNS::Subscription").values()
+    assert {(each["Protocol"], each["Endpoint"]) for each in told} == {
+        ("email", "oncall@example.com"),
+        ("email", "cto@example.com"),
+    }
+
+
+def test_alarms_and_budgets_of_this_account_may_publish_and_use_the_topics_key(
+    template: Mapping[str, Any],
+) -> None:
+    [topic] = resources(template, "AWS::SNS::TopicPolicy").values()
+    [key] = resources(template, "AWS::KMS::Key").values()
+    publishing = _services(topic["PolicyDocument"], "sns:Publish")
+    encrypting = _services(key["KeyPolicy"], "kms:GenerateDataKey*")
+    assert publishing.keys() == encrypting.keys() == SERVICES
+    for statement in (*publishing.values(), *encrypting.values()):
+        assert statement["Effect"] == "Allow"
+        account = statement["Condition"]["StringEquals"]["aws:SourceAccount"]
+        assert account == {"Ref": "AWS::AccountId"}
+        assert "ArnLike" in statement["Condition"]
+
+
+def test_nothing_is_published_without_tls_or_in_plain_text(template: Mapping[str, Any]) -> None:
+    [topic] = resources(template, "AWS::SNS::Topic").values()
+    [key_id] = resources(template, "AWS::KMS::Key")
+    [policy] = resources(template, "AWS::SNS::TopicPolicy").values()
+    assert topic["KmsMasterKeyId"] == {"Fn::GetAtt": [key_id, "Arn"]}
+    assert [
+        each["Condition"]
+        for each in policy["PolicyDocument"]["Statement"]
+        if each["Effect"] == "Deny"
+    ] == [{"Bool": {"aws:SecureTransport": "false"}}]
+
+
+def test_a_system_hands_out_its_topic() -> None:
+    stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
+    system = JobSystem(stack, "Jobs", app=_app(), deployment=ELSEWHERE)
+    assert stack.resolve(system.alerts.topic_arn) in [
+        {"Ref": logical_id} for logical_id in resources(template_of(stack), "AWS::SNS::Topic")
+    ]

@@ -1,0 +1,330 @@
+"""A consumer is provisioned as its group and the topology have it, and may do no more than work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+
+from infra.stack import HeadgateStack, JobSystem
+from jobs import App, Priority
+from jobs.aws.provision import LINES
+from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup, function_name
+from jobs.errors import ConfigurationError
+from tests.infra.conftest import NO_BUNDLING, Params
+from tests.infra.templates import (
+    Properties,
+    listed,
+    name_of,
+    resources,
+    template_of,
+)
+
+HANDLER = "shop.function.handler"
+SHOWS_AGAIN_S = 60
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The user's code; only where its handler is matters here."""
+    root = tmp_path_factory.mktemp("project")
+    (root / "shop").mkdir()
+    (root / "shop" / "function.py").write_text("handler = None\n")
+    return root
+
+
+@pytest.fixture(scope="module")
+def app() -> App:
+    app = App("shop", stage="test")
+    app.queue("mail", priorities=[Priority.HIGH, Priority.LOW]).define(
+        "send", Params, priority=Priority.LOW
+    )
+    app.queue("books", priorities=[Priority.NORMAL], fifo=True).define(
+        "post", Params, group_by=lambda params: str(params.days)
+    )
+    app.queue("reports", priorities=[Priority.NORMAL]).define("report", Params)
+    return app
+
+
+@pytest.fixture(scope="module")
+def mailer(project: Path) -> ConsumerGroup:
+    return ConsumerGroup(
+        name="mailer",
+        handler=HANDLER,
+        source=str(project),
+        queues=("mail",),
+        timeout=timedelta(seconds=SHOWS_AGAIN_S),
+        batch=25,
+        window=timedelta(seconds=2),
+        most=7,
+        reserved=20,
+    )
+
+
+@pytest.fixture(scope="module")
+def clerk(project: Path) -> ConsumerGroup:
+    return ConsumerGroup(
+        name="clerk", handler=HANDLER, source=str(project), queues=("books",), memory_mb=256
+    )
+
+
+@pytest.fixture(scope="module")
+def deployment(mailer: ConsumerGroup, clerk: ConsumerGroup) -> Deployment:
+    return Deployment(workers=(WorkerGroup(queues=("reports",)),), consumers=(mailer, clerk))
+
+
+@pytest.fixture(scope="module")
+def system(app: App, deployment: Deployment) -> JobSystem:
+    assembly = cdk.App(context=NO_BUNDLING)
+    return HeadgateStack(assembly, "Stack", app=app, deployment=deployment).jobs
+
+
+@pytest.fixture(scope="module")
+def template(system: JobSystem) -> Mapping[str, Any]:
+    return template_of(cdk.Stack.of(system))
+
+
+@pytest.fixture(scope="module")
+def functions(app: App, template: Mapping[str, Any], deployment: Deployment) -> dict[str, str]:
+    """The logical ids of the consumers' functions, by their groups' names."""
+    by_name = {
+        each["FunctionName"]: logical_id
+        for logical_id, each in resources(template, "AWS::Lambda::Function").items()
+    }
+    names = (group.name for group in deployment.consumers)
+    return {name: by_name[function_name(app.topology, name)] for name in names}
+
+
+def properties_of(template: Mapping[str, Any], logical_id: str) -> Properties:
+    properties: Properties = template["Resources"][logical_id]["Properties"]
+    return properties
+
+
+def mappings_of(template: Mapping[str, Any], function: str) -> dict[str, Properties]:
+    """The event source mappings of a function, by queue."""
+    return {
+        name_of(template, mapping["EventSourceArn"]): mapping
+        for mapping in resources(template, "AWS::Lambda::EventSourceMapping").values()
+        if mapping["FunctionName"] == {"Ref": function}
+    }
+
+
+def test_each_consumer_is_a_function_of_its_size_and_stage(
+    app: App, template: Mapping[str, Any], functions: Mapping[str, str], deployment: Deployment
+) -> None:
+    for group in deployment.consumers:
+        function = properties_of(template, functions[group.name])
+        assert function["Timeout"] == group.timeout.total_seconds()
+        assert function["MemorySize"] == group.memory_mb
+        assert function["Handler"] == group.handler
+        assert function["Architectures"] == ["arm64"]
+        assert function.get("ReservedConcurrentExecutions") == group.reserved
+        assert function["Environment"]["Variables"] == {
+            "HEADGATE_STAGE": app.stage,
+            "POWERTOOLS_SERVICE_NAME": function["FunctionName"],
+        }
+
+
+def test_each_of_its_queues_is_mapped_to_it_and_failures_are_reported_one_by_one(
+    app: App, template: Mapping[str, Any], functions: Mapping[str, str], deployment: Deployment
+) -> None:
+    for group in deployment.consumers:
+        mappings = mappings_of(template, functions[group.name])
+        assert mappings.keys() == {spec.name for spec in group.lanes.of(app.topology)}
+        for mapping in mappings.values():
+            assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+            assert mapping["BatchSize"] == group.batch
+            assert mapping["ScalingConfig"] == {"MaximumConcurrency": group.most}
+            window = mapping.get("MaximumBatchingWindowInSeconds", 0)
+            assert window == group.window.total_seconds()
+            assert "FilterCriteria" not in mapping
+            assert "DestinationConfig" not in mapping  # SQS's redrive is what there is
+
+
+def test_what_a_consumer_can_not_settle_is_moved_to_its_queues_own_dead_letter_queue(
+    app: App, template: Mapping[str, Any], deployment: Deployment
+) -> None:
+    by_name = {each["QueueName"]: each for each in resources(template, "AWS::SQS::Queue").values()}
+    for group in deployment.consumers:
+        for spec in group.lanes.of(app.topology):
+            redrive = by_name[spec.name]["RedrivePolicy"]
+            assert name_of(template, redrive["deadLetterTargetArn"]) == spec.dlq_name
+            assert redrive["maxReceiveCount"] == spec.max_receive_count
+
+
+def test_its_log_is_its_own_and_kept_for_a_month(
+    template: Mapping[str, Any], functions: Mapping[str, str]
+) -> None:
+    groups = [
+        properties_of(template, logical_id)["LoggingConfig"]["LogGroup"]["Ref"]
+        for logical_id in functions.values()
+    ]
+    assert len(set(groups)) == len(functions)
+    for logical_id in groups:
+        assert properties_of(template, logical_id)["RetentionInDays"] == 30
+        assert template["Resources"][logical_id]["DeletionPolicy"] == "Delete"
+
+
+def reach(template: Mapping[str, Any], role: str) -> dict[str, set[str]]:
+    """By resource, the actions that a role's policies allow."""
+    own = properties_of(template, role)["Policies"]
+    policies = [policy["PolicyDocument"] for policy in own] + [
+        policy["PolicyDocument"]
+        for policy in resources(template, "AWS::IAM::Policy").values()
+        if {"Ref": role} in policy["Roles"]
+    ]
+    reached: dict[str, set[str]] = {}
+    for statement in (each for policy in policies for each in policy["Statement"]):
+        for resource in listed(statement["Resource"]):
+            actions = reached.setdefault(name_of(template, resource), set())
+            actions.update(listed(statement["Action"]))
+    return reached
+
+
+def test_its_role_reaches_its_own_queues_and_what_their_jobs_take(
+    app: App, template: Mapping[str, Any], functions: Mapping[str, str], deployment: Deployment
+) -> None:
+    work = {
+        "sqs:ReceiveMessage",
+        "sqs:DeleteMessage",
+        "sqs:ChangeMessageVisibility",
+        "sqs:GetQueueAttributes",
+        "sqs:GetQueueUrl",
+    }
+    park = {"sqs:SendMessage", "sqs:GetQueueUrl"}
+    record = {f"dynamodb:{action}" for action in ("GetItem", "Query", "PutItem", "BatchWriteItem")}
+    [bucket] = resources(template, "AWS::S3::Bucket")
+    [scheduler] = [
+        logical_id
+        for logical_id, role in resources(template, "AWS::IAM::Role").items()
+        if "RoleName" in role
+    ]
+    for group in deployment.consumers:
+        specs = group.lanes.of(app.topology)
+        function = properties_of(template, functions[group.name])
+        assert reach(template, function["Role"]["Fn::GetAtt"][0]) == {
+            **{spec.name: work for spec in specs},
+            **{spec.dlq_name: park for spec in specs},
+            app.topology.quarantine_name: park,
+            app.topology.table_name: record,
+            f"/index/{LINES}": {"dynamodb:Query"},
+            "/payloads/*": {"s3:GetObject"},
+            "/payloads/results/*": {"s3:PutObject"},
+            bucket: {"s3:ListBucket"},
+            f"schedule/{app.topology.schedule_group}/delay.*": {
+                "scheduler:CreateSchedule",
+                "scheduler:DeleteSchedule",
+            },
+            scheduler: {"iam:PassRole"},
+            function["LoggingConfig"]["LogGroup"]["Ref"]: {
+                "logs:CreateLogStream",
+                "logs:PutLogEvents",
+            },
+        }
+
+
+def test_the_function_is_made_after_all_that_it_may_do(
+    template: Mapping[str, Any], functions: Mapping[str, str]
+) -> None:
+    for logical_id in functions.values():
+        waits_for = template["Resources"][logical_id]["DependsOn"]
+        kinds = {template["Resources"][each]["Type"] for each in waits_for}
+        assert kinds == {"AWS::IAM::Role", "AWS::IAM::Policy"}
+
+
+def test_what_it_needs_beside_is_granted_to_its_function(
+    app: App, clerk: ConsumerGroup, mailer: ConsumerGroup
+) -> None:
+    stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
+    reports = WorkerGroup(queues=("reports",))
+    system = JobSystem(
+        stack,
+        "Jobs",
+        app=app,
+        deployment=Deployment(workers=(reports,), consumers=(clerk, mailer)),
+    )
+    system.grant_submit(system.consumers[clerk.name].function)
+
+    template = template_of(stack)
+    function = next(
+        each
+        for each in resources(template, "AWS::Lambda::Function").values()
+        if each["FunctionName"] == function_name(app.topology, clerk.name)
+    )
+    reached = reach(template, function["Role"]["Fn::GetAtt"][0])
+    assert all("sqs:SendMessage" in reached[spec.name] for spec in app.topology.queues)
+
+
+def test_a_bucket_of_ones_own_name_is_told_to_the_function(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADGATE_BUCKET", "our-payloads")
+    app = App("shop")
+    app.define("send", Params)
+    template = _synthesized(app, ConsumerGroup(name="all", handler=HANDLER, source=str(project)))
+    [function] = [
+        each
+        for each in resources(template, "AWS::Lambda::Function").values()
+        if each["FunctionName"] == function_name(app.topology, "all")
+    ]
+    variables = function["Environment"]["Variables"]
+    assert variables["HEADGATE_BUCKET"] == "our-payloads"
+    assert "HEADGATE_STAGE" not in variables
+
+
+def _synthesized(app: App, *consumers: ConsumerGroup) -> Mapping[str, Any]:
+    assembly = cdk.App(context=NO_BUNDLING)
+    deployment = Deployment(workers=(), consumers=consumers)
+    return template_of(HeadgateStack(assembly, "Stack", app=app, deployment=deployment))
+
+
+# --- what doesn't fit is refused before there is a template --------------------------------------
+
+
+def test_a_function_that_may_run_longer_than_a_message_stays_hidden_is_refused(
+    app: App, project: Path
+) -> None:
+    [high, *_] = app.topology.select(["mail"])
+    assert high.visibility_s == SHOWS_AGAIN_S
+    group = ConsumerGroup(
+        name="slow",
+        handler=HANDLER,
+        source=str(project),
+        timeout=timedelta(seconds=SHOWS_AGAIN_S + 1),
+    )
+    with pytest.raises(ConfigurationError, match=rf"'slow' .* 61 s, the queue {high.name} .* 60 s"):
+        _synthesized(app, group)
+
+
+def test_a_queue_that_a_function_would_share_with_workers_is_refused(
+    app: App, mailer: ConsumerGroup
+) -> None:
+    with pytest.raises(ConfigurationError, match="'workers' and the consumer 'mailer'"):
+        JobSystem(cdk.Stack(), "Jobs", app=app, deployment=Deployment(consumers=(mailer,)))
+
+
+def test_a_queue_that_nobody_serves_is_refused(app: App, mailer: ConsumerGroup) -> None:
+    with pytest.raises(ConfigurationError, match="nobody serves the queue shop-test-books-normal"):
+        _synthesized(app, mailer)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"source": "nowhere"}, "source 'nowhere' is no directory"),
+        ({"handler": "shop.functions.handler"}, r"there is no shop/functions\.py"),
+        ({"handler": "handler"}, "must be module.attribute"),
+        ({"requirements": "nowhere.txt"}, "requirements could not be read: .*nowhere.txt"),
+    ],
+)
+def test_code_that_is_not_there_is_refused_by_name(
+    app: App, project: Path, options: dict[str, Any], message: str
+) -> None:
+    fields: dict[str, Any] = {"name": "all", "handler": HANDLER, "source": str(project)}
+    group = ConsumerGroup(**(fields | options))
+    with pytest.raises(ConfigurationError, match=f"the consumer 'all': its .*{message}"):
+        _synthesized(app, group)

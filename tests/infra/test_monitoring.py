@@ -1,0 +1,487 @@
+"""Each alarm goes off when it should, and is silent when it should be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from infra.monitoring import rules_for
+from infra.queue_rules import FAILURES, start_within_s
+from infra.rules import MOST_METRICS, Rule
+from infra.system_rules import FAILURES as FUNCTION_FAILURES
+from jobs import App, Priority
+from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
+from jobs.errors import ConfigurationError
+from jobs.metric_names import COUNTED, NAMESPACE, OF_LANE, WAIT
+from jobs.thresholds import MAX_IN_FLIGHT, Thresholds
+from jobs.topology import DEFAULT_LANES, QueueSpec
+from tests.infra.cloudwatch import Minutes, goes_off
+from tests.infra.conftest import Params
+from tests.infra.templates import resources
+
+THRESHOLDS = Thresholds()
+HOUR = 60
+"""In CloudWatch's minutes."""
+
+SQS_METRICS = {
+    "ApproximateAgeOfOldestMessage",
+    "ApproximateNumberOfMessagesDelayed",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesVisible",
+    "NumberOfEmptyReceives",
+    "NumberOfMessagesDeleted",
+    "NumberOfMessagesReceived",
+    "NumberOfMessagesSent",
+}
+"""https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html"""
+
+
+def rules(app: App, deployment: Deployment | None = None, **more: Any) -> dict[str, Rule]:
+    return {rule.name: rule for rule in rules_for(app, deployment or Deployment(), **more)}
+
+
+@pytest.fixture(scope="module")
+def all_rules(app: App) -> dict[str, Rule]:
+    return rules(app, bridge="bridge", schedules=True, functions={"sweep": "shop-test-sweep"})
+
+
+def steady(value: float, minutes: int = HOUR) -> Minutes:
+    return [value] * minutes
+
+
+IDLE = {
+    "waiting": steady(0),
+    "received": steady(0),
+    "deleted": steady(0),
+    "received0": steady(0),
+    "received1": steady(0),
+    "empty0": steady(3),
+    "empty1": steady(3),
+    "held0": steady(0),
+    "held1": steady(0),
+}
+"""Polled, and nothing there; what no job was for is not written."""
+
+BUSY = {
+    **IDLE,
+    "waiting": steady(20),
+    "oldest": steady(3),
+    "received": steady(600),
+    "deleted": steady(600),
+    "received0": steady(600),
+    "wait": steady(2),
+    "completed": steady(580),
+    "failed": steady(20),
+    "held": steady(50),
+    "q0": steady(50),
+    "invocations": steady(100),
+    "attempts": steady(100),
+    "errors": steady(0),
+}
+"""Ten jobs a second through each queue, 3 % of whose runs fail."""
+
+
+# --- silence -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seen", [IDLE, BUSY], ids=["idle", "busy"])
+def test_no_alarm_goes_off_while_all_is_well(
+    all_rules: Mapping[str, Rule], seen: Mapping[str, Minutes]
+) -> None:
+    assert [name for name, rule in all_rules.items() if goes_off(rule, seen)] == []
+
+
+def test_where_nothing_is_written_only_workers_that_should_poll_are_missed(
+    all_rules: Mapping[str, Rule],
+) -> None:
+    assert [name for name, rule in all_rules.items() if goes_off(rule, {})] == ["workers-silent"]
+
+
+# --- each queue ----------------------------------------------------------------------------------
+
+
+def test_every_queue_has_its_alarms(app: App, all_rules: Mapping[str, Rule]) -> None:
+    kinds = ("depth", "oldest", "late", "failing", "dead")
+    of_queues = {
+        f"{spec.group}-{spec.priority}-{kind}" for spec in app.topology.queues for kind in kinds
+    }
+    assert of_queues <= all_rules.keys()
+
+
+def test_a_deep_queue_alarms_once_it_has_been_so_for_five_minutes(
+    all_rules: Mapping[str, Rule],
+) -> None:
+    rule = all_rules["jobs-high-depth"]
+    most = THRESHOLDS.depth
+
+    assert goes_off(rule, {"waiting": steady(most + 1, 5)})
+    assert not goes_off(rule, {"waiting": steady(most, 5)})
+    assert not goes_off(rule, {"waiting": [*steady(most * 10, 3), most, most - 100]}), "it drains"
+
+
+OLD = THRESHOLDS.oldest.total_seconds()
+
+
+@pytest.mark.parametrize(
+    ("seen", "old"),
+    [
+        ({"waiting": steady(5), "oldest": steady(OLD + 1), "deleted": steady(50)}, True),
+        ({"waiting": steady(5), "oldest": steady(OLD), "deleted": steady(50)}, False),
+        ({"waiting": steady(0), "oldest": steady(OLD * 9), "deleted": steady(0)}, False),
+        ({"waiting": steady(400), "oldest": steady(0), "deleted": steady(13)}, True),
+        ({"waiting": steady(1)}, True),
+        ({"waiting": [0, *steady(1, 10)]}, False),
+        ({"waiting": steady(390), "oldest": steady(OLD), "deleted": steady(13)}, False),
+    ],
+    ids=[
+        "a job is too old",
+        "a job is as old as it may get",
+        "what is old runs, or waits for a retry",
+        "jobs that were received three times: SQS tells no age, but they are more than are done",
+        "a single job that nobody does, of whose age SQS tells nothing",
+        "a job came ten minutes ago",
+        "what waits is done in the time allowed",
+    ],
+)
+def test_old_jobs_alarm_by_sqs_s_word_and_by_the_pace_of_the_queue(
+    all_rules: Mapping[str, Rule], seen: Mapping[str, Minutes], old: bool
+) -> None:
+    assert goes_off(all_rules["jobs-normal-oldest"], seen) is old
+
+
+def _spec(app: App, priority: Priority) -> QueueSpec:
+    return app.topology.queue("jobs", priority)
+
+
+@pytest.mark.parametrize("priority", list(Priority))
+def test_jobs_that_start_late_alarm_by_what_started_and_by_what_did_not(
+    app: App, all_rules: Mapping[str, Rule], priority: Priority
+) -> None:
+    rule = all_rules[f"jobs-{priority}-late"]
+    target = start_within_s(_spec(app, priority))
+    per_target = target / 60
+
+    assert goes_off(rule, {**BUSY, "wait": steady(target + 1, 2 * HOUR)})
+    assert not goes_off(rule, {**BUSY, "wait": steady(target, 2 * HOUR)})
+    assert goes_off(rule, {"waiting": steady(1, 2 * HOUR)}), "nobody takes it, and nobody says so"
+    slow, quick = 10 * per_target + 1, 10 * per_target
+    assert goes_off(rule, {"waiting": steady(slow), "received": steady(10)})
+    assert not goes_off(rule, {"waiting": steady(quick), "received": steady(10)})
+
+
+@pytest.mark.parametrize("priority", list(Priority))
+def test_jobs_are_late_no_sooner_than_their_lane_says_and_soon_after(
+    app: App, all_rules: Mapping[str, Rule], priority: Priority
+) -> None:
+    """An alarm needs three of its periods: of a target's length together, or three minutes."""
+    rule = all_rules[f"jobs-{priority}-late"]
+    target = start_within_s(_spec(app, priority))
+
+    needed_s = rule.points * rule.period_s
+    assert target <= needed_s <= max(3 * 60, target + 3 * 60)
+    waiting: list[float | None] = [0] * HOUR
+    assert not goes_off(rule, {"waiting": [*waiting, *[1.0] * (target // 60 - 1)]})
+    assert goes_off(rule, {"waiting": [*waiting, *[1.0] * (5 * rule.period_s // 60)]})
+
+
+def test_a_lane_s_own_target_is_the_alarm_s() -> None:
+    app = App("shop", stage="test")
+    patient = replace(DEFAULT_LANES[Priority.LOW], start_within=timedelta(hours=2))
+    app.queue("nightly", priorities=[Priority.LOW], lanes={Priority.LOW: patient}).define(
+        "report", Params
+    )
+    rule = rules(app)["nightly-low-late"]
+
+    assert not goes_off(rule, {"waiting": [*steady(0), *steady(1, 119)]})
+    assert goes_off(rule, {"waiting": [*steady(0), *steady(1, 120)]})
+    assert not goes_off(rule, {"wait": steady(7_200, 5 * HOUR)})
+    assert goes_off(rule, {"wait": steady(7_201, 5 * HOUR)})
+
+
+def test_a_late_latest_minute_hides_no_late_job(all_rules: Mapping[str, Rule]) -> None:
+    rule = all_rules["jobs-critical-late"]
+    assert goes_off(rule, {**BUSY, "wait": [*steady(90), None], "waiting": [*steady(0), None]})
+
+
+@pytest.mark.parametrize(
+    ("failed", "completed", "alarms"),
+    [
+        (60, 940, True),
+        (50, 950, False),
+        (0, 0, False),
+        (FAILURES, 0, True),
+        (FAILURES - 1, 0, False),
+    ],
+)
+def test_failing_runs_alarm_by_their_rate_if_they_are_more_than_a_few(
+    all_rules: Mapping[str, Rule], failed: float, completed: float, alarms: bool
+) -> None:
+    seen = {"failed": [failed, *steady(0, 14)], "completed": [completed, *steady(0, 14)]}
+    assert goes_off(all_rules["jobs-high-failing"], seen) is alarms
+
+
+def test_dead_letters_alarm_when_they_are_many_and_of_critical_types_at_once() -> None:
+    app = App("shop", stage="test")
+    app.define("send-email", Params, priority=Priority.HIGH)
+    app.define("capture", Params, priority=Priority.CRITICAL, critical=True)
+    told = rules(app)
+    most = THRESHOLDS.dead_letters
+
+    assert goes_off(told["jobs-high-dead"], {"dead": steady(most + 1, 5)})
+    assert not goes_off(told["jobs-high-dead"], {"dead": steady(most, 5)})
+    assert goes_off(told["jobs-critical-dead"], {"dead": [0, 0, 0, 0, 1]})
+    assert not goes_off(told["jobs-critical-dead"], {"dead": steady(0, 5)})
+
+
+def test_a_dead_letter_alarm_stays_on_while_somebody_looks_at_the_letters(
+    all_rules: Mapping[str, Rule],
+) -> None:
+    many = float(THRESHOLDS.dead_letters + 1)
+    assert goes_off(all_rules["jobs-high-dead"], {"dead": [many, many, 0, 0, many]})
+
+
+def test_in_flight_alarms_before_sqs_gives_out_nothing(all_rules: Mapping[str, Rule]) -> None:
+    rule = all_rules["in-flight"]
+    assert rule.threshold < MAX_IN_FLIGHT
+    assert goes_off(rule, {**BUSY, "q3": steady(THRESHOLDS.in_flight + 1)})
+    assert not goes_off(rule, {**BUSY, "q3": steady(THRESHOLDS.in_flight)})
+
+
+# --- workers -------------------------------------------------------------------------------------
+
+
+def test_workers_that_should_be_there_are_missed_though_nothing_waits(app: App) -> None:
+    rule = rules(app, Deployment(workers=(WorkerGroup(least=1),)))["workers-silent"]
+    gone = {name: steady(0) for name in rule.metrics}
+
+    assert goes_off(rule, gone)
+    assert not goes_off(rule, {**gone, "empty1": steady(3)}), "one of its queues is polled"
+    assert not goes_off(rule, {**gone, "held1": steady(50)}), "all slots are taken by long jobs"
+    assert not goes_off(rule, {**gone, "empty0": [*steady(0), *steady(0, 13), 3]}), "it is back"
+
+
+def test_workers_that_may_be_none_are_missed_when_something_waits(app: App) -> None:
+    rule = rules(app, Deployment(workers=(WorkerGroup(least=0),)))["workers-silent"]
+
+    assert not goes_off(rule, {})
+    assert goes_off(rule, {"waiting1": steady(4)})
+    assert not goes_off(rule, {"waiting1": [*steady(0), *steady(4, 14)]}), (
+        "a task takes a while to start"
+    )
+    assert not goes_off(rule, {"waiting1": steady(4), "received0": steady(1)}), "somebody works"
+
+
+def test_queues_that_no_group_and_no_function_serves_are_watched_too(app: App) -> None:
+    functions = ConsumerGroup(name="fast", handler="shop.fast", queues=("payments",))
+    partly = Deployment(workers=(), consumers=(functions,))
+
+    assert "others-silent" not in rules(app)
+    watched = rules(app, partly)["others-silent"].metrics.values()
+    assert {each.dimensions["QueueName"] for each in watched} == {
+        spec.name for spec in app.topology.queues if spec.group == "jobs"
+    }
+
+
+# --- the whole app -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["quarantine", "failed-firings"])
+def test_a_single_job_that_is_set_aside_alarms(all_rules: Mapping[str, Rule], name: str) -> None:
+    assert goes_off(all_rules[name], {"kept": [0, 0, 0, 0, 1]})
+    assert not goes_off(all_rules[name], {"kept": steady(0)})
+
+
+@pytest.mark.parametrize(("name", "whole"), [("bridge", "invocations"), ("schedules", "attempts")])
+def test_firings_that_fail_alarm_by_their_rate(
+    all_rules: Mapping[str, Rule], name: str, whole: str
+) -> None:
+    rule = all_rules[name]
+    assert rule.threshold == THRESHOLDS.schedules_percent
+    assert goes_off(rule, {whole: steady(1_000, 15), "errors": steady(11, 15)})
+    assert not goes_off(rule, {whole: steady(1_000, 15), "errors": steady(10, 15)})
+    assert not goes_off(rule, {whole: [1], "errors": [1]}), "one is for its retries to mend"
+
+
+def test_firings_that_are_given_up_alarm_beside_those_that_fail(
+    all_rules: Mapping[str, Rule],
+) -> None:
+    assert goes_off(all_rules["schedules"], {"attempts": [3], "errors": [1], "dropped": [2]})
+
+
+def test_a_function_that_fails_alarms(all_rules: Mapping[str, Rule]) -> None:
+    rule = all_rules["sweep-errors"]
+    assert goes_off(rule, {"errors": [FUNCTION_FAILURES]})
+    assert not goes_off(rule, {"errors": [FUNCTION_FAILURES - 1]})
+
+
+def test_an_app_without_a_bridge_has_no_alarms_for_it(app: App) -> None:
+    assert not {"bridge", "failed-firings", "schedules"} & rules(app).keys()
+
+
+# --- what is watched -----------------------------------------------------------------------------
+
+
+def test_the_thresholds_are_the_deployments(app: App) -> None:
+    stage = Thresholds(depth=7, oldest=timedelta(minutes=2), failed_percent=50)
+    told = rules(app, Deployment(alarms=stage))
+
+    assert told["jobs-low-depth"].threshold == 7
+    assert told["jobs-low-failing"].threshold == 50
+    assert goes_off(told["jobs-low-oldest"], {"waiting": steady(1), "oldest": steady(121)})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"depth": 0}, "depth must be positive"),
+        ({"oldest": timedelta(0)}, "oldest must be positive"),
+        ({"in_flight": MAX_IN_FLIGHT}, "never reached"),
+        ({"failed_percent": 100}, "under 100"),
+    ],
+)
+def test_thresholds_that_make_no_sense_are_refused(wrong: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Thresholds(**wrong)
+
+
+def many_queues() -> App:
+    app = App("shop", stage="test")
+    for number in range(12):
+        app.queue(f"group-{number}", fifo=number % 2 == 0).define(f"type-{number}", Params)
+    return app
+
+
+def test_an_app_with_many_queues_and_fifo_ones_keeps_each_alarm_within_aws_s_limit() -> None:
+    app = many_queues()
+    told = rules_for(app, Deployment(), bridge="bridge", schedules=True)
+
+    assert len({rule.name for rule in told}) == len(told)
+    assert all(len(rule.metrics) <= MOST_METRICS for rule in told)
+    in_flight = [
+        series.dimensions["QueueName"]
+        for rule in told
+        if rule.name.startswith("in-flight")
+        for series in rule.metrics.values()
+    ]
+    assert in_flight == [spec.name for spec in app.topology.queues]
+    assert any(name.endswith(".fifo") for name in in_flight)
+
+
+def test_every_metric_that_is_watched_is_one_that_is_written(
+    app: App, all_rules: Mapping[str, Rule]
+) -> None:
+    topology = app.topology
+    queues = {
+        *(spec.name for spec in topology.queues),
+        *(spec.dlq_name for spec in topology.queues),
+        topology.quarantine_name,
+        topology.failed_firings_name,
+    }
+    lanes = {(spec.group, str(spec.priority)) for spec in topology.queues}
+    for series in (each for rule in all_rules.values() for each in rule.metrics.values()):
+        named = series.dimensions
+        match series.namespace:
+            case "AWS/SQS":
+                assert series.name in SQS_METRICS
+                assert named["QueueName"] in queues
+            case namespace if namespace == NAMESPACE:
+                assert series.name in {*COUNTED.values(), WAIT}
+                assert named.keys() == OF_LANE
+                assert named["service"] == "shop-test"
+                assert (named["queue"], named["priority"]) in lanes
+            case "AWS/Scheduler":
+                assert named == {"ScheduleGroup": topology.schedule_group}
+            case namespace:
+                assert namespace == "AWS/Lambda"
+                assert series.name in {"Errors", "Invocations"}
+
+
+def test_every_expression_uses_each_of_its_metrics_and_no_other(
+    all_rules: Mapping[str, Rule],
+) -> None:
+    for rule in all_rules.values():
+        if rule.expression is None:
+            assert len(rule.metrics) == 1
+        else:
+            assert set(re.findall(r"FILL\((\w+), 0\)", rule.expression)) == rule.metrics.keys()
+            assert "SEARCH" not in rule.expression, "CloudWatch takes none in an alarm"
+
+
+# --- the template --------------------------------------------------------------------------------
+
+
+def alarms(template: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return list(resources(template, "AWS::CloudWatch::Alarm").values())
+
+
+def test_every_rule_is_an_alarm_that_tells_the_topic_when_it_goes_off_and_when_it_ends(
+    app: App, template: Mapping[str, Any]
+) -> None:
+    [topic] = resources(template, "AWS::SNS::Topic")
+    expected = rules(app, bridge="bridge", schedules=True)
+    deployed = {alarm["AlarmName"]: alarm for alarm in alarms(template)}
+
+    assert {f"shop-test-{name}" for name in expected} <= deployed.keys()
+    for alarm in deployed.values():
+        assert alarm["AlarmActions"] == alarm["OKActions"] == [{"Ref": topic}]
+
+
+def test_every_alarm_says_what_it_means_what_is_likely_and_what_to_do_first(
+    template: Mapping[str, Any],
+) -> None:
+    for alarm in alarms(template):
+        text = alarm["AlarmDescription"]
+        assert re.fullmatch(r".+\. Likely: .+\. First: .+\.", text, re.DOTALL), text
+        assert len(text) <= 1024
+
+
+def test_an_alarm_is_deployed_as_its_rule_says(app: App, template: Mapping[str, Any]) -> None:
+    deployed = {alarm["AlarmName"].removeprefix("shop-test-"): alarm for alarm in alarms(template)}
+    for name, rule in rules(app, bridge=app.topology.bridge_name, schedules=True).items():
+        alarm = deployed[name]
+        assert alarm["Threshold"] == rule.threshold
+        assert alarm["ComparisonOperator"] == (
+            "GreaterThanOrEqualToThreshold" if rule.at else "GreaterThanThreshold"
+        )
+        assert alarm["EvaluationPeriods"] == rule.periods
+        assert alarm["DatapointsToAlarm"] == rule.points
+        assert alarm["TreatMissingData"] == ("breaching" if rule.silence_alarms else "notBreaching")
+        watched = [each["MetricStat"] for each in alarm.get("Metrics", []) if "MetricStat" in each]
+        assert all(each["Period"] == rule.period_s for each in watched)
+        if rule.expression is None:
+            assert alarm["Period"] == rule.period_s
+        else:
+            [told] = [each for each in alarm["Metrics"] if each.get("ReturnData", True)]
+            assert told["Expression"] == rule.expression
+            assert len(watched) == len(rule.metrics)
+
+
+def test_a_period_is_one_that_cloudwatch_takes() -> None:
+    for rule in rules(many_queues(), bridge="bridge", schedules=True).values():
+        assert rule.period_s % 60 == 0
+        longest_s = 604_800 if rule.period_s >= 3_600 else 86_400
+        assert rule.period_s * rule.periods <= longest_s
+
+
+def test_the_queues_that_are_watched_are_in_the_template(template: Mapping[str, Any]) -> None:
+    queues = {each["QueueName"] for each in resources(template, "AWS::SQS::Queue").values()}
+    watched = {
+        dimension["Value"]
+        for alarm in alarms(template)
+        for dimensions in (
+            alarm.get("Dimensions", []),
+            *(
+                each["MetricStat"]["Metric"]["Dimensions"]
+                for each in alarm.get("Metrics", [])
+                if "MetricStat" in each
+            ),
+        )
+        for dimension in dimensions
+        if dimension["Name"] == "QueueName"
+    }
+    assert watched == queues

@@ -1,0 +1,166 @@
+"""Of a user's directory the function carries the code, and nothing of this machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra import bundling, installing
+from infra.installing import Platform
+from infra.user_code import UserCode
+from jobs.deployment import ConsumerGroup
+from jobs.errors import ConfigurationError
+
+HANDLER = "shop.function.handler"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name in (
+        "shop/function.py",
+        "shop/rates.csv",
+        "tests/test_shop.py",
+        ".env",
+        ".git/config",
+        ".venv/lib/site.py",
+        "shop/__pycache__/function.cpython-313.pyc",
+        "web/node_modules/left/index.js",
+        "cdk.out/asset/big.bin",
+        "cdk.json",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    return tmp_path
+
+
+def names(project: Path) -> list[str]:
+    code = UserCode(root=project, handler=HANDLER, owner="the consumer 'x'")
+    return [name for name, _ in code.files()]
+
+
+def group(project: Path) -> ConsumerGroup:
+    return ConsumerGroup(name="x", handler=HANDLER, source=str(project))
+
+
+def test_secrets_caches_and_what_was_built_stay_here(project: Path) -> None:
+    assert names(project) == ["shop/function.py", "shop/rates.csv", "tests/test_shop.py"]
+
+
+def test_dockerignore_leaves_out_and_takes_back(project: Path) -> None:
+    (project / ".dockerignore").write_text("# comment\n\ntests\n*.csv\n!cdk.json\n**/*.csv\n")
+    assert names(project) == ["cdk.json", "shop/function.py"]
+
+
+def test_a_list_of_what_is_taken_works_as_docker_has_it(project: Path) -> None:
+    (project / ".dockerignore").write_text("*\n!shop/*.py\n")
+    assert names(project) == ["shop/function.py"]
+
+
+def test_a_handler_that_is_left_out_is_refused(project: Path) -> None:
+    (project / ".dockerignore").write_text("shop\n")
+    with pytest.raises(ConfigurationError, match=r"dockerignore leaves out .* 'shop\.function\."):
+        names(project)
+
+
+# --- the bundle ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("changed", ["shop/function.py", "shop/rates.csv", "requirements.txt"])
+def test_a_change_of_anything_that_goes_in_changes_the_hash(project: Path, changed: str) -> None:
+    (project / "requirements.txt").write_text("idna\n")
+    own = ConsumerGroup(
+        name="x",
+        handler=HANDLER,
+        source=str(project),
+        requirements=str(project / "requirements.txt"),
+    )
+    here = installing.for_this_machine()
+    before = bundling.consumer_bundle(own).fingerprint(here)
+    assert bundling.consumer_bundle(own).fingerprint(here) == before
+
+    (project / changed).write_text("tomli\n")
+
+    assert bundling.consumer_bundle(own).fingerprint(here) != before
+
+
+def test_what_is_left_out_does_not_count(project: Path) -> None:
+    here = installing.for_this_machine()
+    before = bundling.consumer_bundle(group(project)).fingerprint(here)
+    (project / ".env").write_text("PASSWORD=secret\n")
+    assert bundling.consumer_bundle(group(project)).fingerprint(here) == before
+
+
+def test_where_the_project_lies_does_not_count(project: Path) -> None:
+    here = installing.for_this_machine()
+    before = bundling.consumer_bundle(group(project)).fingerprint(here)
+    moved = project.rename(project.with_name("elsewhere"))
+    assert bundling.consumer_bundle(group(moved)).fingerprint(here) == before
+
+
+def test_a_package_of_the_users_that_has_our_name_is_refused(project: Path) -> None:
+    (project / "jobs").mkdir()
+    (project / "jobs" / "mine.py").write_text("")
+    with pytest.raises(ConfigurationError, match=r"jobs/mine\.py, and 'jobs' is a package of"):
+        bundling.consumer_bundle(group(project))
+
+
+def test_our_own_packages_beside_the_users_are_carried_once(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(bundling._PACKAGES, "lambdas", project / "lambdas")
+    (project / "lambdas").mkdir()
+    (project / "lambdas" / "consume.py").write_text("")
+    files = bundling.consumer_bundle(group(project)).files
+    assert files["lambdas/consume.py"] == project / "lambdas" / "consume.py"
+
+
+def test_headgate_among_the_users_requirements_gives_way_to_the_one_that_is_running(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    target = tmp_path_factory.mktemp("bundle")
+    script = (
+        "import os, sys; os.mkdir(sys.argv[1] + '/jobs'); open(sys.argv[1] + '/jobs/old.py', 'x')"
+    )
+
+    def other_version(into: Path, _wanted: object) -> list[str]:
+        return [sys.executable, "-c", script, str(into / "jobs")]
+
+    bundling.consumer_bundle(group(project)).build(
+        target, Platform(installer=other_version, compiler=None)
+    )
+
+    assert (target / "jobs" / "app.py").exists()
+    assert not (target / "jobs" / "old.py").exists()
+
+
+def test_bytecode_is_as_good_as_its_source_wherever_the_bundle_lies(tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text("def where(): raise ValueError\n")
+    (tmp_path / "broken.py").write_text("def ")
+    installing.add_bytecode(sys.executable, tmp_path)
+    (tmp_path / "module.py").write_text("not read any more")
+
+    script = f"import sys; sys.path.append({str(tmp_path)!r}); import module; module.where()"
+    done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True)
+
+    assert "ValueError" in done.stderr
+    [compiled] = (tmp_path / "__pycache__").iterdir()
+    assert b"/var/task/module.py" in compiled.read_bytes()
+    assert str(tmp_path).encode() not in compiled.read_bytes()
+
+
+def test_only_a_python_of_the_runtimes_version_compiles_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(installing, "_PYTHON", "9.9")
+    stand_in = tmp_path / "python9.9"
+    stand_in.write_text("#!/bin/sh\nexit 127\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert installing._python_of_runtime.__wrapped__() is None
+
+    stand_in.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    assert installing._python_of_runtime.__wrapped__() == sys.executable

@@ -1,0 +1,147 @@
+"""The workers' image, built by its own steps without docker, does its work and stops in order."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.shop import contracts as shop
+from jobs import Client
+from jobs.aws.provision import provision
+from jobs.deployment import WorkerGroup
+from tests.support.dockerfile import Replay, Step, read_dockerfile
+from tests.support.environment import REGION, with_test_credentials
+from tests.support.journal import GENEROUS_S
+from tests.support.servers import running_server
+
+infra = pytest.importorskip("infra.worker_service")
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = ROOT / "workers" / "Dockerfile"
+STAGES = read_dockerfile(DOCKERFILE)
+LAST = STAGES[-1]
+
+
+def last(name: str) -> Step:
+    """The last stage's only step of that name."""
+    [step] = [step for step in LAST if step.name == name]
+    return step
+
+
+def test_hadolint_finds_nothing() -> None:
+    hadolint = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or "hadolint"
+    done = subprocess.run([hadolint, str(DOCKERFILE)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_image_runs_as_nobody_and_gets_sigterm_itself() -> None:
+    assert last("USER").text == f"{infra.USER}:{infra.USER}"
+    assert last("STOPSIGNAL").text == "SIGTERM"
+    assert last("ENTRYPOINT").argv() == ["headgate"]
+    assert last("CMD").argv() == ["worker"]
+    assert last("VOLUME").argv() == ["/tmp"]  # noqa: S108 - the container's own
+
+
+def test_every_base_image_is_pinned_to_a_minor_version() -> None:
+    bases = {stage[0].text.split()[0] for stage in STAGES}
+    assert len(bases) == 1, "what is compiled in one runs in the other"
+    assert re.fullmatch(r".*/python:3\.\d+-slim", bases.pop())
+
+
+def test_nothing_is_installed_that_is_not_pinned_with_its_hash() -> None:
+    runs = [step.text for stage in STAGES for step in stage if step.name == "RUN"]
+    installs = [line for run in runs for line in run.split("&&") if " install " in line]
+    assert len(installs) == 3
+    for install in installs:
+        assert "--no-cache-dir" in install
+        assert "--require-hashes" in install or "--no-index" in install
+
+
+# --- a replay ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def image() -> Iterator[Replay]:
+    """The image's files, built and owned by whom the image names, as far as that can be."""
+    root = Path(tempfile.mkdtemp(prefix="headgate-image-"))
+    try:
+        user = _user()
+        if user is not None:
+            os.chown(root, user, user)
+        replay = Replay(root, ROOT, user)
+        replay.build(STAGES)
+        yield replay
+    finally:
+        shutil.rmtree(root)
+
+
+def _user() -> int | None:
+    """The image's, if this is root and leaves Python to others."""
+    if os.geteuid() != 0:
+        return None
+    user = int(infra.USER)
+    argv = [sys.executable, "-c", ""]
+    try:
+        done = subprocess.run(argv, user=user, group=user, extra_groups=[], capture_output=True)
+    except PermissionError:
+        return None
+    return user if done.returncode == 0 else None
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[str]:
+    with running_server("ministack") as endpoint_url:
+        yield endpoint_url
+
+
+@pytest.mark.timeout(600)
+async def test_a_container_of_the_image_runs_a_job_is_healthy_writes_nothing_and_drains_on_sigterm(
+    image: Replay,
+    aws: str,
+    unused_tcp_port: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(infra, "HEALTH_PORT", unused_tcp_port)
+    with_test_credentials(monkeypatch, tmp_path)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", aws)
+    await provision(shop.app.topology, endpoint_url=aws)
+    group = WorkerGroup(priorities=(shop.generate_report.priority,))
+    before = {*image.root.rglob("*")}
+    container = image.start(infra.command(group), _environment(aws))
+    try:
+        with Client(shop.app) as client:
+            report = client.submit(shop.generate_report, shop.Report(format="json"))
+            told = report.result(timeout=GENEROUS_S)
+        assert image.call(["python", "-I", "-S", "-c", infra.health_check(group)]) == 0
+        container.send_signal(signal.SIGTERM)
+        log, _ = container.communicate(timeout=GENEROUS_S)
+    finally:
+        container.kill()
+    assert told.endswith(".json")
+    assert container.returncode == 0, log
+    assert "everything was finished and settled" in log
+    assert image.call(["python", "-I", "-S", "-c", infra.health_check(group)]) != 0
+    assert {*image.root.rglob("*")} == before, "its root is read-only on ECS"
+
+
+def _environment(endpoint_url: str) -> dict[str, Any]:
+    """What the task definition says, and AWS's own."""
+    return {
+        "HEADGATE_APP": "examples.shop.app:app",
+        "HEADGATE_STOP_TIMEOUT": "30",
+        "AWS_ENDPOINT_URL": endpoint_url,
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_REGION": REGION,
+    }

@@ -1,0 +1,162 @@
+"""Whatever lies in a dead-letter queue can be read, and says as much as there is to say."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from jobs.dead_letter_reading import (
+    NOT_SUBMITTED,
+    REDRIVEN,
+    ParkedMessage,
+    read_parked,
+    read_unsubmitted,
+)
+from jobs.dead_letters import dead_letter
+from jobs.envelope import VERSION, Envelope, derived_job_id, new_job_id
+from jobs.messages import message_of
+from jobs.outcome import Attempt, Reason
+from jobs.ports import ReceivedMessage
+from jobs.settlement import DeadLetter, Quarantine
+from jobs.topology import Priority
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+ENVELOPE = Envelope(
+    v=VERSION,
+    id=new_job_id(NOW),
+    type="send-email",
+    payload={},
+    queue="jobs",
+    priority=Priority.HIGH,
+    submitted_at=NOW,
+)
+SUBMITTED = message_of(ENVELOPE)
+SCHEDULE = "arn:aws:scheduler:::schedule/shop/report"
+FIRING = {
+    "schedule": "report",
+    "type": "report",
+    "schema": 1,
+    "payload": {},
+    "queue": "jobs",
+    "priority": "high",
+    "queue_name": "shop-jobs-high",
+    "schedule_arn": SCHEDULE,
+    "scheduled_time": "2026-11-21T08:00:00Z",
+    "execution_id": "1",
+    "attempt_number": "1",
+}
+EVENT = {
+    "kind": "event",
+    "job": {
+        "rule": "placed",
+        "type": "confirm",
+        "schema": 1,
+        "queue": "jobs",
+        "priority": "high",
+        "queue_name": "shop-jobs-high",
+    },
+    "event": {"id": "e-1", "time": "2026-11-21T08:00:00Z", "detail": {}},
+}
+
+
+def received(body: str, **attributes: str) -> ReceivedMessage:
+    return ReceivedMessage(
+        message_id="m-1",
+        receipt="r-1",
+        body=body,
+        receive_count=1,
+        sent_at=NOW,
+        attributes=attributes,
+    )
+
+
+def given_up(action: DeadLetter | Quarantine) -> ReceivedMessage:
+    attempt = Attempt(job_id=str(ENVELOPE.id), number=3, max_attempts=3, receives=3)
+    original = received(SUBMITTED.body, **SUBMITTED.attributes)
+    letter = dead_letter(original, action, attempt, ENVELOPE.type, NOW)
+    return received(letter.body, **letter.attributes)
+
+
+def test_what_the_worker_gave_up_says_all_that_the_worker_said() -> None:
+    action = DeadLetter(
+        reason=Reason.PERMANENT_ERROR, error_type="CardError", error_message="refused"
+    )
+    assert read_parked(given_up(action)) == ParkedMessage(
+        message_id="m-1",
+        job_id=str(ENVELOPE.id),
+        job_type="send-email",
+        reason="permanent-error",
+        error_type="CardError",
+        error_message="refused",
+        attempts=3,
+        failed_at=NOW,
+        sent_at=NOW,
+    )
+
+
+def test_what_was_quarantined_says_so() -> None:
+    read = read_parked(given_up(Quarantine(detail="killed by signal 9")))
+    assert (read.reason, read.error_message) == ("quarantined", "killed by signal 9")
+
+
+def test_what_sqs_moved_by_itself_is_read_from_its_body() -> None:
+    read = read_parked(received(SUBMITTED.body, **SUBMITTED.attributes))
+    assert (read.job_id, read.job_type, read.reason) == (
+        str(ENVELOPE.id),
+        "send-email",
+        REDRIVEN,
+    )
+
+
+@pytest.mark.parametrize("body", ["", "not JSON", "[]", "null", '{"v": 1}', '{"v": 99}', "7"])
+def test_anything_else_is_read_too(body: str) -> None:
+    read = read_parked(received(body, JobType="theirs", Attempts="many", FailedAt="yesterday"))
+    assert (read.job_id, read.job_type, read.reason) == (None, "theirs", REDRIVEN)
+    assert (read.attempts, read.failed_at) == (None, None)
+    assert read_unsubmitted(received(body)).job_type is None
+
+
+def test_a_time_without_its_zone_is_none() -> None:
+    assert read_parked(received("", FailedAt="2026-11-21T12:00:00")).failed_at is None
+
+
+@pytest.mark.parametrize(
+    ("given", "job_id", "job_type"),
+    [
+        (
+            FIRING,
+            str(derived_job_id(datetime(2026, 11, 21, 8, tzinfo=UTC), SCHEDULE)),
+            "report",
+        ),
+        ({"job_id": "0190", "type": "remind", "body": "{}"}, "0190", "remind"),
+        (
+            EVENT,
+            str(derived_job_id(datetime(2026, 11, 21, 8, tzinfo=UTC), "event", "placed", "e-1")),
+            "confirm",
+        ),
+        ({**FIRING, "scheduled_time": "soon"}, None, "report"),
+        ({"type": 7}, None, None),
+        ({"kind": "event", "job": "none"}, None, None),
+    ],
+    ids=["schedule", "delay", "event", "damaged", "strange", "stranger"],
+)
+def test_what_became_no_job_says_which_it_was_to_be(
+    given: dict[str, Any], job_id: str | None, job_type: str | None
+) -> None:
+    left = received(json.dumps(given), ERROR_CODE="AccessDenied", ERROR_MESSAGE="no")
+    record = {
+        "requestPayload": given,
+        "responsePayload": {"errorType": "QueueMissing", "errorMessage": "gone"},
+    }
+    refused, raised = read_unsubmitted(left), read_unsubmitted(received(json.dumps(record)))
+    for read in (refused, raised):
+        assert (read.job_id, read.job_type, read.reason) == (job_id, job_type, NOT_SUBMITTED)
+    assert (refused.error_type, refused.error_message) == ("AccessDenied", "no")
+    assert (raised.error_type, raised.error_message) == ("QueueMissing", "gone")
+
+
+def test_its_end_is_counted_from_when_it_was_sent() -> None:
+    assert read_parked(received("")).deleted_at(timedelta(days=14)) == NOW + timedelta(days=14)

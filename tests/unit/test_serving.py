@@ -1,0 +1,115 @@
+"""Each queue is served, and by nobody who would take another's messages."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from jobs import App, Priority
+from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
+from jobs.errors import ConfigurationError
+from jobs.serving import LEAST_RECEIVES, consumed, serving
+from jobs.topology import DEFAULT_LANES, QueueSpec, Topology
+
+
+@pytest.fixture(scope="module")
+def topology() -> Topology:
+    app = App("shop")
+    mail = app.queue("mail", priorities=[Priority.HIGH, Priority.LOW])
+    mail.define("send", dict, priority=Priority.LOW)
+    app.queue("books", priorities=[Priority.NORMAL], fifo=True).define("post", dict)
+    return app.topology
+
+
+def function(**options: Any) -> ConsumerGroup:
+    return ConsumerGroup(**{"name": "function", "handler": "shop.function.handler", **options})
+
+
+MAIL = WorkerGroup(name="mailers", queues=("mail",))
+
+
+def test_every_queue_is_served_by_who_names_it(topology: Topology) -> None:
+    books = function(queues=("books",))
+
+    served = serving(topology, Deployment(workers=(MAIL,), consumers=(books,)))
+
+    assert served == {
+        topology.queue("mail", Priority.HIGH).name: (MAIL,),
+        topology.queue("mail", Priority.LOW).name: (MAIL,),
+        topology.queue("books", Priority.NORMAL).name: (books,),
+    }
+
+
+def test_two_worker_groups_may_share_a_queue(topology: Topology) -> None:
+    spare = WorkerGroup(name="spare", spot=True)
+    served = serving(topology, Deployment(workers=(WorkerGroup(), spare)))
+    assert set(served.values()) == {(WorkerGroup(), spare)}
+
+
+def test_without_workers_and_consumers_the_jobs_run_elsewhere(topology: Topology) -> None:
+    assert set(serving(topology, Deployment(workers=())).values()) == {()}
+
+
+def test_a_queue_that_nobody_serves_is_refused(topology: Topology) -> None:
+    with pytest.raises(ConfigurationError, match=r"nobody serves the queue shop-books-normal"):
+        serving(topology, Deployment(workers=(MAIL,)))
+
+
+@pytest.mark.parametrize(
+    "deployment",
+    [
+        Deployment(consumers=(function(queues=("books",)),)),
+        Deployment(workers=(), consumers=(function(), function(name="other", queues=("books",)))),
+    ],
+    ids=["workers and a consumer", "two consumers"],
+)
+def test_a_function_shares_no_queue(topology: Topology, deployment: Deployment) -> None:
+    with pytest.raises(ConfigurationError, match=r"books-normal\.fifo is served by .* and .*"):
+        serving(topology, deployment)
+
+
+# --- a function is fit for its queues ------------------------------------------------------------
+
+
+def test_a_function_may_run_until_its_messages_show_again(topology: Topology) -> None:
+    visibility = topology.queue("mail", Priority.HIGH).lane.visibility
+    specs = consumed(topology, function(queues=("mail",), timeout=visibility))
+    assert [spec.name for spec in specs] == ["shop-mail-high", "shop-mail-low"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"queues": ("mail",), "timeout": timedelta(seconds=61)},
+            "consumer 'function' may run for 61 s, the queue shop-mail-high shows .* after 60 s",
+        ),
+        (
+            {"queues": ("books",), "batch": 11, "window": timedelta(seconds=1)},
+            "of the FIFO queue shop-books-normal.fifo Lambda takes batches of 10",
+        ),
+        ({"queues": ("books",), "window": timedelta(seconds=1)}, "without a window"),
+        ({"queues": ("mail",), "most": 5, "reserved": 9}, "Reserve 10 at the least"),
+    ],
+)
+def test_what_lambda_would_refuse_or_throttle_is_refused_by_name(
+    topology: Topology, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        consumed(topology, function(**options))
+
+
+def test_a_queue_that_gives_up_after_few_receives_is_refused() -> None:
+    spec = QueueSpec(
+        group="mail",
+        priority=Priority.LOW,
+        name="shop-mail-low",
+        dlq_name="shop-mail-low-dlq",
+        lane=DEFAULT_LANES[Priority.LOW],
+        max_receive_count=LEAST_RECEIVES - 1,
+    )
+    topology = Topology(app="shop", stage=None, queues=(spec,), quarantine_name="q", table_name="t")
+    with pytest.raises(ConfigurationError, match=r"shop-mail-low gives messages up after 4"):
+        consumed(topology, function())

@@ -1,0 +1,131 @@
+"""The sweep's function: what it is handed, what it answers, logs and counts."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import App, Priority
+from jobs.clock import SystemClock
+from jobs.errors import ConfigurationError, MessageUnreadable
+from jobs.metric_names import DEAD_LETTERS, NAMESPACE, OF_DEAD_LETTER
+from jobs.ports import OutgoingMessage
+from jobs.sweep_memory import SweepMemory
+from jobs.sweep_plan import TIMEOUT, plan_input, sweep_plan
+from jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTopic
+from lambdas import sweep
+
+
+class Order(BaseModel):
+    card: str = ""
+
+
+@dataclass
+class Invocation:
+    """What the function uses of Lambda's context."""
+
+    aws_request_id: str = "request-1"
+
+
+class OnLambda:
+    """The function's own environment, with AWS in memory."""
+
+    def __init__(self) -> None:
+        self.app = App("shop", stage="test")
+        self.app.define("send-email", Order, priority=Priority.HIGH)
+        self.clock = SystemClock()
+        self.sqs, self.table = MemorySqs(self.clock), MemoryTable(self.clock)
+        self.topic = MemoryTopic()
+        self.sqs.provision(self.app.topology)
+        self.aws = sweep._Aws(
+            queues=self.sqs.blocking,
+            table=self.table.blocking,
+            store=MemoryStore().blocking,
+            topic=self.topic,
+        )
+
+    def invoke(self) -> dict[str, int]:
+        plan = sweep_plan(self.app, has_bridge=False)
+        return sweep.handler(plan_input(plan), Invocation())  # type: ignore[arg-type] # its like
+
+    def park(self) -> None:
+        name = self.app.topology.queue("jobs", Priority.HIGH).dlq_name
+        told = {"JobId": "0190", "JobType": "send-email", "Reason": "do-not-retry"}
+        self.sqs.blocking.send(name, [OutgoingMessage(body="{}", attributes=told)])
+
+
+@pytest.fixture
+def on_lambda(monkeypatch: pytest.MonkeyPatch) -> Iterator[OnLambda]:
+    logger = logging.getLogger("headgate")
+    before = (logger.handlers[:], logger.level, logger.propagate)
+    logger.handlers = []
+    found = OnLambda()
+    monkeypatch.setattr(sweep, "_aws", lambda: found.aws)
+    sweep._lines.cache_clear()
+    yield found
+    sweep._lines.cache_clear()
+    logger.handlers, logger.level, logger.propagate = before
+
+
+def test_what_is_new_is_answered_logged_and_counted(
+    on_lambda: OnLambda, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_lambda.park()
+    assert on_lambda.invoke() == {"looked_at": 1, "new": 1, "saved": 0, "told": 1}
+    printed = capsys.readouterr()
+
+    [metric] = map(json.loads, printed.out.splitlines())
+    [described] = metric["_aws"]["CloudWatchMetrics"]
+    assert described["Namespace"] == NAMESPACE
+    assert set(described["Dimensions"][0]) == OF_DEAD_LETTER
+    assert metric[DEAD_LETTERS] == [1.0]
+    dimensions = {name: metric[name] for name in OF_DEAD_LETTER}
+    assert dimensions == {
+        "service": "shop-test",
+        "queue": "jobs",
+        "type": "send-email",
+        "reason": "do-not-retry",
+    }
+
+    found, done = map(json.loads, printed.err.splitlines())
+    assert found["message"] == "dead letter"
+    assert (found["job_id"], found["reason"]) == ("0190", "do-not-retry")
+    assert done["message"] == "swept"
+    for line in (found, done):
+        assert line["function_request_id"] == "request-1"
+
+
+def test_nothing_is_counted_where_nothing_is_new(
+    on_lambda: OnLambda, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_lambda.park()
+    on_lambda.invoke()
+    capsys.readouterr()
+    assert on_lambda.invoke() == {"looked_at": 1, "new": 0, "saved": 0, "told": 0}
+    assert capsys.readouterr().out == ""
+
+
+def test_a_sweep_beside_another_answers_nothing(on_lambda: OnLambda) -> None:
+    on_lambda.park()
+    with SweepMemory(on_lambda.table.blocking, on_lambda.clock).leased(TIMEOUT):
+        assert on_lambda.invoke() == {}
+    assert on_lambda.topic.published == []
+
+
+@pytest.mark.usefixtures("on_lambda")
+def test_an_input_that_is_no_plan_is_refused_by_the_names_of_its_fields() -> None:
+    with pytest.raises(MessageUnreadable, match="queues: Field required"):
+        sweep.handler({"app": "shop"}, Invocation())  # type: ignore[arg-type] # its like
+
+
+def test_a_variable_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in (sweep.TABLE, sweep.BUCKET, sweep.TOPIC):
+        monkeypatch.delenv(variable, raising=False)
+    sweep._aws.cache_clear()
+    with pytest.raises(ConfigurationError, match="HEADGATE_BUCKET is not set"):
+        sweep._aws()
