@@ -99,17 +99,17 @@ def grant_work(
 def grant_operate(
     grantee: iam.IGrantable,
     queues: Sequence[sqs.IQueue],
-    parking: Sequence[sqs.IQueue],
+    set_aside: Sequence[sqs.IQueue],
     table: dynamodb.ITableV2,
     bucket: s3.IBucket,
 ) -> iam.Grant:
     """Let ``grantee`` see how queues and jobs are, cancel jobs, and look at, replay and delete what
-    is parked; ``parking`` is the dead-letter queues and the quarantine.
+    was set aside: dead letters, the quarantine, and what could not become jobs.
 
-    What runs is none of its business: it receives from no queue but the parking.
+    What runs is none of its business: it receives from no other queue.
     """
     depths = _grant(grantee, ("sqs:GetQueueAttributes", *SUBMIT), queues)
-    dead = _grant(grantee, ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", *PEEK), parking)
+    dead = _grant(grantee, ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", *PEEK), set_aside)
     read = _grant_table(grantee, READ, table).combine(_grant_lines(grantee, table))
     return depths.combine(dead).combine(read).combine(_grant_read(grantee, bucket, PAYLOADS))
 

@@ -53,6 +53,11 @@ class Queues(Construct):
         """The dead-letter queues of these queues, and the quarantine."""
         return [*(self._dead_letters[spec.name] for spec in specs), self.quarantine]
 
+    @property
+    def set_aside(self) -> list[sqs.Queue]:
+        """Those that nothing runs jobs from: of dead letters, and of what else went wrong."""
+        return [queue for name, queue in self._all.items() if name not in self._queues]
+
     def named(self, names: Iterable[str]) -> list[sqs.Queue]:
         """The queues of these physical names, whatever they are for."""
         return [self._all[name] for name in names]

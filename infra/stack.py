@@ -211,11 +211,10 @@ class JobSystem(Construct):
     def grant_operate(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` use the console and the commands: see queues, jobs and dead letters,
         cancel jobs, replay and delete dead letters, and do all that `grant_schedules` says."""
-        failed = [self.failed_firings] if self.failed_firings is not None else []
         grant = permissions.grant_operate(
             grantee,
             list(self._queues.by_name.values()),
-            [*self._queues.parking(self.app.topology.queues), *failed],
+            self._queues.set_aside,
             self.table,
             self.bucket,
         )
@@ -334,16 +333,18 @@ class JobSystem(Construct):
 
     def _add_sweep(self) -> Sweep:
         plan = sweep_plan(self.app, has_bridge=_needs_bridge(self.app))
+        failed = self._queues.add(
+            "sweep-dlq",
+            queue_name=self.app.topology.failed_sweeps_name,
+            retention=QUARANTINE_RETENTION,
+        )
+        acknowledge(failed, "SQS3", "It is the dead-letter queue of the sweep and what invokes it")
         return Sweep(
             self,
             "Sweep",
             plan=plan,
             parking=self._queues.named(queue.name for queue in plan.queues),
-            failed=self._queues.add(
-                "sweep-dlq",
-                queue_name=self.app.topology.failed_sweeps_name,
-                retention=QUARANTINE_RETENTION,
-            ),
+            failed=failed,
             table=self.table,
             bucket=self.bucket,
             alerts=self._alerts,

@@ -56,7 +56,10 @@ def test_what_is_acknowledged_is_so_where_it_was_found_and_with_a_reason(assembl
     for finding in known:
         [where] = finding["violatingConstructs"]
         found_in = PurePosixPath(where["constructPath"])
-        assert PurePosixPath(finding["acknowledgedAt"]) in (found_in, found_in.parent)
+        nearest = [found_in, found_in.parent]
+        if found_in.parent.name == "DefaultPolicy":  # what CDK makes of grants to a role
+            nearest.append(found_in.parent.parent)
+        assert PurePosixPath(finding["acknowledgedAt"]) in nearest
         assert len(finding["reason"].split()) > 5
 
 

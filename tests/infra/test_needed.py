@@ -37,15 +37,21 @@ from jobs import (
 )
 from jobs.aws.dynamo import DynamoTable
 from jobs.aws.provision import provision
-from jobs.aws.s3 import S3Store
+from jobs.aws.s3 import S3Store, SyncS3
 from jobs.aws.scheduler import EventBridgeScheduler
+from jobs.aws.sns import SyncSns
 from jobs.aws.sqs import SqsTransport, SyncSqs
 from jobs.aws.sync_dynamo import SyncDynamoTable
+from jobs.clock import SystemClock
 from jobs.delays import delay_name, read_delayed, send_delayed
 from jobs.firing import read_firing, schedule_input
 from jobs.job import JobType
+from jobs.sweep_memory import SweepMemory
+from jobs.sweep_plan import sweep_plan
+from jobs.topology import QUARANTINE_RETENTION
 from lambdas.bridge import submit_firing
 from lambdas.sending import SentOnce
+from lambdas.sweeping import Sweeper
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 from tests.infra.templates import template_of
 from tests.infra.test_stack import FIRED
@@ -82,7 +88,7 @@ def declare(stage: str) -> Declared:
     app = App("needs", stage=stage)
     echo = app.define("echo", Note, returns=str, once=True, schedule=rate(timedelta(hours=1)))
     limit = Concurrency(5, scope="fleet")
-    failing: JobType[Note, None] = app.define("failing", Note, concurrency=limit)
+    failing: JobType[Note, None] = app.define("failing", Note, concurrency=limit, critical=True)
     later: JobType[Note, None] = app.define("later", Note)
 
     @echo.handler
@@ -108,6 +114,7 @@ class Watched:
     declared: Declared
     policies: Policies
     roles: dict[str, str]
+    topic: str
     calls: list[Call] = field(default_factory=list)
 
     def take(self) -> set[Call]:
@@ -129,8 +136,8 @@ def _passed_to(action: str) -> dict[str, str]:
     return passed if action == PASS_ROLE else {}
 
 
-def policies_of(app: App) -> tuple[Policies, dict[str, str]]:
-    """The template's, with a role for each grant; and the roles' ARNs."""
+def policies_of(app: App) -> tuple[Policies, dict[str, str], str]:
+    """The template's, with a role for each grant; the roles' ARNs; and the name of the topic."""
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
     system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
     tasks = iam.ServicePrincipal(TASKS)
@@ -143,12 +150,12 @@ def policies_of(app: App) -> tuple[Policies, dict[str, str]]:
     system.grant_operate(made["Operator"])
     template = resolve(template_of(stack))
     roles = {name: arn_of("AWS::IAM::Role", name) for name in ROLES}
-    for logical_id, role in template.of_type("AWS::IAM::Role").items():
-        if role["AssumeRolePolicyDocument"]["Statement"][0]["Principal"] == {
-            "Service": "lambda.amazonaws.com"
-        }:
-            roles["Bridge"] = arn_of("AWS::IAM::Role", logical_id)
-    return Policies.of(template), roles
+    for logical_id in template.of_type("AWS::IAM::Role"):
+        for function in ("Bridge", "Sweep"):
+            if logical_id.startswith(f"Jobs{function}Role"):
+                roles[function] = arn_of("AWS::IAM::Role", logical_id)
+    [topic] = template.of_type("AWS::SNS::Topic")
+    return Policies.of(template), roles, topic
 
 
 @pytest.fixture
@@ -157,9 +164,9 @@ async def watched(
 ) -> AsyncIterator[Watched]:
     with_test_credentials(monkeypatch, tmp_path)
     declared = declare(f"t{uuid4().hex[:12]}")
-    policies, roles = policies_of(declared.app)
+    policies, roles, topic = policies_of(declared.app)
     await provision(declared.app.topology, endpoint_url=ministack)
-    found = Watched(declared, policies, roles)
+    found = Watched(declared, policies, roles, topic)
     with _schedule_group(declared.app, ministack):
         async with Proxy(
             ministack, on_request=lambda request: found.calls.extend(calls_of(request))
@@ -368,8 +375,70 @@ def _bridge(declared: Declared, delayed: dict[str, Any]) -> None:
     fired = schedule_input(declared.app, declared.echo) | FIRED
     with (
         SyncSqs() as sqs,
-        closing(SyncDynamoTable(declared.app.topology.table_name)) as table,
+        SyncDynamoTable(declared.app.topology.table_name) as table,
     ):
         transport = SentOnce(sqs, table, lambda: datetime.now(UTC))
         submit_firing(read_firing(fired), transport, datetime.now(UTC))
         send_delayed(read_delayed(delayed), transport, datetime.now(UTC))
+
+
+class _InTwoWeeks(SystemClock):
+    """When SQS is about to delete what is dead now."""
+
+    def now(self) -> datetime:
+        return super().now() + QUARANTINE_RETENTION - timedelta(hours=1)
+
+
+async def test_the_sweep_may_make_every_call_of_its_function(
+    watched: Watched, ministack: str
+) -> None:
+    declared = watched.declared
+    async with AsyncClient(declared.app) as client:
+        await client.submit(declared.failing, Note(text=LARGE))
+        async with working(declared.app, lambda event: event.name == "job.dead_lettered"):
+            pass
+    watched.take()
+
+    await asyncio.to_thread(_sweep, declared.app, _topic(watched.topic, ministack))
+
+    calls = watched.take()
+    assert {action for action, _ in calls} >= {
+        "dynamodb:PutItem",
+        "dynamodb:Query",
+        "s3:GetObject",
+        "s3:PutObject",
+        "sns:Publish",
+        "sqs:ChangeMessageVisibility",
+        "sqs:ReceiveMessage",
+    }
+    assert watched.refused("Sweep", calls) == set()
+
+
+def _topic(name: str, endpoint_url: str) -> str:
+    topics = boto3.client("sns", endpoint_url=endpoint_url, region_name=REGION)
+    try:
+        return str(topics.create_topic(Name=name)["TopicArn"])
+    finally:
+        topics.close()
+
+
+def _sweep(app: App, topic_arn: str) -> None:
+    """What `lambdas.sweep` does, as late as it copies what is about to be deleted."""
+    with (
+        SyncSqs() as queues,
+        SyncDynamoTable(app.topology.table_name) as table,
+        closing(SyncS3(app.topology.bucket)) as store,
+        closing(SyncSns(topic_arn)) as topic,
+    ):
+        sweeper = Sweeper(
+            sweep_plan(app, has_bridge=False),
+            queues=queues,
+            memory=SweepMemory(table, _InTwoWeeks()),
+            store=store,
+            topic=topic,
+            clock=_InTwoWeeks(),
+            count=lambda _counts: None,
+        )
+        swept = sweeper.sweep()
+    assert swept is not None
+    assert (swept.saved, swept.told) == (1, 1)

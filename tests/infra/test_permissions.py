@@ -13,6 +13,7 @@ from aws_cdk import aws_kms as kms
 from infra.stack import JobSystem
 from jobs import App
 from jobs.eventing import rule_name
+from jobs.topology import DEAD_LETTERS, PAYLOADS
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 from tests.infra.everything import ON_AWS, everything
 from tests.infra.templates import listed, template_of
@@ -89,6 +90,12 @@ def encrypted() -> Resolved:
     return synthesized(encrypted=True)
 
 
+def own_key(template: Resolved) -> str:
+    """The key of one's own, apart from that of the alerts."""
+    [found] = (each for each in template.of_type("AWS::KMS::Key") if not each.startswith("Jobs"))
+    return arn_of("AWS::KMS::Key", found)
+
+
 def role(name: str) -> str:
     return arn_of(ROLE, name)
 
@@ -99,6 +106,7 @@ def own_queues(app: App) -> list[str]:
         *(name for spec in topology.queues for name in (spec.name, spec.dlq_name)),
         topology.quarantine_name,
         topology.failed_firings_name,
+        topology.failed_sweeps_name,
     ]
 
 
@@ -191,11 +199,15 @@ def test_a_pattern_of_resources_ends_within_this_app_s_own(app: App, template: R
         for resource in listed(statement["Resource"])
         if "*" in resource.removesuffix(":*") and resource != "*"
     }
-    schedules = f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule/{topology.schedule_group}/"
-    assert patterns
-    assert all(
-        each.startswith((f"arn:aws:s3:::{bucket}/payloads/", schedules)) for each in patterns
+    [cluster] = template.of_type("AWS::ECS::Cluster")
+    own = (
+        f"{arn_of(BUCKET, bucket)}/{PAYLOADS}",
+        f"{arn_of(BUCKET, bucket)}/{DEAD_LETTERS}",
+        f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule/{topology.schedule_group}/",
+        f"arn:aws:ecs:{REGION}:{ACCOUNT}:task/{cluster}/",
     )
+    assert patterns
+    assert [each for each in patterns if not each.startswith(own)] == []
 
 
 # --- what each role may do, and what it may not --------------------------------------------------
@@ -333,7 +345,7 @@ def test_without_tls_nobody_reaches_a_queue_the_bucket_or_a_topic(
 def test_what_holds_jobs_is_encrypted_with_the_key_and_without_one_by_aws(
     template: Resolved, encrypted: Resolved
 ) -> None:
-    key = arn_of("AWS::KMS::Key", next(iter(encrypted.of_type("AWS::KMS::Key"))))
+    key = own_key(encrypted)
     for queue in encrypted.of_type(QUEUE).values():
         assert queue["KmsMasterKeyId"] == key
     for queue in template.of_type(QUEUE).values():
@@ -362,7 +374,7 @@ def test_a_role_uses_the_key_through_the_services_that_it_uses_alone(
     who: str, services: set[str], encrypted: Resolved
 ) -> None:
     policies = Policies.of(encrypted)
-    [key] = (arn_of("AWS::KMS::Key", each) for each in encrypted.of_type("AWS::KMS::Key"))
+    key = own_key(encrypted)
     for action in ("kms:Decrypt", "kms:GenerateDataKey"):
         through = {
             service
@@ -379,7 +391,7 @@ def test_whatever_may_send_to_an_encrypted_queue_may_use_its_key(
     app: App, encrypted: Resolved
 ) -> None:
     policies = Policies.of(encrypted)
-    [key] = (arn_of("AWS::KMS::Key", each) for each in encrypted.of_type("AWS::KMS::Key"))
+    key = own_key(encrypted)
     through = {"kms__ViaService": f"sqs.{REGION}.amazonaws.com"}
     senders = {
         principal
@@ -397,7 +409,7 @@ def test_eventbridge_may_keep_events_in_an_encrypted_queue_for_this_account(
     encrypted: Resolved,
 ) -> None:
     policies = Policies.of(encrypted)
-    [key] = (arn_of("AWS::KMS::Key", each) for each in encrypted.of_type("AWS::KMS::Key"))
+    key = own_key(encrypted)
     for account, allowed in ((ACCOUNT, True), ("999999999999", False)):
         for action in ("kms:Decrypt", "kms:GenerateDataKey"):
             assert allowed is policies.allows(
@@ -413,6 +425,6 @@ def test_a_key_whose_policy_is_not_ours_to_change_comes_with_a_warning_of_what_i
         str(entry.data)
         for each in stack.node.find_all()
         for entry in each.node.metadata
-        if entry.type == "aws:cdk:warning"
+        if entry.type == "aws:cdk:warning" and "headgate:" in str(entry.data)
     )
     assert "kms:Decrypt and kms:GenerateDataKey to events.amazonaws.com" in warned

@@ -81,6 +81,7 @@ class _Resolver:
     def __init__(self, resources: Mapping[str, Any]) -> None:
         self.resources = resources
         self._functions: Mapping[str, Callable[[Any], Any]] = {
+            "Fn::GetAZs": lambda _region: [f"{REGION}{letter}" for letter in "abc"],
             "Fn::GetAtt": self._attribute,
             "Fn::Join": lambda parts: parts[0].join(map(str, self.value(parts[1]))),
             "Fn::Select": lambda pair: self.value(pair[1])[int(pair[0])],
