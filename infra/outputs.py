@@ -20,19 +20,52 @@ def add_outputs(stack: Stack, system: JobSystem) -> None:
 
 
 def _outputs(system: JobSystem) -> dict[str, tuple[str, str]]:
+    """By key, what it is for and its value."""
+    region = Stack.of(system).region
+    dashboard = system.dashboard.dashboard_name
     found = {
-        "Table": ("The records of jobs", system.table.table_name),
+        "AlertsTopic": ("Tells people: subscribe who should know", system.alerts.topic_arn),
         "Bucket": ("Payloads and results too large for messages", system.bucket.bucket_name),
+        "DashboardUrl": (
+            "How the queues and workers are",
+            f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
+            f"#dashboards/dashboard/{dashboard}",
+        ),
         "QuarantineUrl": ("Jobs that killed their workers", system.quarantine.queue_url),
+        "Table": ("The records of jobs", system.table.table_name),
     }
+    return found | _of_bridge(system) | _of_workers(system) | _of_consumers(system)
+
+
+def _of_bridge(system: JobSystem) -> dict[str, tuple[str, str]]:
+    found = {}
     if system.bridge is not None:
-        found["BridgeFunction"] = (
-            "Submits scheduled and delayed jobs, and those of events",
-            system.bridge.function_name,
-        )
+        submits = "Submits scheduled and delayed jobs, and those of events"
+        found["BridgeFunction"] = (submits, system.bridge.function_name)
     if system.failed_firings is not None:
-        found["FailedFiringsUrl"] = (
-            "Firings and events that could not become jobs",
-            system.failed_firings.queue_url,
-        )
+        kept = "Firings and events that could not become jobs"
+        found["FailedFiringsUrl"] = (kept, system.failed_firings.queue_url)
     return found
+
+
+def _of_workers(system: JobSystem) -> dict[str, tuple[str, str]]:
+    """By ``Workers`` and the group's name; the cluster is the same for all."""
+    found = {
+        f"Workers{_key(name)}": (f"The ECS service of the group {name}", service.service_name)
+        for name, service in system.services.items()
+    }
+    for service in system.services.values():
+        found["Cluster"] = ("Where the workers run", service.cluster.cluster_name)
+    return found
+
+
+def _of_consumers(system: JobSystem) -> dict[str, tuple[str, str]]:
+    return {
+        f"Consumer{_key(name)}": (f"The function of {name}", consumer.function.function_name)
+        for name, consumer in system.consumers.items()
+    }
+
+
+def _key(name: str) -> str:
+    """A group's name as a part of a key, which takes letters and digits only."""
+    return "".join(part.capitalize() for part in name.split("-"))

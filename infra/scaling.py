@@ -19,6 +19,7 @@ Pure: strings and numbers. `infra.scaling_policies` makes resources of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -162,7 +163,9 @@ def _running() -> Metric:
 
 
 def _parts(queues: Sequence[QueueSpec], most: int) -> list[Sequence[QueueSpec]]:
-    return [queues[start : start + most] for start in range(0, len(queues), most)]
+    """As few as can be, of about one size."""
+    count = math.ceil(len(queues) / most)
+    return [queues[part::count] for part in range(count)]
 
 
 def _sum(terms: Iterable[str]) -> str:

@@ -36,7 +36,14 @@ from infra.sweep import Sweep
 from infra.watching import Watching
 from infra.worker_service import Workers
 from jobs.app import App
-from jobs.deployment import ConsumerGroup, Deployment, Lanes, WorkerGroup, worker_service_name
+from jobs.deployment import (
+    ConsumerGroup,
+    Deployment,
+    Lanes,
+    WorkerGroup,
+    function_name,
+    worker_service_name,
+)
 from jobs.errors import ConfigurationError
 from jobs.locating import app_path as find_app
 from jobs.sweep_plan import sweep_plan
@@ -342,6 +349,7 @@ class JobSystem(Construct):
         return Sweep(
             self,
             "Sweep",
+            name=function_name(self.app.topology, "sweep"),
             plan=plan,
             parking=self._queues.named(queue.name for queue in plan.queues),
             failed=failed,

@@ -46,9 +46,13 @@ class Sweep(Construct):
     """The function that sweeps the dead letters, and the schedule that invokes it.
 
     The schedule stands in a group of its own, away from those of jobs, where nobody who may change
-    or list these reaches it. One sweep runs at a time: a second one is throttled, and tried again.
+    or list these reaches it. One sweep works at a time, by a lease in the table. Concurrency is not
+    reserved for it: AWS leaves an account no less than what it wants unreserved, which in a young
+    account is all there is, and the deployment would fail.
+    https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
 
     Args:
+        name: the function's, by which people invoke it between its times.
         plan: where to look, and what is critical.
         parking: the queues of the plan; its role reaches no other.
         failed: a standard queue that keeps what sweeps failed with.
@@ -62,6 +66,7 @@ class Sweep(Construct):
         scope: Construct,
         construct_id: str,
         *,
+        name: str,
         plan: SweepPlan,
         parking: Sequence[sqs.IQueue],
         failed: sqs.IQueue,
@@ -95,6 +100,7 @@ class Sweep(Construct):
         self.function = lambda_.Function(
             self,
             "Function",
+            function_name=name,
             description=f"Sweeps the dead letters of {plan.app}: copies, counts and tells of them",
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
@@ -102,7 +108,6 @@ class Sweep(Construct):
             code=functions_code(),
             memory_size=_MEMORY_MB,
             timeout=Duration.seconds(int(TIMEOUT.total_seconds())),
-            reserved_concurrent_executions=1,
             role=role.without_policy_updates(),
             log_group=log_group,
             environment={

@@ -255,7 +255,28 @@ def timeout_above_functions(app: App, deployment: Deployment) -> Iterator[Fault]
         )
 
 
-DEPLOYMENT_RULES: tuple[DeploymentRule, ...] = (deployment_unfit, timeout_above_functions)
+def nobody_is_told(app: App, deployment: Deployment) -> Iterator[Fault]:
+    """A type whose dead letters people want to know of at once, and no people."""
+    if deployment.alerts_to:
+        return
+    for job in app.types.values():
+        if job.critical:
+            yield Fault(
+                rule="nobody-is-told",
+                where=_type(job),
+                what="it is critical, and the deployment names nobody in alerts_to",
+                why="Its dead letters are told on a topic to which nobody is subscribed",
+                instead='Write "alerts_to": ["oncall@example.com"] in the deployment, or subscribe '
+                "something else to JobSystem.alerts",
+                severity="warning",
+            )
+
+
+DEPLOYMENT_RULES: tuple[DeploymentRule, ...] = (
+    deployment_unfit,
+    timeout_above_functions,
+    nobody_is_told,
+)
 """Those that look at what runs the jobs."""
 
 RULES: tuple[Rule, ...] = (

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.dead_letter_reading import ParkedMessage
-from jobs.sweep_plan import Kind, ParkingQueue, SweepPlan
+from jobs.sweep_plan import SUMMARY_EVERY, Kind, ParkingQueue, SweepPlan
 from jobs.topology import DEAD_LETTERS, DEAD_LETTERS_KEPT
 
 UNKNOWN = "unknown"
@@ -25,8 +25,8 @@ _PLAIN = re.compile(r"[!-~]{1,128}")
 
 _ADVICE: Mapping[Kind, str] = {
     "dead-letters": (
-        'Mend the cause first, then send them back: in the SQS console, "Start DLQ redrive" of '
-        "the dead-letter queue, to the queue that is named with it."
+        'Mend the cause first, then send them back: in the SQS console "Start DLQ redrive" on the '
+        'dead-letter queue, with what is named "from" as its custom destination.'
     ),
     "quarantine": (
         "What is in quarantine killed the processes that ran it. Find out why before anything is "
@@ -77,15 +77,21 @@ def critical_alert(plan: SweepPlan, found: Sequence[Found], unseen: Mapping[str,
         found: what is new; at least one.
         unseen: about how many messages a sweep could not look at, by queue.
     """
-    return _alert(plan, found, "critical dead letter", unseen)
+    return _alert(plan, found, unseen, "critical dead letter")
 
 
 def summary(plan: SweepPlan, found: Sequence[Found], unseen: Mapping[str, int]) -> Alert:
     """Tell of the others; the arguments are `critical_alert`'s."""
-    return _alert(plan, found, "dead letter", unseen)
+    minutes = int(SUMMARY_EVERY.total_seconds() / 60)
+    note = (
+        f"The next summary comes in {minutes} minutes at the earliest; what is critical, at once."
+    )
+    return _alert(plan, found, unseen, "dead letter", note)
 
 
-def _alert(plan: SweepPlan, found: Sequence[Found], what: str, unseen: Mapping[str, int]) -> Alert:
+def _alert(
+    plan: SweepPlan, found: Sequence[Found], unseen: Mapping[str, int], what: str, *notes: str
+) -> Alert:
     counted = f"{len(found)} new {what}{'s' if len(found) != 1 else ''}"
     types = ", ".join(dict.fromkeys(each.job_type for each in found))
     paragraphs = [
@@ -94,6 +100,7 @@ def _alert(plan: SweepPlan, found: Sequence[Found], what: str, unseen: Mapping[s
         *_unseen(found, unseen),
         "What to do",
         *_advice(found),
+        *notes,
     ]
     return Alert(
         subject=f"[{plan.app}] {counted}: {types}"[:_MOST_SUBJECT], text="\n\n".join(paragraphs)
@@ -109,13 +116,8 @@ def _kinds(found: Sequence[Found]) -> Iterator[str]:
     ordered = sorted(kinds.items(), key=lambda kind: (-len(kind[1]), kind[0]))
     for (_, job_type, reason, error), those in ordered[:_MOST_KINDS]:
         why = f"{reason}, {error}" if error else reason
-        yield "\n".join(
-            [
-                f"{len(those)} x {job_type}: {why}",
-                f"  queue  {_named(those[0].queue)}",
-                *_ids(those),
-            ]
-        )
+        lines = [f"{len(those)} x {job_type}: {why}", *_places(those[0].queue), *_ids(those)]
+        yield "\n".join(lines)
     if rest := sum(len(those) for _, those in ordered[_MOST_KINDS:]):
         yield f"{rest} of other kinds."
 
@@ -134,13 +136,18 @@ def _unseen(found: Iterable[Found], unseen: Mapping[str, int]) -> Iterator[str]:
             yield f"About {unseen[queue]} more messages of {queue} could not be looked at."
 
 
-def _named(queue: ParkingQueue) -> str:
-    return f"{queue.name}, of {queue.home}" if queue.home else queue.name
+def _places(queue: ParkingQueue) -> Iterator[str]:
+    yield f"  queue  {queue.name}"
+    if queue.home:
+        yield f"  from   {queue.home}"
 
 
 def _advice(found: Iterable[Found]) -> Iterator[str]:
     queues = {each.queue.name: each.queue for each in found}.values()
-    yield "`headgate status JOB_ID`, with HEADGATE_APP set, tells a job's attempts and errors."
+    yield (
+        "`headgate status APP JOB_ID` tells a job's attempts and errors; APP is module:attribute, "
+        "and HEADGATE_STAGE the stage."
+    )
     for kind in dict.fromkeys(queue.kind for queue in queues):
         yield _ADVICE[kind]
     days = min(queue.retention.days for queue in queues)

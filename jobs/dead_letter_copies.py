@@ -16,7 +16,7 @@ import logging
 from jobs.envelope import parse
 from jobs.errors import MessageError
 from jobs.ports import BlockingObjectStore, ReceivedMessage
-from jobs.topology import DEAD_LETTERS
+from jobs.topology import DEAD_LETTERS, PAYLOADS
 
 _log = logging.getLogger("headgate.sweep")
 
@@ -61,7 +61,8 @@ def _payload_key(body: str) -> str | None:
         ref = parse(body).payload_ref
     except MessageError:
         return None
-    return None if ref is None else ref.key
+    # What anybody else's body refers to is none of ours.
+    return ref.key if ref is not None and ref.key.startswith(PAYLOADS) else None
 
 
 def _copy_payload(store: BlockingObjectStore, key: str, copy: str) -> None:

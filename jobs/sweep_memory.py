@@ -22,11 +22,7 @@ from jobs.clock import Clock
 from jobs.dead_letter_reading import ParkedMessage
 from jobs.errors import Throttled
 from jobs.ports import MAX_PUT, BlockingTable, Item
-from jobs.sweep_plan import ParkingQueue
-
-SUMMARY_EVERY = timedelta(hours=1)
-"""How long it is quiet after a summary, however many more come: a mail every five minutes is one
-that nobody reads. The first one, and what is critical, goes out at once."""
+from jobs.sweep_plan import SUMMARY_EVERY, ParkingQueue
 
 _MARGIN = timedelta(days=1)
 """For how long after its message an item is kept: clocks differ, and so may SQS's deletion."""

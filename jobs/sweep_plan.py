@@ -20,6 +20,10 @@ from jobs.topology import QUARANTINE_RETENTION
 EVERY = timedelta(minutes=5)
 """How often it sweeps; so long at most goes by before people are told of what is critical."""
 
+SUMMARY_EVERY = timedelta(hours=1)
+"""How long it is quiet after a summary, however many more come: a mail every five minutes is one
+that nobody reads. The first one, and what is critical, goes out at once."""
+
 BUDGET = timedelta(seconds=60)
 """How long one sweep may go on looking into queues."""
 

@@ -25,9 +25,9 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from jobs.clock import Clock
+from jobs.clock import SKEW_S, Clock
 from jobs.dead_letter_alerts import Alert, Found, critical_alert, summary
-from jobs.dead_letter_copies import save_copy
+from jobs.dead_letter_copies import copy_key, save_copy
 from jobs.dead_letter_reading import read_parked, read_unsubmitted
 from jobs.errors import TransportError
 from jobs.peeking import peek
@@ -37,6 +37,13 @@ from jobs.sweep_plan import BUDGET, HOLD, TIMEOUT, ParkingQueue, SweepPlan
 
 SAVED_BEFORE = timedelta(days=2)
 """How long before SQS deletes a message it is copied: for a weekend without sweeps."""
+
+FAILED_COPIES = 2
+"""Copies that may fail before a sweep leaves the others to the next one: with one message there may
+be something wrong, but while S3 is down each try takes half a minute."""
+
+LEASE = TIMEOUT + timedelta(seconds=SKEW_S)
+"""How long others leave a sweep alone that was cut off: it has ended by then, by all clocks."""
 
 LIMIT = 1_000
 """Messages of a queue that a sweep looks at."""
@@ -61,7 +68,7 @@ class Swept:
     """What people have not been told of."""
     unseen: dict[str, int] = field(default_factory=dict)
     """About how many messages of a queue were not looked at."""
-    save_failed: bool = False
+    failed_copies: int = 0
     errors: list[TransportError] = field(default_factory=list)
 
     def failed(self, what: str, error: TransportError) -> None:
@@ -118,7 +125,7 @@ class Sweeper:
         Raises:
             TransportError: something could not be done; the first such error, after all the rest.
         """
-        with self._memory.leased(TIMEOUT) as is_ours:
+        with self._memory.leased(LEASE) as is_ours:
             if not is_ours:
                 return None
             swept = Swept()
@@ -143,10 +150,11 @@ class Sweeper:
         if not (waiting := self._queues.depth(queue.name).visible):
             return
         known = self._memory.known(queue)
-        seen: list[_Seen] = []
+        seen: dict[str, _Seen] = {}  # SQS may hand a message out twice
 
         def visit(message: ReceivedMessage) -> None:
-            seen.append(self._seen(queue, message, known.get(message.message_id), swept))
+            if (its_id := message.message_id) not in seen:
+                seen[its_id] = self._seen(queue, message, known.get(its_id), swept)
 
         try:
             peek(
@@ -159,7 +167,7 @@ class Sweeper:
                 clock=self._clock,
             )
         finally:
-            self._settle(queue, seen, swept)
+            self._settle(queue, list(seen.values()), swept)
         if waiting > len(seen):
             swept.unseen[queue.name] = waiting - len(seen)
 
@@ -175,15 +183,17 @@ class Sweeper:
         return _Seen(found=found, before=before, now=now)
 
     def _saved(self, queue: ParkingQueue, message: ReceivedMessage, swept: Swept) -> bool:
-        if swept.save_failed:
-            return False  # the next sweep is soon enough, and each try takes its time
+        if swept.failed_copies >= FAILED_COPIES:
+            return False
         try:
             save_copy(self._store, queue.name, message)
         except TransportError as error:
-            swept.save_failed = True
+            swept.failed_copies += 1
             swept.failed(f"the message {message.message_id} could not be copied", error)
             return False
         swept.saved += 1
+        where = {"queue": queue.name, "key": copy_key(queue.name, message)}
+        _log.warning("dead letter copied, since SQS is about to delete it", extra=where)
         return True
 
     def _settle(self, queue: ParkingQueue, seen: Sequence[_Seen], swept: Swept) -> None:

@@ -1,7 +1,12 @@
-"""ECS: a task that works is not the one to go when the service scales in.
+"""ECS: a task whose jobs would not end in time is not the one to go when the service scales in.
+
+A deploy waits for protected tasks too, so a protection that lasted as long as there is any work
+would end no deploy of a busy service. Hence it is for jobs alone that draining may have to cut, and
+not for ever: see `HOLD_S`.
+https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-scale-in-protection.html
 
 The protection is asked for at the endpoint of the container's own agent, for a short time that is
-extended while jobs run. A worker that dies thus leaves its task protected for minutes, not hours.
+extended while they run. A worker that dies thus leaves its task protected for minutes, not hours.
 https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-scale-in-protection-endpoint.html
 """
 
@@ -37,8 +42,14 @@ RENEW_S = EXPIRES_MIN * 60 / 2
 IDLE_S = 30.0
 """How long no job has to be seen before it is released, so that it does not flap."""
 
+HOLD_S = 3600.0
+"""How long it is held at a stretch, since CloudFormation gives a service three hours to deploy."""
+
+GAP_S = 60.0
+"""For how long it is then released, so that ECS can take the task, if it wants to."""
+
 LOOK_S = 1.0
-"""How often it is looked whether jobs run."""
+"""How often it is looked whether long jobs run."""
 
 REQUEST_S = 5.0
 """How long one request may take; the agent itself gives ECS a few seconds."""
@@ -74,14 +85,14 @@ async def put_json(url: str, body: Mapping[str, object]) -> tuple[int, bytes]:
 
 
 class ScaleInProtection:
-    """Protects the ECS task from being scaled in while jobs run.
+    """Protects the ECS task from being scaled in while long jobs run.
 
     It stands beside the jobs, never in their way: they start before the protection is confirmed,
     and run without one where it can't be had.
 
     Args:
         endpoint: the agent's, as ``ECS_AGENT_URI`` says it.
-        busy: whether jobs run; asked every second.
+        busy: whether jobs run that may outlast draining; asked every second.
         clock: tells the time.
         rng: spreads retries.
         on_fault: hears why the protection can't be changed, once until a request succeeds again.
@@ -108,6 +119,9 @@ class ScaleInProtection:
         """When it will have been idle for long enough."""
         self._held_until = float("-inf")
         """Until when the task may be protected, by all that was asked for."""
+        self._held_since: float | None = None
+        """Since when it has been wanted without a gap."""
+        self._gap_until = float("-inf")
         self._next_request = float("-inf")
         """When to extend the protection, or to try again."""
         self._retries: Iterator[float] | None = None
@@ -129,7 +143,7 @@ class ScaleInProtection:
         return cls(endpoint, busy=busy, clock=clock, rng=rng, on_fault=on_fault)
 
     async def run(self) -> NoReturn:
-        """Hold the protection while jobs run, until cancelled."""
+        """Hold the protection while long jobs run, until cancelled."""
         while True:
             await self._look()
             await asyncio.sleep(LOOK_S)
@@ -147,9 +161,20 @@ class ScaleInProtection:
         now = self._clock.monotonic()
         if self._busy():
             self._busy_until = now + IDLE_S
-        wanted = now < self._busy_until
+        wanted = self._is_wanted(now)
         if (wanted or self._may_be_held) and now >= self._due(wanted=wanted):
             await self._request(protect=wanted, bound_s=REQUEST_S)
+
+    def _is_wanted(self, now: float) -> bool:
+        if now < self._gap_until or now >= self._busy_until:
+            self._held_since = None
+            return False
+        if self._held_since is None:
+            self._held_since = now
+        if now - self._held_since < HOLD_S:
+            return True
+        self._gap_until = now + GAP_S
+        return False
 
     def _due(self, *, wanted: bool) -> float:
         """When the next request may go out. A release does not wait for an extension to be due."""

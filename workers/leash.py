@@ -77,7 +77,8 @@ def left_for(descriptor: int, place: int) -> dict[str, str]:
 async def tied(
     leash: Leash | None, *, stop: Callable[[], None], busy: Callable[[], bool]
 ) -> AsyncIterator[None]:
-    """While the block runs, call ``stop`` when the supervisor dies, and tell it of ``busy``.
+    """While the block runs, call ``stop`` when the supervisor dies, and tell it of ``busy``:
+    whether jobs run that may outlast draining.
 
     Without a leash this does nothing.
     """
@@ -126,7 +127,7 @@ async def _tell(line: asyncio.WriteTransport, busy: Callable[[], bool]) -> NoRet
 
 def _log_fault(task: asyncio.Task[NoReturn]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("the supervisor can't be told whether jobs run", exc_info=error)
+        _log.error("the supervisor can't be told whether long jobs run", exc_info=error)
 
 
 class SupervisorsEnd(asyncio.Protocol):

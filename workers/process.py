@@ -7,10 +7,11 @@ import logging
 import os
 import random
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import NoReturn
 
 from jobs.app import App
@@ -37,6 +38,9 @@ from workers.worker import Worker
 _log = logging.getLogger("headgate.worker")
 
 _CONNECTIONS = 50
+
+_LONG = 0.5
+"""A job that has run for so much of the drain may not end within it."""
 
 
 async def work(
@@ -86,10 +90,11 @@ async def work(
         await stack.enter_async_context(
             watched(app, worker, events, watching, settings, place=place)
         )
-        protection = _protection(worker, environ) if leash is None else None
+        has_long_job = partial(worker.outlasts, drain_s * _LONG)
+        protection = _protection(has_long_job, environ) if leash is None else None
         await stack.enter_async_context(protecting(protection))
         stopped = _Stop(worker, drain_s)
-        await stack.enter_async_context(tied(leash, stop=stopped, busy=lambda: worker.busy))
+        await stack.enter_async_context(tied(leash, stop=stopped, busy=has_long_job))
         with on_signals(stopped, worker.hurry):
             names = (queue.name for queue in settings.lanes.of(app.topology))
             _log.info("working on %s: %s", app.name, ", ".join(names))
@@ -167,10 +172,12 @@ def _around() -> Around:
     return Tracing().around
 
 
-def _protection(worker: Worker, environ: MutableMapping[str, str]) -> ScaleInProtection | None:
+def _protection(
+    busy: Callable[[], bool], environ: MutableMapping[str, str]
+) -> ScaleInProtection | None:
     return ScaleInProtection.from_env(
         environ,
-        busy=lambda: worker.busy,
+        busy=busy,
         clock=SystemClock(),
         rng=random.Random(),  # noqa: S311 - spreads retries, guards no secret
         on_fault=lambda fault: _log.warning("no scale-in protection: %s", fault),

@@ -43,7 +43,7 @@ class Child(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether jobs run in it, as far as it has said."""
+        """Whether long jobs run in it, as far as it has said."""
         ...
 
     def terminate(self) -> None:
@@ -82,7 +82,7 @@ class Supervisor:
 
     @property
     def busy(self) -> bool:
-        """Whether jobs run in any of the processes."""
+        """Whether long jobs run in any of the processes."""
         return any(child.busy for child in self._children.values())
 
     def stop(self) -> None:
@@ -244,7 +244,7 @@ async def supervise(
 ) -> int:
     """Run ``argv`` in so many processes until SIGTERM or SIGINT; returns the exit code.
 
-    On ECS this process alone holds the task's scale-in protection, while jobs run in any of them.
+    On ECS this process alone holds the task's scale-in protection, while long jobs run in any of them.
 
     Args:
         argv: the command line of one worker; it finds its end of the leash in ``environ``.

@@ -241,10 +241,11 @@ class Worker:
         """How many retries each budget has left, by its limit's name."""
         return self._gate.budgets_left()
 
-    @property
-    def busy(self) -> bool:
-        """Whether a job has a slot."""
-        return self._demand.busy > 0
+    def outlasts(self, seconds: float) -> bool:
+        """Whether a job runs that came longer ago than that."""
+        now = self._clock.monotonic()
+        running = self._running.unfinished
+        return any(now - hold.delivery.received_at > seconds for hold in running)
 
     @property
     def is_receiving(self) -> bool:

@@ -115,6 +115,30 @@ def test_plain_code_sends_what_an_event_loop_receives(endpoint: str, queue: str)
         assert blocking.depth(queue).visible == 2
 
 
+def test_plain_code_looks_at_messages_and_gives_them_back(endpoint: str, queue: str) -> None:
+    requests: list[RequestMade] = []
+    with SyncSqs(endpoint_url=endpoint, on_request=requests.append) as blocking:
+        blocking.send(queue, [MESSAGE])
+        for delivery in (1, 2):
+            [message] = blocking.receive(queue, limit=10, wait_s=1, visibility_s=600)
+            assert (message.body, message.receive_count) == (MESSAGE.body, delivery)
+            assert blocking.receive(queue, limit=10, wait_s=0) == []
+            shown = VisibilityChange(receipt=message.receipt, timeout_s=0)
+            assert blocking.change_visibility(queue, [shown]) == []
+        [failure] = blocking.change_visibility(
+            queue, [VisibilityChange(receipt="not-a-receipt", timeout_s=0)]
+        )
+        assert failure.sender_fault
+    asked = [(request.action, request.entries) for request in requests]
+    assert asked[:5] == [
+        ("resolve", 0),
+        ("send", 1),
+        ("receive", 1),
+        ("receive", 0),
+        ("change_visibility", 1),
+    ]
+
+
 async def test_a_poll_that_is_held_back_does_not_take_the_connection_that_a_send_needs(
     endpoint: str, queue: str
 ) -> None:

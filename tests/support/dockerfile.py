@@ -16,12 +16,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import Template
 from typing import Any
 
 _OURS = re.compile(r"(?<![\w.])/(opt|build|app)(?=[/\s]|$)")
 """Where the file's steps put things."""
-
-_VARIABLE = re.compile(r"\$(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +133,9 @@ class Replay:
                 self._copy(step)
             case "ENV":
                 for name, value in (pair.split("=", 1) for pair in step.text.split()):
-                    known = {**self._variables(), **self.environment}
-                    filled = _VARIABLE.sub(lambda found: known[found[1]], value)
-                    self.environment[name] = self._mapped(filled)
+                    self.environment[name] = self._mapped(
+                        Template(value).substitute(self._variables())
+                    )
             case _:
                 self.final[step.name] = step
 

@@ -119,6 +119,10 @@ WITH_A_DEPLOYMENT: dict[
         (lambda: declared(timeout=timedelta(seconds=27)), on_lambda()),
         (lambda: declared(timeout=timedelta(seconds=28)), on_lambda()),
     ),
+    "nobody-is-told": (
+        (lambda: declared(critical=True), Deployment(alerts_to=("oncall@example.com",))),
+        (lambda: declared(critical=True), Deployment()),
+    ),
 }
 
 
@@ -131,7 +135,7 @@ def test_each_rule_of_deployments_finds_its_fault_and_only_there(rule: str) -> N
     assert fault.what
     assert fault.why
     assert fault.instead
-    assert fault.severity == "error"
+    assert fault.severity == ("warning" if rule == "nobody-is-told" else "error")
     assert check(failing_app(), NOW) == []
 
 

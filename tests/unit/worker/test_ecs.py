@@ -21,6 +21,8 @@ from workers.configuration import WorkerSettings
 from workers.ecs import (
     CLOSE_S,
     EXPIRES_MIN,
+    GAP_S,
+    HOLD_S,
     IDLE_S,
     RENEW_S,
     REQUEST_S,
@@ -172,6 +174,34 @@ async def test_jobs_with_pauses_between_them_do_not_make_it_flap() -> None:
         assert task.agent.times(protect=False) == []
         gaps = [later - earlier for earlier, later in pairwise(task.agent.times(protect=True))]
     assert all(RENEW_S <= gap <= RENEW_S + 2 for gap in gaps)
+
+
+@pytest.mark.looptime
+async def test_a_task_that_is_never_idle_lets_ecs_have_it_for_a_minute_every_hour() -> None:
+    async with running() as task:
+        task.busy = True
+        for _ in range(3):
+            await asyncio.sleep(HOLD_S - 20)
+            assert task.agent.protected
+            await asyncio.sleep(30)
+            assert not task.agent.protected
+            await asyncio.sleep(GAP_S - 10)
+        released = task.agent.times(protect=False)
+    assert [later - earlier for earlier, later in pairwise(released[:3])] == pytest.approx(
+        [HOLD_S + GAP_S] * 2, abs=5
+    )
+
+
+@pytest.mark.looptime
+async def test_a_release_that_fails_is_tried_again_within_the_gap() -> None:
+    async with running() as task:
+        task.busy = True
+        await asyncio.sleep(HOLD_S - 2)
+        task.agent.fault = (500, "")
+        await asyncio.sleep(10)
+        task.agent.fault = WORKING
+        await asyncio.sleep(20)
+        assert not task.agent.protected
 
 
 @pytest.mark.looptime

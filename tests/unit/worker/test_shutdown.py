@@ -51,6 +51,21 @@ async def test_a_stop_starts_nothing_new_and_lets_what_runs_finish() -> None:
     assert rig.report.clean
 
 
+async def test_only_a_job_that_has_run_for_a_while_may_outlast_draining() -> None:
+    rig, gate = _held()
+    work = rig.app.types["work"]
+    async with rig.working() as worker:
+        assert not worker.outlasts(0)
+        await rig.submit(work, "running")
+        await gate.reached(1)
+        assert not worker.outlasts(10)
+        await asyncio.sleep(11)
+        assert worker.outlasts(10)
+        gate.open("running")
+        await rig.happens(JobCompleted)
+        assert not worker.outlasts(0)
+
+
 async def test_what_polls_in_flight_bring_after_a_stop_is_released_at_once() -> None:
     rig, gate = _held()
     async with rig.working() as worker:

@@ -1,0 +1,398 @@
+"""A worker group's service is what the deployment says, and may do what its queues take."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_ecs as ecs
+from typer.testing import CliRunner
+
+import workers.process
+from infra.image import worker_image
+from infra.permissions import SUBMIT, WORK
+from infra.stack import JobSystem
+from infra.worker_service import HEALTH_PORT, USER, command, health_check
+from jobs import App
+from jobs.deployment import Deployment, WorkerGroup, worker_service_name
+from jobs.errors import ConfigurationError
+from jobs.settings import Settings
+from ops.cli import cli
+from tests.infra.conftest import ELSEWHERE, Params
+from tests.infra.templates import Properties, listed, name_of, resources, template_of
+from tests.infra.workers import (
+    APP_PATH,
+    DEFAULT,
+    DEPLOYMENT,
+    IMAGE,
+    NIGHT,
+    SPARE,
+    Deployed,
+    deployed,
+    shop,
+)
+from tests.support.dockerfile import copied, read_dockerfile
+from workers.configuration import Watching, WorkerSettings
+from workers.ecs import bound_s
+
+ROOT = Path(__file__).parents[2]
+GROUPS = pytest.mark.parametrize("group", DEPLOYMENT.workers, ids=lambda group: group.name)
+
+
+@pytest.fixture(scope="module")
+def system() -> Deployed:
+    return deployed(shop(), DEPLOYMENT)
+
+
+# --- the service ---------------------------------------------------------------------------------
+
+
+def test_every_group_has_its_service_by_the_name_that_others_look_up(system: Deployed) -> None:
+    names = {
+        each["ServiceName"] for each in resources(system.template, "AWS::ECS::Service").values()
+    }
+    assert names == {worker_service_name(system.app.topology, g) for g in DEPLOYMENT.workers}
+    assert set(system.stack.jobs.services) == {group.name for group in DEPLOYMENT.workers}
+
+
+@GROUPS
+def test_a_task_is_as_large_as_declared_and_runs_on_arm(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    task = system.task(group)
+    assert (task["Cpu"], task["Memory"]) == (str(group.cpu), str(group.memory_mb))
+    assert task["RequiresCompatibilities"] == ["FARGATE"]
+    assert task["RuntimePlatform"] == {
+        "CpuArchitecture": "ARM64",
+        "OperatingSystemFamily": "LINUX",
+    }
+
+
+@pytest.mark.parametrize(
+    ("group", "strategy"),
+    [
+        (DEFAULT, [("FARGATE", None, 1)]),
+        (SPARE, [("FARGATE", SPARE.on_demand, 0), ("FARGATE_SPOT", None, 1)]),
+        (NIGHT, [("FARGATE_SPOT", None, 1)]),
+    ],
+    ids=["on demand", "spot", "spot, from none"],
+)
+def test_a_group_runs_on_the_capacity_that_it_asked_for(
+    system: Deployed, group: WorkerGroup, strategy: list[tuple[str, int | None, int]]
+) -> None:
+    service = system.service(group)
+    assert "LaunchType" not in service
+    assert [
+        (each["CapacityProvider"], each.get("Base"), each["Weight"])
+        for each in service["CapacityProviderStrategy"]
+    ] == strategy
+    [cluster] = resources(system.template, "AWS::ECS::Cluster").values()
+    assert {name for name, _, _ in strategy} <= set(cluster["CapacityProviders"])
+
+
+@GROUPS
+def test_a_deploy_takes_no_capacity_away_and_goes_back_by_itself_when_it_fails(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    deployment = system.service(group)["DeploymentConfiguration"]
+    assert deployment["MinimumHealthyPercent"] == 100
+    assert deployment["MaximumPercent"] > 100
+    assert deployment["DeploymentCircuitBreaker"] == {"Enable": True, "Rollback": True}
+
+
+@GROUPS
+def test_how_many_tasks_run_is_never_set_by_a_deploy(system: Deployed, group: WorkerGroup) -> None:
+    assert "DesiredCount" not in system.service(group)
+
+
+@GROUPS
+def test_nobody_can_open_a_shell_in_a_task(system: Deployed, group: WorkerGroup) -> None:
+    assert system.service(group)["EnableExecuteCommand"] is False
+
+
+def test_a_service_waits_for_the_way_to_its_image_and_for_the_right_to_pull_it(
+    system: Deployed,
+) -> None:
+    endpoints = set(resources(system.template, "AWS::EC2::VPCEndpoint"))
+    policies = set(resources(system.template, "AWS::IAM::Policy"))
+    for logical_id, resource in system.template["Resources"].items():
+        if resource["Type"] == "AWS::ECS::Service":
+            awaited = set(resource["DependsOn"])
+            own = logical_id.removesuffix("Service")[: len("JobsWorkers") + 4]
+            assert endpoints <= awaited
+            assert {each for each in policies if each.startswith(own)} & awaited
+
+
+def test_container_insights_which_are_paid_for_are_off(system: Deployed) -> None:
+    [cluster] = resources(system.template, "AWS::ECS::Cluster").values()
+    assert cluster["ClusterSettings"] == [{"Name": "containerInsights", "Value": "disabled"}]
+
+
+# --- the container -------------------------------------------------------------------------------
+
+
+class Started:
+    """What the command line handed to the worker."""
+
+    settings: WorkerSettings | None = None
+    watching: Watching | None = None
+
+    def run(self, _app: App, settings: WorkerSettings, watching: Watching) -> int:
+        self.settings, self.watching = settings, watching
+        return 0
+
+
+@GROUPS
+def test_the_command_is_one_that_the_worker_s_command_line_takes_as_the_group_means_it(
+    system: Deployed, group: WorkerGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = Started()
+    monkeypatch.setattr(workers.process, "run", started.run)
+    monkeypatch.setattr("workers.logs.configure", lambda **_: None)
+    monkeypatch.setattr("workers.leash.is_supervised", lambda _environ: True)  # as its child is
+    monkeypatch.setenv("HEADGATE_APP", "tests.infra.test_workers:SHOP")
+    container = system.container(group)
+    assert container["EntryPoint"] == ["headgate"]
+    assert container["Command"] == command(group)
+
+    result = CliRunner().invoke(cli, container["Command"])
+
+    assert result.exit_code == 0, result.output
+    assert started.settings is not None
+    assert started.settings.lanes == group.lanes
+    assert started.settings.concurrency == group.concurrency
+    assert started.settings.drain == group.drain
+    assert started.watching == Watching(port=HEALTH_PORT, emf=True)
+    assert container["Command"][container["Command"].index("--processes") + 1] == str(
+        group.processes
+    )
+
+
+SHOP = shop()
+
+
+@GROUPS
+def test_a_task_s_environment_says_which_app_stage_and_bucket_it_serves(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    found = {each["Name"]: each["Value"] for each in system.container(group)["Environment"]}
+    [bucket] = resources(system.template, "AWS::S3::Bucket")
+    assert found == {
+        "HEADGATE_APP": APP_PATH,
+        "HEADGATE_STAGE": system.app.stage,
+        "HEADGATE_STOP_TIMEOUT": f"{group.stop_timeout.total_seconds():g}",
+        "HEADGATE_BUCKET": {"Ref": bucket},
+        "HEADGATE_ACCOUNT": {"Ref": "AWS::AccountId"},
+    }
+    known = dict.fromkeys(found, "123456789012") | {"HEADGATE_STOP_TIMEOUT": "30"}
+    assert Settings.from_env(known).account == "123456789012"
+
+
+@GROUPS
+def test_what_drains_is_settled_before_the_container_is_killed(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    killed_after_s = system.container(group)["StopTimeout"]
+    assert killed_after_s == group.stop_timeout.total_seconds()
+    assert bound_s(group.drain, killed_after_s) == group.drain.total_seconds()
+
+
+@GROUPS
+def test_a_container_is_nobody_s_and_can_write_to_tmp_alone(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    container = system.container(group)
+    assert container["User"] == USER
+    assert container["ReadonlyRootFilesystem"] is True
+    assert container["LinuxParameters"] == {
+        "Capabilities": {"Drop": ["ALL"]},
+        "InitProcessEnabled": True,
+    }
+    [mount] = container["MountPoints"]
+    assert (mount["ContainerPath"], mount["ReadOnly"]) == ("/tmp", False)  # noqa: S108 - the container's own
+    assert [volume["Name"] for volume in system.task(group)["Volumes"]] == [mount["SourceVolume"]]
+
+
+@GROUPS
+def test_its_health_check_asks_every_process_without_a_shell(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    check = system.container(group)["HealthCheck"]
+    assert check["Command"] == ["CMD", "python", "-I", "-S", "-c", health_check(group)]
+    assert f"range({HEALTH_PORT}, {HEALTH_PORT} + {group.processes})" in health_check(group)
+    assert check["StartPeriod"] > check["Interval"] > check["Timeout"]
+
+
+def test_a_health_check_fails_where_nobody_answers(
+    unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("infra.worker_service.HEALTH_PORT", unused_tcp_port)
+    done = subprocess.run([sys.executable, "-c", health_check(DEFAULT)], capture_output=True)
+    assert done.returncode != 0
+
+
+@GROUPS
+def test_its_log_is_kept_for_a_month_and_never_keeps_a_worker_waiting(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    log = system.container(group)["LogConfiguration"]
+    assert log["LogDriver"] == "awslogs"
+    assert log["Options"]["mode"] == "non-blocking"
+    assert system.resource(log["Options"]["awslogs-group"])["RetentionInDays"] == 30
+
+
+# --- what it may do ------------------------------------------------------------------------------
+
+
+def allowed(system: Deployed, role: Any) -> list[Properties]:
+    """The statements of a role's policies."""
+    logical_id = role["Fn::GetAtt"][0]
+    return [
+        statement
+        for policy in resources(system.template, "AWS::IAM::Policy").values()
+        if {"Ref": logical_id} in policy["Roles"]
+        for statement in policy["PolicyDocument"]["Statement"]
+    ]
+
+
+def may(system: Deployed, group: WorkerGroup, action: str) -> set[str]:
+    """The names of what a group's tasks may do this to."""
+    return {
+        name_of(system.template, arn)
+        for statement in allowed(system, system.task(group)["TaskRoleArn"])
+        if action in listed(statement["Action"])
+        for arn in listed(statement["Resource"])
+    }
+
+
+@GROUPS
+def test_a_group_may_work_on_its_own_queues_and_no_other(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    own = {spec.name for spec in group.lanes.of(system.app.topology)}
+    for action in set(WORK) - set(SUBMIT):
+        assert may(system, group, action) == own
+
+
+@GROUPS
+def test_it_may_park_what_it_gives_up_and_submit_if_its_handlers_do(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    topology = system.app.topology
+    parking = {spec.dlq_name for spec in group.lanes.of(topology)} | {topology.quarantine_name}
+    submitted = {spec.name for spec in topology.queues} if group.submits else set()
+    assert may(system, group, "sqs:SendMessage") == parking | submitted
+
+
+@GROUPS
+def test_it_may_protect_the_tasks_of_its_cluster_and_do_nothing_else_to_ecs(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    [cluster] = resources(system.template, "AWS::ECS::Cluster")
+    to_ecs = [
+        statement
+        for statement in allowed(system, system.task(group)["TaskRoleArn"])
+        if any(action.startswith("ecs:") for action in listed(statement["Action"]))
+    ]
+    [statement] = to_ecs
+    assert statement["Action"] == "ecs:UpdateTaskProtection"
+    where = statement["Resource"]["Fn::Join"][1]
+    assert where[-3:] == [":task/", {"Ref": cluster}, "/*"]
+
+
+@GROUPS
+def test_only_a_task_of_this_account_takes_its_role(system: Deployed, group: WorkerGroup) -> None:
+    role = system.resource(system.task(group)["TaskRoleArn"])
+    [statement] = role["AssumeRolePolicyDocument"]["Statement"]
+    assert statement["Principal"] == {"Service": "ecs-tasks.amazonaws.com"}
+    assert statement["Condition"]["StringEquals"] == {
+        "aws:SourceAccount": {"Ref": "AWS::AccountId"}
+    }
+
+
+@GROUPS
+def test_the_role_that_starts_it_may_write_its_own_log_alone(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    task = system.task(group)
+    log_group = system.container(group)["LogConfiguration"]["Options"]["awslogs-group"]["Ref"]
+    [statement] = allowed(system, task["ExecutionRoleArn"])
+    assert set(statement["Action"]) == {"logs:CreateLogStream", "logs:PutLogEvents"}
+    assert statement["Resource"] == {"Fn::GetAtt": [log_group, "Arn"]}
+
+
+# --- the image -----------------------------------------------------------------------------------
+
+
+@GROUPS
+def test_all_groups_run_the_image_that_was_named(system: Deployed, group: WorkerGroup) -> None:
+    assert system.container(group)["Image"] == IMAGE
+
+
+def test_without_an_image_one_is_built_from_what_the_dockerfile_copies_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assembly = cdk.App(outdir=str(tmp_path))
+    stack = cdk.Stack(assembly, "Stack")
+    task = ecs.FargateTaskDefinition(stack, "Task")
+    task.add_container("Worker", image=worker_image(stack, dockerfile="workers/Dockerfile"))
+    assembly.synth()
+
+    manifest = json.loads((tmp_path / "Stack.assets.json").read_text())
+    [image] = manifest["dockerImages"].values()
+    assert image["source"]["dockerFile"] == "workers/Dockerfile"
+    assert image["source"]["platform"] == "linux/arm64"
+    staged = {each.name for each in (tmp_path / image["source"]["directory"]).iterdir()}
+    wanted = {Path(each).parts[0] for each in copied(read_dockerfile(ROOT / "workers/Dockerfile"))}
+    assert staged - {".dockerignore"} == wanted
+
+
+def test_what_never_belongs_into_an_image_is_left_out_without_a_dockerignore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    for part in (".git", ".venv", "cdk.out", "shop/__pycache__"):
+        (project / part).mkdir(parents=True)
+        (project / part / "large").touch()
+    (project / "Dockerfile").write_text("FROM scratch\n")
+    (project / "shop" / "app.py").touch()
+    monkeypatch.chdir(project)
+    assembly = cdk.App(outdir=str(tmp_path / "out"))
+    stack = cdk.Stack(assembly, "Stack")
+    task = ecs.FargateTaskDefinition(stack, "Task")
+    task.add_container("Worker", image=worker_image(stack, dockerfile="Dockerfile"))
+    assembly.synth()
+
+    [staged] = (tmp_path / "out").glob("asset.*")
+    files = {each.relative_to(staged).as_posix() for each in staged.rglob("*") if each.is_file()}
+    assert files == {"Dockerfile", "shop/app.py"}
+
+
+def test_a_missing_dockerfile_is_answered_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=r"no such file: copy workers/Dockerfile.*image="):
+        JobSystem(cdk.Stack(), "Jobs", app=shop(), app_path=APP_PATH)
+
+
+def test_an_app_that_no_other_process_could_find_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="no other process could find the app 'shop'"):
+        JobSystem(cdk.Stack(), "Jobs", app=shop(), deployment=Deployment())
+
+
+def test_without_worker_groups_there_is_no_network_no_cluster_and_no_image_to_build() -> None:
+    app = App("shop", long_delays=False)
+    app.define("send-email", Params)
+    stack = cdk.Stack()
+    system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
+    kinds = {each["Type"] for each in template_of(stack)["Resources"].values()}
+    assert not any(kind.startswith(("AWS::EC2", "AWS::ECS")) for kind in kinds)
+    assert system.services == {}
+    assert system.vpc is None

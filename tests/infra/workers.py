@@ -1,0 +1,106 @@
+"""An app with worker groups of several kinds, and its template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_ecs as ecs
+
+from infra.stack import HeadgateStack
+from jobs import App, Priority
+from jobs.deployment import Deployment, WorkerGroup
+from tests.infra.conftest import NO_BUNDLING, Params
+from tests.infra.templates import Properties, resources, template_of
+
+APP_PATH = "shop.app:app"
+IMAGE = "registry.example.com/shop:7"
+
+DEFAULT = WorkerGroup()
+URGENT = WorkerGroup(
+    name="urgent",
+    queues=("payments",),
+    priorities=(Priority.CRITICAL, Priority.HIGH),
+    cpu=1024,
+    memory_mb=2048,
+    concurrency=20,
+    processes=2,
+    least=2,
+    most=8,
+    typical=timedelta(seconds=5),
+    stop_timeout=timedelta(seconds=90),
+)
+NIGHT = WorkerGroup(
+    name="night", priorities=(Priority.LOW,), least=0, most=4, spot=True, submits=False
+)
+SPARE = WorkerGroup(name="spare", queues=("payments",), spot=True)
+
+DEPLOYMENT = Deployment(workers=(DEFAULT, URGENT, NIGHT, SPARE))
+
+
+def shop() -> App:
+    """Two queue groups: ``jobs`` with all priorities, and ``payments`` with two."""
+    app = App("shop", stage="test")
+    app.define("send-email", Params)
+    payments = app.queue("payments", priorities=[Priority.CRITICAL, Priority.LOW])
+    payments.define("capture", Params, priority=Priority.CRITICAL)
+    return app
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """A stack with workers: the app, its template, and each group's resources."""
+
+    app: App
+    deployment: Deployment
+    stack: HeadgateStack
+    template: Mapping[str, Any]
+
+    def service(self, group: WorkerGroup) -> Properties:
+        """The properties of a group's service."""
+        of_group = {
+            properties["ServiceName"]: properties
+            for properties in resources(self.template, "AWS::ECS::Service").values()
+        }
+        return of_group[f"shop-test-{group.name}"]
+
+    def task(self, group: WorkerGroup) -> Properties:
+        """The properties of its task definition."""
+        return self.resource(self.service(group)["TaskDefinition"])
+
+    def container(self, group: WorkerGroup) -> Properties:
+        """Its only container."""
+        [container] = self.task(group)["ContainerDefinitions"]
+        return dict(container)
+
+    def resource(self, reference: Any) -> Properties:
+        """What a ``Ref`` or ``Fn::GetAtt`` means."""
+        match reference:
+            case {"Ref": logical_id} | {"Fn::GetAtt": [logical_id, _]}:
+                return dict(self.template["Resources"][logical_id]["Properties"])
+        raise AssertionError(f"no reference: {reference}")
+
+    def of_group(self, group: WorkerGroup, kind: str) -> list[Properties]:
+        """The properties of all resources of a type that belong to a group."""
+        return [
+            properties
+            for logical_id, properties in resources(self.template, kind).items()
+            if logical_id.startswith(f"JobsWorkers{group.name}")
+        ]
+
+
+def deployed(app: App, deployment: Deployment, **arguments: Any) -> Deployed:
+    """A stack of an app whose image is in a registry."""
+    stack = HeadgateStack(
+        cdk.App(context=NO_BUNDLING),
+        "Stack",
+        app=app,
+        deployment=deployment,
+        app_path=APP_PATH,
+        image=ecs.ContainerImage.from_registry(IMAGE),
+        **arguments,
+    )
+    return Deployed(app, deployment, stack, template_of(stack))

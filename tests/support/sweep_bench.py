@@ -1,0 +1,161 @@
+"""An app in memory with dead letters, and the sweep that looks into them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import BaseModel
+
+from jobs import App, Priority
+from jobs.dead_letters import dead_letter
+from jobs.envelope import VERSION, Envelope, new_job_id
+from jobs.messages import message_of
+from jobs.outcome import Attempt, Reason
+from jobs.ports import OutgoingMessage, ReceivedMessage
+from jobs.settlement import DeadLetter, Quarantine
+from jobs.sweep_memory import SweepMemory
+from jobs.sweep_plan import (
+    ParkingQueue,
+    SweepPlan,
+    sweep_plan,
+)
+from jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTopic, VirtualClock
+from lambdas.sweeping import Kind, Sweeper, Swept
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SECRET = "4111-1111"  # noqa: S105 - a payload's, that must not be told
+
+
+class Order(BaseModel):
+    card: str = SECRET
+
+
+def make_app() -> App:
+    app = App("shop", stage="test")
+    app.define("send-email", Order)
+    ledger = app.queue("ledger", priorities=[Priority.NORMAL], fifo=True)
+    ledger.define("book", Order, group_by=lambda _: "g")
+    payments = app.queue("payments", priorities=[Priority.CRITICAL])
+    payments.define("capture", Order, critical=True)
+    return app
+
+
+@dataclass
+class SweepBench:
+    """An app in memory, with its dead letters."""
+
+    app: App = field(default_factory=make_app)
+    clock: VirtualClock = field(default_factory=lambda: VirtualClock(NOON))
+    counted: Counter[Kind] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.sqs, self.table = MemorySqs(self.clock), MemoryTable(self.clock)
+        self.store, self.topic = MemoryStore(), MemoryTopic()
+        self.sqs.provision(self.app.topology)
+        self.sqs.create_queue(
+            self.app.topology.failed_firings_name,
+            retention_s=int(timedelta(days=14).total_seconds()),
+        )
+
+    @property
+    def plan(self) -> SweepPlan:
+        return sweep_plan(self.app, has_bridge=True)
+
+    def parking(self, job_type: str) -> ParkingQueue:
+        job = self.app.find_type(job_type)
+        name = self.app.topology.queue(job.queue, job.priority).dlq_name
+        [found] = [queue for queue in self.plan.queues if queue.name == name]
+        return found
+
+    def sweep(self) -> Swept | None:
+        """As one invocation does, in an execution environment of its own."""
+        memory = SweepMemory(self.table.blocking, self.clock, sleep=lambda _: None)
+        return Sweeper(
+            self.plan,
+            queues=self.sqs.blocking,
+            memory=memory,
+            store=self.store.blocking,
+            topic=self.topic,
+            clock=self.clock,
+            count=self._count,
+        ).sweep()
+
+    def swept(self) -> Swept:
+        found = self.sweep()
+        assert found is not None
+        return found
+
+    def _count(self, counts: Mapping[Kind, int]) -> None:
+        self.counted.update(counts)
+
+    def envelope(self, job_type: str, **changed: Any) -> Envelope:
+        job = self.app.find_type(job_type)
+        whole = {
+            "v": VERSION,
+            "id": new_job_id(self.clock.now()),
+            "type": job.name,
+            "payload": {"card": SECRET},
+            "queue": job.queue,
+            "priority": job.priority,
+            "submitted_at": self.clock.now(),
+        }
+        return Envelope(**(whole | changed))
+
+    def die(self, job_type: str, *, error: str = "CardError", **changed: Any) -> str:
+        """Let the worker give a job up; returns its id."""
+        envelope = self.envelope(job_type, **changed)
+        action = DeadLetter(
+            reason=Reason.ATTEMPTS_EXHAUSTED, error_type=error, error_message=f"card {SECRET}"
+        )
+        self.send(self.parking(job_type).name, self._given_up(envelope, action))
+        return str(envelope.id)
+
+    def crash(self, job_type: str) -> str:
+        """Let the worker quarantine a job."""
+        envelope = self.envelope(job_type)
+        letter = self._given_up(envelope, Quarantine(detail="killed"))
+        self.send(self.app.topology.quarantine_name, letter)
+        return str(envelope.id)
+
+    def _given_up(self, envelope: Envelope, action: DeadLetter | Quarantine) -> OutgoingMessage:
+        queue = self.app.topology.queue(envelope.queue, envelope.priority)
+        group = "g" if queue.fifo else None
+        message = message_of(envelope, fifo_group=group)
+        return dead_letter(
+            ReceivedMessage(
+                message_id="1",
+                receipt="1",
+                body=message.body,
+                receive_count=3,
+                sent_at=self.clock.now(),
+                attributes=message.attributes,
+                group=message.group,
+            ),
+            action,
+            Attempt(job_id=str(envelope.id), number=3, max_attempts=3, receives=3),
+            envelope.type,
+            self.clock.now(),
+            fifo=queue.fifo,
+        )
+
+    def send(self, queue: str, message: OutgoingMessage) -> None:
+        assert self.sqs.blocking.send(queue, [message]) == []
+
+    def everything(self) -> list[str]:
+        """All messages that are parked, by SQS's ids."""
+        return sorted(
+            message.message_id
+            for queue in self.plan.queues
+            for message in self.sqs.messages(queue.name)
+        )
+
+    def visible(self) -> int:
+        return sum(self.sqs.blocking.depth(queue.name).visible for queue in self.plan.queues)
+
+    def texts(self) -> str:
+        """All that people were told."""
+        return "\n".join(f"{subject}\n{text}" for subject, text in self.topic.published)
