@@ -40,6 +40,11 @@ lock: $(INSTALLED) ## Choose the pinned versions anew
 	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet uv
 	.cache/lock/bin/uv pip compile --universal --python-version 3.11 --all-extras --upgrade \
 		--generate-hashes --no-emit-index-url --no-header --quiet pyproject.toml -o requirements.lock
+	for functions in requirements requirements-consumer; do \
+		.cache/lock/bin/uv pip compile lambdas/$$functions.in -o lambdas/$$functions.txt --constraint requirements.lock \
+			--python-version 3.13 --python-platform aarch64-manylinux_2_34 --upgrade \
+			--generate-hashes --no-emit-index-url --no-header --no-annotate --quiet || exit 1; \
+	done
 	.cache/lock/bin/uv pip compile --universal --python-version 3.11 --extra emf --extra ops \
 		--constraints requirements.lock --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate --quiet pyproject.toml -o workers/requirements.txt

@@ -8,6 +8,7 @@ https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from aws_cdk import Duration, RemovalPolicy
@@ -44,6 +45,7 @@ class Consumer(Construct):
         group: what it runs, and of which size it is.
         topology: whose queues they are.
         queues: where they are found.
+        environment: the variables by which the app finds its stage and its bucket.
 
     Raises:
         ConfigurationError: it isn't fit for one of its queues, or its code is not there.
@@ -58,6 +60,7 @@ class Consumer(Construct):
         group: ConsumerGroup,
         topology: Topology,
         queues: Queues,
+        environment: Mapping[str, str],
     ) -> None:
         super().__init__(scope, construct_id)
         self.specs = consumed(topology, group)
@@ -68,13 +71,17 @@ class Consumer(Construct):
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=RemovalPolicy.DESTROY,
         )
-        self.function = self._function(group, topology, log_group)
+        self.function = self._function(group, topology, log_group, environment)
         acknowledge(self.function, "L1", OLDER_RUNTIME)
         for spec in self.specs:
             self._map(group, spec, queues.by_name[spec.name])
 
     def _function(
-        self, group: ConsumerGroup, topology: Topology, log_group: logs.ILogGroup
+        self,
+        group: ConsumerGroup,
+        topology: Topology,
+        log_group: logs.ILogGroup,
+        environment: Mapping[str, str],
     ) -> lambda_.Function:
         name = function_name(topology, group.name)
         queues = ", ".join(spec.name for spec in self.specs)
@@ -91,7 +98,7 @@ class Consumer(Construct):
             timeout=_duration(group.timeout),
             role=self._role(log_group),
             log_group=log_group,
-            environment=_environment(name, topology),
+            environment={"POWERTOOLS_SERVICE_NAME": name, **environment},
             reserved_concurrent_executions=group.reserved,
         )
 
@@ -116,16 +123,6 @@ class Consumer(Construct):
             max_concurrency=group.most,
             report_batch_item_failures=True,
         )
-
-
-def _environment(name: str, topology: Topology) -> dict[str, str]:
-    """What the app reads on Lambda, and the name that Powertools logs under."""
-    found = {
-        "POWERTOOLS_SERVICE_NAME": name,
-        "HEADGATE_STAGE": topology.stage,
-        "HEADGATE_BUCKET": topology.bucket_name,
-    }
-    return {variable: value for variable, value in found.items() if value}
 
 
 def _duration(span: timedelta) -> Duration:

@@ -35,6 +35,8 @@ class Bridge(Construct):
         failed: keeps the firings and events that it could not submit.
         table: where it says what it has sent.
         app: the app's name, with its stage's if any.
+        reserved: concurrency for it alone. Without any it may use all that the account has free;
+            with it or without, what Lambda throttles is tried again for six hours.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Bridge(Construct):
         failed: sqs.IQueue,
         table: dynamodb.ITableV2,
         app: str,
+        reserved: int | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         log_group = logs.LogGroup(
@@ -67,6 +70,7 @@ class Bridge(Construct):
             code=functions_code(),
             memory_size=_MEMORY_MB,
             timeout=_TIMEOUT,
+            reserved_concurrent_executions=reserved,
             role=role.without_policy_updates(),
             log_group=log_group,
             environment={

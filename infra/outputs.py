@@ -21,20 +21,20 @@ def add_outputs(stack: Stack, system: JobSystem) -> None:
 
 def _outputs(system: JobSystem) -> dict[str, tuple[str, str]]:
     """By key, what it is for and its value."""
-    region = Stack.of(system).region
-    dashboard = system.dashboard.dashboard_name
     found = {
         "AlertsTopic": ("Tells people: subscribe who should know", system.alerts.topic_arn),
         "Bucket": ("Payloads and results too large for messages", system.bucket.bucket_name),
-        "DashboardUrl": (
-            "How the queues and workers are",
-            f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
-            f"#dashboards/dashboard/{dashboard}",
-        ),
+        "DashboardUrl": ("How the queues and workers are", _dashboard_url(system)),
         "QuarantineUrl": ("Jobs that killed their workers", system.quarantine.queue_url),
         "Table": ("The records of jobs", system.table.table_name),
     }
     return found | _of_bridge(system) | _of_workers(system) | _of_consumers(system)
+
+
+def _dashboard_url(system: JobSystem) -> str:
+    region = Stack.of(system).region
+    console = f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
+    return f"{console}#dashboards/dashboard/{system.dashboard.dashboard_name}"
 
 
 def _of_bridge(system: JobSystem) -> dict[str, tuple[str, str]]:

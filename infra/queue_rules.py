@@ -142,7 +142,7 @@ def _dead(spec: QueueSpec, most: int, *, critical: bool) -> Rule:
         f"{what}",
         causes="attempts that are used up, a payload that a handler refuses, or a type that no "
         "worker knows.",
-        first="headgate dlq ls says why each died; when the cause is mended, headgate dlq replay.",
+        first="run the saved query 'dead letters by reason', and mend the cause before replaying.",
         metrics={"dead": of_queue(spec.dlq_name, VISIBLE, "Maximum")},
         threshold=most,
         at=critical,

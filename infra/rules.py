@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from infra.series import Series
-from jobs.errors import ConfigurationError
 
 MOST_METRICS = 10
 """Of one alarm's expression.
@@ -17,8 +16,6 @@ USD_A_METRIC = 0.10
 free. An alarm on an expression costs as much as the metrics in it.
 https://aws.amazon.com/cloudwatch/pricing/ (us-east-1)"""
 
-_MOST_DESCRIPTION = 1024
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
@@ -26,12 +23,9 @@ class Rule:
     threshold.
 
     Every metric of an expression is FILLed, since SQS and Headgate write nothing of what is idle.
-    CloudWatch's latest minute may not be there yet and is FILLed too: a rule of one-minute values
-    needs three of five of them, and no single one.
+    CloudWatch's latest minute may not be there yet and is FILLed too: so an expression of minutes
+    needs three of the last five.
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html
-
-    Raises:
-        ConfigurationError: it watches more metrics than an alarm can.
     """
 
     name: str
@@ -43,7 +37,7 @@ class Rule:
     first: str
     """What to do first."""
     metrics: Mapping[str, Series]
-    """By the names that the expression calls them."""
+    """By the names that the expression calls them; `MOST_METRICS` at most."""
     expression: str | None = None
     """None: the value of the only metric."""
     threshold: float
@@ -55,18 +49,10 @@ class Rule:
     silence_alarms: bool = False
     """Whether it goes off when there is nothing to read; else that is well."""
 
-    def __post_init__(self) -> None:
-        if len(self.metrics) > MOST_METRICS:
-            raise ConfigurationError(
-                f"the alarm {self.name!r} watches {len(self.metrics)} metrics; CloudWatch allows "
-                f"{MOST_METRICS}"
-            )
-
     @property
     def description(self) -> str:
         """What whoever is woken by it reads."""
-        text = f"{self.means} Likely: {self.causes} First: {self.first}"
-        return text if len(text) <= _MOST_DESCRIPTION else f"{text[: _MOST_DESCRIPTION - 1]}…"
+        return f"{self.means} Likely: {self.causes} First: {self.first}"
 
 
 def rate(part: str, whole: str, *, at_least: int) -> str:

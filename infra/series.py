@@ -1,13 +1,9 @@
-"""CloudWatch's metrics as values: what alarms watch and the dashboard shows."""
+"""CloudWatch's metrics as values: what alarms watch and the dashboard shows. No CDK in here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from aws_cdk import Duration
-from aws_cdk import aws_cloudwatch as cloudwatch
 
 from jobs import metric_names
 from jobs.metric_names import PRIORITY, QUEUE, SERVICE
@@ -22,17 +18,6 @@ class Series:
     name: str
     statistic: str
     dimensions: Mapping[str, str]
-
-    def metric(self, *, period_s: int = 60, **looks: Any) -> cloudwatch.Metric:
-        """As CDK takes it; ``looks`` are its label and color."""
-        return cloudwatch.Metric(
-            namespace=self.namespace,
-            metric_name=self.name,
-            statistic=self.statistic,
-            dimensions_map=dict(self.dimensions),
-            period=Duration.seconds(period_s),
-            **looks,
-        )
 
 
 VISIBLE = "ApproximateNumberOfMessagesVisible"

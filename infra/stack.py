@@ -40,7 +40,6 @@ from jobs.deployment import (
     ConsumerGroup,
     Deployment,
     Lanes,
-    WorkerGroup,
     function_name,
     worker_service_name,
 )
@@ -256,7 +255,11 @@ class JobSystem(Construct):
                 group,
                 service_name=worker_service_name(topology, group),
                 queues=group.lanes.of(topology),
-                environment=self._environment(group, app_path),
+                environment=self._environment()
+                | {
+                    "HEADGATE_APP": app_path,
+                    "HEADGATE_STOP_TIMEOUT": f"{group.stop_timeout.total_seconds():g}",
+                },
             )
             role = service.task_definition.task_role
             self.grant_work(role, lanes=group.lanes)
@@ -264,11 +267,10 @@ class JobSystem(Construct):
                 self.grant_submit(role)
         return workers
 
-    def _environment(self, group: WorkerGroup, app_path: str) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
+        """What the app reads wherever its jobs run."""
         found = {
-            "HEADGATE_APP": app_path,
             "HEADGATE_STAGE": self.app.stage,
-            "HEADGATE_STOP_TIMEOUT": f"{group.stop_timeout.total_seconds():g}",
             # Both would be asked of STS, to which the workers' own network has no way.
             "HEADGATE_BUCKET": self.bucket.bucket_name,
             "HEADGATE_ACCOUNT": Stack.of(self).account,
@@ -287,15 +289,11 @@ class JobSystem(Construct):
             group=group,
             topology=self.app.topology,
             queues=self._queues,
+            environment=self._environment(),
         )
-        grant = permissions.grant_work(
-            consumer.function,
-            [self._queues.by_name[spec.name] for spec in consumer.specs],
-            self._queues.parking(consumer.specs),
-            self.table,
-            self.bucket,
-        )
-        self._with_delays(grant, consumer.function)
+        self.grant_work(consumer.function, lanes=group.lanes)
+        if group.submits:
+            self.grant_submit(consumer.function)
         return consumer
 
     def _watch(self) -> Watching:
@@ -307,6 +305,12 @@ class JobSystem(Construct):
             topic=self.alerts,
             bridge=self.bridge,
             schedules=self._schedules is not None,
+            services=self.services,
+            sweep=self.sweep.function,
+            job_logs=[
+                *(self._workers.log_groups if self._workers else ()),
+                *(consumer.function.log_group for consumer in self.consumers.values()),
+            ],
         )
 
     def _add_bridge(self) -> Schedules | None:
@@ -324,6 +328,7 @@ class JobSystem(Construct):
             failed=failed,
             table=self.table,
             app=self.app.topology.schedule_group,
+            reserved=self.deployment.bridge_reserved,
         )
         self.bridge, self.failed_firings = bridge.function, failed
         EventRules(self, "EventRules", app=self.app, bridge=bridge.function, failed=failed)

@@ -18,7 +18,7 @@ from infra.series import (
     of_queue,
     of_schedules,
 )
-from jobs.deployment import Deployment, Lanes, WorkerGroup
+from jobs.deployment import Deployment, WorkerGroup
 from jobs.topology import QueueSpec, Topology
 
 FAILURES = 3
@@ -32,17 +32,17 @@ _LONG_S = 900
 
 
 def idle_hands(topology: Topology, deployment: Deployment) -> Iterator[Rule]:
-    """An alarm for each worker group, and one for queues that no group or function serves."""
+    """An alarm for each worker group; for one elsewhere, if nothing here runs jobs."""
     for group in deployment.workers:
         specs = _most_urgent_first(group.lanes.of(topology))
         yield _silent(group, specs) if group.least else _unanswered(group.name, specs)
-    served = {spec.name for lanes in _lanes(deployment) for spec in lanes.of(topology)}
-    if left := [spec for spec in topology.queues if spec.name not in served]:
-        yield _unanswered("others", _most_urgent_first(left))
+    if not deployment.workers and not deployment.consumers:
+        yield _unanswered("workers", _most_urgent_first(topology.queues))
 
 
 def set_aside(topology: Topology, *, fires: bool) -> Iterator[Rule]:
-    """The quarantine and, if anything ``fires`` the bridge, what it could not submit."""
+    """The quarantine, what the sweep failed with and, if anything ``fires`` the bridge, what that
+    could not submit."""
     yield _kept(
         "quarantine",
         topology.quarantine_name,
@@ -50,6 +50,14 @@ def set_aside(topology: Topology, *, fires: bool) -> Iterator[Rule]:
         causes="it runs out of memory, crashes an extension written in C, or calls os._exit.",
         first="the saved query 'dead letters by reason' names it; run it with isolation='process' "
         "and a memory_mb before you replay it.",
+    )
+    yield _kept(
+        "failed-sweeps",
+        topology.failed_sweeps_name,
+        means="A sweep of the dead letters has failed. Until one succeeds nobody is told of them "
+        "but by these alarms, and none is copied before SQS deletes it.",
+        causes="SQS, S3 or DynamoDB refuses or can't be reached, or there is too much to look at.",
+        first="read the sweep function's log.",
     )
     if fires:
         yield _kept(
@@ -102,13 +110,32 @@ def bridge(function: str, percent: float) -> Rule:
     )
 
 
-def function_errors(name: str, function: str) -> Rule:
-    """A function of the app fails as a whole: its jobs' own failures are no errors of Lambda's."""
+def consumer(name: str, function: str) -> Rule:
+    """A function that runs jobs fails as a whole: their own failures are no errors of Lambda's."""
+    return _errors(
+        f"{name}-errors",
+        function,
+        means=f"The consumer {name} failed {FAILURES} times or more in 15 minutes, and with it all "
+        "jobs of these invocations. They stay in their queue, and come again.",
+    )
+
+
+def sweep(function: str) -> Rule:
+    """The sweep fails."""
+    return _errors(
+        "sweep",
+        function,
+        means=f"The sweep of the dead letters failed {FAILURES} times or more in 15 minutes. Until "
+        "it succeeds nobody is told of them but by these alarms.",
+    )
+
+
+def _errors(name: str, function: str, *, means: str) -> Rule:
     return Rule(
-        name=f"{name}-errors",
-        means=f"The function {name} failed {FAILURES} times or more in 15 minutes.",
+        name=name,
+        means=means,
         causes="it can't be imported, runs out of memory or time, or its role lacks a permission.",
-        first="read the function's log. What it was handed stays in its queue.",
+        first="read the function's log.",
         metrics={"errors": of_function(function, "Errors")},
         threshold=FAILURES,
         at=True,
@@ -179,11 +206,6 @@ def _kept(name: str, queue: str, *, means: str, causes: str, first: str) -> Rule
         at=True,
         period_s=_PERIOD_S,
     )
-
-
-def _lanes(deployment: Deployment) -> Iterator[Lanes]:
-    yield from (group.lanes for group in deployment.workers)
-    yield from (consumer.lanes for consumer in deployment.consumers)
 
 
 def _most_urgent_first(specs: Sequence[QueueSpec]) -> Sequence[QueueSpec]:

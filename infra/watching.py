@@ -10,13 +10,15 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from infra.alarms import rules_for
 from infra.budget import Budget
 from infra.dashboard import Dashboard
-from infra.monitoring import Alarms, rules_for
+from infra.monitoring import Alarms
 from infra.queries import Queries
 from jobs.app import App
-from jobs.deployment import Deployment
+from jobs.deployment import Deployment, function_name
 from jobs.metric_names import service_name
+from jobs.topology import Topology
 
 
 class Watching(Construct):
@@ -29,9 +31,8 @@ class Watching(Construct):
         bridge: the function that schedules and events invoke; None: there is none.
         schedules: whether there is a group of schedules.
         services: the workers' services, by their groups' names.
-        consumers: the functions that run jobs, by their groups' names.
-        others: further functions of the app, by what they are called.
-        job_logs: what workers and ``consumers`` write to.
+        sweep: the function that sweeps the dead letters.
+        job_logs: what workers write to, and functions that run jobs.
     """
 
     def __init__(
@@ -44,36 +45,31 @@ class Watching(Construct):
         topic: sns.ITopic,
         bridge: lambda_.Function | None,
         schedules: bool,
-        services: Mapping[str, ecs.FargateService] | None = None,
-        consumers: Mapping[str, lambda_.IFunction] | None = None,
-        others: Mapping[str, lambda_.IFunction] | None = None,
-        job_logs: Sequence[logs.ILogGroup] = (),
+        services: Mapping[str, ecs.FargateService],
+        sweep: lambda_.IFunction,
+        job_logs: Sequence[logs.ILogGroup],
     ) -> None:
         super().__init__(scope, construct_id)
         service = service_name(app.name, app.stage)
-        functions = {
-            name: function.function_name
-            for name, function in {**(consumers or {}), **(others or {})}.items()
-        }
-        bridge_name = app.topology.bridge_name if bridge is not None else None
-        self.alarms = Alarms(
-            self,
-            "Alarms",
-            rules=rules_for(
-                app, deployment, bridge=bridge_name, schedules=schedules, functions=functions
-            ),
-            service=service,
-            topic=topic,
+        rules = rules_for(
+            app,
+            deployment,
+            bridge=bridge is not None,
+            schedules=schedules,
+            sweep=sweep.function_name,
         )
+        self.alarms = Alarms(self, "Alarms", rules=rules, service=service, topic=topic)
         # Else those of a first deployment would go off before there could be a worker.
-        self.alarms.node.add_dependency(*(services or {}).values())
+        self.alarms.node.add_dependency(*services.values())
         self.dashboard = Dashboard(
             self,
             "Dashboard",
             topology=app.topology,
             alarms=list(self.alarms.by_name.values()),
-            services=services or {},
-            functions=({"bridge": bridge_name} if bridge_name else {}) | functions,
+            set_aside=_set_aside(app.topology, fires=bridge is not None),
+            services=services,
+            functions=_functions(app, deployment, bridge=bridge is not None)
+            | {"sweep": sweep.function_name},
             schedules=schedules,
         )
         Queries(
@@ -92,3 +88,20 @@ class Watching(Construct):
                 of=deployment.budget_of,
                 topic=topic,
             )
+
+
+def _set_aside(topology: Topology, *, fires: bool) -> Mapping[str, str]:
+    firings = {"failed firings": topology.failed_firings_name} if fires else {}
+    return {
+        "quarantine": topology.quarantine_name,
+        "failed sweeps": topology.failed_sweeps_name,
+        **firings,
+    }
+
+
+def _functions(app: App, deployment: Deployment, *, bridge: bool) -> dict[str, str]:
+    """The names on AWS of those that have one, by what they are called."""
+    consumers = {
+        group.name: function_name(app.topology, group.name) for group in deployment.consumers
+    }
+    return consumers | ({"bridge": app.topology.bridge_name} if bridge else {})

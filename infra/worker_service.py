@@ -72,6 +72,8 @@ class Workers(Construct):
             "Workers tell their own metrics, by queue and type; Container Insights costs more",
         )
         self.services: dict[str, ecs.FargateService] = {}
+        self.log_groups: list[logs.ILogGroup] = []
+        """What the groups' workers write to."""
 
     def add(
         self,
@@ -95,6 +97,7 @@ class Workers(Construct):
             image=self._image,
         )
         self.services[group.name] = made.service
+        self.log_groups.append(made.log_group)
         return made.service
 
 
@@ -160,6 +163,9 @@ class WorkerService(Construct):
         acknowledge_wildcard(
             task.task_role, own_tasks, "A task protects itself, and its id is made as it starts"
         )
+        acknowledge_wildcard(
+            task.obtain_execution_role(), "*", "ecr:GetAuthorizationToken takes no resource by name"
+        )
         acknowledge(
             task, "ECS2", "The variables are names and numbers; credentials are the task role's"
         )
@@ -189,7 +195,7 @@ class WorkerService(Construct):
         image: ecs.ContainerImage,
         environment: Mapping[str, str],
     ) -> None:
-        log_group = logs.LogGroup(
+        self.log_group = logs.LogGroup(
             self,
             "Logs",
             retention=logs.RetentionDays.ONE_MONTH,
@@ -215,7 +221,7 @@ class WorkerService(Construct):
             ),
             logging=ecs.LogDrivers.aws_logs(
                 stream_prefix=group.name,
-                log_group=log_group,
+                log_group=self.log_group,
                 mode=ecs.AwsLogDriverMode.NON_BLOCKING,
                 max_buffer_size=Size.mebibytes(_LOG_BUFFER_MIB),
             ),

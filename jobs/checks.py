@@ -18,6 +18,7 @@ from jobs.app import BACKSTOP_MARGIN, MAX_RECEIVE_COUNT, App
 from jobs.deployment import GIVE_BACK, ConsumerGroup, Deployment
 from jobs.errors import ConfigurationError, SettingsInvalid, UnknownQueue
 from jobs.job import LONGEST_TIMEOUT, JobType
+from jobs.limits import Limits
 from jobs.occurrences import occurrences, period_of
 from jobs.schedules import Schedule
 from jobs.serving import consumed, serving
@@ -272,10 +273,32 @@ def nobody_is_told(app: App, deployment: Deployment) -> Iterator[Fault]:
             )
 
 
+def limits_not_in_functions(app: App, deployment: Deployment) -> Iterator[Fault]:
+    """Limits of a type that a function runs, which nothing applies there."""
+    for group, job in _run_by_functions(app, deployment):
+        for owner, limits in (
+            (_type(job), job.limits),
+            (f"queue {job.queue}", app.queues[job.queue].limits),
+            (f"app {app.name}", app.limits),
+        ):
+            if limits != Limits():
+                yield Fault(
+                    rule="limits-not-in-functions",
+                    where=_type(job),
+                    what=f"the function {group.name!r} runs it, and {owner} has limits",
+                    why="Workers apply limits and breakers; in a function only its concurrency is "
+                    "limited",
+                    instead="Let workers serve its queue, or set most= of the consumer and drop "
+                    "the limits",
+                    severity="warning",
+                )
+
+
 DEPLOYMENT_RULES: tuple[DeploymentRule, ...] = (
     deployment_unfit,
     timeout_above_functions,
     nobody_is_told,
+    limits_not_in_functions,
 )
 """Those that look at what runs the jobs."""
 

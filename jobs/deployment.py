@@ -234,6 +234,8 @@ class ConsumerGroup:
     """How long messages are gathered for a batch, up to 5 min."""
     most: int = 10
     """Invocations at once of each queue, 2 to 1,000 (MaximumConcurrency)."""
+    submits: bool = True
+    """Its handlers may submit jobs to any of the app's queues (``ctx.submit``)."""
     reserved: int | None = None
     """Concurrency that the function alone may use of the account's, at least `most` for each of its
     queues (ReservedConcurrentExecutions). None reserves nothing: `most` limits it already.
@@ -323,6 +325,11 @@ class Deployment:
       that tag is activated for cost allocation, which only the account that pays can do.
       https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
     """
+    bridge_reserved: int | None = None
+    """Concurrency that the bridge alone may use of the account's, so that a thousand schedules of
+    one minute take no more from your other functions; those that wait are sent within six hours.
+    None reserves nothing, since a new account has too little to reserve any of it.
+    https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html"""
     alarms: Thresholds = field(default_factory=Thresholds)
     """When to tell."""
 
@@ -333,6 +340,10 @@ class Deployment:
                 raise ConfigurationError(f"two worker groups or consumers are called {name!r}")
         if not 1 <= self.endpoint_zones <= ZONES:
             raise ConfigurationError(f"endpoint_zones must be 1 or 2, got {self.endpoint_zones}")
+        if self.bridge_reserved is not None and self.bridge_reserved < 1:
+            raise ConfigurationError(
+                f"bridge_reserved is at least 1, or None, got {self.bridge_reserved}"
+            )
         if self.budget_usd < 0:
             raise ConfigurationError(f"budget_usd must not be negative, got {self.budget_usd}")
         if malformed := [address for address in self.alerts_to if "@" not in address]:

@@ -30,10 +30,10 @@ DEPLOYMENT = Deployment(
     alerts_to=("oncall@example.com",),
 )
 
-_IMAGE = ecs.ContainerImage.from_registry("public.ecr.aws/docker/library/python:3.13-slim")
+_IMAGE = ecs.ContainerImage.from_asset(str(Path(__file__).parents[2] / "workers"))
 
 ON_AWS: dict[str, Any] = {"deployment": DEPLOYMENT, "image": _IMAGE, "app_path": "shop.app:app"}
-"""What a `JobSystem` of it takes. Nothing is run, so no image has to be built."""
+"""What a `JobSystem` of it takes. Nothing is run, so no image is built."""
 
 
 def everything(stage: str | None = "prod") -> App:

@@ -110,6 +110,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with an app, ``of_project:app``, that commands run in."""
     source = "from jobs import App\napp = App('store')\napp.define('send', dict)\n"
     (tmp_path / "of_project.py").write_text(source)
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv("HEADGATE_APP", raising=False)

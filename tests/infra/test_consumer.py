@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_sns as sns
 
 from infra.stack import HeadgateStack, JobSystem
 from jobs import App, Priority
 from jobs.aws.provision import LINES
-from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup, function_name
+from jobs.deployment import ConsumerGroup, Deployment, function_name
 from jobs.errors import ConfigurationError
 from tests.infra.conftest import NO_BUNDLING, Params
 from tests.infra.templates import (
@@ -26,6 +28,8 @@ from tests.infra.templates import (
 
 HANDLER = "shop.function.handler"
 SHOWS_AGAIN_S = 60
+SUBMITTED = {"sqs:SendMessage", "sqs:GetQueueUrl"}
+"""What submitting takes of a queue."""
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +61,7 @@ def mailer(project: Path) -> ConsumerGroup:
         handler=HANDLER,
         source=str(project),
         queues=("mail",),
+        submits=False,
         timeout=timedelta(seconds=SHOWS_AGAIN_S),
         batch=25,
         window=timedelta(seconds=2),
@@ -74,7 +79,8 @@ def clerk(project: Path) -> ConsumerGroup:
 
 @pytest.fixture(scope="module")
 def deployment(mailer: ConsumerGroup, clerk: ConsumerGroup) -> Deployment:
-    return Deployment(workers=(WorkerGroup(queues=("reports",)),), consumers=(mailer, clerk))
+    reporter = replace(clerk, name="reporter", queues=("reports",))
+    return Deployment(workers=(), consumers=(mailer, clerk, reporter))
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +98,7 @@ def template(system: JobSystem) -> Mapping[str, Any]:
 def functions(app: App, template: Mapping[str, Any], deployment: Deployment) -> dict[str, str]:
     """The logical ids of the consumers' functions, by their groups' names."""
     by_name = {
-        each["FunctionName"]: logical_id
+        each.get("FunctionName", logical_id): logical_id
         for logical_id, each in resources(template, "AWS::Lambda::Function").items()
     }
     names = (group.name for group in deployment.consumers)
@@ -123,7 +129,10 @@ def test_each_consumer_is_a_function_of_its_size_and_stage(
         assert function["Handler"] == group.handler
         assert function["Architectures"] == ["arm64"]
         assert function.get("ReservedConcurrentExecutions") == group.reserved
+        [bucket] = resources(template, "AWS::S3::Bucket")
         assert function["Environment"]["Variables"] == {
+            "HEADGATE_ACCOUNT": {"Ref": "AWS::AccountId"},
+            "HEADGATE_BUCKET": {"Ref": bucket},
             "HEADGATE_STAGE": app.stage,
             "POWERTOOLS_SERVICE_NAME": function["FunctionName"],
         }
@@ -169,7 +178,7 @@ def test_its_log_is_its_own_and_kept_for_a_month(
         assert template["Resources"][logical_id]["DeletionPolicy"] == "Delete"
 
 
-def reach(template: Mapping[str, Any], role: str) -> dict[str, set[str]]:
+def granted(template: Mapping[str, Any], role: str) -> dict[str, set[str]]:
     """By resource, the actions that a role's policies allow."""
     own = properties_of(template, role)["Policies"]
     policies = [policy["PolicyDocument"] for policy in own] + [
@@ -180,7 +189,8 @@ def reach(template: Mapping[str, Any], role: str) -> dict[str, set[str]]:
     reached: dict[str, set[str]] = {}
     for statement in (each for policy in policies for each in policy["Statement"]):
         for resource in listed(statement["Resource"]):
-            actions = reached.setdefault(name_of(template, resource), set())
+            name = resource["Ref"] if "Ref" in resource else name_of(template, resource)
+            actions = reached.setdefault(name, set())
             actions.update(listed(statement["Action"]))
     return reached
 
@@ -195,24 +205,23 @@ def test_its_role_reaches_its_own_queues_and_what_their_jobs_take(
         "sqs:GetQueueAttributes",
         "sqs:GetQueueUrl",
     }
-    park = {"sqs:SendMessage", "sqs:GetQueueUrl"}
+    park = SUBMITTED
     record = {f"dynamodb:{action}" for action in ("GetItem", "Query", "PutItem", "BatchWriteItem")}
     [bucket] = resources(template, "AWS::S3::Bucket")
-    [scheduler] = [
-        logical_id
-        for logical_id, role in resources(template, "AWS::IAM::Role").items()
-        if "RoleName" in role
-    ]
+    [scheduler] = resources(template, "AWS::IAM::Role", "JobsSchedules")
     for group in deployment.consumers:
         specs = group.lanes.of(app.topology)
         function = properties_of(template, functions[group.name])
-        assert reach(template, function["Role"]["Fn::GetAtt"][0]) == {
-            **{spec.name: work for spec in specs},
+        submit = SUBMITTED if group.submits else set()
+        all_ = {spec.name: submit for spec in app.topology.queues if submit}
+        assert granted(template, function["Role"]["Fn::GetAtt"][0]) == {
+            **all_,
+            **{spec.name: work | submit for spec in specs},
             **{spec.dlq_name: park for spec in specs},
             app.topology.quarantine_name: park,
             app.topology.table_name: record,
             f"/index/{LINES}": {"dynamodb:Query"},
-            "/payloads/*": {"s3:GetObject"},
+            "/payloads/*": {"s3:GetObject"} | ({"s3:PutObject"} if submit else set()),
             "/payloads/results/*": {"s3:PutObject"},
             bucket: {"s3:ListBucket"},
             f"schedule/{app.topology.schedule_group}/delay.*": {
@@ -237,49 +246,36 @@ def test_the_function_is_made_after_all_that_it_may_do(
 
 
 def test_what_it_needs_beside_is_granted_to_its_function(
-    app: App, clerk: ConsumerGroup, mailer: ConsumerGroup
+    app: App, deployment: Deployment, mailer: ConsumerGroup
 ) -> None:
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
-    reports = WorkerGroup(queues=("reports",))
-    system = JobSystem(
-        stack,
-        "Jobs",
-        app=app,
-        deployment=Deployment(workers=(reports,), consumers=(clerk, mailer)),
-    )
-    system.grant_submit(system.consumers[clerk.name].function)
+    system = JobSystem(stack, "Jobs", app=app, deployment=deployment)
+    topic = sns.Topic(stack, "News", display_name="News")
+    topic.grant_publish(system.consumers[mailer.name].function)
 
     template = template_of(stack)
-    function = next(
-        each
-        for each in resources(template, "AWS::Lambda::Function").values()
-        if each["FunctionName"] == function_name(app.topology, clerk.name)
-    )
-    reached = reach(template, function["Role"]["Fn::GetAtt"][0])
-    assert all("sqs:SendMessage" in reached[spec.name] for spec in app.topology.queues)
-
-
-def test_a_bucket_of_ones_own_name_is_told_to_the_function(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HEADGATE_BUCKET", "our-payloads")
-    app = App("shop")
-    app.define("send", Params)
-    template = _synthesized(app, ConsumerGroup(name="all", handler=HANDLER, source=str(project)))
-    [function] = [
-        each
-        for each in resources(template, "AWS::Lambda::Function").values()
-        if each["FunctionName"] == function_name(app.topology, "all")
-    ]
-    variables = function["Environment"]["Variables"]
-    assert variables["HEADGATE_BUCKET"] == "our-payloads"
-    assert "HEADGATE_STAGE" not in variables
+    [role] = resources(template, "AWS::IAM::Role", f"JobsConsumer{mailer.name}")
+    [news] = resources(template, "AWS::SNS::Topic", "News")
+    assert granted(template, role)[news] == {"sns:Publish"}
 
 
 def _synthesized(app: App, *consumers: ConsumerGroup) -> Mapping[str, Any]:
     assembly = cdk.App(context=NO_BUNDLING)
     deployment = Deployment(workers=(), consumers=consumers)
     return template_of(HeadgateStack(assembly, "Stack", app=app, deployment=deployment))
+
+
+def test_the_bridge_gets_concurrency_reserved_if_that_is_asked_for(
+    app: App, template: Mapping[str, Any], deployment: Deployment
+) -> None:
+    [bridge] = resources(template, "AWS::Lambda::Function", "JobsBridge").values()
+    assert "ReservedConcurrentExecutions" not in bridge
+
+    assembly = cdk.App(context=NO_BUNDLING)
+    reserving = replace(deployment, bridge_reserved=20)
+    stack = HeadgateStack(assembly, "Stack", app=app, deployment=reserving)
+    [bridge] = resources(template_of(stack), "AWS::Lambda::Function", "JobsBridge").values()
+    assert bridge["ReservedConcurrentExecutions"] == 20
 
 
 # --- what doesn't fit is refused before there is a template --------------------------------------

@@ -88,6 +88,17 @@ def test_a_schedule_is_judged_by_the_time_that_is_handed_in() -> None:
         system(app, now=datetime(2027, 1, 2, tzinfo=UTC))
 
 
+def test_the_stack_of_an_app_without_faults_says_nothing_at_synthesis() -> None:
+    stack = HeadgateStack(cdk.App(context=NO_BUNDLING), "Stack", app=everything(), **ON_AWS)
+    said = [
+        str(entry.data)
+        for each in stack.node.find_all()
+        for entry in each.node.metadata
+        if entry.type in ("aws:cdk:warning", "aws:cdk:error")
+    ]
+    assert said == []
+
+
 @pytest.mark.parametrize(
     ("stage", "tags"),
     [

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra.monitoring import rules_for
-from infra.queue_rules import FAILURES, start_within_s
-from infra.rules import MOST_METRICS, Rule
+from infra.alarms import rules_for
+from infra.queue_rules import FAILURES, label, start_within_s
+from infra.rules import MOST_METRICS, USD_A_METRIC, Rule
 from infra.system_rules import FAILURES as FUNCTION_FAILURES
 from jobs import App, Priority
 from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
@@ -21,7 +24,7 @@ from jobs.metric_names import COUNTED, NAMESPACE, OF_LANE, WAIT
 from jobs.thresholds import MAX_IN_FLIGHT, Thresholds
 from jobs.topology import DEFAULT_LANES, QueueSpec
 from tests.infra.cloudwatch import Minutes, goes_off
-from tests.infra.conftest import Params
+from tests.infra.conftest import ELSEWHERE, Params
 from tests.infra.templates import resources
 
 THRESHOLDS = Thresholds()
@@ -41,13 +44,19 @@ SQS_METRICS = {
 """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html"""
 
 
-def rules(app: App, deployment: Deployment | None = None, **more: Any) -> dict[str, Rule]:
-    return {rule.name: rule for rule in rules_for(app, deployment or Deployment(), **more)}
+def rules(app: App, deployment: Deployment | None = None, *, fires: bool = True) -> dict[str, Rule]:
+    found = rules_for(
+        app, deployment or Deployment(), bridge=fires, schedules=fires, sweep="shop-test-sweep"
+    )
+    assert len({rule.name for rule in found}) == len(found)
+    return {rule.name: rule for rule in found}
 
 
 @pytest.fixture(scope="module")
 def all_rules(app: App) -> dict[str, Rule]:
-    return rules(app, bridge="bridge", schedules=True, functions={"sweep": "shop-test-sweep"})
+    """Of an app that has one of everything."""
+    fast = ConsumerGroup(name="fast", handler="shop.fast", queues=("payments",))
+    return rules(app, Deployment(workers=(WorkerGroup(queues=("jobs",)),), consumers=(fast,)))
 
 
 def steady(value: float, minutes: int = HOUR) -> Minutes:
@@ -276,21 +285,22 @@ def test_workers_that_may_be_none_are_missed_when_something_waits(app: App) -> N
     assert not goes_off(rule, {"waiting1": steady(4), "received0": steady(1)}), "somebody works"
 
 
-def test_queues_that_no_group_and_no_function_serves_are_watched_too(app: App) -> None:
-    functions = ConsumerGroup(name="fast", handler="shop.fast", queues=("payments",))
-    partly = Deployment(workers=(), consumers=(functions,))
+def test_workers_elsewhere_are_missed_when_something_waits(app: App) -> None:
+    rule = rules(app, ELSEWHERE)["workers-silent"]
 
-    assert "others-silent" not in rules(app)
-    watched = rules(app, partly)["others-silent"].metrics.values()
-    assert {each.dimensions["QueueName"] for each in watched} == {
-        spec.name for spec in app.topology.queues if spec.group == "jobs"
-    }
+    assert not goes_off(rule, {})
+    assert goes_off(rule, {"waiting4": steady(1)})
+
+
+def test_where_functions_serve_all_queues_no_worker_is_missed(app: App) -> None:
+    functions = Deployment(workers=(), consumers=(ConsumerGroup(name="all", handler="shop.all"),))
+    assert not [name for name in rules(app, functions) if name.endswith("-silent")]
 
 
 # --- the whole app -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["quarantine", "failed-firings"])
+@pytest.mark.parametrize("name", ["quarantine", "failed-firings", "failed-sweeps"])
 def test_a_single_job_that_is_set_aside_alarms(all_rules: Mapping[str, Rule], name: str) -> None:
     assert goes_off(all_rules[name], {"kept": [0, 0, 0, 0, 1]})
     assert not goes_off(all_rules[name], {"kept": steady(0)})
@@ -313,14 +323,14 @@ def test_firings_that_are_given_up_alarm_beside_those_that_fail(
     assert goes_off(all_rules["schedules"], {"attempts": [3], "errors": [1], "dropped": [2]})
 
 
-def test_a_function_that_fails_alarms(all_rules: Mapping[str, Rule]) -> None:
-    rule = all_rules["sweep-errors"]
-    assert goes_off(rule, {"errors": [FUNCTION_FAILURES]})
-    assert not goes_off(rule, {"errors": [FUNCTION_FAILURES - 1]})
+@pytest.mark.parametrize("name", ["sweep", "fast-errors"])
+def test_a_function_that_fails_as_a_whole_alarms(all_rules: Mapping[str, Rule], name: str) -> None:
+    assert goes_off(all_rules[name], {"errors": [FUNCTION_FAILURES]})
+    assert not goes_off(all_rules[name], {"errors": [FUNCTION_FAILURES - 1]})
 
 
 def test_an_app_without_a_bridge_has_no_alarms_for_it(app: App) -> None:
-    assert not {"bridge", "failed-firings", "schedules"} & rules(app).keys()
+    assert not {"bridge", "failed-firings", "schedules"} & rules(app, fires=False).keys()
 
 
 # --- what is watched -----------------------------------------------------------------------------
@@ -358,9 +368,8 @@ def many_queues() -> App:
 
 def test_an_app_with_many_queues_and_fifo_ones_keeps_each_alarm_within_aws_s_limit() -> None:
     app = many_queues()
-    told = rules_for(app, Deployment(), bridge="bridge", schedules=True)
+    told = rules(app).values()
 
-    assert len({rule.name for rule in told}) == len(told)
     assert all(len(rule.metrics) <= MOST_METRICS for rule in told)
     in_flight = [
         series.dimensions["QueueName"]
@@ -381,6 +390,7 @@ def test_every_metric_that_is_watched_is_one_that_is_written(
         *(spec.dlq_name for spec in topology.queues),
         topology.quarantine_name,
         topology.failed_firings_name,
+        topology.failed_sweeps_name,
     }
     lanes = {(spec.group, str(spec.priority)) for spec in topology.queues}
     for series in (each for rule in all_rules.values() for each in rule.metrics.values()):
@@ -416,17 +426,17 @@ def test_every_expression_uses_each_of_its_metrics_and_no_other(
 
 
 def alarms(template: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    return list(resources(template, "AWS::CloudWatch::Alarm").values())
+    return list(resources(template, "AWS::CloudWatch::Alarm", "JobsWatching").values())
 
 
 def test_every_rule_is_an_alarm_that_tells_the_topic_when_it_goes_off_and_when_it_ends(
     app: App, template: Mapping[str, Any]
 ) -> None:
     [topic] = resources(template, "AWS::SNS::Topic")
-    expected = rules(app, bridge="bridge", schedules=True)
+    expected = rules(app, ELSEWHERE)
     deployed = {alarm["AlarmName"]: alarm for alarm in alarms(template)}
 
-    assert {f"shop-test-{name}" for name in expected} <= deployed.keys()
+    assert {f"shop-test-{name}" for name in expected} == deployed.keys()
     for alarm in deployed.values():
         assert alarm["AlarmActions"] == alarm["OKActions"] == [{"Ref": topic}]
 
@@ -442,7 +452,7 @@ def test_every_alarm_says_what_it_means_what_is_likely_and_what_to_do_first(
 
 def test_an_alarm_is_deployed_as_its_rule_says(app: App, template: Mapping[str, Any]) -> None:
     deployed = {alarm["AlarmName"].removeprefix("shop-test-"): alarm for alarm in alarms(template)}
-    for name, rule in rules(app, bridge=app.topology.bridge_name, schedules=True).items():
+    for name, rule in rules(app, ELSEWHERE).items():
         alarm = deployed[name]
         assert alarm["Threshold"] == rule.threshold
         assert alarm["ComparisonOperator"] == (
@@ -462,7 +472,7 @@ def test_an_alarm_is_deployed_as_its_rule_says(app: App, template: Mapping[str, 
 
 
 def test_a_period_is_one_that_cloudwatch_takes() -> None:
-    for rule in rules(many_queues(), bridge="bridge", schedules=True).values():
+    for rule in rules(many_queues()).values():
         assert rule.period_s % 60 == 0
         longest_s = 604_800 if rule.period_s >= 3_600 else 86_400
         assert rule.period_s * rule.periods <= longest_s
@@ -485,3 +495,41 @@ def test_the_queues_that_are_watched_are_in_the_template(template: Mapping[str, 
         if dimension["Name"] == "QueueName"
     }
     assert watched == queues
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs" / "watching.md").read_text()
+
+
+def test_the_page_lists_every_alarm_and_no_other(app: App, all_rules: Mapping[str, Rule]) -> None:
+    queues = "|".join(label(spec) for spec in app.topology.queues)
+    told = {re.sub(f"^({queues}|fast)-", "", name) for name in all_rules}
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE)) == told
+
+
+def test_the_page_s_costs_are_those_of_the_rules() -> None:
+    app = App("shop")
+    app.define("send", Params)
+    metrics = sum(len(rule.metrics) for rule in rules(app).values())
+    assert f"| {metrics} | {metrics * USD_A_METRIC:.2f} |" in PAGE
+
+
+def test_the_page_s_thresholds_are_the_defaults() -> None:
+    for number in (
+        f"{THRESHOLDS.depth:,} jobs wait",
+        f"{THRESHOLDS.oldest.total_seconds() / 60:g} minutes old",
+        f"over {THRESHOLDS.failed_percent:g} %",
+        f"over {THRESHOLDS.schedules_percent:g} %",
+        f"over {THRESHOLDS.dead_letters} dead letters",
+        f"{THRESHOLDS.in_flight:,} jobs in flight",
+    ):
+        assert number in PAGE
+
+
+def test_what_alarms_there_are_is_known_without_cdk() -> None:
+    """So ``headgate cost`` counts them where CDK is not installed."""
+    code = "import sys, infra.alarms; print(*sys.modules)"
+    answered = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert answered.returncode == 0, answered.stderr
+    assert not {"aws_cdk", "constructs", "jsii"} & set(answered.stdout.split())

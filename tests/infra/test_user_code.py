@@ -122,9 +122,7 @@ def test_headgate_among_the_users_requirements_gives_way_to_the_one_that_is_runn
     project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     target = tmp_path_factory.mktemp("bundle")
-    script = (
-        "import os, sys; os.mkdir(sys.argv[1] + '/jobs'); open(sys.argv[1] + '/jobs/old.py', 'x')"
-    )
+    script = "import os, sys; os.mkdir(sys.argv[1]); open(sys.argv[1] + '/old.py', 'x')"
 
     def other_version(into: Path, _wanted: object) -> list[str]:
         return [sys.executable, "-c", script, str(into / "jobs")]

@@ -108,6 +108,8 @@ def on_lambda(**options: Any) -> Deployment:
     return Deployment(workers=(), consumers=(group,))
 
 
+WARNINGS = {"limits-not-in-functions", "nobody-is-told"}
+
 WITH_A_DEPLOYMENT: dict[
     str, tuple[tuple[Callable[[], App], Deployment], tuple[Callable[[], App], Deployment]]
 ] = {
@@ -123,6 +125,15 @@ WITH_A_DEPLOYMENT: dict[
         (lambda: declared(critical=True), Deployment(alerts_to=("oncall@example.com",))),
         (lambda: declared(critical=True), Deployment()),
     ),
+    "limits-not-in-functions": (
+        (lambda: declared(timeout=timedelta(seconds=27)), on_lambda()),
+        (
+            lambda: declared(
+                timeout=timedelta(seconds=27), rate_limit=RateLimit(1, per=timedelta(seconds=1))
+            ),
+            on_lambda(),
+        ),
+    ),
 }
 
 
@@ -135,7 +146,7 @@ def test_each_rule_of_deployments_finds_its_fault_and_only_there(rule: str) -> N
     assert fault.what
     assert fault.why
     assert fault.instead
-    assert fault.severity == ("warning" if rule == "nobody-is-told" else "error")
+    assert fault.severity == ("warning" if rule in WARNINGS else "error")
     assert check(failing_app(), NOW) == []
 
 

@@ -1,0 +1,56 @@
+"""Which alarms an app has, computed from its topology and its deployment. No CDK in here.
+
+`infra.monitoring` makes resources of them, and ``headgate cost`` counts what they watch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from infra import queue_rules, system_rules
+from infra.rules import Rule
+from jobs.app import App
+from jobs.deployment import Deployment, function_name
+
+
+def rules_for(
+    app: App, deployment: Deployment, *, bridge: bool, schedules: bool, sweep: str
+) -> Sequence[Rule]:
+    """All alarms of an app.
+
+    Args:
+        app: whose queues and types they are for.
+        deployment: what runs its jobs, and the thresholds.
+        bridge: whether anything fires the bridge.
+        schedules: whether there is a group of schedules.
+        sweep: the sweep function's name.
+    """
+    return tuple(_rules(app, deployment, bridge=bridge, schedules=schedules, sweep=sweep))
+
+
+def _rules(
+    app: App, deployment: Deployment, *, bridge: bool, schedules: bool, sweep: str
+) -> Iterator[Rule]:
+    topology, thresholds = app.topology, deployment.alarms
+    critical = _critical_queues(app)
+    for spec in topology.queues:
+        yield from queue_rules.rules_of(topology, spec, thresholds, critical=spec.name in critical)
+    yield from queue_rules.in_flight(topology.queues, thresholds.in_flight)
+    yield from system_rules.idle_hands(topology, deployment)
+    yield from system_rules.set_aside(topology, fires=bridge)
+    if bridge:
+        yield system_rules.bridge(topology.bridge_name, thresholds.schedules_percent)
+    if schedules:
+        yield system_rules.schedules(topology, thresholds.schedules_percent)
+    yield system_rules.sweep(sweep)
+    for group in deployment.consumers:
+        yield system_rules.consumer(group.name, function_name(topology, group.name))
+
+
+def _critical_queues(app: App) -> frozenset[str]:
+    """The queues, by physical name, that jobs of types with ``critical=True`` go to by default."""
+    return frozenset(
+        app.topology.queue(job.queue, job.priority).name
+        for job in app.types.values()
+        if job.critical
+    )

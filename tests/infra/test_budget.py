@@ -1,0 +1,60 @@
+"""A month that costs too much is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jobs import App
+from jobs.deployment import Deployment
+from jobs.errors import ConfigurationError
+from tests.infra.conftest import ELSEWHERE
+from tests.infra.templates import resources, synthesized
+
+
+def budgets(app: App, **deployment: Any) -> list[Mapping[str, Any]]:
+    template = synthesized(app, replace(ELSEWHERE, **deployment))
+    return list(resources(template, "AWS::Budgets::Budget").values())
+
+
+def test_by_default_the_account_s_costs_are_told_to_the_topic_above_150_dollars_and_before(
+    template: Mapping[str, Any],
+) -> None:
+    [topic] = resources(template, "AWS::SNS::Topic")
+    [budget] = resources(template, "AWS::Budgets::Budget").values()
+
+    assert budget["Budget"] == {
+        "BudgetLimit": {"Amount": Deployment().budget_usd, "Unit": "USD"},
+        "BudgetType": "COST",
+        "TimeUnit": "MONTHLY",
+    }
+    told = {
+        each["Notification"]["NotificationType"]: each
+        for each in budget["NotificationsWithSubscribers"]
+    }
+    assert told.keys() == {"ACTUAL", "FORECASTED"}
+    for each in told.values():
+        assert each["Subscribers"] == [{"Address": {"Ref": topic}, "SubscriptionType": "SNS"}]
+        assert each["Notification"]["Threshold"] == 100
+        assert each["Notification"]["ThresholdType"] == "PERCENTAGE"
+
+
+def test_the_app_s_own_costs_are_those_with_its_tag(app: App) -> None:
+    [budget] = budgets(app, budget_usd=20, budget_of="app")
+
+    assert budget["Budget"]["CostFilters"] == {"TagKeyValue": ["user:headgate:app$shop"]}
+    assert budget["Budget"]["BudgetLimit"]["Amount"] == 20
+
+
+def test_a_budget_of_nothing_is_none(app: App) -> None:
+    assert budgets(app, budget_usd=0) == []
+
+
+def test_costs_are_the_account_s_or_the_app_s() -> None:
+    with pytest.raises(ConfigurationError, match="budget_of"):
+        Deployment.parse({"budget_of": "stage"})
+    assert Deployment.parse({"budget_of": "app"}).budget_of == "app"
+    assert Deployment.parse({"alarms": {"depth": 9}}).alarms.depth == 9
