@@ -104,13 +104,13 @@ class Graphs:
 
     def _failed_percent(self, place: int, spec: QueueSpec) -> cloudwatch.MathExpression:
         failed, completed = f"failed{place}", f"completed{place}"
-        return cloudwatch.MathExpression(
-            expression=f"100 * {filled(failed)} / ({filled(failed)} + {filled(completed)})",
-            using_metrics={
-                failed: as_metric(of_lane(self._topology, spec, FAILED, "Sum")),
-                completed: as_metric(of_lane(self._topology, spec, COMPLETED, "Sum")),
+        return _expression(
+            f"100 * {filled(failed)} / ({filled(failed)} + {filled(completed)})",
+            label(spec),
+            {
+                failed: of_lane(self._topology, spec, FAILED, "Sum"),
+                completed: of_lane(self._topology, spec, COMPLETED, "Sum"),
             },
-            label=label(spec),
         )
 
     def dead(self, set_aside: Mapping[str, str]) -> Graph:
