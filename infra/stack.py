@@ -116,7 +116,7 @@ class JobSystem(Construct):
         self._alerts = Alerts(
             self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
         )
-        self.bridge: lambda_.IFunction | None = None
+        self.bridge: lambda_.Function | None = None
         """The function that submits what schedules and events bring; None: nothing does."""
         self.failed_firings: sqs.IQueue | None = None
         """The queue of the firings and events that could not become jobs; None as above."""
