@@ -11,12 +11,13 @@ from infra import queue_rules, system_rules
 from infra.rules import Rule
 from jobs.app import App
 from jobs.deployment import Deployment, function_name
+from jobs.thresholds import Thresholds
 
 
 def rules_for(
     app: App, deployment: Deployment, *, bridge: bool, schedules: bool, sweep: str
 ) -> Sequence[Rule]:
-    """All alarms of an app.
+    """All alarms of an app; none if its deployment has none.
 
     Args:
         app: whose queues and types they are for.
@@ -25,26 +26,37 @@ def rules_for(
         schedules: whether there is a group of schedules.
         sweep: the sweep function's name.
     """
-    return tuple(_rules(app, deployment, bridge=bridge, schedules=schedules, sweep=sweep))
+    if deployment.alarms is None:
+        return ()
+    return (
+        *_of_queues(app, deployment.alarms),
+        *system_rules.idle_hands(app.topology, deployment),
+        *_of_system(app, deployment.alarms, bridge=bridge, schedules=schedules),
+        system_rules.sweep(sweep),
+        *_of_consumers(app, deployment),
+    )
 
 
-def _rules(
-    app: App, deployment: Deployment, *, bridge: bool, schedules: bool, sweep: str
-) -> Iterator[Rule]:
-    topology, thresholds = app.topology, deployment.alarms
-    critical = _critical_queues(app)
+def _of_queues(app: App, thresholds: Thresholds) -> Iterator[Rule]:
+    topology, critical = app.topology, _critical_queues(app)
     for spec in topology.queues:
         yield from queue_rules.rules_of(topology, spec, thresholds, critical=spec.name in critical)
     yield from queue_rules.in_flight(topology.queues, thresholds.in_flight)
-    yield from system_rules.idle_hands(topology, deployment)
-    yield from system_rules.set_aside(topology, fires=bridge)
+
+
+def _of_system(
+    app: App, thresholds: Thresholds, *, bridge: bool, schedules: bool
+) -> Iterator[Rule]:
+    yield from system_rules.set_aside(app.topology, fires=bridge)
     if bridge:
-        yield system_rules.bridge(topology.bridge_name, thresholds.schedules_percent)
+        yield system_rules.bridge(app.topology.bridge_name, thresholds.schedules_percent)
     if schedules:
-        yield system_rules.schedules(topology, thresholds.schedules_percent)
-    yield system_rules.sweep(sweep)
+        yield system_rules.schedules(app.topology, thresholds.schedules_percent)
+
+
+def _of_consumers(app: App, deployment: Deployment) -> Iterator[Rule]:
     for group in deployment.consumers:
-        yield system_rules.consumer(group.name, function_name(topology, group.name))
+        yield system_rules.consumer(group.name, function_name(app.topology, group.name))
 
 
 def _critical_queues(app: App) -> frozenset[str]:

@@ -19,6 +19,7 @@ from infra.nag import add_nag
 from infra.stack import HeadgateStack
 from infra.stages import asked_for, read_stage
 from jobs.app import App, load_app
+from jobs.deployment import COMMON, STAGES
 from jobs.errors import ConfigurationError, HeadgateError
 from jobs.settings import Settings
 
@@ -66,10 +67,9 @@ def add_stack(assembly: cdk.App) -> HeadgateStack:
         )
     node = assembly.node
     app = _load(path, asked_for(_context(node, "headgate:stage"), settings.stage))
+    declared = {key: node.try_get_context(key) for key in (COMMON, STAGES)}
     stage = read_stage(
-        app.stage,
-        common=node.try_get_context("headgate:deployment"),
-        stages=node.try_get_context("headgate:stages"),
+        app.stage, {key: value for key, value in declared.items() if value is not None}
     )
     return HeadgateStack(
         assembly,

@@ -8,10 +8,8 @@ from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from jobs.aws.descriptions import APP_TAG
 from jobs.topology import Topology
-
-TAG = "headgate:app"
-"""What all of an app is tagged with; the value is the app's name."""
 
 
 class Budget(Construct):
@@ -43,7 +41,7 @@ class Budget(Construct):
         filters: dict[str, Any] = {}
         if of == "app":
             # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-budgets-budget-budgetdata.html
-            filters = {"cost_filters": {"TagKeyValue": [f"user:{TAG}${topology.app}"]}}
+            filters = {"cost_filters": {"TagKeyValue": [f"user:{APP_TAG}${topology.app}"]}}
         self.budget = budgets.CfnBudget(
             self,
             "Budget",  # unnamed: a change of its notifications replaces it

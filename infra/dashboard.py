@@ -27,7 +27,7 @@ class Dashboard(Construct):
 
     Args:
         topology: whose queues it shows.
-        alarms: stand on top.
+        alarms: stand on top, if there are any.
         set_aside: the queues of what nobody runs, beside the dead-letter queues: their names on
             AWS, by what they are called.
         services: the workers' services, by their groups' names.
@@ -57,7 +57,7 @@ class Dashboard(Construct):
             default_interval=Duration.hours(3),
             widgets=[
                 [_title(service)],
-                [_status(alarms)],
+                _status(alarms),
                 _row(draw.start(priority) for priority in draw.priorities),
                 _row(draw.waiting(priority) for priority in draw.priorities),
                 _row([draw.failing(), draw.dead(set_aside), draw.failed_types()]),
@@ -77,14 +77,18 @@ def _title(service: str) -> cloudwatch.TextWidget:
     )
 
 
-def _status(alarms: Sequence[cloudwatch.Alarm]) -> cloudwatch.AlarmStatusWidget:
-    return cloudwatch.AlarmStatusWidget(
-        title="Alarms",
-        alarms=alarms,
-        sort_by=cloudwatch.AlarmStatusWidgetSortBy.STATE_UPDATED_TIMESTAMP,
-        width=WIDTH,
-        height=1 + math.ceil(len(alarms) / _ALARMS_A_ROW),
-    )
+def _status(alarms: Sequence[cloudwatch.Alarm]) -> list[cloudwatch.IWidget]:
+    if not alarms:
+        return []
+    return [
+        cloudwatch.AlarmStatusWidget(
+            title="Alarms",
+            alarms=alarms,
+            sort_by=cloudwatch.AlarmStatusWidgetSortBy.STATE_UPDATED_TIMESTAMP,
+            width=WIDTH,
+            height=1 + math.ceil(len(alarms) / _ALARMS_A_ROW),
+        )
+    ]
 
 
 def _row(graphs: Iterable[Graph]) -> list[cloudwatch.IWidget]:

@@ -18,10 +18,10 @@ from infra.bundling import functions_code
 from infra.encryption import key_use
 from infra.installing import OLDER_RUNTIME, RUNTIME
 from infra.permissions import SUBMIT, statement
+from jobs.deployment import FUNCTION_MEMORY_MB
 
 _HANDLER = "lambdas.bridge.handler"
 _TIMEOUT = Duration.seconds(90)  # two calls of at most three tries, 10 s each, with their pauses
-_MEMORY_MB = 256
 _RETRIES = 2  # with six hours, the most that Lambda has for an asynchronous invocation
 _KEEP_TRYING = Duration.hours(6)
 
@@ -68,7 +68,7 @@ class Bridge(Construct):
             architecture=lambda_.Architecture.ARM_64,
             handler=_HANDLER,
             code=functions_code(),
-            memory_size=_MEMORY_MB,
+            memory_size=FUNCTION_MEMORY_MB,
             timeout=_TIMEOUT,
             reserved_concurrent_executions=reserved,
             role=role.without_policy_updates(),

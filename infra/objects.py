@@ -9,7 +9,7 @@ from constructs import Construct
 
 from infra.acknowledged import acknowledge
 from infra.records import is_lasting
-from jobs.aws.provision import lifecycle_rules
+from jobs.aws.descriptions import lifecycle_rules
 from jobs.topology import Topology
 
 

@@ -15,7 +15,7 @@ from aws_cdk import aws_sqs as sqs
 
 from infra.acknowledged import acknowledge_wildcard
 from infra.encryption import grant_key_use
-from jobs.aws.provision import LINES
+from jobs.aws.descriptions import LINES
 from jobs.topology import PAYLOADS, RESULTS
 
 SUBMIT = ("sqs:SendMessage", "sqs:GetQueueUrl")

@@ -12,6 +12,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.acknowledged import acknowledge
+from jobs.aws.descriptions import redrive_allow_policy
 from jobs.topology import QUARANTINE_RETENTION, QueueSpec, Topology
 
 
@@ -101,10 +102,7 @@ class Queues(Construct):
         )
         # The ARN is written out: a reference to the queue, which refers back, would be a circle.
         source = Stack.of(self).format_arn(service="sqs", resource=spec.name)
-        _resource(queue).redrive_allow_policy = {
-            "redrivePermission": "byQueue",
-            "sourceQueueArns": [source],
-        }
+        _resource(queue).redrive_allow_policy = redrive_allow_policy(source)
         return queue
 
 

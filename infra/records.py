@@ -7,7 +7,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from jobs.aws.provision import LINES, PROJECTED
+from jobs.aws.descriptions import EXPIRY, LINES, POINT_IN_TIME_RECOVERY, PROJECTED
 from jobs.topology import Topology
 
 _FOR_TRIAL = (None, "dev")
@@ -47,9 +47,9 @@ class Records(Construct):
                 )
             ],
             billing=dynamodb.Billing.on_demand(),
-            time_to_live_attribute="expires_at",
+            time_to_live_attribute=EXPIRY,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
-                point_in_time_recovery_enabled=True
+                point_in_time_recovery_enabled=POINT_IN_TIME_RECOVERY
             ),
             deletion_protection=lasting,
             removal_policy=RemovalPolicy.RETAIN if lasting else RemovalPolicy.DESTROY,

@@ -11,11 +11,6 @@ MOST_METRICS = 10
 """Of one alarm's expression.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html"""
 
-USD_A_METRIC = 0.10
-"""What CloudWatch charges a month for each metric that an alarm watches; an account's first ten are
-free. An alarm on an expression costs as much as the metrics in it.
-https://aws.amazon.com/cloudwatch/pricing/ (us-east-1)"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.deployment import Deployment
+from jobs.deployment import STAGES, Deployment
 from jobs.errors import ConfigurationError, did_you_mean
 
 _ACCOUNT = re.compile(r"\d{12}")
@@ -68,46 +68,32 @@ def asked_for(context: str | None, environment: str | None) -> str | None:
     return context or environment
 
 
-def read_stage(name: str | None, *, common: Any, stages: Any) -> Stage:
-    """One stage of the context.
+def read_stage(name: str | None, context: Mapping[str, Any]) -> Stage:
+    """One stage of CDK's context; any name is one where it declares none.
 
     Args:
         name: which; None: the app has no stages.
-        common: ``headgate:deployment``, what all stages have.
-        stages: ``headgate:stages``, what each has beside or instead; None: any name is a stage.
+        context: its ``headgate:deployment`` and ``headgate:stages``.
 
     Raises:
         ConfigurationError: it isn't declared, or one of its fields is unknown or out of range.
     """
-    fields = dict(_declared(name, stages))
-    account, region = fields.pop("account", None), fields.pop("region", None)
-    deployment = Deployment.parse(_object("headgate:deployment", common), fields)
-    return Stage(deployment=deployment, account=account, region=region)
+    deployment = Deployment.of_context(context, name)
+    if STAGES not in context:
+        return Stage(deployment=deployment)
+    stages: Mapping[str, Any] = context[STAGES]
+    if name is None:
+        raise ConfigurationError(
+            f"cdk.json declares the stages {', '.join(sorted(stages))}: say which one to deploy, "
+            'with -c headgate:stage=..., with HEADGATE_STAGE, or by default as "headgate:stage"'
+        )
+    if name not in stages:
+        raise ConfigurationError(
+            f"the stage {name!r} is not in cdk.json's {STAGES}: {did_you_mean(name, stages)}"
+        )
+    place = {key: stages[name].get(key) for key in ("account", "region")}
+    return Stage(deployment=deployment, **place)
 
 
 def _is(pattern: re.Pattern[str], value: Any) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
-
-
-def _declared(name: str | None, stages: Any) -> Mapping[str, Any]:
-    if stages is None:
-        return {}
-    known = _object("headgate:stages", stages)
-    if name is None:
-        raise ConfigurationError(
-            f"cdk.json declares the stages {', '.join(sorted(known))}: say which one to deploy, "
-            'with -c headgate:stage=..., with HEADGATE_STAGE, or by default as "headgate:stage"'
-        )
-    if name not in known:
-        raise ConfigurationError(
-            f"the stage {name!r} is not in cdk.json's headgate:stages: {did_you_mean(name, known)}"
-        )
-    return _object(f"headgate:stages {name!r}", known[name])
-
-
-def _object(what: str, value: Any) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{what} must be an object in cdk.json's context, got {value!r}")
-    return value

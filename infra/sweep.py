@@ -23,11 +23,11 @@ from infra.bundling import functions_code
 from infra.encryption import key_use
 from infra.installing import OLDER_RUNTIME, RUNTIME
 from infra.permissions import statement
+from jobs.deployment import FUNCTION_MEMORY_MB
 from jobs.sweep_plan import EVERY, TIMEOUT, SweepPlan, plan_input
 from jobs.topology import DEAD_LETTERS, PAYLOADS
 
 _HANDLER = "lambdas.sweep.handler"
-_MEMORY_MB = 256
 _RETRIES = 1  # the next sweep comes soon anyway, and does what this one could not
 
 PEEK = (
@@ -106,7 +106,7 @@ class Sweep(Construct):
             architecture=lambda_.Architecture.ARM_64,
             handler=_HANDLER,
             code=functions_code(),
-            memory_size=_MEMORY_MB,
+            memory_size=FUNCTION_MEMORY_MB,
             timeout=Duration.seconds(int(TIMEOUT.total_seconds())),
             role=role.without_policy_updates(),
             log_group=log_group,

@@ -169,6 +169,8 @@ class WorkerService(Construct):
         acknowledge(
             task, "ECS2", "The variables are names and numbers; credentials are the task role's"
         )
+        # Writable for all if the image says VOLUME /tmp, where it is so too.
+        # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/bind-mounts.html
         task.add_volume(name="tmp")
         return task
 

@@ -34,7 +34,7 @@ from jobs.topology import QueueSpec
 CLAIM = "claim"
 """Where a job's claim stands, among its items."""
 
-_LEASED_OF_VISIBILITY = 2 / 3
+LEASED_OF_VISIBILITY = 2 / 3
 """Of the visibility timeout. After a crash a message that was extended in time, at a third, is
 hidden for so much longer at the least, so that its next receiver mostly finds the lease over."""
 
@@ -221,7 +221,7 @@ class Claims:
             self.table,
             job_id,
             runner=f"{self._owner}/{secrets.token_hex(6)}",
-            lease_s=queue.visibility_s * _LEASED_OF_VISIBILITY,
+            lease_s=queue.visibility_s * LEASED_OF_VISIBILITY,
             keep=max(keep, queue.retention),
             clock=self._clock,
         )

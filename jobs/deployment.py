@@ -54,11 +54,18 @@ https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html""
 DELAY_ENDPOINT = "scheduler"
 """One more of them, for an app with `long_delays`."""
 
+FUNCTION_MEMORY_MB = 256
+"""Of each function of our own: the bridge and the sweep."""
+
 GIVE_BACK = timedelta(seconds=3)
 """How long before a function's timeout its jobs are interrupted, so that it answers in time."""
 
-_COMMON = "headgate:deployment"
-_STAGES = "headgate:stages"
+COMMON = "headgate:deployment"
+"""In CDK's context: what all stages have."""
+
+STAGES = "headgate:stages"
+"""In CDK's context: what each has beside, or instead."""
+
 _PLACE = ("account", "region")
 
 _OWN_FUNCTIONS = ("bridge", "sweep")
@@ -330,8 +337,8 @@ class Deployment:
     one minute take no more from your other functions; those that wait are sent within six hours.
     None reserves nothing, since a new account has too little to reserve any of it.
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html"""
-    alarms: Thresholds = field(default_factory=Thresholds)
-    """When to tell."""
+    alarms: Thresholds | None = field(default_factory=Thresholds)
+    """When to tell; None: no alarms, which is what a stage that nobody is on call for needs."""
 
     def __post_init__(self) -> None:
         names = [group.name for group in self.workers] + [each.name for each in self.consumers]
@@ -363,9 +370,9 @@ class Deployment:
         Raises:
             ConfigurationError: as `parse`.
         """
-        common = _layer(_COMMON, context.get(_COMMON, {}))
-        stages = _layer(_STAGES, context.get(_STAGES, {}))
-        own = _layer(f"{_STAGES}.{stage}", stages.get(stage or "", {}))
+        common = _layer(COMMON, context.get(COMMON, {}))
+        stages = _layer(STAGES, context.get(STAGES, {}))
+        own = _layer(f"{STAGES}.{stage}", stages.get(stage or "", {}))
         return cls.parse(common, {key: own[key] for key in own if key not in _PLACE})
 
     @classmethod

@@ -43,7 +43,7 @@ _ROUNDS = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
 _PATIENCE_S = 1.0
 """How long an interrupted call still tries to settle its claim."""
 
-_RENEWALS, _TRIES = 3, 12
+RENEWALS, _TRIES = 3, 12
 """A lease is renewed so many times in its length, and tried so many times while that fails."""
 
 _Action = Literal["take", "renew", "release", "finish"]
@@ -155,14 +155,14 @@ class OnceCall:
 
     async def _keep(self) -> str:
         """Renew the claim until it is lost; returns how."""
-        pause_s = self._claim.lease_s / _RENEWALS
+        pause_s = self._claim.lease_s / RENEWALS
         while True:
             await asyncio.sleep(min(pause_s, self._claim.left_s))
             try:
                 async with asyncio.timeout(self._claim.left_s):
                     if not await self._claim.renew():
                         return "another runner has claimed the job"
-                pause_s = self._claim.lease_s / _RENEWALS
+                pause_s = self._claim.lease_s / RENEWALS
             except TransportError as error:
                 self._report("renew", error)
                 pause_s = self._claim.lease_s / _TRIES

@@ -20,6 +20,7 @@ from jobs.results import keeps_outcomes
 from jobs.settings import Settings
 from jobs.submission import Overrides
 from jobs.topology import Priority
+from ops import cost_options as assumed
 from workers.configuration import DEFAULTS, UNWATCHED, Watching, WorkerSettings, read_priorities
 
 if TYPE_CHECKING:
@@ -242,6 +243,53 @@ def schedules(
     found = _app(path)
     with Client(found) as client:
         act(client, doing, which, count=count, now=datetime.now(UTC), as_json=json)
+
+
+@cli.command()
+def cost(
+    app: AppPath = None,
+    *,
+    jobs: assumed.Jobs,
+    share: assumed.Shares = None,
+    typical: Annotated[
+        timedelta | None,
+        typer.Option("--duration", parser=duration, help="Of a handler; the group's typical."),
+    ] = None,
+    payload: assumed.PayloadBytes = 500,
+    result: assumed.ResultBytes = 100,
+    failure_rate: assumed.FailureRate = 0.01,
+    together: assumed.Together = 1,
+    peak: assumed.Peak = 2,
+    delayed: assumed.Delayed = 0,
+    tenants: assumed.Tenants = False,
+    free_tier: assumed.FreeTier = False,
+    cdk_json: assumed.CdkJson = None,
+    json: AsJson = False,
+) -> None:
+    """What a month costs on AWS, by service and by job type: an estimate."""
+    from ops.cdk_context import deployment_from_cdk_json
+    from ops.cost import show_cost
+    from ops.costing.alternatives import alternatives
+    from ops.costing.estimate import estimate
+    from ops.costing.load import Load
+
+    found, now = _app(app), datetime.now(UTC)
+    load = Load(
+        jobs=jobs,
+        shares=assumed.shares(share),
+        duration=typical,
+        payload_bytes=payload,
+        result_bytes=result,
+        failure_rate=failure_rate,
+        together=together,
+        peak=peak,
+        delayed=delayed,
+        tenants=tenants,
+    )
+    deployment = deployment_from_cdk_json(cdk_json, found.stage)
+    others = alternatives(found, deployment, load, now=now, free_tier=free_tier)
+    month = estimate(found, deployment, load, now=now, free_tier=free_tier)
+    show_cost(month, others, as_json=json)
 
 
 @cli.command()

@@ -46,7 +46,9 @@ def hang_on():
     shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
     os.killpg(os.getpid(), signal.SIGKILL)
 threading.Thread(target=hang_on, name="leash", daemon=True).start()
-module, *sys.argv[1:] = sys.argv[1:]
+prelude, module, *sys.argv[1:] = sys.argv[1:]
+if prelude:
+    runpy.run_path(prelude)["install"]()
 runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 
@@ -63,6 +65,7 @@ class ServerProcess:
         arguments: The command line; ``{port}`` stands for the port.
         environment: Variables for it alone; ``{port}``, and ``{home}`` for its directory.
         ready_status: Other than 200 for a server that answers nobody without a signature.
+        prelude: A Python file whose ``install()`` is called in the child before the server runs.
     """
 
     def __init__(
@@ -74,8 +77,10 @@ class ServerProcess:
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         start_within_s: float = _START_BOUND_S,
+        prelude: Path | None = None,
     ) -> None:
         self._module = module
+        self._prelude = prelude
         self._ready_path = ready_path
         self._ready_status = ready_status
         self._arguments = tuple(arguments)
@@ -147,7 +152,7 @@ class ServerProcess:
         arguments = [fill(argument) for argument in self._arguments]
         with self._log(home).open("wb") as log:
             return subprocess.Popen(  # noqa: S603 - our own interpreter and a module named here
-                [sys.executable, "-c", _LEASH, self._module, *arguments],
+                [sys.executable, "-c", _LEASH, str(self._prelude or ""), self._module, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -194,6 +199,8 @@ class ServerProcess:
 class LocalAws(ServerProcess):
     """MiniStack: SQS, DynamoDB, S3, EventBridge Scheduler and Lambda on this machine.
 
+    Its schedules fire as AWS documents (`ops.local_schedules`).
+
     ::
 
         with LocalAws() as aws:
@@ -211,6 +218,7 @@ class LocalAws(ServerProcess):
             ready_path="/_ministack/ready",
             environment=_MINISTACK,
             start_within_s=start_within_s,
+            prelude=Path(__file__).with_name("local_schedules.py"),  # by path: not all of `ops`
         )
 
     def start(self) -> None:

@@ -23,19 +23,22 @@ def configure(*, level: int = logging.INFO, json: bool | None = None) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(name_job)
     if json if json is not None else not sys.stderr.isatty():
-        handler.setFormatter(
-            JsonFormatter(
-                "{levelname}{name}{message}",
-                style="{",
-                timestamp="at",  # ISO 8601 in UTC
-                rename_fields={"levelname": "level", "name": "logger"},
-            )
-        )
+        handler.setFormatter(json_formatter())
     else:
         handler.setFormatter(_PlainFormatter("%(asctime)s %(levelname)-7s %(message)s"))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for name in _SDKS:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
+
+
+def json_formatter() -> logging.Formatter:
+    """One JSON object a line."""
+    return JsonFormatter(
+        "{levelname}{name}{message}",
+        style="{",
+        timestamp="at",  # ISO 8601 in UTC
+        rename_fields={"levelname": "level", "name": "logger"},
+    )
 
 
 class _PlainFormatter(logging.Formatter):

@@ -244,8 +244,7 @@ async def supervise(
 ) -> int:
     """Run ``argv`` in so many processes until SIGTERM or SIGINT; returns the exit code.
 
-    On ECS this process alone holds the task's scale-in protection, while long jobs run in any of
-    them.
+    On ECS this process alone holds the task's scale-in protection, while long jobs run in any.
 
     Args:
         argv: the command line of one worker; it finds its end of the leash in ``environ``.

@@ -17,7 +17,7 @@ from jobs.aws.attributes import (
     encode_next,
     lives,
 )
-from jobs.aws.provision import LINES
+from jobs.aws.descriptions import LINES
 from jobs.ports import Item, Key
 
 CONNECT_TIMEOUT_S = 1.0

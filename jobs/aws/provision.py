@@ -7,34 +7,29 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from jobs.aws.connection import Connection, async_client
-from jobs.aws.faults import FOREIGN, fault
-from jobs.topology import (
-    DEAD_LETTERS,
-    DEAD_LETTERS_KEPT,
-    PAYLOADS,
-    QUARANTINE_RETENTION,
-    QueueSpec,
-    Topology,
+from jobs.aws.descriptions import (
+    ENCRYPTION,
+    EXPIRY,
+    POINT_IN_TIME_RECOVERY,
+    PRIVATE,
+    Attributes,
+    dead_letter_attributes,
+    lifecycle_rules,
+    quarantine_attributes,
+    queue_attributes,
+    redrive_allow_policy,
+    table_properties,
+    tags_of,
 )
+from jobs.aws.faults import FOREIGN, fault
+from jobs.topology import QueueSpec, Topology
 
 if TYPE_CHECKING:
     from types_aiobotocore_dynamodb import DynamoDBClient
     from types_aiobotocore_sqs import SQSClient
-
-Attributes = dict[str, str]
-
-LINES = "lines"
-"""The index that `jobs.ports.Line` is for, by ``list`` and ``place``."""
-
-PROJECTED = ("summary", "expires_at")
-"""What the index has besides keys."""
-
-EXPIRY = "expires_at"
-"""The table's attribute that DynamoDB's time to live goes by: epoch seconds."""
 
 _POLL_S, _POLLS = 1, 60  # how a table is waited for; a local one is there at once
 
@@ -42,10 +37,11 @@ _POLL_S, _POLLS = 1, 60  # how a table is waited for; a local one is there at on
 async def provision(
     topology: Topology, *, endpoint_url: str | None = None, region: str | None = None
 ) -> None:
-    """Create every queue of the topology, its dead-letter queues, the quarantine, the table and
-    the bucket.
+    """Create every queue of the topology, its dead-letter queues, the quarantine, the queues
+    of failed firings and sweeps, the table, the bucket and the group of schedules.
 
-    What exists with the same attributes is left as it is.
+    All of it is as CDK makes it, with the exceptions in docs/emulators.md. What exists with the
+    same attributes is left as it is.
 
     Raises:
         ConfigurationError: aiobotocore is not installed.
@@ -55,11 +51,16 @@ async def provision(
     connection = Connection(endpoint_url=endpoint_url, region=region)
     async with async_client("sqs", connection) as sqs:
         for spec in topology.queues:
-            dlq_arn = await _create(sqs, spec.dlq_name, dead_letter_attributes(spec))
-            await _create(sqs, spec.name, queue_attributes(spec, dlq_arn))
-        await _create(sqs, topology.quarantine_name, quarantine_attributes())
+            await _create_pair(sqs, topology, spec)
+        others = (topology.failed_firings_name, topology.failed_sweeps_name)
+        for name in (topology.quarantine_name, *others):
+            await _create(sqs, topology, name, quarantine_attributes())
     await create_table(topology.table_name, endpoint_url=endpoint_url, region=region)
+    async with async_client("dynamodb", connection) as dynamodb:
+        await _protect_table(dynamodb, topology)
     await create_bucket(topology, endpoint_url=endpoint_url, region=region)
+    async with async_client("scheduler", connection) as scheduler:
+        await _create_group(scheduler, topology)
 
 
 async def create_table(
@@ -116,120 +117,59 @@ async def delete_table(
             raise fault(error, action="dynamodb:DeleteTable", target=name) from error
 
 
-def table_properties(name: str) -> dict[str, Any]:
-    """CreateTable's arguments for the table of that name.
-
-    https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_CreateTable.html
-    """
-    return {
-        "TableName": name,
-        "KeySchema": [
-            {"AttributeName": "pk", "KeyType": "HASH"},
-            {"AttributeName": "sk", "KeyType": "RANGE"},
-        ],
-        "AttributeDefinitions": [
-            {"AttributeName": "pk", "AttributeType": "S"},
-            {"AttributeName": "sk", "AttributeType": "S"},
-            {"AttributeName": "list", "AttributeType": "S"},
-            {"AttributeName": "place", "AttributeType": "S"},
-        ],
-        "GlobalSecondaryIndexes": [
-            {
-                "IndexName": LINES,
-                "KeySchema": [
-                    {"AttributeName": "list", "KeyType": "HASH"},
-                    {"AttributeName": "place", "KeyType": "RANGE"},
-                ],
-                "Projection": {
-                    "ProjectionType": "INCLUDE",
-                    "NonKeyAttributes": list(PROJECTED),
-                },
-            }
-        ],
-        "BillingMode": "PAY_PER_REQUEST",
-    }
+async def _create_pair(sqs: SQSClient, topology: Topology, spec: QueueSpec) -> None:
+    """A queue, and the dead-letter queue that takes from it alone."""
+    dlq_url, dlq_arn = await _create(sqs, topology, spec.dlq_name, dead_letter_attributes(spec))
+    _, arn = await _create(sqs, topology, spec.name, queue_attributes(spec, dlq_arn))
+    policy = json.dumps(redrive_allow_policy(arn))
+    try:
+        await sqs.set_queue_attributes(QueueUrl=dlq_url, Attributes={"RedriveAllowPolicy": policy})
+    except FOREIGN as error:
+        raise fault(error, action="sqs:SetQueueAttributes", target=spec.dlq_name) from error
 
 
-def lifecycle_rules(topology: Topology) -> list[dict[str, Any]]:
-    """The rules of PutBucketLifecycleConfiguration by which what is in the bucket expires.
-
-    https://docs.aws.amazon.com/AmazonS3/latest/API/API_LifecycleRule.html
-    """
-    kept = {PAYLOADS: topology.payload_retention, DEAD_LETTERS: DEAD_LETTERS_KEPT}
-    return [
-        {
-            "ID": prefix.removesuffix("/"),
-            "Status": "Enabled",
-            "Filter": {"Prefix": prefix},
-            "Expiration": {"Days": retention.days},
-        }
-        for prefix, retention in kept.items()
-    ]
-
-
-def queue_attributes(spec: QueueSpec, dlq_arn: str) -> Attributes:
-    """CreateQueue's attributes for a queue whose dead letters go to ``dlq_arn``.
-
-    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_CreateQueue.html
-    """
-    return {
-        "VisibilityTimeout": str(spec.visibility_s),
-        "MessageRetentionPeriod": _seconds(spec.retention),
-        "ReceiveMessageWaitTimeSeconds": _seconds(spec.receive_wait),
-        "RedrivePolicy": json.dumps(
-            {"deadLetterTargetArn": dlq_arn, "maxReceiveCount": spec.max_receive_count}
-        ),
-        "SqsManagedSseEnabled": "true",
-        **_fifo_attributes(spec),
-    }
-
-
-def dead_letter_attributes(spec: QueueSpec) -> Attributes:
-    """CreateQueue's attributes for a queue's dead-letter queue: FIFO where the queue is."""
-    return {
-        "MessageRetentionPeriod": _seconds(spec.dlq_retention),
-        "SqsManagedSseEnabled": "true",
-        **_fifo_attributes(spec),
-    }
-
-
-def quarantine_attributes() -> Attributes:
-    """CreateQueue's attributes for an app's quarantine."""
-    return {
-        "MessageRetentionPeriod": _seconds(QUARANTINE_RETENTION),
-        "SqsManagedSseEnabled": "true",
-    }
-
-
-def _fifo_attributes(spec: QueueSpec) -> Attributes:
-    """High-throughput FIFO: order and deduplication hold within a group.
-
-    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/high-throughput-fifo.html
-    """
-    if not spec.fifo:
-        return {}
-    return {
-        "FifoQueue": "true",
-        "DeduplicationScope": "messageGroup",
-        "FifoThroughputLimit": "perMessageGroupId",
-    }
-
-
-def _seconds(duration: timedelta) -> str:
-    return str(int(duration.total_seconds()))
-
-
-async def _create(sqs: SQSClient, name: str, attributes: Attributes) -> str:
-    """Create a queue, and return its ARN."""
+async def _create(
+    sqs: SQSClient, topology: Topology, name: str, attributes: Attributes
+) -> tuple[str, str]:
+    """Create a queue, and return its URL and its ARN."""
     try:
         # The stubs want literal keys; ours are a plain mapping, compared with the CDK template's.
         created = await sqs.create_queue(QueueName=name, Attributes=attributes)  # type: ignore[arg-type]
-        answer = await sqs.get_queue_attributes(
-            QueueUrl=created["QueueUrl"], AttributeNames=["QueueArn"]
-        )
+        url = created["QueueUrl"]
+        await sqs.tag_queue(QueueUrl=url, Tags=tags_of(topology))
+        answer = await sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
     except FOREIGN as error:
         raise fault(error, action="sqs:CreateQueue", target=name) from error
-    return answer["Attributes"]["QueueArn"]
+    return url, answer["Attributes"]["QueueArn"]
+
+
+async def _protect_table(dynamodb: DynamoDBClient, topology: Topology) -> None:
+    """What a table has that DynamoDB Local doesn't know."""
+    name = topology.table_name
+    try:
+        await dynamodb.update_continuous_backups(
+            TableName=name,
+            PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": POINT_IN_TIME_RECOVERY},
+        )
+        found = await dynamodb.describe_table(TableName=name)
+        await dynamodb.tag_resource(
+            ResourceArn=found["Table"]["TableArn"], Tags=_listed(tags_of(topology))
+        )
+    except FOREIGN as error:
+        raise fault(error, action="dynamodb:UpdateContinuousBackups", target=name) from error
+
+
+async def _create_group(scheduler: Any, topology: Topology) -> None:
+    name = topology.schedule_group
+    try:
+        with suppress(scheduler.exceptions.ConflictException):  # it exists
+            await scheduler.create_schedule_group(Name=name, Tags=_listed(tags_of(topology)))
+    except FOREIGN as error:
+        raise fault(error, action="scheduler:CreateScheduleGroup", target=name) from error
+
+
+def _listed(tags: dict[str, str]) -> list[Any]:
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
 async def _create_table(dynamodb: DynamoDBClient, name: str) -> None:
@@ -263,3 +203,6 @@ async def _create_bucket(s3: Any, name: str, topology: Topology) -> None:
     await s3.put_bucket_lifecycle_configuration(
         Bucket=name, LifecycleConfiguration={"Rules": lifecycle_rules(topology)}
     )
+    await s3.put_bucket_encryption(Bucket=name, ServerSideEncryptionConfiguration=ENCRYPTION)
+    await s3.put_public_access_block(Bucket=name, PublicAccessBlockConfiguration=PRIVATE)
+    await s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": _listed(tags_of(topology))})

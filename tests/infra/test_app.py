@@ -39,16 +39,17 @@ STAGES: dict[str, Any] = {
     },
 }
 COMMON: dict[str, Any] = {"alerts_to": ["oncall@example.com"], "budget_usd": 20}
+CONTEXT = {"headgate:deployment": COMMON, "headgate:stages": STAGES}
 
 
 # --- stages --------------------------------------------------------------------------------------
 
 
 def test_a_stage_has_what_all_have_and_its_own_beside_or_instead() -> None:
-    assert read_stage("dev", common=COMMON, stages=STAGES) == Stage(
+    assert read_stage("dev", CONTEXT) == Stage(
         deployment=Deployment(alerts_to=("oncall@example.com",), budget_usd=20)
     )
-    assert read_stage("prod", common=COMMON, stages=STAGES) == Stage(
+    assert read_stage("prod", CONTEXT) == Stage(
         deployment=Deployment(
             alerts_to=("oncall@example.com",),
             budget_usd=900,
@@ -61,19 +62,19 @@ def test_a_stage_has_what_all_have_and_its_own_beside_or_instead() -> None:
 
 def test_without_declared_stages_any_name_is_one_and_so_is_none() -> None:
     for name in (None, "pr-17"):
-        stage = read_stage(name, common=COMMON, stages=None)
+        stage = read_stage(name, {"headgate:deployment": COMMON})
         assert stage.deployment.budget_usd == 20
-    assert read_stage(None, common=None, stages=None) == Stage(deployment=Deployment())
+    assert read_stage(None, {}) == Stage(deployment=Deployment())
 
 
 def test_a_stage_that_is_not_declared_is_refused_with_the_one_that_was_meant() -> None:
     with pytest.raises(ConfigurationError, match=r"'prdo' is not in .*did you mean 'prod'\?"):
-        read_stage("prdo", common=COMMON, stages=STAGES)
+        read_stage("prdo", CONTEXT)
 
 
 def test_where_stages_are_declared_one_has_to_be_named() -> None:
     with pytest.raises(ConfigurationError, match="the stages dev, prod: say which"):
-        read_stage(None, common=COMMON, stages=STAGES)
+        read_stage(None, CONTEXT)
 
 
 @pytest.mark.parametrize(
@@ -84,18 +85,18 @@ def test_where_stages_are_declared_one_has_to_be_named() -> None:
         ({"region": "frankfurt"}, "such as eu-central-1, got 'frankfurt'"),
         ({"worker": []}, "the deployment's worker"),
         ({"budget_usd": -1}, "must not be negative"),
-        (["prod"], "headgate:stages 'prod' must be an object"),
+        (["prod"], "headgate:stages.prod in CDK's context must be an object"),
     ],
 )
 def test_a_wrong_field_of_a_stage_is_refused(fields: Any, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        read_stage("prod", common=None, stages={"prod": fields})
+        read_stage("prod", {"headgate:stages": {"prod": fields}})
 
 
-@pytest.mark.parametrize("given", [{"common": "{}", "stages": None}, {"common": None, "stages": 3}])
-def test_a_context_that_is_no_object_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=r"must be an object in cdk\.json's context"):
-        read_stage("prod", **given)
+@pytest.mark.parametrize("key", ["headgate:deployment", "headgate:stages"])
+def test_a_context_that_is_no_object_is_refused(key: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{key} in CDK's context must be an object"):
+        read_stage("prod", {key: "{}"})
 
 
 def test_context_and_environment_may_not_ask_for_different_stages() -> None:

@@ -11,6 +11,7 @@ import pytest
 from jobs import App
 from jobs.deployment import Deployment
 from jobs.errors import ConfigurationError
+from jobs.thresholds import Thresholds
 from tests.infra.conftest import ELSEWHERE
 from tests.infra.templates import resources, synthesized
 
@@ -57,4 +58,4 @@ def test_costs_are_the_account_s_or_the_app_s() -> None:
     with pytest.raises(ConfigurationError, match="budget_of"):
         Deployment.parse({"budget_of": "stage"})
     assert Deployment.parse({"budget_of": "app"}).budget_of == "app"
-    assert Deployment.parse({"alarms": {"depth": 9}}).alarms.depth == 9
+    assert Deployment.parse({"alarms": {"depth": 9}}).alarms == Thresholds(depth=9)

@@ -14,7 +14,7 @@ from aws_cdk import aws_sns as sns
 
 from infra.stack import HeadgateStack, JobSystem
 from jobs import App, Priority
-from jobs.aws.provision import LINES
+from jobs.aws.descriptions import LINES
 from jobs.deployment import ConsumerGroup, Deployment, function_name
 from jobs.errors import ConfigurationError
 from tests.infra.conftest import NO_BUNDLING, Params

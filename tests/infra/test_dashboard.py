@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import aws_cdk as cdk
@@ -16,8 +17,8 @@ from infra.stack import JobSystem
 from jobs import App, Priority
 from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
 from jobs.metric_names import COUNTED, DURATION, NAMESPACE, OF_LANE, OF_TYPE, WAIT
-from tests.infra.conftest import NO_BUNDLING
-from tests.infra.templates import resources, template_of
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
+from tests.infra.templates import resources, synthesized, template_of
 from tests.infra.test_monitoring import SQS_METRICS
 
 Widget = Mapping[str, Any]
@@ -61,8 +62,8 @@ def expressions(widgets: Sequence[Widget]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def whole(app: App, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    """The stack of an app whose jobs are run by workers, and by a function."""
+def stack(app: App, tmp_path_factory: pytest.TempPathFactory) -> cdk.Stack:
+    """Of an app whose jobs are run by workers, and by a function."""
     project = tmp_path_factory.mktemp("project")
     (project / "fast.py").write_text("handler = None\n")
     fast = ConsumerGroup(
@@ -78,6 +79,11 @@ def whole(app: App, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, An
         image=ecs.ContainerImage.from_registry("example/worker"),
         app_path="shop.app:app",
     )
+    return stack
+
+
+@pytest.fixture(scope="module")
+def whole(stack: cdk.Stack) -> Mapping[str, Any]:
     return template_of(stack)
 
 
@@ -225,3 +231,26 @@ def test_the_queries_about_jobs_are_asked_of_all_logs_that_tell_of_jobs(
     functions = resources(whole, "AWS::Logs::LogGroup", "JobsConsumer")
     assert len(workers) == len(functions) == 1
     assert asked == {*workers, *functions}
+
+
+def test_cdk_warns_of_nothing_that_watches(stack: cdk.Stack, whole: Mapping[str, Any]) -> None:
+    warnings = [
+        entry.data
+        for construct in stack.node.find_all()
+        if "/Watching/" in construct.node.path
+        for entry in construct.node.metadata
+        if entry.type == "aws:cdk:warning"
+    ]
+    assert warnings == []
+    assert whole
+
+
+def test_a_stage_without_alarms_has_a_dashboard_without_holes(app: App) -> None:
+    deployment = replace(ELSEWHERE, alarms=None)
+    template = synthesized(app, deployment)
+    shown = body(template)
+
+    assert not resources(template, "AWS::CloudWatch::Alarm")
+    assert "alarm" not in {each["type"] for each in shown}
+    test_no_two_widgets_overlap_and_none_leaves_a_hole(shown)
+    assert Deployment.parse({"alarms": None}, {"workers": []}) == deployment

@@ -15,7 +15,7 @@ import pytest
 
 from infra.alarms import rules_for
 from infra.queue_rules import FAILURES, label, start_within_s
-from infra.rules import MOST_METRICS, USD_A_METRIC, Rule
+from infra.rules import MOST_METRICS, Rule
 from infra.system_rules import FAILURES as FUNCTION_FAILURES
 from jobs import App, Priority
 from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
@@ -23,6 +23,7 @@ from jobs.errors import ConfigurationError
 from jobs.metric_names import COUNTED, NAMESPACE, OF_LANE, WAIT
 from jobs.thresholds import MAX_IN_FLIGHT, Thresholds
 from jobs.topology import DEFAULT_LANES, QueueSpec
+from ops.prices import ALARMS
 from tests.infra.cloudwatch import Minutes, goes_off
 from tests.infra.conftest import ELSEWHERE, Params
 from tests.infra.templates import resources
@@ -512,7 +513,7 @@ def test_the_page_s_costs_are_those_of_the_rules() -> None:
     app = App("shop")
     app.define("send", Params)
     metrics = sum(len(rule.metrics) for rule in rules(app).values())
-    assert f"| {metrics} | {metrics * USD_A_METRIC:.2f} |" in PAGE
+    assert f"| {metrics} | {metrics * ALARMS.usd:.2f} |" in PAGE
 
 
 def test_the_page_s_thresholds_are_the_defaults() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobs import App
-from jobs.aws.provision import lifecycle_rules
+from jobs.aws.descriptions import lifecycle_rules
 from jobs.topology import DEAD_LETTERS, DEAD_LETTERS_KEPT, PAYLOADS
 from tests.infra.conftest import Params
 from tests.infra.templates import Properties, resources, synthesized

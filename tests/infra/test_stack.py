@@ -18,7 +18,7 @@ from infra.app import add_stack
 from infra.queues import Queues
 from infra.stack import JobSystem
 from jobs import App, Priority
-from jobs.aws.provision import (
+from jobs.aws.descriptions import (
     EXPIRY,
     LINES,
     dead_letter_attributes,
@@ -49,7 +49,7 @@ FIRED = {
 }
 ONLY_IN_CLOUDFORMATION = {
     "QueueName",  # an argument of CreateQueue's, not an attribute
-    "RedriveAllowPolicy",  # guards a shared account; a local stack is nobody else's
+    "RedriveAllowPolicy",  # set afterwards, since each of the two queues names the other
     "Tags",
 }
 

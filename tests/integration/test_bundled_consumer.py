@@ -29,10 +29,14 @@ from jobs.ports import QueueDepth, ReceivedMessage
 from jobs.topology import QueueSpec
 from tests.infra.conftest import NO_BUNDLING
 from tests.infra.templates import Properties, resources, template_of
-from tests.support.bundled_function import OWN_PIN, built, write_project
+from tests.support.bundled_function import OWN_PIN, build, write_project
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S, until
 
+# Dependencies are installed, and 50 MB handed to a server that starts what is in them.
+pytestmark = pytest.mark.timeout(300)
+
+ACCOUNT = "000000000000"
 ATTEMPTS = 3
 _EMPTY = QueueDepth(visible=0, in_flight=0, delayed=0)
 
@@ -102,7 +106,7 @@ class Letters:
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Built:
     group = write_project(tmp_path_factory.mktemp("project"))
     target = tmp_path_factory.mktemp("bundle")
-    built(group, target)
+    build(group, target)
     return Built(group=group, path=target)
 
 
@@ -135,7 +139,7 @@ def record_of(message: ReceivedMessage, queue: QueueSpec) -> dict[str, Any]:
             for name, value in message.attributes.items()
         },
         "eventSource": "aws:sqs",
-        "eventSourceARN": f"arn:aws:sqs:{REGION}:000000000000:{queue.name}",
+        "eventSourceARN": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue.name}",
     }
 
 
@@ -182,6 +186,13 @@ def properties(app: App, group: ConsumerGroup) -> tuple[Properties, list[Propert
     return function, list(resources(template, "AWS::Lambda::EventSourceMapping").values())
 
 
+def filled(function: Properties, app: App) -> dict[str, str]:
+    """The function's variables, with what CloudFormation puts in."""
+    declared = function["Environment"]["Variables"]
+    bucket = app.topology.bucket.name_in(ACCOUNT, REGION)
+    return {**declared, "HEADGATE_ACCOUNT": ACCOUNT, "HEADGATE_BUCKET": bucket}
+
+
 def zipped(bundle: Path) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -198,33 +209,33 @@ def deploy(letters: Letters, bundle: Built, variables: Mapping[str, str], stack:
     name = function["FunctionName"]
     aws.create_function(
         FunctionName=name,
-        Role="arn:aws:iam::000000000000:role/function",
+        Role=f"arn:aws:iam::{ACCOUNT}:role/function",
         Code={"ZipFile": zipped(bundle.path)},
         **{each: function[each] for each in ("Runtime", "Handler", "Timeout", "MemorySize")},
-        Environment={"Variables": {**function["Environment"]["Variables"], **variables}},
+        Environment={"Variables": {**filled(function, letters.app), **variables}},
     )
     stack.callback(aws.delete_function, FunctionName=name)
     for mapping in mappings:
         settings = ("BatchSize", "FunctionResponseTypes", "ScalingConfig")
         made = aws.create_event_source_mapping(
             FunctionName=name,
-            EventSourceArn=f"arn:aws:sqs:{REGION}:000000000000:{letters.queue.name}",
+            EventSourceArn=f"arn:aws:sqs:{REGION}:{ACCOUNT}:{letters.queue.name}",
             **{each: mapping[each] for each in settings},
         )
         stack.callback(aws.delete_event_source_mapping, UUID=made["UUID"])
 
 
 @pytest.fixture
-def resources_of_test() -> Iterator[ExitStack]:
+def cleanup() -> Iterator[ExitStack]:
     with ExitStack() as stack:
         yield stack
 
 
 async def test_as_the_template_says_jobs_run_come_again_and_end_as_dead_letters(
-    bundle: Built, letters: Letters, resources_of_test: ExitStack
+    bundle: Built, letters: Letters, cleanup: ExitStack
 ) -> None:
     variables = {"JOURNAL": str(letters.journal), "AWS_ENDPOINT_URL": letters.endpoint_url}
-    await asyncio.to_thread(deploy, letters, bundle, variables, resources_of_test)
+    await asyncio.to_thread(deploy, letters, bundle, variables, cleanup)
 
     await letters.submit("flaky", "hopeless", *map(str, range(10)))
 

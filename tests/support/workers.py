@@ -17,7 +17,7 @@ from tests.support.environment import REGION
 from tests.support.fixture_app import APP_PATH, DIRECTORY
 from tests.support.journal import GENEROUS_S
 
-READY = "working on fixture"
+READY = "working on "
 """What a worker logs once signals end it in order."""
 
 STOPPING = "stopping: jobs may go on"
@@ -79,13 +79,13 @@ async def command(*arguments: str, env: Mapping[str, str]) -> Finished:
 
 
 class WorkerProcess:
-    """``headgate worker`` on the fixture app, in a process of its own.
+    """``headgate worker`` on an app, the fixture app by default, in a process of its own.
 
     Entering starts it, and returns when it is ready; leaving kills it if it still runs.
     """
 
-    def __init__(self, *arguments: str, env: Mapping[str, str]) -> None:
-        self._arguments = ("worker", APP_PATH, *arguments)
+    def __init__(self, *arguments: str, env: Mapping[str, str], app: str = APP_PATH) -> None:
+        self._arguments = ("worker", app, *arguments)
         self._env = env
         self._log: list[str] = []
         self._logged = asyncio.Condition()

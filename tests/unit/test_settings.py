@@ -37,6 +37,12 @@ def test_a_variable_of_somebody_elses_is_left_alone(variable: str) -> None:
     assert Settings.from_env({variable: "x", "HEADGATE_APP": "shop:app"}).app == "shop:app"
 
 
+def test_the_account_is_read_as_its_digits_and_nothing_else() -> None:
+    assert Settings.from_env({"HEADGATE_ACCOUNT": "012345678901"}).account == "012345678901"
+    with pytest.raises(SettingsInvalid, match="twelve digits, got 'shop'"):
+        Settings.from_env({"HEADGATE_ACCOUNT": "shop"})
+
+
 def test_the_stop_timeout_is_read_in_seconds_and_absent_unless_it_is_set() -> None:
     assert Settings.from_env({"HEADGATE_STOP_TIMEOUT": "120"}).stop_timeout_s == 120
     assert Settings.from_env({"HEADGATE_STOP_TIMEOUT": "0.5"}).stop_timeout_s == 0.5

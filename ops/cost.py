@@ -1,0 +1,158 @@
+"""``headgate cost``: what an app costs on AWS in a month, for people and for machines."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ops.costing.estimate import Estimate
+from ops.prices import AS_OF, REGION, all_prices
+
+_CENT = 0.005
+_SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def show_cost(found: Estimate, others: Mapping[str, float], *, as_json: bool) -> None:
+    """Print an estimate, and what the month would cost if something were otherwise."""
+    if as_json:
+        print(json.dumps(_as_json(found, others), indent=2))
+        return
+    console = Console(highlight=False)
+    console.print(_services(found))
+    console.print(_types(found))
+    for line in _notes(found, others):
+        console.print(line, soft_wrap=True, markup=False)
+
+
+def _services(found: Estimate) -> Table:
+    table = Table("service", "for", title=_title(found))
+    table.add_column("units", justify="right")
+    table.add_column("USD", justify="right")
+    small = 0.0
+    for item in found.bill.items:
+        if item.usd < _CENT:
+            small += item.usd
+        else:
+            units = f"{_short(item.units)} {item.unit}"
+            table.add_row(item.service, item.what, units, f"{item.usd:,.2f}")
+    table.add_row("", "what is less than a cent", "", f"{small:,.2f}")
+    table.add_section()
+    table.add_row("", "in all", "", f"{found.bill.usd:,.2f}")
+    return table
+
+
+def _types(found: Estimate) -> Table:
+    table = Table("job type", title="By job type")
+    for name in ("jobs", "USD", "a million", "mostly for"):
+        table.add_column(name, justify="right" if name != "mostly for" else "left")
+    by_type = found.bill.by_type
+    for stream in sorted(found.fleet.streams, key=lambda each: -_sum(by_type, each.job.name)):
+        usd = _sum(by_type, stream.job.name)
+        million = f"{usd / stream.jobs * 1e6:,.2f}" if stream.jobs else ""
+        row = (_short(stream.jobs), f"{usd:,.2f}", million, _mostly(by_type, stream.job.name))
+        table.add_row(stream.job.name, *row)
+    table.add_section()
+    table.add_row("whatever runs", "", f"{_sum(by_type, None):,.2f}", "", _mostly(by_type, None))
+    return table
+
+
+def _notes(found: Estimate, others: Mapping[str, float]) -> list[str]:
+    crews = [
+        f"The group {crew.group.name!r}: {crew.tasks:.3g} of {crew.group.most} tasks on average, "
+        f"{crew.at_peak} at the peak."
+        for crew in found.fleet.crews
+    ]
+    return [
+        "",
+        *crews,
+        *(f"Assumed: {each}." for each in found.assumptions),
+        f"Prices: {REGION}'s list, {AS_OF} (ops/prices.py). Check them before you rely on them.",
+        *(["", "It would be"] if others else []),
+        *(f"  {usd:>10,.2f} USD with {what}" for what, usd in others.items()),
+        *(f"Warning: {each}." for each in found.warnings),
+    ]
+
+
+def _title(found: Estimate) -> str:
+    free = ", beyond the free tier" if found.bill.free_tier else ""
+    return f"{_short(found.load.jobs)} jobs a month{free}: {found.bill.usd:,.2f} USD"
+
+
+def _sum(by_type: Mapping[str | None, Mapping[str, float]], name: str | None) -> float:
+    return sum(by_type.get(name, {}).values())
+
+
+def _mostly(by_type: Mapping[str | None, Mapping[str, float]], name: str | None) -> str:
+    usd = by_type.get(name, {})
+    return max(usd, key=lambda service: usd[service]) if usd else ""
+
+
+def _short(value: float) -> str:
+    """Three digits: 12.5 k."""
+    for scale, letter in _SCALES:
+        if value >= scale * 0.9995:
+            return f"{float(f'{value / scale:.3g}'):g} {letter}"
+    return f"{float(f'{value:.3g}'):g}"
+
+
+def _as_json(found: Estimate, others: Mapping[str, float]) -> dict[str, Any]:
+    bill = found.bill
+    return {
+        "usd": bill.usd,
+        "free_tier": bill.free_tier,
+        "by_service": bill.by_service,
+        "items": [dataclasses.asdict(item) for item in bill.items],
+        "by_type": _types_as_json(found),
+        "whatever_runs": _usd_as_json(found, None),
+        "workers": _workers_as_json(found),
+        "load": _load_as_json(found),
+        "assumptions": found.assumptions,
+        "warnings": found.warnings,
+        "otherwise": others,
+        "region": REGION,
+        "prices_as_of": AS_OF,
+        "prices": [dataclasses.asdict(price) for price in all_prices()],
+    }
+
+
+def _types_as_json(found: Estimate) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": stream.job.name,
+            "jobs": stream.jobs,
+            "attempts": stream.attempts,
+            **_usd_as_json(found, stream.job.name),
+        }
+        for stream in found.fleet.streams
+    ]
+
+
+def _usd_as_json(found: Estimate, name: str | None) -> dict[str, Any]:
+    by_type = found.bill.by_type
+    return {"usd": _sum(by_type, name), "by_service": by_type.get(name, {})}
+
+
+def _workers_as_json(found: Estimate) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": crew.group.name,
+            "needed": crew.needed,
+            "tasks": crew.tasks,
+            "at_peak": crew.at_peak,
+        }
+        for crew in found.fleet.crews
+    ]
+
+
+def _load_as_json(found: Estimate) -> dict[str, Any]:
+    load = {each.name: getattr(found.load, each.name) for each in dataclasses.fields(found.load)}
+    duration = found.load.duration
+    return load | {
+        "shares": dict(found.load.shares),
+        "duration": duration.total_seconds() if duration else None,
+    }

@@ -1,0 +1,67 @@
+"""The options of ``headgate cost``: what it assumes of an app's jobs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_COUNT = re.compile(r"(\d+(?:\.\d+)?)([kMG]?)")
+_FACTORS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
+
+
+def count(text: str | float) -> float:
+    """Read ``250``, ``10k``, ``2.5M`` or ``1G``.
+
+    Raises:
+        typer.BadParameter: it is none of them.
+    """
+    if isinstance(text, float):
+        return text  # typer hands defaults to a parser too
+    if (found := _COUNT.fullmatch(text)) is None:
+        raise typer.BadParameter(f"{text!r} is no number of jobs: write 250, 10k, 2.5M or 1G")
+    return float(found[1]) * _FACTORS[found[2]]
+
+
+def shares(texts: list[str] | None) -> dict[str, float]:
+    """Read ``send-email=0.5``, each job type once.
+
+    Raises:
+        typer.BadParameter: one is of another form, or of a type that was named before.
+    """
+    found: dict[str, float] = {}
+    for text in texts or []:
+        name, _, share = text.partition("=")
+        try:
+            value = float(share)
+        except ValueError as error:
+            raise typer.BadParameter(f"{text!r} is no share: write send-email=0.5") from error
+        if name in found:
+            raise typer.BadParameter(f"there are two shares of {name!r}")
+        found[name] = value
+    return found
+
+
+Jobs = Annotated[
+    float,
+    typer.Option("--jobs", parser=count, metavar="N", help="Submitted in a month: 250k, 10M, 1G."),
+]
+Shares = Annotated[
+    list[str] | None,
+    typer.Option("--share", metavar="TYPE=PART", help="Of the jobs, 0 to 1; even by default."),
+]
+PayloadBytes = Annotated[int, typer.Option("--payload", help="Bytes of a payload's JSON.")]
+ResultBytes = Annotated[int, typer.Option("--result", help="Bytes of a result's JSON.")]
+FailureRate = Annotated[float, typer.Option(help="Part of attempts that fail, 0 to 1.")]
+Together = Annotated[
+    float, typer.Option(help="Messages to a request: 1 one by one, 10 in bulk or a backlog.")
+]
+Peak = Annotated[float, typer.Option(help="How many times the mean rate while jobs come.")]
+Delayed = Annotated[float, typer.Option(help="Part with more than 15 minutes' delay, 0 to 1.")]
+Tenants = Annotated[bool, typer.Option("--tenants", help="Jobs are submitted for tenants.")]
+FreeTier = Annotated[bool, typer.Option("--free-tier", help="Leave out what AWS gives away.")]
+CdkJson = Annotated[
+    Path | None, typer.Option("--cdk-json", help="Where the deployment stands; ./cdk.json.")
+]

@@ -1,0 +1,29 @@
+"""How many metrics an app's alarms watch: CloudWatch charges for each one of each alarm."""
+
+from __future__ import annotations
+
+from infra.alarms import rules_for  # neither this nor the next needs CDK
+from infra.scaling import alarm_metrics
+from jobs.app import App
+from jobs.deployment import Deployment
+
+
+def watched_metrics(app: App, deployment: Deployment) -> int:
+    """Metrics that all alarms of an app watch together, those that scale its workers included."""
+    rules = rules_for(
+        app, deployment, bridge=has_bridge(app), schedules=has_schedules(app), sweep="sweep"
+    )
+    scaling = sum(
+        alarm_metrics(group, group.lanes.of(app.topology)) for group in deployment.workers
+    )
+    return sum(len(rule.metrics) for rule in rules) + scaling
+
+
+def has_bridge(app: App) -> bool:
+    """Whether anything fires the bridge."""
+    return has_schedules(app) or bool(app.event_rules)
+
+
+def has_schedules(app: App) -> bool:
+    """Whether the app has a group of schedules."""
+    return app.long_delays or any(job.schedule is not None for job in app.types.values())

@@ -1,0 +1,96 @@
+"""Charges, and what they add up to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ops.prices import Price
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """Units of something in a month."""
+
+    price: Price
+    units: float
+    job_type: str | None = None
+    """Whose jobs cause it; None: it is there whatever runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A line of the bill."""
+
+    service: str
+    what: str
+    units: float
+    unit: str
+    usd: float
+
+
+class Bill:
+    """A month's charges.
+
+    Args:
+        charges: of all parts of the system.
+        free_tier: leave out what costs an account nothing. It counts for all of an account's
+            stacks together, so this holds where no other uses it up.
+    """
+
+    def __init__(self, charges: Iterable[Charge], *, free_tier: bool = False) -> None:
+        self.charges = [charge for charge in charges if charge.units]
+        self.free_tier = free_tier
+        self._paid = self._paid_parts() if free_tier else {}
+
+    @property
+    def usd(self) -> float:
+        """All of it."""
+        return sum(map(self._usd_of, self.charges))
+
+    @property
+    def items(self) -> list[Item]:
+        """By price, the dearest first."""
+        units: dict[Price, float] = defaultdict(float)
+        usd: dict[Price, float] = defaultdict(float)
+        for charge in self.charges:
+            units[charge.price] += charge.units
+            usd[charge.price] += self._usd_of(charge)
+        found = [
+            Item(
+                service=price.service,
+                what=price.what,
+                units=units[price],
+                unit=price.unit,
+                usd=usd[price],
+            )
+            for price in units
+        ]
+        return sorted(found, key=lambda item: -item.usd)
+
+    @property
+    def by_service(self) -> Mapping[str, float]:
+        """USD by service, the dearest first."""
+        usd: dict[str, float] = defaultdict(float)
+        for charge in self.charges:
+            usd[charge.price.service] += self._usd_of(charge)
+        return dict(sorted(usd.items(), key=lambda each: -each[1]))
+
+    @property
+    def by_type(self) -> Mapping[str | None, Mapping[str, float]]:
+        """USD by job type and service; under None what is there whatever runs."""
+        usd: dict[str | None, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for charge in self.charges:
+            usd[charge.job_type][charge.price.service] += self._usd_of(charge)
+        return usd
+
+    def _usd_of(self, charge: Charge) -> float:
+        return charge.price.of(charge.units) * self._paid.get(charge.price, 1.0)
+
+    def _paid_parts(self) -> dict[Price, float]:
+        """By price, the part of its units that has to be paid for."""
+        units: dict[Price, float] = defaultdict(float)
+        for charge in self.charges:
+            units[charge.price] += charge.units
+        return {price: max(0.0, 1 - price.free / units[price]) for price in units}

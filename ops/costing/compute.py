@@ -1,0 +1,108 @@
+"""Tasks on Fargate and functions on Lambda: what runs the jobs, and what submits scheduled ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from jobs.app import App
+from jobs.deployment import FUNCTION_MEMORY_MB, ConsumerGroup, Deployment
+from ops.costing.bill import Charge
+from ops.costing.fleet import Crew, Fleet
+from ops.costing.load import Load, Stream
+from ops.prices import (
+    DURATION,
+    FIRINGS,
+    IMAGE,
+    INTERFACE_ENDPOINT,
+    INVOCATIONS,
+    KEYS,
+    MEMORY,
+    MONTH_S,
+    PUBLIC_ADDRESS,
+    SPOT_MEMORY,
+    SPOT_VCPU,
+    VCPU,
+)
+
+HOURS = MONTH_S / 3600
+
+IMAGE_GB = 0.2
+"""Of the workers' image in the registry, compressed."""
+
+BRIDGE_S = 0.1
+"""An invocation of the bridge: two writes, a send, and now and then a cold start."""
+
+_OWN_S = 0.02
+"""What a consumer takes for an invocation beside the handlers."""
+
+_LAMBDA_AT_ONCE = 10
+
+
+def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iterator[Charge]:
+    """What Fargate, Lambda and EventBridge run in a month, and the network that tasks are in."""
+    for crew in fleet.crews:
+        yield from _tasks(crew, is_public=deployment.network == "public")
+    if fleet.crews:
+        yield Charge(price=IMAGE, units=IMAGE_GB)
+    yield Charge(price=KEYS, units=1)
+    endpoints = deployment.interface_endpoints(long_delays=app.long_delays)
+    yield Charge(price=INTERFACE_ENDPOINT, units=len(endpoints) * deployment.endpoint_zones * HOURS)
+    for stream in fleet.streams:
+        yield from _bridge(stream)
+        for consumer in fleet.consumers[stream.queue.name]:
+            yield from _consumer(consumer, stream, fleet, load)
+
+
+def _tasks(crew: Crew, *, is_public: bool) -> Iterator[Charge]:
+    """Hours of tasks: those that jobs keep busy by the jobs' types, the others by nobody."""
+    vcpu, gb = crew.group.cpu / 1024, crew.group.memory_mb / 1024
+    steady = min(crew.tasks, crew.group.on_demand)
+    parts = _parts(crew)
+    for job_type, part in parts.items():
+        yield Charge(price=VCPU, units=steady * HOURS * vcpu * part, job_type=job_type)
+        yield Charge(price=MEMORY, units=steady * HOURS * gb * part, job_type=job_type)
+        spare = (crew.tasks - steady) * HOURS * part
+        yield Charge(price=SPOT_VCPU, units=spare * vcpu, job_type=job_type)
+        yield Charge(price=SPOT_MEMORY, units=spare * gb, job_type=job_type)
+    if is_public:
+        yield Charge(price=PUBLIC_ADDRESS, units=crew.tasks * HOURS)
+
+
+def _parts(crew: Crew) -> dict[str | None, float]:
+    """By job type, the part of all tasks' time that its jobs keep busy."""
+    if not crew.tasks or not (busy_s := sum(crew.busy_s.values())):
+        return {None: 1.0}
+    busy = min(1.0, crew.needed / crew.tasks)
+    parts: dict[str | None, float] = {
+        name: busy * seconds / busy_s for name, seconds in crew.busy_s.items()
+    }
+    return parts | {None: 1 - busy}
+
+
+def _bridge(stream: Stream) -> Iterator[Charge]:
+    """What EventBridge hands over, each in an invocation of its own."""
+    name = stream.job.name
+    invocations = stream.fired + stream.delayed
+    gb_s = BRIDGE_S * FUNCTION_MEMORY_MB / 1024
+    yield Charge(price=FIRINGS, units=stream.delayed + stream.scheduled, job_type=name)
+    yield Charge(price=INVOCATIONS, units=invocations, job_type=name)
+    yield Charge(price=DURATION, units=invocations * gb_s, job_type=name)
+
+
+def _consumer(
+    consumer: ConsumerGroup, stream: Stream, fleet: Fleet, load: Load
+) -> Iterator[Charge]:
+    part = (1 - fleet.part_of_workers(stream.queue)) / len(fleet.consumers[stream.queue.name])
+    entries = batch_of(consumer, stream, load)
+    invocations = stream.runs * part / entries
+    run_s = fleet.run_s[stream.job.name] * math.ceil(entries / _LAMBDA_AT_ONCE) + _OWN_S
+    gb_s = run_s * consumer.memory_mb / 1024
+    yield Charge(price=INVOCATIONS, units=invocations, job_type=stream.job.name)
+    yield Charge(price=DURATION, units=invocations * gb_s, job_type=stream.job.name)
+
+
+def batch_of(consumer: ConsumerGroup, stream: Stream, load: Load) -> float:
+    """Messages of one invocation: those that come together, or gather within the window."""
+    gathered = 1 + stream.runs * load.peak / MONTH_S * consumer.window.total_seconds()
+    return min(float(consumer.batch), max(load.together, gathered))

@@ -1,0 +1,98 @@
+"""The estimate: an app, its deployment and a load, and what a month of that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from jobs.app import App
+from jobs.deployment import Deployment
+from ops.costing import compute, objects, records, sqs, sweeping, watching
+from ops.costing.bill import Bill, Charge
+from ops.costing.fleet import UTILISATION, Fleet, fleet_of
+from ops.costing.load import Load, Stream, streams_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A month's bill, and what it rests on."""
+
+    bill: Bill
+    fleet: Fleet
+    load: Load
+    assumptions: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def estimate(
+    app: App, deployment: Deployment, load: Load, *, now: datetime, free_tier: bool = False
+) -> Estimate:
+    """What a month costs.
+
+    Args:
+        app: with all of its job types.
+        deployment: of its stage.
+        load: how many jobs, and what they are like.
+        now: when the month begins; aware.
+        free_tier: leave out what costs an account nothing.
+
+    Raises:
+        UnknownJobType: a share is of a type that the app doesn't have.
+        UnknownQueue, ConfigurationError: the deployment names queues that the app doesn't have.
+        SettingsInvalid: the shares leave jobs over, and no type to take them.
+    """
+    fleet = fleet_of(app.topology, deployment, load, _streams(app, deployment, load, now))
+    return Estimate(
+        bill=Bill(_charges(app, deployment, fleet, load), free_tier=free_tier),
+        fleet=fleet,
+        load=load,
+        assumptions=tuple(_assumptions(load, fleet)),
+        warnings=tuple(_warnings(fleet)),
+    )
+
+
+def _streams(app: App, deployment: Deployment, load: Load, now: datetime) -> list[Stream]:
+    """What comes of each type; in a standby region schedules are switched off."""
+    found = streams_of(app, load, now)
+    if not deployment.standby:
+        return found
+    return [
+        replace(stream, fired=stream.fired - stream.scheduled, scheduled=0.0) for stream in found
+    ]
+
+
+def _charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iterator[Charge]:
+    yield from sqs.charges(fleet, load, app.payload_limit)
+    yield from records.charges(app, fleet, load)
+    yield from objects.charges(app, fleet, load)
+    yield from compute.charges(app, deployment, fleet, load)
+    yield from sweeping.charges(app, fleet)
+    yield from watching.charges(app, deployment, fleet, load)
+
+
+def _assumptions(load: Load, fleet: Fleet) -> Iterator[str]:
+    runs = " or ".join(f"{seconds:g}" for seconds in sorted(set(fleet.run_s.values())))
+    yield (
+        f"{load.jobs:,.0f} jobs a month, all of them within {100 / load.peak:.0f} % of it, and "
+        "what schedules submit"
+    )
+    yield f"a handler runs for {runs} s; {100 * load.failure_rate:g} % of attempts fail"
+    yield f"{load.together:g} of 10 possible messages to a request, each of {load.payload_bytes} B"
+    yield f"jobs fill {100 * UTILISATION:.0f} % of the slots before another task starts"
+    yield "nothing for data transfer, e-mails, taxes, and what handlers themselves use"
+
+
+def _warnings(fleet: Fleet) -> Iterator[str]:
+    for crew in fleet.crews:
+        if crew.is_overloaded:
+            yield (
+                f"the worker group {crew.group.name!r} needs {crew.needed * crew.peak:,.1f} tasks "
+                f"at its peak, and may have {crew.group.most}: jobs will wait; raise most"
+            )
+    for stream in fleet.streams:
+        if stream.jobs and not fleet.pollers(stream.queue):
+            yield (
+                f"nothing of this deployment runs {stream.job.name!r} jobs: what does is not "
+                "counted, and neither are its polls"
+            )

@@ -1,0 +1,33 @@
+"""S3: payloads that are too large for messages, and results that are too large for records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobs.app import App
+from jobs.records import keeps
+from jobs.returns import MAX_RESULT_BYTES
+from ops.costing.bill import Charge
+from ops.costing.fleet import Fleet
+from ops.costing.load import Load
+from ops.costing.sqs import is_offloaded
+from ops.prices import MONTH_S, OBJECTS_GOT, OBJECTS_PUT, OBJECTS_STORED
+
+_GB = 2**30
+
+
+def charges(app: App, fleet: Fleet, load: Load) -> Iterator[Charge]:
+    """What S3 keeps and is asked in a month. That objects are compressed is left out of account."""
+    kept = app.topology.payload_retention.total_seconds() / MONTH_S
+    for stream in fleet.streams:
+        name = stream.job.name
+        if is_offloaded(stream, load, app.payload_limit):
+            stored = stream.jobs * load.payload_bytes / _GB * kept
+            yield Charge(price=OBJECTS_PUT, units=stream.jobs, job_type=name)
+            yield Charge(price=OBJECTS_GOT, units=stream.runs, job_type=name)
+            yield Charge(price=OBJECTS_STORED, units=stored, job_type=name)
+        records = keeps(app.records_of(stream.job), "outcomes")
+        if records and stream.job.returns and load.result_bytes > MAX_RESULT_BYTES:
+            stored = stream.completed * load.result_bytes / _GB * kept
+            yield Charge(price=OBJECTS_PUT, units=stream.completed, job_type=name)
+            yield Charge(price=OBJECTS_STORED, units=stored, job_type=name)

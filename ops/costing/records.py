@@ -1,0 +1,172 @@
+"""Requests to DynamoDB: records of jobs, claims, leases, and looks at what is to be cancelled.
+
+    of a job that                     items, by level
+    completes at once                 1 outcomes, 3 full (submitted, started, completed)
+    each attempt that fails           1, of two units, and one of the index
+    each later attempt                1 (started), and a read
+    dies                              1, and one of the index
+
+A batch of 25 items is billed as 25 items. What expires is deleted free of charge.
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from jobs.app import App
+from jobs.cancelling import POLL_S
+from jobs.claims import LEASED_OF_VISIBILITY
+from jobs.once import RENEWALS
+from jobs.records import RecordsLevel, keeps
+from jobs.retention import Keep
+from jobs.returns import MAX_RESULT_BYTES
+from ops.costing.bill import Charge
+from ops.costing.fleet import Fleet
+from ops.costing.load import Load, Stream
+from ops.prices import MONTH_S, READS, RECOVERABLE, STORED, WRITES
+from workers.leases import RENEW_S
+from workers.limiting import all_limits
+
+SUBMITTED_BYTES, STARTED_BYTES, COMPLETED_BYTES = 300, 350, 400
+FAILED_BYTES, DEAD_BYTES = 1500, 700
+"""Of items, a failure's with a traceback of a kilobyte; tests hold real ones against these."""
+
+INDEXED_BYTES = 500
+"""Of an entry of the index."""
+
+OVERHEAD_BYTES = 100
+"""That DynamoDB stores with each item.
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html"""
+
+_WRITTEN, _READ, _GB = 1024, 4096, 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a job asks of the table, on average."""
+
+    writes: float = 0.0
+    """Write request units."""
+    reads: float = 0.0
+    """Read request units."""
+    byte_s: float = 0.0
+    """Bytes stored, each for so many seconds."""
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            writes=self.writes + other.writes,
+            reads=self.reads + other.reads,
+            byte_s=self.byte_s + other.byte_s,
+        )
+
+    def __mul__(self, times: float) -> Usage:
+        return Usage(
+            writes=self.writes * times, reads=self.reads * times, byte_s=self.byte_s * times
+        )
+
+
+NOTHING = Usage()
+_READ_ONCE = Usage(reads=1)
+
+
+def charges(app: App, fleet: Fleet, load: Load) -> Iterator[Charge]:
+    """What DynamoDB is asked in a month."""
+    for stream in fleet.streams:
+        yield from _charged(of_job(app, stream, fleet, load) * stream.jobs, stream.job.name)
+    yield from _charged(at_all_times(app, fleet), None)
+
+
+def of_job(app: App, stream: Stream, fleet: Fleet, load: Load) -> Usage:
+    """What one job of a type costs, on average."""
+    level, keep = app.records_of(stream.job), app.keep_of(stream.job)
+    used = _records(stream, level, keep, load) if level != "off" else NOTHING
+    used += _claims(stream, fleet) + _unique(stream)
+    by_bridge = (stream.fired + stream.delayed) / stream.jobs if stream.jobs else 0.0
+    return used + put(100, timedelta(days=2)) * 2 * by_bridge  # to be sent, and sent
+
+
+def at_all_times(app: App, fleet: Fleet) -> Usage:
+    """What workers ask whatever they run: cancellations every few seconds, leases of limits."""
+    processes = sum(crew.processes for crew in fleet.crews)
+    looks = MONTH_S / POLL_S if app.keeps_records else 0.0
+    leased = sum(
+        limit is not None and limit.scope == "fleet"
+        for limits in all_limits(app)
+        for limit in (limits.rate_limit, limits.concurrency, limits.retry_budget)
+    )
+    # With others about, the first try mostly tells what they have written since.
+    tries = 2 if processes > 1 else 1
+    renewals = MONTH_S / RENEW_S * leased * tries
+    return (Usage(reads=looks) + Usage(writes=renewals)) * processes
+
+
+def put(size: int, kept: timedelta, *, indexed: bool = False) -> Usage:
+    """An item of so many bytes, new, that expires after so long."""
+    alone = Usage(
+        writes=math.ceil(size / _WRITTEN), byte_s=(size + OVERHEAD_BYTES) * kept.total_seconds()
+    )
+    return alone + put(INDEXED_BYTES, kept) if indexed else alone
+
+
+def _records(stream: Stream, level: RecordsLevel, keep: Keep, load: Load) -> Usage:
+    full = keeps(level, "full")
+    failures = stream.failures / stream.jobs if stream.jobs else 0.0
+    failed = put(FAILED_BYTES, keep.failed, indexed=True) * failures
+    later = (put(STARTED_BYTES, keep.failed) + _READ_ONCE) * (stream.attempts - 1)
+    dead = put(DEAD_BYTES, keep.failed, indexed=True) * stream.dead
+    ended = _completed(stream, level, keep, load) * (1 - stream.dead)
+    begun = put(SUBMITTED_BYTES, max(keep.completed, keep.failed)) + put(STARTED_BYTES, keep.failed)
+    return failed + later + dead + ended + (begun if full else NOTHING)
+
+
+def _completed(stream: Stream, level: RecordsLevel, keep: Keep, load: Load) -> Usage:
+    if not keeps(level, "outcomes") or not keep.completed:
+        return NOTHING
+    size = COMPLETED_BYTES + _result_bytes(stream, load)
+    listed = keeps(level, "full") or keep.last is not None
+    item = put(size, keep.completed, indexed=listed)
+    if keep.last is None:
+        return item
+    # What falls out is read, and deleted from the table and the index.
+    soon = replace(item, byte_s=0.0)
+    return soon + Usage(reads=math.ceil(size / _READ)) + Usage(writes=soon.writes)
+
+
+def _result_bytes(stream: Stream, load: Load) -> int:
+    if stream.job.returns in (None, type(None)) or load.result_bytes > MAX_RESULT_BYTES:
+        return 0
+    return load.result_bytes
+
+
+def _claims(stream: Stream, fleet: Fleet) -> Usage:
+    """Of ``once=True``: taken, renewed at a third of the lease, and done or given back. A later
+    attempt is refused first, which is billed too, since it does not know what stands there."""
+    if not stream.job.once:
+        return NOTHING
+    lease_s = stream.queue.visibility_s * LEASED_OF_VISIBILITY
+    renewals = fleet.run_s[stream.job.name] // (lease_s / RENEWALS)
+    claimed = put(300, stream.queue.retention)
+    writes = 2 + 3 * (stream.attempts - 1) + stream.attempts * renewals
+    return replace(claimed, writes=writes)
+
+
+def _unique(stream: Stream) -> Usage:
+    unique = stream.job.unique
+    if not unique.lasting:
+        return NOTHING
+    kept = put(200, unique.lasting)
+    if unique.mode == "replace":
+        return kept + _READ_ONCE * (1 + stream.attempts)
+    return kept + Usage(writes=1)
+
+
+def _charged(used: Usage, job_type: str | None) -> Iterator[Charge]:
+    stored_gb = used.byte_s / MONTH_S / _GB
+    yield Charge(price=WRITES, units=used.writes, job_type=job_type)
+    yield Charge(price=READS, units=used.reads, job_type=job_type)
+    yield Charge(price=STORED, units=stored_gb, job_type=job_type)
+    yield Charge(price=RECOVERABLE, units=stored_gb, job_type=job_type)

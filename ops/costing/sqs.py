@@ -1,0 +1,122 @@
+"""Requests to SQS: sends, receives, settlements, heartbeats, and polls that bring nothing.
+
+A job takes a send, and each of its attempts a receive and a settlement: a delete, or a change of
+visibility. Of each up to ten share a request. A job that dies is sent once more, to its dead-letter
+queue. A receive waits 20 s; so an idle queue costs 3 requests a minute for each process.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from jobs.envelope import VERSION, Envelope, PayloadRef, derived_job_id
+from jobs.messages import message_of, size_of
+from jobs.topology import MAX_BATCH, MAX_MESSAGE_BYTES, PAYLOADS, QueueSpec
+from ops.costing.bill import Charge
+from ops.costing.fleet import Fleet
+from ops.costing.load import Load, Stream
+from ops.prices import MONTH_S, SQS_FAIR, SQS_FIFO, SQS_STANDARD, Price
+
+BILLED_BYTES = 65_536
+"""Of what a request carries, each so many count as a request.
+https://aws.amazon.com/sqs/pricing/"""
+
+_ANY_TIME = datetime(2026, 11, 1, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+def charges(fleet: Fleet, load: Load, limit: int) -> Iterator[Charge]:
+    """What SQS is asked in a month.
+
+    Args:
+        fleet: who receives.
+        load: what jobs are like.
+        limit: bytes of a message above which its payload goes to S3.
+    """
+    for stream in fleet.streams:
+        requests = of_job(stream, fleet, load, limit) if stream.jobs else 0.0
+        for price in _prices(stream.queue, load):
+            yield Charge(price=price, units=stream.jobs * requests, job_type=stream.job.name)
+    for queue in fleet.queues:
+        yield Charge(price=_price(queue), units=empty_receives(queue, fleet, load))
+
+
+def of_job(stream: Stream, fleet: Fleet, load: Load, limit: int) -> float:
+    """Requests that one job of a type takes, on average."""
+    size = message_bytes(stream, load, limit)
+    together = min(load.together, max(1, MAX_MESSAGE_BYTES // size))
+    alone = math.ceil(size / BILLED_BYTES)
+    carrying = math.ceil(together * size / BILLED_BYTES) / together
+    by_bridge = (stream.fired + stream.delayed) / stream.jobs
+    sends = by_bridge * alone + (1 - by_bridge) * carrying + stream.dead * carrying
+    receives, settlements = carrying, 1 / together
+    return sends + stream.attempts * (receives + settlements + heartbeats(stream, fleet))
+
+
+def message_bytes(stream: Stream, load: Load, limit: int) -> int:
+    """Bytes of a type's messages, as SQS counts them."""
+    bare = _bare_bytes(stream, offloaded=False)
+    whole = bare + load.payload_bytes
+    return whole if whole <= limit else _bare_bytes(stream, offloaded=True)
+
+
+def is_offloaded(stream: Stream, load: Load, limit: int) -> bool:
+    """Whether a type's payloads are too large for its messages."""
+    return _bare_bytes(stream, offloaded=False) + load.payload_bytes > limit
+
+
+def heartbeats(stream: Stream, fleet: Fleet) -> float:
+    """Requests for heartbeats that one attempt takes, at most: what is held is extended every
+    third of the visibility timeout, or up to half of that earlier, ten to a request."""
+    beats = fleet.run_s[stream.job.name] // (stream.queue.heartbeat_s / 2)
+    workers = fleet.workers(stream.queue)
+    if not beats or not workers:
+        return 0.0  # a Lambda function extends nothing
+    held = stream.runs * fleet.run_s[stream.job.name] / MONTH_S / workers
+    return beats / min(max(held, 1.0), MAX_BATCH)
+
+
+def empty_receives(queue: QueueSpec, fleet: Fleet, load: Load) -> float:
+    """Receives of a month that bring nothing.
+
+    Where messages come at random, ``rate`` times a second, a poll of ``wait`` seconds stays empty
+    with the probability e^-(rate * wait), and takes (1 - e^-(rate * wait)) / rate on average.
+    """
+    if not (pollers := fleet.pollers(queue)):
+        return 0.0
+    wait_s = queue.receive_wait.total_seconds()
+    runs = sum(stream.runs for stream in fleet.streams if stream.queue.name == queue.name)
+    rate = runs / load.together / pollers / MONTH_S
+    if not rate:
+        return pollers * MONTH_S / wait_s
+    empty = math.exp(-rate * wait_s)
+    return pollers * MONTH_S * rate * empty / -math.expm1(-rate * wait_s)
+
+
+def _bare_bytes(stream: Stream, *, offloaded: bool) -> int:
+    """Of a message without its payload."""
+    job = stream.job
+    job_id = derived_job_id(_ANY_TIME)
+    ref = PayloadRef(key=f"{PAYLOADS}{job_id}", sha256="0" * 64, size=2**20, encoding="gzip")
+    envelope = Envelope(
+        v=VERSION,
+        id=job_id,
+        type=job.name,
+        schema=job.schema,
+        payload=None if offloaded else 0,
+        payload_ref=ref if offloaded else None,
+        queue=job.queue,
+        priority=job.priority,
+        submitted_at=_ANY_TIME,
+    )
+    return size_of(message_of(envelope))
+
+
+def _prices(queue: QueueSpec, load: Load) -> list[Price]:
+    fair = [SQS_FAIR] if load.tenants and not queue.fifo else []
+    return [_price(queue), *fair]
+
+
+def _price(queue: QueueSpec) -> Price:
+    return SQS_FIFO if queue.fifo else SQS_STANDARD

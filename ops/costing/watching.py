@@ -1,0 +1,160 @@
+"""CloudWatch: lines of logs, metrics, alarms and the dashboard.
+
+A metric is charged for in the hours in which something is written of it; a type whose jobs never
+fail has none of failures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jobs.app import App
+from jobs.deployment import Deployment
+from jobs.events import JobDeadLettered, JobRetryScheduled
+from jobs.metric_names import COMPLETED, COUNTED, DURATION, FAILED, MOST_VALUES, WAIT
+from ops.costing.alarms import watched_metrics
+from ops.costing.bill import Charge
+from ops.costing.compute import HOURS, batch_of
+from ops.costing.fleet import Fleet
+from ops.costing.load import Load, Stream
+from ops.prices import ALARMS, DASHBOARDS, LOGS, LOGS_STORED, METRICS, MONTH_S
+
+EVENT_OVERHEAD = 26
+"""Bytes that CloudWatch counts with each line.
+https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html"""
+
+COMPLETED_LINE, FAILED_LINE, RETRIED_LINE, DEAD_LINE = 480, 1700, 500, 700
+"""Bytes of the JSON lines of events, a failure's with a traceback of a kilobyte; tests hold real
+ones against these and the next ones."""
+
+EMF_LINE, EMF_VALUE = 450, 24
+"""Bytes of a line of metrics, and of each duration or wait in it."""
+
+INVOCATION_LINES = 900
+"""Bytes that Lambda and a function of ours write of one invocation."""
+
+_GB = 2**30
+_MINUTES = MONTH_S / 60
+
+
+def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iterator[Charge]:
+    """What CloudWatch takes in, keeps, watches and shows in a month."""
+    yield Charge(price=ALARMS, units=watched_metrics(app, deployment))
+    yield Charge(price=DASHBOARDS, units=1)
+    for stream in fleet.streams:
+        yield from _logged(log_bytes(stream, fleet, load), stream.job.name)
+        dying = _part_of_hours(stream.jobs * stream.dead)  # counted by the sweep
+        yield Charge(price=METRICS, units=dying, job_type=stream.job.name)
+    for series in series_of(fleet):
+        yield from _measured(series)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """Metrics that have their dimensions, and so their lines, in common."""
+
+    dimensions: tuple[str, ...]
+    """Their values: a type and its queue group, or a queue group and a priority."""
+    job_type: str | None
+    pollers: float
+    """Worker processes that write lines, on average."""
+    counts: dict[str, float]
+    """By metric, what is counted in a month."""
+    values: float
+    """Durations, or waits, in a month."""
+
+
+def series_of(fleet: Fleet) -> list[Series]:
+    """The metrics of each type, and of each lane (`workers.emf`)."""
+    lanes: dict[tuple[str, ...], list[Stream]] = defaultdict(list)
+    for stream in fleet.streams:
+        lanes[stream.queue.group, str(stream.queue.priority)].append(stream)
+    return [_of_type(stream, fleet) for stream in fleet.streams] + [
+        _of_lane(lane, streams, fleet) for lane, streams in lanes.items()
+    ]
+
+
+def log_bytes(stream: Stream, fleet: Fleet, load: Load) -> float:
+    """What workers, consumers and the bridge log of a type in a month."""
+    dead = stream.jobs * stream.dead
+    lines = (
+        (COMPLETED_LINE, stream.completed),
+        (FAILED_LINE, stream.failures),
+        (RETRIED_LINE, stream.failures - dead),
+        (DEAD_LINE, dead),
+        (INVOCATION_LINES, stream.fired + stream.delayed + _invocations(stream, fleet, load)),
+    )
+    return sum((size + EVENT_OVERHEAD) * count for size, count in lines)
+
+
+def _invocations(stream: Stream, fleet: Fleet, load: Load) -> float:
+    """Of consumers."""
+    consumers = fleet.consumers[stream.queue.name]
+    part = 1 - fleet.part_of_workers(stream.queue)
+    return sum(
+        stream.runs * part / len(consumers) / batch_of(each, stream, load) for each in consumers
+    )
+
+
+def _of_type(stream: Stream, fleet: Fleet) -> Series:
+    dead = stream.jobs * stream.dead
+    counts = {
+        COMPLETED: stream.completed,
+        FAILED: stream.failures,
+        COUNTED[JobRetryScheduled]: stream.failures - dead,
+        COUNTED[JobDeadLettered]: dead,
+        DURATION: stream.runs,
+    }
+    return Series(
+        dimensions=(stream.job.name, stream.queue.group),
+        job_type=stream.job.name,
+        pollers=fleet.workers(stream.queue),
+        counts=counts,
+        values=stream.runs,
+    )
+
+
+def _of_lane(lane: tuple[str, ...], streams: list[Stream], fleet: Fleet) -> Series:
+    jobs = sum(stream.jobs for stream in streams)
+    counts = {
+        COMPLETED: sum(stream.completed for stream in streams),
+        FAILED: sum(stream.failures for stream in streams),
+        WAIT: jobs,
+    }
+    return Series(
+        dimensions=lane,
+        job_type=None,
+        pollers=fleet.workers(streams[0].queue),
+        counts=counts,
+        values=jobs,
+    )
+
+
+def _measured(series: Series) -> Iterator[Charge]:
+    active = sum(_part_of_hours(count) for count in series.counts.values())
+    yield Charge(price=METRICS, units=active, job_type=series.job_type)
+    yield from _logged(_emf_bytes(series), series.job_type)
+
+
+def _part_of_hours(events: float) -> float:
+    """In which at least one of so many a month comes, where they come at random."""
+    return -math.expm1(-events / HOURS)
+
+
+def _emf_bytes(series: Series) -> float:
+    """One line a minute in which anything happens, of each process."""
+    if not series.pollers:
+        return 0.0
+    minutes = _MINUTES * series.pollers
+    lines = minutes * -math.expm1(-series.values / minutes)
+    values = minutes * min(MOST_VALUES, series.values / minutes)
+    return lines * (EMF_LINE + EVENT_OVERHEAD) + values * EMF_VALUE
+
+
+def _logged(size: float, job_type: str | None) -> Iterator[Charge]:
+    """Taken in, and kept for a month. What is kept is billed compressed, and here as it is."""
+    yield Charge(price=LOGS, units=size / _GB, job_type=job_type)
+    yield Charge(price=LOGS_STORED, units=size / _GB, job_type=job_type)

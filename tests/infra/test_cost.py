@@ -1,0 +1,93 @@
+"""What `headgate cost` counts in the stack is what the template has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+
+from infra.stack import HeadgateStack
+from jobs import App, Priority
+from jobs.deployment import FUNCTION_MEMORY_MB, Deployment, WorkerGroup
+from ops.costing.alarms import watched_metrics
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
+from tests.infra.templates import resources, template_of
+
+
+def plain(**options: Any) -> App:
+    """An app that has nothing but its queues."""
+    app = App("shop", stage="test", **options)
+    app.define("send-email", Params)
+    return app
+
+
+def broad() -> App:
+    """An app with more queues than one alarm can watch."""
+    app = App("shop", stage="test")
+    for number in range(5):
+        group = app.queue(f"group-{number}", priorities=list(Priority)[: number % 3 + 1])
+        group.define(f"type-{number}", Params, priority=Priority.CRITICAL)
+    return app
+
+
+IMAGE = "workers/Dockerfile"
+TWO = (WorkerGroup(), WorkerGroup(name="spare", least=0))
+
+
+@pytest.mark.parametrize(
+    ("app", "deployment"),
+    [
+        (plain(), Deployment(dockerfile=IMAGE)),
+        (plain(long_delays=False), ELSEWHERE),
+        (broad(), Deployment(dockerfile=IMAGE, workers=TWO)),
+        (broad(), Deployment(dockerfile=IMAGE, network="public", endpoint_zones=2)),
+        (plain(), Deployment(workers=(), endpoint_zones=2)),
+    ],
+    ids=["default", "elsewhere", "broad", "public", "no-workers"],
+)
+def test_alarms_endpoints_keys_and_dashboards_are_counted_as_they_are(
+    app: App, deployment: Deployment
+) -> None:
+    assembly = cdk.App(context=NO_BUNDLING)
+    template = template_of(
+        HeadgateStack(assembly, "Stack", app=app, deployment=deployment, app_path="shop.app:app")
+    )
+
+    assert _watched(template) == watched_metrics(app, deployment)
+    endpoints = resources(template, "AWS::EC2::VPCEndpoint").values()
+    interfaces = [each for each in endpoints if each["VpcEndpointType"] == "Interface"]
+    assert sum(len(each["SubnetIds"]) for each in interfaces) == deployment.endpoint_zones * len(
+        deployment.interface_endpoints(long_delays=app.long_delays)
+    )
+    assert not resources(template, "AWS::EC2::NatGateway")
+    assert len(resources(template, "AWS::KMS::Key")) == 1
+    assert len(resources(template, "AWS::CloudWatch::Dashboard")) == 1
+    functions = resources(template, "AWS::Lambda::Function").values()
+    assert {each["MemorySize"] for each in functions} == {FUNCTION_MEMORY_MB}
+
+
+def _watched(template: Mapping[str, Any]) -> int:
+    """The metrics of all alarms; target tracking has two for each of its policies."""
+    alarms = resources(template, "AWS::CloudWatch::Alarm").values()
+    policies = resources(template, "AWS::ApplicationAutoScaling::ScalingPolicy").values()
+    tracked = [
+        policy["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]
+        for policy in policies
+        if policy["PolicyType"] == "TargetTrackingScaling"
+    ]
+    return sum(map(_metrics, alarms)) + 2 * sum(map(_metrics, tracked))
+
+
+def _metrics(alarm: Mapping[str, Any]) -> int:
+    return sum("MetricStat" in each for each in alarm["Metrics"]) if "Metrics" in alarm else 1
+
+
+def test_an_estimate_needs_neither_cdk_nor_an_sdk() -> None:
+    unneeded = {"aws_cdk", "aws_lambda_powertools", "boto3"}
+    code = f"import sys, ops.cost, ops.costing.estimate; assert not {unneeded} & sys.modules.keys()"
+    answered = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert answered.returncode == 0, answered.stderr

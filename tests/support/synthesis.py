@@ -1,0 +1,32 @@
+"""A cloud assembly as ``cdk synth`` makes it, with functions that run on this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+
+from infra import bundling, installing
+from infra.app import add_stack
+
+_ROOT = Path(__file__).parents[2]
+
+
+def synthesize_for_this_machine(directory: Path, deployment: Mapping[str, Any]) -> str:
+    """Synthesize the app that ``cdk.json`` names into ``directory``; returns its stack's name.
+
+    MiniStack runs functions in processes of this machine, where binaries for Lambda's don't load.
+    ``deployment`` replaces fields of what ``cdk.json`` says.
+    """
+    context = json.loads((_ROOT / "cdk.json").read_text())["context"]
+    context["headgate:deployment"] |= deployment
+    assembly = cdk.App(outdir=str(directory), context=context)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bundling, "for_lambda", installing.for_this_machine)
+        stack = add_stack(assembly)
+        assembly.synth()
+    return stack.stack_name
