@@ -36,7 +36,7 @@ from infra.sweep import Sweep
 from infra.watching import Watching
 from infra.worker_service import Workers
 from jobs.app import App
-from jobs.aws.descriptions import APP_TAG
+from jobs.aws.descriptions import tags_of
 from jobs.deployment import (
     ConsumerGroup,
     Deployment,
@@ -380,9 +380,8 @@ def _needs_bridge(app: App) -> bool:
 
 def _tag(system: JobSystem, app: App) -> None:
     """What its costs are found by."""
-    Tags.of(system).add(APP_TAG, app.name)
-    if app.stage:
-        Tags.of(system).add("headgate:stage", app.stage)
+    for tag, value in tags_of(app.topology).items():
+        Tags.of(system).add(tag, value)
 
 
 class HeadgateStack(Stack):

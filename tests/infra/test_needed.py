@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -167,23 +167,11 @@ async def watched(
     policies, roles, topic = policies_of(declared.app)
     await provision(declared.app.topology, endpoint_url=ministack)
     found = Watched(declared, policies, roles, topic)
-    with _schedule_group(declared.app, ministack):
-        async with Proxy(
-            ministack, on_request=lambda request: found.calls.extend(calls_of(request))
-        ) as proxy:
-            monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint_url)
-            yield found
-
-
-@contextmanager
-def _schedule_group(app: App, endpoint_url: str) -> Iterator[None]:
-    scheduler = boto3.client("scheduler", endpoint_url=endpoint_url, region_name=REGION)
-    try:
-        scheduler.create_schedule_group(Name=app.topology.schedule_group)
-        yield
-        scheduler.delete_schedule_group(Name=app.topology.schedule_group)
-    finally:
-        scheduler.close()
+    async with Proxy(
+        ministack, on_request=lambda request: found.calls.extend(calls_of(request))
+    ) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint_url)
+        yield found
 
 
 @asynccontextmanager
