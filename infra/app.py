@@ -1,7 +1,9 @@
 """CDK's entry point, ``python -m infra.app``: synthesizes the stack of one app.
 
 The CDK context says which (``headgate:app``, as ``module:attribute``) and, if at all, for which
-stage (``headgate:stage``); without them ``HEADGATE_APP`` and ``HEADGATE_STAGE`` do.
+stage (``headgate:stage``); without them ``HEADGATE_APP`` and ``HEADGATE_STAGE`` do. What a stage
+has is in the context too (`infra.stages`). What is synthesized has passed ``headgate check`` and
+cdk-nag.
 """
 
 from __future__ import annotations
@@ -13,12 +15,15 @@ from pathlib import Path
 import aws_cdk as cdk
 from constructs import Node
 
+from infra.nag import add_nag
 from infra.stack import HeadgateStack
+from infra.stages import asked_for, read_stage
 from jobs.app import App, load_app
-from jobs.deployment import Deployment
+from jobs.deployment import COMMON, STAGES
 from jobs.errors import ConfigurationError, HeadgateError
 from jobs.settings import Settings
 
+_FAULTY = 1
 _USAGE = 2
 
 
@@ -30,7 +35,19 @@ def main() -> int:
     except HeadgateError as error:
         print(f"headgate: {error}", file=sys.stderr)  # noqa: T201 - a program's own output
         return _USAGE
-    assembly.synth()
+    add_nag(assembly)
+    return _synthesize(assembly)
+
+
+def _synthesize(assembly: cdk.App) -> int:
+    try:
+        assembly.synth()
+    except RuntimeError as error:  # jsii has no class of its own for CDK's
+        if "ValidationFailed" not in str(error):
+            raise
+        # CDK has printed which constructs break which rules.
+        print("headgate: cdk-nag refuses the stack", file=sys.stderr)  # noqa: T201 - as above
+        return _FAULTY
     return 0
 
 
@@ -38,8 +55,8 @@ def add_stack(assembly: cdk.App) -> HeadgateStack:
     """Load the app that the context or the environment names, and add its stack.
 
     Raises:
-        ConfigurationError: no app is named, it can't be imported or provisioned, or it is of
-            another stage than the one asked for.
+        ConfigurationError: no app is named, it can't be imported or provisioned, it is of another
+            stage than the one asked for, or what the stage has is wrong.
     """
     settings = Settings.from_env()
     path = _context(assembly.node, "headgate:app") or settings.app
@@ -48,13 +65,19 @@ def add_stack(assembly: cdk.App) -> HeadgateStack:
             'no app is named: set "headgate:app" in cdk.json\'s context to module:attribute, as in '
             "shop.app:app, or pass -c headgate:app=..., or set HEADGATE_APP"
         )
-    app = _load(path, _context(assembly.node, "headgate:stage") or settings.stage)
+    node = assembly.node
+    app = _load(path, asked_for(_context(node, "headgate:stage"), settings.stage))
+    declared = {key: node.try_get_context(key) for key in (COMMON, STAGES)}
+    stage = read_stage(
+        app.stage, {key: value for key, value in declared.items() if value is not None}
+    )
     return HeadgateStack(
         assembly,
         "-".join(filter(None, (app.name, app.stage))),
         app=app,
         app_path=path,
-        deployment=Deployment.parse(assembly.node.try_get_context("headgate:deployment") or {}),
+        deployment=stage.deployment,
+        env=cdk.Environment(account=stage.account, region=stage.region),
     )
 
 

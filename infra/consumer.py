@@ -19,8 +19,9 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.acknowledged import acknowledge
 from infra.bundling import consumer_bundle
-from infra.installing import RUNTIME
+from infra.installing import OLDER_RUNTIME, RUNTIME
 from infra.permissions import statement
 from infra.queues import Queues
 from jobs.deployment import ConsumerGroup, function_name
@@ -72,6 +73,7 @@ class Consumer(Construct):
             removal_policy=RemovalPolicy.DESTROY,
         )
         self.function = self._function(group, topology, log_group, environment)
+        acknowledge(self.function, "L1", OLDER_RUNTIME)
         for spec in self.specs:
             self._map(group, spec, queues.by_name[spec.name])
 

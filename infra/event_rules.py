@@ -12,6 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.encryption import let_events_use
 from jobs.app import App
 from jobs.eventing import EventRule, event_input, rule_name
 
@@ -48,6 +49,8 @@ class EventRules(Construct):
         self._failed = failed
         for rule in app.event_rules.values():
             self._add(rule)
+        if app.event_rules and failed.encryption_master_key is not None:
+            let_events_use(failed.encryption_master_key, self)
 
     def _add(self, rule: EventRule) -> None:
         made = events.CfnRule(

@@ -13,8 +13,10 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.acknowledged import acknowledge
 from infra.bundling import functions_code
-from infra.installing import RUNTIME
+from infra.encryption import key_use
+from infra.installing import OLDER_RUNTIME, RUNTIME
 from infra.permissions import SUBMIT, statement
 from jobs.deployment import FUNCTION_MEMORY_MB
 
@@ -79,6 +81,7 @@ class Bridge(Construct):
             max_event_age=_KEEP_TRYING,
             on_failure=destinations.SqsDestination(failed),
         )
+        acknowledge(self.function, "L1", OLDER_RUNTIME)
 
     def _role(
         self,
@@ -92,6 +95,8 @@ class Bridge(Construct):
             statement(["sqs:SendMessage"], failed.queue_arn),
             statement(["dynamodb:PutItem"], table.table_arn),
             statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
+            *key_use(failed.encryption_master_key, "sqs"),
+            *key_use(table.encryption_key, "dynamodb"),
         ]
         # Inline, so that the role never exists without its permissions.
         return iam.Role(

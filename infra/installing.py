@@ -19,6 +19,11 @@ from jobs.errors import ConfigurationError
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 
+OLDER_RUNTIME = (
+    "The pinned dependencies are tested on this runtime, which AWS supports until June 2029"
+)
+"""Why it isn't the newest. https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html"""
+
 _PYTHON = RUNTIME.name.removeprefix("python")
 
 _GLIBC = (34, 28, 17)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from infra.acknowledged import acknowledge
 from jobs.deployment import GATEWAY_ENDPOINTS, ZONES, Deployment
 from jobs.errors import ConfigurationError
 
@@ -72,7 +73,7 @@ class Network(Construct):
             # A task says itself whether it wants an address.
             map_public_ip_on_launch=False if public else None,
         )
-        return ec2.Vpc(
+        made = ec2.Vpc(
             self,
             "Vpc",
             max_azs=ZONES,
@@ -85,6 +86,13 @@ class Network(Construct):
                 for name in GATEWAY_ENDPOINTS
             },
         )
+        acknowledge(
+            made,
+            "VPC7",
+            "Nothing gets in, and CloudTrail tells what the workers ask of AWS; who wants flow "
+            "logs hands in a VPC that has them",
+        )
+        return made
 
     def _add_endpoints(self, services: Sequence[str], zones: int) -> None:
         if not services:

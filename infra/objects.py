@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from infra.acknowledged import acknowledge
 from infra.records import is_lasting
 from jobs.aws.descriptions import lifecycle_rules
 from jobs.topology import Topology
 
 
 class Objects(Construct):
-    """One private bucket, encrypted by S3, open to TLS alone; what is in it expires by its prefix.
+    """One private bucket, encrypted, open to TLS alone; what is in it expires by its prefix.
 
     In a stage that matters (any but None and ``"dev"``) it stays when the stack goes. In the others
     it goes, and has to be empty by then: CloudFormation deletes no bucket with objects in it.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, topology: Topology) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        topology: Topology,
+        key: kms.IKey | None = None,
+    ) -> None:
         super().__init__(scope, construct_id)
         stack = Stack.of(self)
         self.bucket = s3.Bucket(
@@ -26,7 +35,9 @@ class Objects(Construct):
             "Bucket",
             bucket_name=topology.bucket.name_in(stack.account, stack.region),
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=key,
+            bucket_key_enabled=True if key else None,  # a request to KMS for many objects
             enforce_ssl=True,
             lifecycle_rules=[
                 s3.LifecycleRule(
@@ -39,4 +50,10 @@ class Objects(Construct):
             removal_policy=(
                 RemovalPolicy.RETAIN if is_lasting(topology) else RemovalPolicy.DESTROY
             ),
+        )
+        acknowledge(
+            self.bucket,
+            "S1",
+            "The app's own roles alone reach it, and what is in it expires; CloudTrail's data "
+            "events tell who read what, without a bucket of logs that needs one too",
         )

@@ -7,9 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.acknowledged import acknowledge
 from jobs.aws.descriptions import redrive_allow_policy
 from jobs.topology import QUARANTINE_RETENTION, QueueSpec, Topology
 
@@ -17,8 +19,8 @@ from jobs.topology import QUARANTINE_RETENTION, QueueSpec, Topology
 class Queues(Construct):
     """Every queue of an app, with the numbers that `jobs.aws.provision` gives them elsewhere.
 
-    Encrypted by SQS, and open to TLS alone. Physical names are the topology's, since submitters
-    and workers look queues up by name.
+    Encrypted by SQS, or with a key of one's own, and open to TLS alone. Physical names are the
+    topology's, since submitters and workers look queues up by name.
     """
 
     def __init__(
@@ -28,14 +30,19 @@ class Queues(Construct):
         *,
         topology: Topology,
         removal_policy: RemovalPolicy,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
+        self._key = key
         self._removal_policy = removal_policy
         self._all: dict[str, sqs.Queue] = {}
         self._dead_letters = {spec.name: self._dead_letter(spec) for spec in topology.queues}
         self._queues = {spec.name: self._queue(spec) for spec in topology.queues}
         self.quarantine = self.add(
             "quarantine", queue_name=topology.quarantine_name, retention=QUARANTINE_RETENTION
+        )
+        acknowledge(
+            self.quarantine, "SQS3", "Workers park jobs in it: it is a dead-letter queue itself"
         )
 
     @property
@@ -46,6 +53,11 @@ class Queues(Construct):
     def parking(self, specs: Iterable[QueueSpec]) -> list[sqs.Queue]:
         """The dead-letter queues of these queues, and the quarantine."""
         return [*(self._dead_letters[spec.name] for spec in specs), self.quarantine]
+
+    @property
+    def set_aside(self) -> list[sqs.Queue]:
+        """Those that nothing runs jobs from: of dead letters, and of what else went wrong."""
+        return [queue for name, queue in self._all.items() if name not in self._queues]
 
     def named(self, names: Iterable[str]) -> list[sqs.Queue]:
         """The queues of these physical names, whatever they are for."""
@@ -60,7 +72,8 @@ class Queues(Construct):
             construct_id,
             queue_name=queue_name,
             retention_period=_duration(retention),
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            encryption=(sqs.QueueEncryption.KMS if self._key else sqs.QueueEncryption.SQS_MANAGED),
+            encryption_master_key=self._key,
             enforce_ssl=True,
             removal_policy=self._removal_policy,
             **properties,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from jobs.aws.descriptions import EXPIRY, LINES, POINT_IN_TIME_RECOVERY, PROJECTED
@@ -20,10 +21,17 @@ class Records(Construct):
     when the stack goes. It can be restored to any second of the last 35 days.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, topology: Topology) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        topology: Topology,
+        key: kms.IKey | None = None,
+    ) -> None:
         super().__init__(scope, construct_id)
         lasting = is_lasting(topology)
-        self.table = dynamodb.TableV2(
+        made = dynamodb.TableV2(
             self,
             "Table",
             table_name=topology.table_name,
@@ -45,6 +53,24 @@ class Records(Construct):
             ),
             deletion_protection=lasting,
             removal_policy=RemovalPolicy.RETAIN if lasting else RemovalPolicy.DESTROY,
+        )
+        self.table: dynamodb.ITableV2 = made if key is None else self._encrypted(made, key)
+
+    def _encrypted(self, table: dynamodb.TableV2, key: kms.IKey) -> dynamodb.ITableV2:
+        """The table with that key, as what grants know the key by.
+
+        CDK's own way takes no stack whose region is left open.
+        """
+        resource = table.node.default_child
+        assert isinstance(resource, dynamodb.CfnGlobalTable)  # noqa: S101 - CDK's own structure
+        resource.sse_specification = dynamodb.CfnGlobalTable.SSESpecificationProperty(
+            sse_enabled=True, sse_type="KMS"
+        )
+        resource.add_property_override(
+            "Replicas.0.SSESpecification", {"KMSMasterKeyId": key.key_arn}
+        )
+        return dynamodb.TableV2.from_table_attributes(
+            self, "Encrypted", table_name=table.table_name, encryption_key=key
         )
 
 

@@ -15,6 +15,8 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import permissions
+from infra.acknowledged import acknowledge_wildcard
+from infra.encryption import key_use
 from infra.permissions import statement
 from jobs.app import App
 from jobs.delays import PREFIX as DELAYED
@@ -72,10 +74,12 @@ class Schedules(Construct):
 
     def grant_undelay(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` take jobs out of their one-time schedules, which cancels them."""
+        delayed = self._schedules(f"{DELAYED}*")
+        acknowledge_wildcard(grantee, delayed, "Schedules are named after jobs that come later")
         return iam.Grant.add_to_principal(
             grantee=grantee,
             actions=["scheduler:DeleteSchedule"],
-            resource_arns=[self._schedules(f"{DELAYED}*")],
+            resource_arns=[delayed],
         )
 
     def grant_changes(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -128,6 +132,7 @@ class Schedules(Construct):
         statements = [
             statement(["lambda:InvokeFunction"], self._bridge.function_arn),
             statement(["sqs:SendMessage"], self._failed.queue_arn),
+            *key_use(self._failed.encryption_master_key, "sqs"),
         ]
         return iam.Role(
             self,

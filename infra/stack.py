@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from aws_cdk import RemovalPolicy, Stack, Tags
@@ -11,12 +12,15 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra import permissions
+from infra import checking, permissions
+from infra.acknowledged import acknowledge
 from infra.alerts import Alerts
 from infra.consumer import Consumer
 from infra.event_rules import EventRules
@@ -24,6 +28,7 @@ from infra.functions import Bridge
 from infra.image import worker_image
 from infra.network import Network
 from infra.objects import Objects
+from infra.outputs import add_outputs
 from infra.queues import Queues
 from infra.records import Records
 from infra.schedules import Schedules, scheduled_types
@@ -31,7 +36,7 @@ from infra.sweep import Sweep
 from infra.watching import Watching
 from infra.worker_service import Workers
 from jobs.app import App
-from jobs.aws.descriptions import APP_TAG
+from jobs.aws.descriptions import tags_of
 from jobs.deployment import (
     ConsumerGroup,
     Deployment,
@@ -41,7 +46,6 @@ from jobs.deployment import (
 )
 from jobs.errors import ConfigurationError
 from jobs.locating import app_path as find_app
-from jobs.serving import serving
 from jobs.sweep_plan import sweep_plan
 from jobs.topology import QUARANTINE_RETENTION
 
@@ -57,12 +61,17 @@ class JobSystem(Construct):
         deployment: what runs its jobs, and who is told; None: `Deployment`'s defaults.
         removal_policy: what happens to a queue, and the jobs in it, that leaves the stack. The
             table and the bucket stay, unless the stage is None or ``"dev"``.
-
+        encryption_key: a key of one's own for the queues, the table and the bucket; None: keys that
+            AWS manages, at no cost. Every grant below comes with the use of it. The policy of a key
+            that is only referred to has to leave it to IAM who uses it, as KMS's default does.
+        now: the time that the app is checked for, aware: a schedule that ends before it is a fault.
+            None: this machine's. The template doesn't depend on it.
         image: what worker groups run; None: what ``deployment.dockerfile`` builds.
         vpc: where they run; None: a network of their own, as ``deployment.network`` says.
         app_path: where they find the app, as ``module:attribute``; None: where it is found here.
 
     Raises:
+        AppFaulty: ``headgate check`` finds errors; its warnings are CDK's.
         ConfigurationError: the app has no job types, a name is too long for AWS, the deployment
             doesn't fit the app, or there is no Dockerfile.
 
@@ -79,6 +88,8 @@ class JobSystem(Construct):
         app: App,
         deployment: Deployment | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.DESTROY,
+        encryption_key: kms.IKey | None = None,
+        now: datetime | None = None,
         image: ecs.ContainerImage | None = None,
         vpc: ec2.IVpc | None = None,
         app_path: str | None = None,
@@ -88,17 +99,28 @@ class JobSystem(Construct):
                 f"the app {app.name!r} has no job types, so there is nothing to provision: import "
                 "the modules that declare them before the stack is made"
             )
+        deployment = deployment or Deployment()
+        warnings = checking.passed(app, deployment, now or datetime.now(UTC))
         super().__init__(scope, construct_id)
+        checking.warn(self, warnings)
         self.app = app
-        self.deployment = deployment or Deployment()
-        serving(app.topology, self.deployment)  # refuses what nobody, or more than one, serves
-        self._queues = Queues(self, "Queues", topology=app.topology, removal_policy=removal_policy)
-        self._records = Records(self, "Records", topology=app.topology)
-        self._objects = Objects(self, "Objects", topology=app.topology)
+        self.deployment = deployment
+        self._queues = Queues(
+            self,
+            "Queues",
+            topology=app.topology,
+            removal_policy=removal_policy,
+            key=encryption_key,
+        )
+        self._records = Records(self, "Records", topology=app.topology, key=encryption_key)
+        self._objects = Objects(self, "Objects", topology=app.topology, key=encryption_key)
         self._alerts = Alerts(
             self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
         )
-        self._bridge: Bridge | None = None
+        self.bridge: lambda_.Function | None = None
+        """The function that submits what schedules and events bring; None: nothing does."""
+        self.failed_firings: sqs.IQueue | None = None
+        """The queue of the firings and events that could not become jobs; None as above."""
         self._schedules = self._add_bridge() if _needs_bridge(app) else None
         self.sweep = self._add_sweep()
         """What tells of dead letters; for alarms, for one."""
@@ -112,10 +134,16 @@ class JobSystem(Construct):
         }
         """The functions that run jobs, by their groups' names."""
         self._watching = self._watch()
+        _tag(self, app)
 
     def queue(self, physical: str) -> sqs.IQueue:
         """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
         return self._queues.by_name[physical]
+
+    @property
+    def quarantine(self) -> sqs.IQueue:
+        """The queue of the jobs that killed their workers."""
+        return self._queues.quarantine
 
     @property
     def table(self) -> dynamodb.ITableV2:
@@ -186,6 +214,21 @@ class JobSystem(Construct):
             self.bucket,
         )
         return self._with_delays(grant, grantee)
+
+    def grant_operate(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` use the console and the commands: see queues, jobs and dead letters,
+        cancel jobs, replay and delete dead letters, and do all that `grant_schedules` says."""
+        grant = permissions.grant_operate(
+            grantee,
+            list(self._queues.by_name.values()),
+            self._queues.set_aside,
+            self.table,
+            self.bucket,
+        )
+        if self._schedules is None:
+            return grant
+        undelay = self._schedules.grant_undelay(grantee)
+        return grant.combine(undelay).combine(self._schedules.grant_changes(grantee))
 
     def grant_schedules(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` list, pause and resume the app's schedules, and make some of its own.
@@ -261,7 +304,7 @@ class JobSystem(Construct):
             app=self.app,
             deployment=self.deployment,
             topic=self.alerts,
-            bridge=self._bridge.function if self._bridge else None,
+            bridge=self.bridge,
             schedules=self._schedules is not None,
             services=self.services,
             sweep=self.sweep.function,
@@ -277,7 +320,8 @@ class JobSystem(Construct):
             queue_name=self.app.topology.failed_firings_name,
             retention=QUARANTINE_RETENTION,
         )
-        self._bridge = bridge = Bridge(
+        acknowledge(failed, "SQS3", "It is the dead-letter queue of the bridge and what invokes it")
+        bridge = Bridge(
             self,
             "Bridge",
             name=self.app.topology.bridge_name,
@@ -287,6 +331,7 @@ class JobSystem(Construct):
             app=self.app.topology.schedule_group,
             reserved=self.deployment.bridge_reserved,
         )
+        self.bridge, self.failed_firings = bridge.function, failed
         EventRules(self, "EventRules", app=self.app, bridge=bridge.function, failed=failed)
         if not self.app.long_delays and not scheduled_types(self.app):
             return None
@@ -301,17 +346,19 @@ class JobSystem(Construct):
 
     def _add_sweep(self) -> Sweep:
         plan = sweep_plan(self.app, has_bridge=_needs_bridge(self.app))
+        failed = self._queues.add(
+            "sweep-dlq",
+            queue_name=self.app.topology.failed_sweeps_name,
+            retention=QUARANTINE_RETENTION,
+        )
+        acknowledge(failed, "SQS3", "It is the dead-letter queue of the sweep and what invokes it")
         return Sweep(
             self,
             "Sweep",
             name=function_name(self.app.topology, "sweep"),
             plan=plan,
             parking=self._queues.named(queue.name for queue in plan.queues),
-            failed=self._queues.add(
-                "sweep-dlq",
-                queue_name=self.app.topology.failed_sweeps_name,
-                retention=QUARANTINE_RETENTION,
-            ),
+            failed=failed,
             table=self.table,
             bucket=self.bucket,
             alerts=self._alerts,
@@ -331,6 +378,12 @@ def _needs_bridge(app: App) -> bool:
     return app.long_delays or bool(scheduled_types(app) or app.event_rules)
 
 
+def _tag(system: JobSystem, app: App) -> None:
+    """What its costs are found by."""
+    for tag, value in tags_of(app.topology).items():
+        Tags.of(system).add(tag, value)
+
+
 class HeadgateStack(Stack):
     """A stack of one `JobSystem`; ``properties`` are CDK's `Stack`'s."""
 
@@ -344,6 +397,7 @@ class HeadgateStack(Stack):
         image: ecs.ContainerImage | None = None,
         vpc: ec2.IVpc | None = None,
         app_path: str | None = None,
+        encryption_key: kms.IKey | None = None,
         **properties: Any,
     ) -> None:
         super().__init__(scope, construct_id, **properties)
@@ -355,5 +409,6 @@ class HeadgateStack(Stack):
             image=image,
             vpc=vpc,
             app_path=app_path,
+            encryption_key=encryption_key,
         )
-        Tags.of(self).add(APP_TAG, app.name)
+        add_outputs(self, self.jobs)

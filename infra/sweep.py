@@ -17,9 +17,11 @@ from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.acknowledged import acknowledge, acknowledge_wildcard
 from infra.alerts import Alerts
 from infra.bundling import functions_code
-from infra.installing import RUNTIME
+from infra.encryption import key_use
+from infra.installing import OLDER_RUNTIME, RUNTIME
 from infra.permissions import statement
 from jobs.deployment import FUNCTION_MEMORY_MB
 from jobs.sweep_plan import EVERY, TIMEOUT, SweepPlan, plan_input
@@ -87,7 +89,14 @@ class Sweep(Construct):
             statement(["kms:Decrypt", "kms:GenerateDataKey"], alerts.key.key_arn),
             statement(["sqs:SendMessage"], failed.queue_arn),
             statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
+            *key_use(failed.encryption_master_key, "sqs"),
+            *key_use(table.encryption_key, "dynamodb"),
+            *key_use(bucket.encryption_key, "s3"),
         ]
+        role = _role(self, "Role", "lambda.amazonaws.com", own)
+        for prefix in (DEAD_LETTERS, PAYLOADS):
+            pattern = bucket.arn_for_objects(f"{prefix}*")
+            acknowledge_wildcard(role, pattern, "Objects are named after jobs that come later")
         self.function = lambda_.Function(
             self,
             "Function",
@@ -99,7 +108,7 @@ class Sweep(Construct):
             code=functions_code(),
             memory_size=FUNCTION_MEMORY_MB,
             timeout=Duration.seconds(int(TIMEOUT.total_seconds())),
-            role=_role(self, "Role", "lambda.amazonaws.com", own).without_policy_updates(),
+            role=role.without_policy_updates(),
             log_group=log_group,
             environment={
                 "HEADGATE_TABLE": table.table_name,
@@ -110,6 +119,7 @@ class Sweep(Construct):
             max_event_age=_every(),
             on_failure=destinations.SqsDestination(failed),
         )
+        acknowledge(self.function, "L1", OLDER_RUNTIME)
         self._schedule(plan, failed)
 
     def _schedule(self, plan: SweepPlan, failed: sqs.IQueue) -> None:
@@ -121,6 +131,7 @@ class Sweep(Construct):
         firing = [
             statement(["lambda:InvokeFunction"], self.function.function_arn),
             statement(["sqs:SendMessage"], failed.queue_arn),
+            *key_use(failed.encryption_master_key, "sqs"),
         ]
         role = _role(self, "Fires", "scheduler.amazonaws.com", firing, from_group)
         scheduler.Schedule(

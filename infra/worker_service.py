@@ -11,6 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from infra.acknowledged import acknowledge, acknowledge_wildcard
 from infra.network import Network
 from infra.scaling_policies import Scaling
 from jobs.deployment import WorkerGroup
@@ -65,6 +66,11 @@ class Workers(Construct):
         # A property of the cluster, and not CDK's resource beside it: that one goes before the
         # services that use it, which AWS refuses.
         cluster.capacity_providers = list(_PROVIDERS)
+        acknowledge(
+            self.cluster,
+            "ECS4",
+            "Workers tell their own metrics, by queue and type; Container Insights costs more",
+        )
         self.services: dict[str, ecs.FargateService] = {}
         self.log_groups: list[logs.ILogGroup] = []
         """What the groups' workers write to."""
@@ -153,6 +159,15 @@ class WorkerService(Construct):
         )
         task.add_to_task_role_policy(
             iam.PolicyStatement(actions=["ecs:UpdateTaskProtection"], resources=[own_tasks])
+        )
+        acknowledge_wildcard(
+            task.task_role, own_tasks, "A task protects itself, and its id is made as it starts"
+        )
+        acknowledge_wildcard(
+            task.obtain_execution_role(), "*", "ecr:GetAuthorizationToken takes no resource by name"
+        )
+        acknowledge(
+            task, "ECS2", "The variables are names and numbers; credentials are the task role's"
         )
         # Writable for all if the image says VOLUME /tmp, where it is so too.
         # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/bind-mounts.html

@@ -60,8 +60,12 @@ FUNCTION_MEMORY_MB = 256
 GIVE_BACK = timedelta(seconds=3)
 """How long before a function's timeout its jobs are interrupted, so that it answers in time."""
 
-_COMMON = "headgate:deployment"
-_STAGES = "headgate:stages"
+COMMON = "headgate:deployment"
+"""In CDK's context: what all stages have."""
+
+STAGES = "headgate:stages"
+"""In CDK's context: what each has beside, or instead."""
+
 _PLACE = ("account", "region")
 
 _OWN_FUNCTIONS = ("bridge", "sweep")
@@ -366,9 +370,9 @@ class Deployment:
         Raises:
             ConfigurationError: as `parse`.
         """
-        common = _layer(_COMMON, context.get(_COMMON, {}))
-        stages = _layer(_STAGES, context.get(_STAGES, {}))
-        own = _layer(f"{_STAGES}.{stage}", stages.get(stage or "", {}))
+        common = _layer(COMMON, context.get(COMMON, {}))
+        stages = _layer(STAGES, context.get(STAGES, {}))
+        own = _layer(f"{STAGES}.{stage}", stages.get(stage or "", {}))
         return cls.parse(common, {key: own[key] for key in own if key not in _PLACE})
 
     @classmethod

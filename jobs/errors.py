@@ -2,6 +2,7 @@
 
 HeadgateError
 ├── ConfigurationError              the app, its command line or its environment is wrong
+│   ├── AppFaulty                   `headgate check` finds errors in the app
 │   ├── AppImportError              "module:app" doesn't lead to an App
 │   ├── DuplicateJobType            two types of one name
 │   ├── HandlerMissing              a worker would receive a type that it can't run
@@ -63,6 +64,10 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jobs.checks import Fault
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -82,6 +87,14 @@ class HeadgateError(Exception):
 
 class ConfigurationError(HeadgateError):
     """The app, the command line or the environment is wrong; nothing was sent or received."""
+
+
+class AppFaulty(ConfigurationError):
+    """An app that ``headgate check`` finds errors in can't be deployed; the message lists them."""
+
+    def __init__(self, message: str, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__(message)
 
 
 class AppImportError(ConfigurationError):

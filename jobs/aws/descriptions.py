@@ -47,10 +47,14 @@ PRIVATE = {
 APP_TAG = "headgate:app"
 """What all of an app is tagged with; the value is the app's name."""
 
+STAGE_TAG = "headgate:stage"
+"""And if it has stages, with its stage's."""
+
 
 def tags_of(topology: Topology) -> dict[str, str]:
     """The tags of all that an app has."""
-    return {APP_TAG: topology.app}
+    stage = {STAGE_TAG: topology.stage} if topology.stage else {}
+    return {APP_TAG: topology.app} | stage
 
 
 def table_properties(name: str) -> dict[str, Any]:

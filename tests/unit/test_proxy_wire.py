@@ -83,6 +83,18 @@ def test_a_body_that_names_an_action_counts_for_its_header() -> None:
     assert _actions(head + content) == {"ReceiveMessage": 1}
 
 
+def test_a_client_that_asks_first_is_told_to_go_on_while_its_body_is_missing() -> None:
+    head = b"PUT /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+    reader = MessageReader()
+    waiting = []
+    for piece in (head[:-2], head[-2:], b"a", b"b"):
+        reader.feed(piece)
+        waiting.append(reader.is_kept_waiting)
+    assert waiting == [False, True, False, False]
+    assert reader.take() == head + b"ab"
+    assert not reader.is_kept_waiting
+
+
 def test_a_chunked_request_is_refused_rather_than_miscounted() -> None:
     with pytest.raises(ValueError, match="chunked"):
         _actions(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -47,6 +47,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
         self._next()
+        if self._reader.is_kept_waiting and self._client is not None:
+            self._client.write(wire.CONTINUE)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
         self._client = None
@@ -79,6 +81,8 @@ class Connection(asyncio.Protocol):
             return
         traffic = self._traffic
         self._busy, self._action = True, wire.action(request)
+        if traffic.on_request is not None:
+            traffic.on_request(request)
         traffic.count(traffic.requests, self._action)
         if (fault := traffic.injections.next_for(self._action)) is not None:
             traffic.count(traffic.faults, self._action)
@@ -178,8 +182,9 @@ class _Upstream(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
-        if (answer := self._reader.take()) is not None:
-            self._owner.answered(answer)
+        while (answer := self._reader.take()) is not None:
+            if wire.status(answer) != HTTPStatus.CONTINUE:  # the body has come with the head
+                self._owner.answered(answer)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
         self._owner.upstream_lost()

@@ -21,13 +21,14 @@ class Proxy:
 
     Args:
         target: the server's URL, with a port.
+        on_request: called with each request, whole, before anything becomes of it.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, *, on_request: Callable[[bytes], None] | None = None) -> None:
         address = urlsplit(target)
         if address.hostname is None or address.port is None:
             raise ValueError(f"the proxy needs a URL with host and port, got {target!r}")
-        self._traffic = Traffic(address.hostname, address.port)
+        self._traffic = Traffic(address.hostname, address.port, on_request=on_request)
         self.requests: Counter[str] = self._traffic.requests
         """How many requests have come, by action; repetitions by the client included."""
         self.faults: Counter[str] = self._traffic.faults

@@ -28,6 +28,8 @@ class Traffic:
     port: int
     """Where the server is."""
     latency_s: float = 0.0
+    on_request: Callable[[bytes], None] | None = None
+    """Called with each request, whole, before anything becomes of it."""
     injections: Injections = field(default_factory=Injections)
     requests: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)

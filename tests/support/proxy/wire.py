@@ -13,7 +13,12 @@ from typing import Any
 
 UNKNOWN = "Unknown"
 
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+"""Lets a client that asked first, as S3's do, send a request's body.
+https://www.rfc-editor.org/rfc/rfc9110#name-expect"""
+
 _HEAD_END = b"\r\n\r\n"
+_EXPECTS = re.compile(rb"\r\nexpect: *100-continue", re.IGNORECASE)
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 _TARGET = re.compile(rb"\r\nx-amz-target: *AmazonSQS\.(\w+)", re.IGNORECASE)
@@ -51,6 +56,12 @@ class MessageReader:
             return None
         self._buffer = buffer[size:]
         return buffer[:size]
+
+    @property
+    def is_kept_waiting(self) -> bool:
+        """Whether what has come is a head whose body is sent only after `CONTINUE`."""
+        end = self._buffer.find(_HEAD_END) + len(_HEAD_END)
+        return end == len(self._buffer) and _EXPECTS.search(self._buffer) is not None
 
 
 def action(request: bytes) -> str:

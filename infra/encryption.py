@@ -1,0 +1,89 @@
+"""A KMS key of the user's own, for what holds jobs: who may use it, and through which services.
+
+Every use goes through the service that stores what is encrypted, so nobody who may use it that way
+can decrypt anything by themselves.
+https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html#conditions-kms-via-service
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from aws_cdk import Annotations, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from constructs import IConstruct
+
+Service = Literal["dynamodb", "s3", "sqs"]
+
+# Who sends needs both, and so does who puts an object; who receives or gets needs the first.
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
+_DATA_KEYS = ("kms:Decrypt", "kms:GenerateDataKey")
+
+_ACTIONS: dict[Service, Sequence[str]] = {
+    "dynamodb": (
+        "kms:Decrypt",
+        "kms:DescribeKey",
+        "kms:Encrypt",
+        "kms:GenerateDataKey",
+        "kms:GenerateDataKeyWithoutPlaintext",
+        "kms:ReEncryptFrom",
+        "kms:ReEncryptTo",
+    ),
+    "s3": _DATA_KEYS,
+    "sqs": _DATA_KEYS,
+}
+"""https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html"""
+
+_EVENTS = "events.amazonaws.com"
+
+
+def key_use(key: kms.IKey | None, service: Service) -> list[iam.PolicyStatement]:
+    """What a role needs to use a service's resources that are encrypted with this key."""
+    if key is None:
+        return []
+    through = f"{service}.{Stack.of(key).region}.amazonaws.com"
+    return [
+        iam.PolicyStatement(
+            actions=list(_ACTIONS[service]),
+            resources=[key.key_arn],
+            conditions={"StringEquals": {"kms:ViaService": through}},
+        )
+    ]
+
+
+def grant_key_use(
+    grant: iam.Grant, grantee: iam.IGrantable, key: kms.IKey | None, service: Service
+) -> iam.Grant:
+    """A grant on a service's resource, with the use of the key that it is encrypted with."""
+    for needed in key_use(key, service):
+        use = iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=needed.actions,
+            resource_arns=needed.resources,
+            conditions=needed.conditions,
+        )
+        grant = grant.combine(use)
+    return grant
+
+
+def let_events_use(key: kms.IKey, scope: IConstruct) -> None:
+    """Let EventBridge put what it can't deliver into a queue that is encrypted with this key.
+
+    It takes no role for that, so the key's own policy has to name it. The policy of a key that is
+    only referred to can't be changed here: a warning says what it lacks.
+    https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-dlq.html
+    """
+    needed = iam.PolicyStatement(
+        actions=list(_DATA_KEYS),
+        resources=["*"],  # in a key's policy that is the key
+        principals=[iam.ServicePrincipal(_EVENTS)],
+        conditions={"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}},
+    )
+    if not key.add_to_resource_policy(needed).statement_added:
+        Annotations.of(scope).add_warning_v2(
+            "headgate:key-policy",
+            f"the key's policy has to allow {' and '.join(_DATA_KEYS)} to {_EVENTS}, or events "
+            "that can't be delivered are lost",
+        )

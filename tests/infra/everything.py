@@ -1,0 +1,50 @@
+"""An app with everything that can be declared, and a deployment with all that a stage may have."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from aws_cdk import aws_ecs as ecs
+
+from jobs import App, Priority, cron
+from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
+from tests.infra.conftest import Params
+
+GROUPS = ("jobs", "ledger")
+
+DEPLOYMENT = Deployment(
+    workers=(
+        WorkerGroup(queues=GROUPS),
+        WorkerGroup(name="batch", queues=GROUPS, priorities=(Priority.LOW,), least=0, spot=True),
+    ),
+    consumers=(
+        ConsumerGroup(
+            name="mailer",
+            handler="everything.handler",  # only where it would be matters
+            source=str(Path(__file__).parent),
+            queues=("mail",),
+        ),
+    ),
+    alerts_to=("oncall@example.com",),
+)
+
+_IMAGE = ecs.ContainerImage.from_asset(str(Path(__file__).parents[2] / "workers"))
+
+ON_AWS: dict[str, Any] = {"deployment": DEPLOYMENT, "image": _IMAGE, "app_path": "shop.app:app"}
+"""What a `JobSystem` of it takes. Nothing is run, so no image is built."""
+
+
+def everything(stage: str | None = "prod") -> App:
+    """The app: standard and FIFO queues, one of a function's, a schedule, an event rule, long
+    delays."""
+    app = App("shop", stage=stage)
+    app.define("send-email", Params, priority=Priority.HIGH, timeout=timedelta(seconds=30))
+    report = app.define("report", Params, schedule=cron("0 8 * * ? *"), priority=Priority.LOW)
+    ledger = app.queue("ledger", fifo=True, priorities=[Priority.NORMAL])
+    ledger.define("book", Params, group_by=lambda params: str(params.days))
+    mail = app.queue("mail", priorities=[Priority.NORMAL])
+    mail.define("send-letter", Params, timeout=timedelta(seconds=20))
+    app.on_event("order-placed", pattern={"source": ["shop"]}, type=report)
+    return app

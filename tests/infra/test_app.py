@@ -1,0 +1,231 @@
+"""The entry point: stages, outputs, and the same template every time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_sqs as sqs
+
+import infra.app
+from infra.app import add_stack, main
+from infra.stack import HeadgateStack
+from infra.stages import Stage, asked_for, read_stage
+from jobs import App
+from jobs.deployment import Deployment, WorkerGroup
+from jobs.errors import ConfigurationError
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
+from tests.infra.everything import ON_AWS, everything
+from tests.infra.templates import template_of
+
+ROOT = Path(__file__).parents[2]
+
+STAGES: dict[str, Any] = {
+    "dev": {},
+    "prod": {
+        "account": "111122223333",
+        "region": "eu-central-1",
+        "budget_usd": 900,
+        "workers": [{"name": "workers", "least": 2, "most": 20}],
+    },
+}
+COMMON: dict[str, Any] = {"alerts_to": ["oncall@example.com"], "budget_usd": 20}
+CONTEXT = {"headgate:deployment": COMMON, "headgate:stages": STAGES}
+
+
+# --- stages --------------------------------------------------------------------------------------
+
+
+def test_a_stage_has_what_all_have_and_its_own_beside_or_instead() -> None:
+    assert read_stage("dev", CONTEXT) == Stage(
+        deployment=Deployment(alerts_to=("oncall@example.com",), budget_usd=20)
+    )
+    assert read_stage("prod", CONTEXT) == Stage(
+        deployment=Deployment(
+            alerts_to=("oncall@example.com",),
+            budget_usd=900,
+            workers=(WorkerGroup(least=2, most=20),),
+        ),
+        account="111122223333",
+        region="eu-central-1",
+    )
+
+
+def test_without_declared_stages_any_name_is_one_and_so_is_none() -> None:
+    for name in (None, "pr-17"):
+        stage = read_stage(name, {"headgate:deployment": COMMON})
+        assert stage.deployment.budget_usd == 20
+    assert read_stage(None, {}) == Stage(deployment=Deployment())
+
+
+def test_a_stage_that_is_not_declared_is_refused_with_the_one_that_was_meant() -> None:
+    with pytest.raises(ConfigurationError, match=r"'prdo' is not in .*did you mean 'prod'\?"):
+        read_stage("prdo", CONTEXT)
+
+
+def test_where_stages_are_declared_one_has_to_be_named() -> None:
+    with pytest.raises(ConfigurationError, match="the stages dev, prod: say which"):
+        read_stage(None, CONTEXT)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"account": 111122223333}, "12 digits, got 111122223333"),
+        ({"account": "1111-2222-3333"}, "12 digits"),
+        ({"region": "frankfurt"}, "such as eu-central-1, got 'frankfurt'"),
+        ({"worker": []}, "the deployment's worker"),
+        ({"budget_usd": -1}, "must not be negative"),
+        (["prod"], "headgate:stages.prod in CDK's context must be an object"),
+    ],
+)
+def test_a_wrong_field_of_a_stage_is_refused(fields: Any, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        read_stage("prod", {"headgate:stages": {"prod": fields}})
+
+
+@pytest.mark.parametrize("key", ["headgate:deployment", "headgate:stages"])
+def test_a_context_that_is_no_object_is_refused(key: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{key} in CDK's context must be an object"):
+        read_stage("prod", {key: "{}"})
+
+
+def test_context_and_environment_may_not_ask_for_different_stages() -> None:
+    assert asked_for("dev", None) == asked_for(None, "dev") == asked_for("dev", "dev") == "dev"
+    assert asked_for(None, None) is None
+    with pytest.raises(ConfigurationError, match="'dev', and HEADGATE_STAGE is 'prod'"):
+        asked_for("dev", "prod")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with an app, ``of_project:app``, that commands run in."""
+    source = "from jobs import App\napp = App('store')\napp.define('send', dict)\n"
+    (tmp_path / "of_project.py").write_text(source)
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv("HEADGATE_APP", raising=False)
+    monkeypatch.setenv("HEADGATE_STAGE", "")  # so that what the entry point sets is undone
+    monkeypatch.delitem(sys.modules, "of_project", raising=False)
+    return tmp_path
+
+
+def assembly(**context: Any) -> cdk.App:
+    named = {f"headgate:{key}": value for key, value in context.items()}
+    return cdk.App(context={**NO_BUNDLING, "headgate:app": "of_project:app", **named})
+
+
+@pytest.mark.usefixtures("project")
+def test_a_stage_of_the_context_is_deployed_where_and_as_it_says() -> None:
+    stack = add_stack(assembly(stage="prod", stages=STAGES, deployment=COMMON))
+
+    assert stack.stack_name == "store-prod"
+    assert (stack.account, stack.region) == ("111122223333", "eu-central-1")
+    assert stack.jobs.deployment.workers == (WorkerGroup(least=2, most=20),)
+    assert stack.jobs.deployment.alerts_to == ("oncall@example.com",)
+
+
+@pytest.mark.usefixtures("project")
+def test_a_stage_without_an_account_is_deployed_wherever_the_credentials_are_of() -> None:
+    stack = add_stack(assembly(stage="dev", stages=STAGES))
+
+    assert cdk.Token.is_unresolved(stack.account)
+    assert cdk.Token.is_unresolved(stack.region)
+
+
+@pytest.mark.usefixtures("project")
+def test_the_entry_point_refuses_a_stage_that_is_not_declared() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 'prod'"):
+        add_stack(assembly(stage="pord", stages=STAGES))
+
+
+def test_what_cdk_nag_finds_fails_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CDK_OUTDIR", str(tmp_path))
+    monkeypatch.setattr(
+        infra.app, "add_stack", lambda assembly: sqs.Queue(cdk.Stack(assembly, "Stack"), "Open")
+    )
+
+    assert main() == 1
+    assert capsys.readouterr().err == "headgate: cdk-nag refuses the stack\n"
+
+
+# --- outputs -------------------------------------------------------------------------------------
+
+
+def outputs(app: App, **on_aws: Any) -> Mapping[str, Any]:
+    stack = HeadgateStack(cdk.App(context=NO_BUNDLING), "Stack", app=app, **on_aws)
+    found: dict[str, Any] = template_of(stack)["Outputs"]
+    assert all("Export" not in each for each in found.values())
+    assert not any(isinstance(each["Value"], str) for each in found.values())  # they refer
+    return found
+
+
+def test_the_outputs_have_keys_that_stay_and_export_nothing() -> None:
+    assert set(outputs(everything(), **ON_AWS)) == {
+        "AlertsTopic",
+        "BridgeFunction",
+        "Bucket",
+        "Cluster",
+        "ConsumerMailer",
+        "DashboardUrl",
+        "FailedFiringsUrl",
+        "QuarantineUrl",
+        "Table",
+        "WorkersBatch",
+        "WorkersWorkers",
+    }
+
+
+def test_what_a_stack_lacks_it_does_not_put_out() -> None:
+    app = App("shop", long_delays=False)
+    app.define("send-email", Params, timeout=timedelta(seconds=30))
+    lacking = outputs(app, deployment=ELSEWHERE)
+    assert set(lacking) == {"AlertsTopic", "Bucket", "DashboardUrl", "QuarantineUrl", "Table"}
+
+
+# --- the same every time -------------------------------------------------------------------------
+
+
+def synthesized_by_command(out: Path, hash_seed: int) -> dict[str, str]:
+    """Digests of what ``cdk synth`` writes for the example, in a process of its own."""
+    command = ["node", "infra/cdk.js", "synth", "--quiet", "--output", str(out)]
+    done = subprocess.run(
+        [*command, "--app", f"{sys.executable} -m infra.app"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": str(hash_seed), "HEADGATE_STAGE": "prod"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in out.iterdir()
+        if path.name.endswith((".template.json", ".assets.json"))
+    }
+
+
+def test_two_runs_of_the_command_write_the_same_template_and_assets(tmp_path: Path) -> None:
+    first = synthesized_by_command(tmp_path / "first", 1)
+    second = synthesized_by_command(tmp_path / "second", 2)
+    assert set(first) == {"ecommerce-prod.template.json", "ecommerce-prod.assets.json"}
+    assert first == second
+
+
+def test_the_command_line_of_cdk_is_pinned_to_one_version() -> None:
+    manifest = json.loads((ROOT / "package.json").read_text())
+    lock = json.loads((ROOT / "package-lock.json").read_text())
+    wanted = manifest["devDependencies"]["aws-cdk"]
+    assert wanted == lock["packages"]["node_modules/aws-cdk"]["version"]
+    assert wanted.replace(".", "").isdigit()

@@ -1,0 +1,128 @@
+"""What `headgate check` finds, synthesis refuses or shows; and what all resources have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import aws_cdk as cdk
+import pytest
+
+from infra.stack import HeadgateStack, JobSystem
+from jobs import App, cron
+from jobs.checks import check
+from jobs.errors import AppFaulty
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
+from tests.infra.everything import ON_AWS, everything
+from tests.infra.templates import template_of
+from tests.unit.test_checks import NOW, PASSING_AND_FAILING
+
+
+def system(app: App, now: datetime = NOW) -> JobSystem:
+    stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Stack")
+    return JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE, now=now)
+
+
+def warnings(system: JobSystem) -> list[str]:
+    return [str(each.data) for each in system.node.metadata if each.type == "aws:cdk:warning"]
+
+
+@pytest.mark.parametrize("rule", PASSING_AND_FAILING)
+def test_an_app_that_passes_a_rule_is_synthesized_without_a_word(rule: str) -> None:
+    passing, _ = PASSING_AND_FAILING[rule]
+    assert warnings(system(passing())) == []
+
+
+def of_severity(severity: str) -> list[str]:
+    return [
+        rule
+        for rule, (_, failing) in PASSING_AND_FAILING.items()
+        if check(failing(), NOW)[0].severity == severity
+    ]
+
+
+@pytest.mark.parametrize("rule", of_severity("error"))
+def test_an_app_with_an_error_is_not_synthesized(rule: str) -> None:
+    _, failing = PASSING_AND_FAILING[rule]
+    with pytest.raises(AppFaulty, match=rf"\[{rule}\]"):
+        system(failing())
+
+
+@pytest.mark.parametrize("rule", of_severity("warning"))
+def test_a_warning_is_shown_with_the_synthesis_and_can_be_acknowledged(rule: str) -> None:
+    _, failing = PASSING_AND_FAILING[rule]
+    jobs = system(failing())
+    [fault] = check(failing(), NOW)
+    [shown] = warnings(jobs)
+    assert str(fault) in shown
+
+    cdk.Annotations.of(jobs).acknowledge_warning(f"headgate:{rule}:{fault.where}", "Known")
+
+    assert warnings(jobs) == []
+
+
+def test_dead_letters_that_expire_first_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = everything()
+    first, *others = app.topology.queues
+    forgetful = replace(first, dlq_retention=first.retention)
+    monkeypatch.setattr(App, "topology", replace(app.topology, queues=(forgetful, *others)))
+    with pytest.raises(AppFaulty, match="dead-letters-expire-first"):
+        system(app)
+
+
+def test_all_errors_are_told_at_once() -> None:
+    app = App("shop", long_delays=False)
+    app.define("leap", Params, schedule=cron("0 8 30 2 ? *"))
+    app.define("slow", Params, schedule=cron("0 8 31 4 ? *"))
+    with pytest.raises(AppFaulty) as refused:
+        system(app)
+    assert [fault.where for fault in refused.value.faults] == ["type leap", "type slow"]
+    assert str(refused.value).count("\n- ") == 2
+
+
+def test_a_schedule_is_judged_by_the_time_that_is_handed_in() -> None:
+    app = App("shop")
+    app.define("report", Params, schedule=cron("0 8 1 1 ? 2027"))
+    system(app, now=datetime(2026, 12, 31, tzinfo=UTC))
+    with pytest.raises(AppFaulty, match="schedule-never-fires"):
+        system(app, now=datetime(2027, 1, 2, tzinfo=UTC))
+
+
+def test_the_stack_of_an_app_without_faults_says_nothing_at_synthesis() -> None:
+    stack = HeadgateStack(cdk.App(context=NO_BUNDLING), "Stack", app=everything(), **ON_AWS)
+    said = [
+        str(entry.data)
+        for each in stack.node.find_all()
+        for entry in each.node.metadata
+        if entry.type in ("aws:cdk:warning", "aws:cdk:error")
+    ]
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("stage", "tags"),
+    [
+        (None, {"headgate:app": "shop"}),
+        ("prod", {"headgate:app": "shop", "headgate:stage": "prod"}),
+    ],
+)
+def test_all_that_costs_money_has_the_tags_of_its_app_and_stage(
+    stage: str | None, tags: dict[str, str]
+) -> None:
+    stack = HeadgateStack(
+        cdk.App(context=NO_BUNDLING),
+        "Stack",
+        app=everything(stage),
+        **ON_AWS,
+    )
+    template_of(stack)  # tags are set when it is synthesized
+    managers = {
+        each.node.path: manager
+        for each in stack.node.find_all()
+        if each is not stack and (manager := cdk.TagManager.of(each)) is not None
+    }
+    assert len(managers) > len(everything(stage).topology.queues)
+    untagged = [
+        path for path, each in managers.items() if not tags.items() <= each.tag_values().items()
+    ]
+    assert untagged == []

@@ -1,0 +1,84 @@
+"""cdk-nag finds nothing in what is deployed, and its acknowledgements hide nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_sqs as sqs
+
+from infra.acknowledged import acknowledge
+from infra.nag import add_nag
+from infra.stack import HeadgateStack
+from tests.infra.conftest import NO_BUNDLING
+from tests.infra.everything import ON_AWS, everything
+
+
+@pytest.fixture
+def assembly(tmp_path: Path) -> cdk.App:
+    assembly = cdk.App(context=NO_BUNDLING, outdir=str(tmp_path))
+    add_nag(assembly)
+    return assembly
+
+
+def report(assembly: cdk.App) -> Mapping[str, Any]:
+    """What cdk-nag says of a synthesis, whether it failed by it or not."""
+    with contextlib.suppress(RuntimeError):  # what jsii makes of CDK's ValidationFailed
+        assembly.synth()
+    written = json.loads((Path(assembly.outdir) / "validation-report.json").read_text())
+    [nag] = [each for each in written["pluginReports"] if each["pluginName"] == "AwsSolutions"]
+    return dict(nag)
+
+
+def findings(assembly: cdk.App) -> set[tuple[str, str]]:
+    """The rules that are broken, each with the construct that breaks it."""
+    return {
+        (violation["ruleName"], where["constructPath"])
+        for violation in report(assembly)["violations"]
+        for where in violation["violatingConstructs"]
+    }
+
+
+def test_a_stack_with_everything_on_has_no_findings(assembly: cdk.App) -> None:
+    HeadgateStack(assembly, "Everything", app=everything(), **ON_AWS)
+    assert findings(assembly) == set()
+
+
+def test_what_is_acknowledged_is_so_where_it_was_found_and_with_a_reason(assembly: cdk.App) -> None:
+    HeadgateStack(assembly, "Everything", app=everything(), **ON_AWS)
+    known = report(assembly)["suppressedViolations"]
+    assert known
+    for finding in known:
+        [where] = finding["violatingConstructs"]
+        found_in = PurePosixPath(where["constructPath"])
+        nearest = [found_in, found_in.parent]
+        if found_in.parent.name == "DefaultPolicy":  # what CDK makes of grants to a role
+            nearest.append(found_in.parent.parent)
+        assert PurePosixPath(finding["acknowledgedAt"]) in nearest
+        assert len(finding["reason"].split()) > 5
+
+
+def test_a_construct_that_breaks_a_rule_fails_the_synthesis(assembly: cdk.App) -> None:
+    stack = HeadgateStack(assembly, "Stack", app=everything(), **ON_AWS)
+    sqs.Queue(stack, "Own")
+    with pytest.raises(RuntimeError, match="ValidationFailed"):
+        assembly.synth()
+    assert findings(assembly) == {
+        ("AwsSolutions-SQS3", "Stack/Own/Resource"),
+        ("AwsSolutions-SQS4", "Stack/Own/Resource"),
+    }
+
+
+def test_an_acknowledgement_is_of_one_rule_and_one_construct(assembly: cdk.App) -> None:
+    stack = cdk.Stack(assembly, "Stack")
+    acknowledge(sqs.Queue(stack, "Own"), "SQS3", "It is a dead-letter queue")
+    sqs.Queue(stack, "Other", enforce_ssl=True)
+    assert findings(assembly) == {
+        ("AwsSolutions-SQS4", "Stack/Own/Resource"),
+        ("AwsSolutions-SQS3", "Stack/Other/Resource"),
+    }

@@ -1,0 +1,432 @@
+"""What the code really calls, its role is granted.
+
+Everything below runs through a proxy that reads the permission and the resource off each request;
+IAM, as `tests.support.iam` has it, is then asked about each of them in the synthesized template.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import aws_cdk as cdk
+import boto3
+import pytest
+from aws_cdk import aws_iam as iam
+from pydantic import BaseModel
+
+from infra.stack import JobSystem
+from jobs import (
+    App,
+    AsyncClient,
+    Client,
+    Concurrency,
+    DoNotRetry,
+    Event,
+    Events,
+    JobContext,
+    RetryLater,
+    rate,
+)
+from jobs.aws.dynamo import DynamoTable
+from jobs.aws.provision import provision
+from jobs.aws.s3 import S3Store, SyncS3
+from jobs.aws.scheduler import EventBridgeScheduler
+from jobs.aws.sns import SyncSns
+from jobs.aws.sqs import SqsTransport, SyncSqs
+from jobs.aws.sync_dynamo import SyncDynamoTable
+from jobs.clock import SystemClock
+from jobs.delays import delay_name, read_delayed, send_delayed
+from jobs.firing import read_firing, schedule_input
+from jobs.job import JobType
+from jobs.sweep_memory import SweepMemory
+from jobs.sweep_plan import sweep_plan
+from jobs.topology import QUARANTINE_RETENTION
+from lambdas.bridge import submit_firing
+from lambdas.sending import SentOnce
+from lambdas.sweeping import Sweeper
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
+from tests.infra.templates import template_of
+from tests.infra.test_stack import FIRED
+from tests.support.calls import PASS_ROLE, Call, calls_of
+from tests.support.cloudformation import arn_of, resolve
+from tests.support.environment import REGION, with_test_credentials
+from tests.support.iam import Policies
+from tests.support.journal import GENEROUS_S
+from tests.support.proxy import Proxy
+from workers.configuration import WorkerSettings
+from workers.worker import Worker
+
+LARGE = "y" * 400_000
+FAR = timedelta(days=3)
+TASKS = "ecs-tasks.amazonaws.com"
+ROLES = ("Submitter", "Unique", "Follower", "Worker", "Operator")
+
+
+class Note(BaseModel):
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """An app with a type for every call that a worker can make."""
+
+    app: App
+    echo: JobType[Note, str]
+    failing: JobType[Note, None]
+    later: JobType[Note, None]
+
+
+def declare(stage: str) -> Declared:
+    app = App("needs", stage=stage)
+    echo = app.define("echo", Note, returns=str, once=True, schedule=rate(timedelta(hours=1)))
+    limit = Concurrency(5, scope="fleet")
+    failing: JobType[Note, None] = app.define("failing", Note, concurrency=limit, critical=True)
+    later: JobType[Note, None] = app.define("later", Note)
+
+    @echo.handler
+    async def _(note: Note, ctx: JobContext) -> str:
+        await ctx.progress(50, "half")
+        return note.text
+
+    @failing.handler
+    async def _(_note: Note) -> None:
+        raise DoNotRetry("it can't be done")
+
+    @later.handler
+    async def _(_note: Note) -> None:
+        raise RetryLater(after=timedelta(days=1))
+
+    return Declared(app, echo, failing, later)
+
+
+@dataclass
+class Watched:
+    """A stage of the app on a local AWS, behind a proxy that reads what is called."""
+
+    declared: Declared
+    policies: Policies
+    roles: dict[str, str]
+    topic: str
+    calls: list[Call] = field(default_factory=list)
+
+    def take(self) -> set[Call]:
+        """What has been called since the last time."""
+        taken, self.calls[:] = set(self.calls), []
+        return taken
+
+    def refused(self, role: str, calls: set[Call]) -> set[Call]:
+        """Those calls that a role may not make."""
+        return {
+            (action, resource)
+            for action, resource in calls
+            if not self.policies.allows(self.roles[role], action, resource, **_passed_to(action))
+        }
+
+
+def _passed_to(action: str) -> dict[str, str]:
+    passed = {"iam__PassedToService": "scheduler.amazonaws.com"}
+    return passed if action == PASS_ROLE else {}
+
+
+def policies_of(app: App) -> tuple[Policies, dict[str, str], str]:
+    """The template's, with a role for each grant; the roles' ARNs; and the name of the topic."""
+    stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
+    system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
+    tasks = iam.ServicePrincipal(TASKS)
+    made = {name: iam.Role(stack, name, assumed_by=tasks, role_name=name) for name in ROLES}
+    system.grant_submit(made["Submitter"])
+    system.grant_submit(made["Unique"])
+    system.grant_unique(made["Unique"])
+    system.grant_follow(made["Follower"])
+    system.grant_work(made["Worker"])
+    system.grant_operate(made["Operator"])
+    template = resolve(template_of(stack))
+    roles = {name: arn_of("AWS::IAM::Role", name) for name in ROLES}
+    for logical_id in template.of_type("AWS::IAM::Role"):
+        for function in ("Bridge", "Sweep"):
+            if logical_id.startswith(f"Jobs{function}Role"):
+                roles[function] = arn_of("AWS::IAM::Role", logical_id)
+    [topic] = template.of_type("AWS::SNS::Topic")
+    return Policies.of(template), roles, topic
+
+
+@pytest.fixture
+async def watched(
+    ministack: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> AsyncIterator[Watched]:
+    with_test_credentials(monkeypatch, tmp_path)
+    declared = declare(f"t{uuid4().hex[:12]}")
+    policies, roles, topic = policies_of(declared.app)
+    await provision(declared.app.topology, endpoint_url=ministack)
+    found = Watched(declared, policies, roles, topic)
+    async with Proxy(
+        ministack, on_request=lambda request: found.calls.extend(calls_of(request))
+    ) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint_url)
+        yield found
+
+
+@asynccontextmanager
+async def working(app: App, until: Callable[[Event], bool]) -> AsyncIterator[None]:
+    """Have a worker run what was submitted; ends when it was told of such an event."""
+    seen = asyncio.Event()
+    async with AsyncExitStack() as stack:
+        worker = Worker(
+            app,
+            await stack.enter_async_context(SqsTransport()),
+            WorkerSettings(receive_wait=timedelta(seconds=1)),
+            table=await stack.enter_async_context(DynamoTable(app.topology.table_name)),
+            scheduler=await stack.enter_async_context(EventBridgeScheduler()),
+            store=await stack.enter_async_context(S3Store(app.topology.bucket)),
+            events=Events(lambda event: seen.set() if until(event) else None),
+        )
+        run = asyncio.create_task(worker.run())
+        try:
+            yield
+            async with asyncio.timeout(GENEROUS_S):
+                await seen.wait()
+        finally:
+            worker.stop()
+            await run
+
+
+# --- each role may do what its code does ---------------------------------------------------------
+
+
+async def test_a_submitter_may_make_every_call_of_its_clients(watched: Watched) -> None:
+    echo = watched.declared.echo
+    async with AsyncClient(watched.declared.app) as client:
+        await client.submit(echo, Note())
+        await client.submit_many(echo, [Note(text="a"), Note(text="b")])
+        await client.submit(echo, Note(text=LARGE))
+        delayed = await client.submit(echo, Note(), delay=FAR)
+        assert await client.schedules.cancel_delayed(delayed.id)
+    await asyncio.to_thread(_submit_blocking, watched.declared)
+
+    calls = watched.take()
+    assert {action for action, _ in calls} == {
+        "iam:PassRole",
+        "s3:PutObject",
+        "scheduler:CreateSchedule",
+        "scheduler:DeleteSchedule",
+        "sqs:GetQueueUrl",
+        "sqs:SendMessage",
+    }
+    assert watched.refused("Submitter", calls) == set()
+
+
+def _submit_blocking(declared: Declared) -> None:
+    with Client(declared.app) as client:
+        client.submit(declared.echo, Note(text=LARGE))
+        client.submit(declared.echo, Note(), delay=FAR)
+
+
+async def test_who_submits_what_is_unique_may_make_its_calls_and_a_mere_submitter_may_not(
+    watched: Watched,
+) -> None:
+    async with AsyncClient(watched.declared.app) as client:
+        hour = timedelta(hours=1)
+        first = await client.submit(watched.declared.echo, Note(), unique_for=hour)
+        again = await client.submit(watched.declared.echo, Note(), unique_for=hour)
+    assert again.id == first.id
+
+    calls = watched.take()
+    assert watched.refused("Unique", calls) == set()
+    of_table = {call for call in calls if call[0].startswith("dynamodb:")}
+    assert of_table
+    assert watched.refused("Submitter", calls) == of_table
+
+
+async def test_a_worker_may_make_every_call_that_running_jobs_takes(watched: Watched) -> None:
+    declared = watched.declared
+    async with AsyncClient(declared.app) as client:
+        await client.submit(declared.echo, Note(text=LARGE))
+        await client.submit(declared.failing, Note())
+        await client.submit(declared.later, Note())
+    watched.take()
+    ended: set[str] = set()
+
+    def all_ended(event: Event) -> bool:
+        if event.name in ("job.completed", "job.dead_lettered", "job.deferred"):
+            ended.add(event.name)
+        return len(ended) == 3
+
+    async with working(declared.app, all_ended):
+        pass
+
+    calls = watched.take()
+    assert {action for action, _ in calls} >= {
+        "dynamodb:BatchWriteItem",
+        "dynamodb:PutItem",
+        "dynamodb:Query",
+        "iam:PassRole",
+        "s3:GetObject",
+        "s3:PutObject",
+        "scheduler:CreateSchedule",
+        "sqs:DeleteMessage",
+        "sqs:ReceiveMessage",
+        "sqs:SendMessage",
+    }
+    assert watched.refused("Worker", calls) == set()
+
+
+async def test_who_follows_jobs_may_make_every_call_of_a_handle(watched: Watched) -> None:
+    declared = watched.declared
+    async with AsyncClient(declared.app) as client:
+        handle = await client.submit(declared.echo, Note(text=LARGE))
+        cancelled = await client.submit(declared.echo, Note(), delay=FAR)
+        async with working(declared.app, lambda event: event.name == "job.completed"):
+            pass
+        watched.take()
+        await handle.status()
+        assert await handle.result() == LARGE
+        await cancelled.cancel()
+
+    calls = watched.take()
+    assert {action for action, _ in calls} == {
+        "dynamodb:BatchWriteItem",
+        "dynamodb:Query",
+        "s3:GetObject",
+        "scheduler:DeleteSchedule",
+    }
+    assert watched.refused("Follower", calls) == set()
+    assert watched.refused("Operator", calls) == set()
+
+
+async def test_an_operator_may_make_every_call_that_schedules_and_depths_take(
+    watched: Watched,
+) -> None:
+    app = watched.declared.app
+    async with AsyncClient(app) as client:
+        schedules = client.schedules
+        await schedules.create("own", watched.declared.later, Note(), when=rate(timedelta(hours=1)))
+        await schedules.list()
+        await schedules.pause("own")
+        await schedules.resume("own")
+        await schedules.run_now("own")
+        await schedules.remove("own")
+    parked = [
+        *(spec.dlq_name for spec in app.topology.queues),
+        app.topology.quarantine_name,
+    ]
+    async with SqsTransport() as sqs:
+        for name in (*(spec.name for spec in app.topology.queues), *parked):
+            await sqs.depth(name)
+        for name in parked:
+            await sqs.receive(name, limit=1, wait_s=0, visibility_s=0)
+
+    calls = watched.take()
+    assert {action for action, _ in calls} >= {"scheduler:ListSchedules", "sqs:ReceiveMessage"}
+    assert watched.refused("Operator", calls) == set()
+
+
+async def test_the_bridge_may_make_every_call_of_its_function(watched: Watched) -> None:
+    delayed = await asyncio.to_thread(_delayed, watched.declared)
+    watched.take()
+
+    await asyncio.to_thread(_bridge, watched.declared, delayed)
+
+    calls = watched.take()
+    assert {action for action, _ in calls} == {
+        "dynamodb:PutItem",
+        "sqs:GetQueueUrl",
+        "sqs:SendMessage",
+    }
+    assert watched.refused("Bridge", calls) == set()
+
+
+def _delayed(declared: Declared) -> dict[str, Any]:
+    """What the schedule of a delayed job hands over."""
+    with Client(declared.app) as client:
+        handle = client.submit(declared.later, Note(), delay=timedelta(minutes=16))
+    scheduler = boto3.client("scheduler", region_name=REGION)
+    try:
+        held = scheduler.get_schedule(
+            GroupName=declared.app.topology.schedule_group, Name=delay_name(handle.id)
+        )
+    finally:
+        scheduler.close()
+    found: dict[str, Any] = json.loads(held["Target"]["Input"])
+    return found
+
+
+def _bridge(declared: Declared, delayed: dict[str, Any]) -> None:
+    """What `lambdas.bridge` does of a firing and of a delayed job."""
+    fired = schedule_input(declared.app, declared.echo) | FIRED
+    with (
+        SyncSqs() as sqs,
+        SyncDynamoTable(declared.app.topology.table_name) as table,
+    ):
+        transport = SentOnce(sqs, table, lambda: datetime.now(UTC))
+        submit_firing(read_firing(fired), transport, datetime.now(UTC))
+        send_delayed(read_delayed(delayed), transport, datetime.now(UTC))
+
+
+class _InTwoWeeks(SystemClock):
+    """When SQS is about to delete what is dead now."""
+
+    def now(self) -> datetime:
+        return super().now() + QUARANTINE_RETENTION - timedelta(hours=1)
+
+
+async def test_the_sweep_may_make_every_call_of_its_function(
+    watched: Watched, ministack: str
+) -> None:
+    declared = watched.declared
+    async with AsyncClient(declared.app) as client:
+        await client.submit(declared.failing, Note(text=LARGE))
+        async with working(declared.app, lambda event: event.name == "job.dead_lettered"):
+            pass
+    watched.take()
+
+    await asyncio.to_thread(_sweep, declared.app, _topic(watched.topic, ministack))
+
+    calls = watched.take()
+    assert {action for action, _ in calls} >= {
+        "dynamodb:PutItem",
+        "dynamodb:Query",
+        "s3:GetObject",
+        "s3:PutObject",
+        "sns:Publish",
+        "sqs:ChangeMessageVisibility",
+        "sqs:ReceiveMessage",
+    }
+    assert watched.refused("Sweep", calls) == set()
+
+
+def _topic(name: str, endpoint_url: str) -> str:
+    topics = boto3.client("sns", endpoint_url=endpoint_url, region_name=REGION)
+    try:
+        return str(topics.create_topic(Name=name)["TopicArn"])
+    finally:
+        topics.close()
+
+
+def _sweep(app: App, topic_arn: str) -> None:
+    """What `lambdas.sweep` does, as late as it copies what is about to be deleted."""
+    with (
+        SyncSqs() as queues,
+        SyncDynamoTable(app.topology.table_name) as table,
+        closing(SyncS3(app.topology.bucket)) as store,
+        closing(SyncSns(topic_arn)) as topic,
+    ):
+        sweeper = Sweeper(
+            sweep_plan(app, has_bridge=False),
+            queues=queues,
+            memory=SweepMemory(table, _InTwoWeeks()),
+            store=store,
+            topic=topic,
+            clock=_InTwoWeeks(),
+            count=lambda _counts: None,
+        )
+        swept = sweeper.sweep()
+    assert swept is not None
+    assert (swept.saved, swept.told) == (1, 1)

@@ -1,0 +1,117 @@
+"""What a request to AWS takes: the permission and the resource, read off the wire.
+
+https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.support.cloudformation import ACCOUNT, REGION, arn_of
+from tests.support.proxy.wire import body
+
+Call = tuple[str, str]
+"""The action, such as ``sqs:SendMessage``, and the resource's ARN."""
+
+PASS_ROLE = "iam:PassRole"  # noqa: S105 - an action
+
+_SERVICE = re.compile(
+    rb"\r\nauthorization:[^\r]*Credential=[^/]+/\d+/[^/]+/([^/]+)/", re.IGNORECASE
+)
+_TARGET = re.compile(rb"\r\nx-amz-target: *\w+\.(\w+)", re.IGNORECASE)
+
+
+def calls_of(request: bytes) -> list[Call]:
+    """The permissions that a signed request takes.
+
+    Raises:
+        ValueError: it is to a service that isn't known here, or not signed.
+    """
+    head = request.partition(b"\r\n\r\n")[0] + b"\r\n"
+    found = _SERVICE.search(head)
+    service = found[1].decode() if found else "none"
+    if service not in _READERS:
+        raise ValueError(f"a request to {service} is not known here: {head.splitlines()[0]!r}")
+    return list(_READERS[service](request))
+
+
+def _sqs(request: bytes) -> Iterator[Call]:
+    asked = _json(request)
+    # A batch takes the permission of its entries.
+    action = _target(request).removesuffix("Batch")
+    queue = asked.get("QueueName") or str(asked["QueueUrl"]).rpartition("/")[2]
+    yield f"sqs:{action}", arn_of("AWS::SQS::Queue", queue)
+
+
+def _dynamodb(request: bytes) -> Iterator[Call]:
+    asked = _json(request)
+    for table in asked.get("RequestItems") or [asked["TableName"]]:
+        arn = arn_of("AWS::DynamoDB::GlobalTable", table)
+        index = asked.get("IndexName")
+        yield f"dynamodb:{_target(request)}", f"{arn}/index/{index}" if index else arn
+
+
+def _s3(request: bytes) -> Iterator[Call]:
+    method, path, _ = _line(request)
+    action = {"GET": "s3:GetObject", "HEAD": "s3:GetObject", "PUT": "s3:PutObject"}[method]
+    yield action, f"arn:aws:s3:::{unquote(path).lstrip('/')}"
+
+
+def _scheduler(request: bytes) -> Iterator[Call]:
+    method, path, query = _line(request)
+    schedules = f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule"
+    if path == "/schedules":
+        yield "scheduler:ListSchedules", f"{schedules}/*/*"
+        return
+    asked = _json(request) if method in ("POST", "PUT") else {}
+    group = asked.get("GroupName") or query["groupName"][0]
+    verb = {"DELETE": "Delete", "GET": "Get", "POST": "Create", "PUT": "Update"}[method]
+    name = unquote(path).removeprefix("/schedules/")
+    yield f"scheduler:{verb}Schedule", f"{schedules}/{group}/{name}"
+    if asked:
+        yield PASS_ROLE, str(asked["Target"]["RoleArn"])
+
+
+def _sns(request: bytes) -> Iterator[Call]:
+    asked = parse_qs(body(request).decode())
+    yield f"sns:{asked['Action'][0]}", asked["TopicArn"][0]
+
+
+def _nothing(_request: bytes) -> Iterator[Call]:
+    """Everybody may ask who they are.
+
+    https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
+    """
+    return iter(())
+
+
+_READERS: Mapping[str, Callable[[bytes], Iterator[Call]]] = {
+    "dynamodb": _dynamodb,
+    "s3": _s3,
+    "scheduler": _scheduler,
+    "sns": _sns,
+    "sqs": _sqs,
+    "sts": _nothing,
+}
+
+
+def _line(request: bytes) -> tuple[str, str, Mapping[str, list[str]]]:
+    method, address, _ = request.split(b"\r\n", 1)[0].decode().split(" ")
+    split = urlsplit(address)
+    return method, split.path, parse_qs(split.query)
+
+
+def _target(request: bytes) -> str:
+    found = _TARGET.search(request)
+    if found is None:
+        raise ValueError("the request has no X-Amz-Target")
+    return found[1].decode()
+
+
+def _json(request: bytes) -> dict[str, Any]:
+    asked: dict[str, Any] = json.loads(body(request))
+    return asked
