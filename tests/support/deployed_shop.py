@@ -156,7 +156,8 @@ def _deployment(project: Path) -> Mapping[str, Any]:
         "source": str(project),
         "queues": [NOTIFICATIONS],
     }
-    return {"workers": [{"queues": WORKERS_QUEUES}], "consumers": [consumer]}
+    workers = {"queues": WORKERS_QUEUES}
+    return {"workers": [workers], "consumers": [consumer], "network": "endpoints"}
 
 
 def _quickened(template: Template) -> Template:

@@ -1,0 +1,59 @@
+"""cfn-lint, which knows CloudFormation's own schemas of all resources, finds no error."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import aws_cdk as cdk
+import pytest
+
+from infra.stack import HeadgateStack
+from tests.infra.conftest import NO_BUNDLING
+from tests.infra.everything import ON_AWS, everything
+from tests.infra.templates import template_of
+
+REGIONS = ("us-east-1", "eu-central-1")
+
+OF_CDK = "W3005"
+"""A dependency that is written down and follows anyway: CDK's habit, and harmless."""
+
+
+def linted(template: Path) -> tuple[int, str]:
+    """cfn-lint's exit code and what it says."""
+    command = [Path(sys.executable).with_name("cfn-lint"), template]
+    options = ["--regions", *REGIONS, "--ignore-checks", OF_CDK]
+    done = subprocess.run([*command, *options], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The template of a stack with everything on."""
+    stack = HeadgateStack(cdk.App(context=NO_BUNDLING), "Everything", app=everything(), **ON_AWS)
+    path = tmp_path_factory.mktemp("lint") / "everything.template.json"
+    path.write_text(json.dumps(template_of(stack)))
+    return path
+
+
+def test_nothing_is_found_in_a_stack_with_everything_on(written: Path) -> None:
+    assert linted(written) == (0, "")
+
+
+def test_a_number_beyond_a_limit_of_aws_is_found(written: Path, tmp_path: Path) -> None:
+    template = json.loads(written.read_text())
+    [queue, *_] = [
+        resource["Properties"]
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::SQS::Queue"
+    ]
+    queue["MessageRetentionPeriod"] = 15 * 24 * 3600
+    broken = tmp_path / "broken.template.json"
+    broken.write_text(json.dumps(template))
+
+    code, said = linted(broken)
+
+    assert code != 0
+    assert "MessageRetentionPeriod" in said or "1209600" in said
