@@ -5,8 +5,8 @@
   own measure: a thousand jobs that may wait a quarter of an hour weigh what a few urgent ones do.
 - It grows by a fifth while something has waited for longer than its queue promises, whatever the
   load says: how long a typical job takes is a guess.
-- One that may have no task gets its first as soon as something waits, and keeps its last one while
-  anything waits or is in flight.
+- One that may have no task gets its first once something has waited for three minutes while none
+  runs, and keeps its last one while anything waits or is in flight.
 
 Queues tell their depth and age for nothing, and so does a service how many tasks it has: as the
 number of samples of its CPU's utilization, one for each task and minute. Container Insights, which

@@ -16,11 +16,22 @@ from jobs.topology import QueueSpec
 _START_S = 120
 """How long a task takes to start, and to be seen in the metrics: nothing is added twice for it."""
 
+_FIRST_S = 300
+"""The same for the first task, which is only looked for once its own minutes are over."""
+
 _LINGER_S = 300
 """Tasks go one step at a time: what was a lull is a load again within minutes."""
 
 _PATIENCE = 3
-"""Minutes of something overdue, in a row, before a group grows for it."""
+"""Minutes in a row before a group grows for what a step's alarm says.
+
+One of them would not do for the first task: of the latest minute ECS's metrics may not be there yet
+when SQS's are, and a group at work then looks as if nobody worked.
+"""
+
+_MEND = "rate(10 minutes)"
+
+_LEAST_TO_MEND = 2
 
 _GROWTH_PERCENT = 20
 
@@ -59,15 +70,36 @@ class Scaling(Construct):
             resource_id=f"service/{service.cluster.cluster_name}/{service.service_name}",
             min_capacity=group.least,
             max_capacity=group.most,
+            scheduled_actions=self._mending(group),
         )
         for number, formula in enumerate(loads(group, queues), start=1):
             self._track(f"Load{number}", formula)
         growth = self._step(
             "Growth", "PercentChangeInCapacity", _GROWTH_PERCENT, min_adjustment_magnitude=1
         )
-        self._on("Overdue", overdue(queues), growth, minutes=_PATIENCE)
+        self._on("Overdue", overdue(queues), growth)
         if group.least == 0:
-            self._on("Waiting", wakes(queues), self._step("First", "ExactCapacity", 1), minutes=1)
+            # One more, and not exactly one: should it ever be wrong, that would end all others.
+            first = self._step("First", "ChangeInCapacity", 1, cooldown_s=_FIRST_S)
+            self._on("Waiting", wakes(queues), first)
+
+    def _mending(
+        self, group: WorkerGroup
+    ) -> list[autoscaling.CfnScalableTarget.ScheduledActionProperty] | None:
+        """What brings a service up to its least: CloudFormation makes one of one task, and policies
+        only see to the least when something makes the service grow.
+
+        https://docs.aws.amazon.com/AmazonECS/latest/developerguide/service-auto-scaling.html
+        https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
+        """
+        if group.least < _LEAST_TO_MEND:
+            return None
+        least = autoscaling.CfnScalableTarget.ScalableTargetActionProperty(min_capacity=group.least)
+        return [
+            autoscaling.CfnScalableTarget.ScheduledActionProperty(
+                schedule=_MEND, scheduled_action_name="Least", scalable_target_action=least
+            )
+        ]
 
     def _track(self, construct_id: str, formula: Formula) -> None:
         queries = [
@@ -116,6 +148,7 @@ class Scaling(Construct):
         adjustment: int,
         *,
         min_adjustment_magnitude: int | None = None,
+        cooldown_s: int = _START_S,
     ) -> autoscaling.CfnScalingPolicy:
         return _Policy(
             self,
@@ -125,7 +158,7 @@ class Scaling(Construct):
             scaling_target_id=self._target.ref,
             step_scaling_policy_configuration=_Policy.StepScalingPolicyConfigurationProperty(
                 adjustment_type=kind,
-                cooldown=_START_S,
+                cooldown=cooldown_s,
                 metric_aggregation_type="Maximum",
                 min_adjustment_magnitude=min_adjustment_magnitude,
                 step_adjustments=[
@@ -141,10 +174,8 @@ class Scaling(Construct):
         construct_id: str,
         formulas: Sequence[Formula],
         policy: autoscaling.CfnScalingPolicy,
-        *,
-        minutes: int,
     ) -> None:
-        """Do that once one of the formulas has said so for so long."""
+        """Do that once one of the formulas has said so for long enough."""
         for number, formula in enumerate(formulas, start=1):
             cloudwatch.CfnAlarm(
                 self,
@@ -152,7 +183,7 @@ class Scaling(Construct):
                 alarm_description=f"{self._service.node.path}: {construct_id.lower()}; it scales",
                 comparison_operator="GreaterThanOrEqualToThreshold",
                 threshold=formula.target,
-                evaluation_periods=minutes,
+                evaluation_periods=_PATIENCE,
                 treat_missing_data="notBreaching",
                 metrics=self._queries(formula),
                 alarm_actions=[policy.ref],

@@ -260,11 +260,35 @@ def test_a_group_that_may_sleep_has_a_first_task_made_for_it(system: Deployed) -
     [first] = [
         policy
         for policy in policies(system, NIGHT, "StepScaling")
-        if policy["StepScalingPolicyConfiguration"]["AdjustmentType"] == "ExactCapacity"
+        if policy["StepScalingPolicyConfiguration"]["AdjustmentType"] == "ChangeInCapacity"
     ]
     [step] = first["StepScalingPolicyConfiguration"]["StepAdjustments"]
     assert (step["MetricIntervalLowerBound"], step["ScalingAdjustment"]) == (0, 1)
     assert_alarms(system, NIGHT, first, wakes(queues))
+
+
+@GROUPS
+def test_no_step_takes_a_task_away_nor_is_taken_for_one_minute_alone(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    steps = policies(system, group, "StepScaling")
+    kinds = {each["StepScalingPolicyConfiguration"]["AdjustmentType"] for each in steps}
+    assert kinds <= {"PercentChangeInCapacity", "ChangeInCapacity"}
+    for alarm in system.of_group(group, "AWS::CloudWatch::Alarm"):
+        assert alarm["EvaluationPeriods"] >= 3
+        assert "DatapointsToAlarm" not in alarm
+
+
+@GROUPS
+def test_a_service_that_is_made_with_one_task_is_brought_up_to_its_least(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    assert "DesiredCount" not in system.service(group), "each deploy would go back to it"
+    [target] = system.of_group(group, "AWS::ApplicationAutoScaling::ScalableTarget")
+    actions = target.get("ScheduledActions", [])
+    assert [each["ScalableTargetAction"] for each in actions] == (
+        [{"MinCapacity": group.least}] if group.least > 1 else []
+    )
 
 
 @GROUPS
