@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy, Stack, TimeZone
@@ -38,6 +39,7 @@ class Schedules(Construct):
         bridge: the function that they invoke.
         failed: a standard queue that keeps the invocations which Lambda did not take.
         standby: they are made switched off; `jobs.deployment.Deployment.standby`.
+        now: the time; a start that is over by then is left out.
     """
 
     def __init__(
@@ -49,12 +51,14 @@ class Schedules(Construct):
         bridge: lambda_.IFunction,
         failed: sqs.IQueue,
         standby: bool,
+        now: datetime,
     ) -> None:
         super().__init__(scope, construct_id)
         self._app = app
         self._bridge = bridge
         self._failed = failed
         self._standby = standby
+        self._now = now
         self._group = scheduler.ScheduleGroup(
             self,
             "Group",
@@ -108,7 +112,7 @@ class Schedules(Construct):
             schedule=scheduler.ScheduleExpression.expression(
                 schedule.expression, TimeZone.of(schedule.timezone)
             ),
-            start=schedule.start,
+            start=self._start(schedule),
             end=schedule.end,
             time_window=_time_window(schedule),
             target=targets.LambdaInvoke(
@@ -123,6 +127,16 @@ class Schedules(Construct):
                 max_event_age=_KEEP_TRYING,
             ),
         )
+
+    def _start(self, schedule: Schedule) -> datetime | None:
+        """When it begins. EventBridge Scheduler takes no time that is over, in an update neither:
+        with one, no stack could be deployed again once its schedule has started.
+
+        https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html
+        """
+        if schedule.start is None or schedule.start <= self._now:
+            return None
+        return schedule.start
 
     def _scheduler_role(self) -> iam.Role:
         own_schedules = {

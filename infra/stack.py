@@ -64,8 +64,8 @@ class JobSystem(Construct):
         encryption_key: a key of one's own for the queues, the table and the bucket; None: keys that
             AWS manages, at no cost. Every grant below comes with the use of it. The policy of a key
             that is only referred to has to leave it to IAM who uses it, as KMS's default does.
-        now: the time that the app is checked for, aware: a schedule that ends before it is a fault.
-            None: this machine's. The template doesn't depend on it.
+        now: the time that the app is checked for, aware: a schedule that ends before it is a fault,
+            and one that has started has no start any more. None: this machine's.
         image: what worker groups run; None: what ``deployment.dockerfile`` builds.
         vpc: where they run; None: a network of their own, as ``deployment.network`` says.
         app_path: where they find the app, as ``module:attribute``; None: where it is found here.
@@ -100,7 +100,8 @@ class JobSystem(Construct):
                 "the modules that declare them before the stack is made"
             )
         deployment = deployment or Deployment()
-        warnings = checking.passed(app, deployment, now or datetime.now(UTC))
+        self._now = now or datetime.now(UTC)
+        warnings = checking.passed(app, deployment, self._now)
         super().__init__(scope, construct_id)
         checking.warn(self, warnings)
         self.app = app
@@ -342,6 +343,7 @@ class JobSystem(Construct):
             bridge=bridge.function,
             failed=failed,
             standby=self.deployment.standby,
+            now=self._now,
         )
 
     def _add_sweep(self) -> Sweep:

@@ -126,7 +126,8 @@ def rate(
 ) -> Schedule:
     """Fire again and again, ``every`` so often: ``rate(timedelta(minutes=15))``.
 
-    The first time is ``start``, or as soon as the schedule exists.
+    The first time is ``start``, or as soon as the schedule exists. Of a declared one the first
+    deploy after ``start`` begins a new count, since EventBridge takes no start that is over.
 
     Raises:
         SettingsInvalid: not a positive number of whole minutes, EventBridge's finest step.

@@ -184,6 +184,17 @@ def test_a_declared_start_and_end_are_deployed() -> None:
     assert datetime.fromisoformat(schedule["EndDate"]) == end
 
 
+def test_a_start_that_is_over_is_left_out_since_aws_refuses_it() -> None:
+    app = App("shop", stage="test")
+    start = datetime(2030, 1, 1, tzinfo=UTC)
+    app.define("daily", Params, schedule=cron("0 8 * * ? *", start=start))
+    for now, deployed in ((start - timedelta(days=1), True), (start + timedelta(days=1), False)):
+        stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
+        JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE, now=now)
+        made = resources(template_of(stack), "AWS::Scheduler::Schedule", "JobsSchedules")
+        assert ["StartDate" in each for each in made.values()] == [deployed]
+
+
 @pytest.mark.parametrize(("standby", "state"), [(False, "ENABLED"), (True, "DISABLED")])
 def test_in_a_standby_region_schedules_are_there_and_switched_off(
     app: App, standby: bool, state: str
