@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aws_cdk import Stack
@@ -47,12 +47,13 @@ class EventRules(Construct):
         self._app = app
         self._bridge = bridge
         self._failed = failed
-        for rule in app.event_rules.values():
-            self._add(rule)
-        if app.event_rules and failed.encryption_master_key is not None:
+        made = [self._add(rule) for rule in app.event_rules.values()]
+        if made:
+            self._let_keep(made)
+        if made and failed.encryption_master_key is not None:
             let_events_use(failed.encryption_master_key, self)
 
-    def _add(self, rule: EventRule) -> None:
+    def _add(self, rule: EventRule) -> events.CfnRule:
         made = events.CfnRule(
             self,
             rule.name,
@@ -71,14 +72,22 @@ class EventRules(Construct):
             source_account=Stack.of(self).account,
             source_arn=made.attr_arn,
         )
-        # Lambda's and SQS's own policies let it in: a rule takes no role for these targets.
-        # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html
+        return made
+
+    def _let_keep(self, rules: Sequence[events.CfnRule]) -> None:
+        """Let the rules put what they can't deliver into the queue.
+
+        Lambda's and SQS's own policies let them in: a rule takes no role for these targets. One
+        statement for all, since a queue's policy may have 20 of them, and 10 conditions.
+        https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html
+        https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-policies.html
+        """
         self._failed.add_to_resource_policy(
             iam.PolicyStatement(
                 actions=["sqs:SendMessage"],
                 resources=[self._failed.queue_arn],
                 principals=[iam.ServicePrincipal(_EVENTS)],
-                conditions={"ArnEquals": {"aws:SourceArn": made.attr_arn}},
+                conditions={"ArnEquals": {"aws:SourceArn": [rule.attr_arn for rule in rules]}},
             )
         )
 

@@ -91,7 +91,7 @@ def test_only_these_rules_may_invoke_the_bridge_and_fill_the_dead_letter_queue(
         for statement in policy["PolicyDocument"]["Statement"]
         if statement["Effect"] == "Allow"
     ]
-    assert allowed == of_rules
+    assert allowed == [of_rules], "one statement: a queue's policy takes 10 conditions in all"
 
 
 def test_the_bridge_may_send_to_what_the_rules_feed_and_no_role_of_schedules_is_made(
