@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -20,6 +20,9 @@ https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dash
 
 _HEIGHT = 6
 _ALARMS_A_ROW = 6
+
+_MOST_ALARMS = 100
+"""Of one widget (same page)."""
 
 
 class Dashboard(Construct):
@@ -57,7 +60,7 @@ class Dashboard(Construct):
             default_interval=Duration.hours(3),
             widgets=[
                 [_title(service)],
-                _status(alarms),
+                *_status(alarms),
                 _row(draw.start(priority) for priority in draw.priorities),
                 _row(draw.waiting(priority) for priority in draw.priorities),
                 _row([draw.failing(), draw.dead(set_aside), draw.failed_types()]),
@@ -77,18 +80,19 @@ def _title(service: str) -> cloudwatch.TextWidget:
     )
 
 
-def _status(alarms: Sequence[cloudwatch.Alarm]) -> list[cloudwatch.IWidget]:
-    if not alarms:
-        return []
-    return [
-        cloudwatch.AlarmStatusWidget(
-            title="Alarms",
-            alarms=alarms,
-            sort_by=cloudwatch.AlarmStatusWidgetSortBy.STATE_UPDATED_TIMESTAMP,
-            width=WIDTH,
-            height=1 + math.ceil(len(alarms) / _ALARMS_A_ROW),
-        )
-    ]
+def _status(alarms: Sequence[cloudwatch.Alarm]) -> Iterator[list[cloudwatch.IWidget]]:
+    """The alarms, in rows of as many as a widget takes."""
+    for first in range(0, len(alarms), _MOST_ALARMS):
+        part = alarms[first : first + _MOST_ALARMS]
+        yield [
+            cloudwatch.AlarmStatusWidget(
+                title="Alarms",
+                alarms=part,
+                sort_by=cloudwatch.AlarmStatusWidgetSortBy.STATE_UPDATED_TIMESTAMP,
+                width=WIDTH,
+                height=1 + math.ceil(len(part) / _ALARMS_A_ROW),
+            )
+        ]
 
 
 def _row(graphs: Iterable[Graph]) -> list[cloudwatch.IWidget]:

@@ -17,7 +17,7 @@ from infra.stack import JobSystem
 from jobs import App, Priority
 from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
 from jobs.metric_names import COUNTED, DURATION, NAMESPACE, OF_LANE, OF_TYPE, WAIT
-from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import resources, synthesized, template_of
 from tests.infra.test_monitoring import SQS_METRICS
 
@@ -243,6 +243,17 @@ def test_cdk_warns_of_nothing_that_watches(stack: cdk.Stack, whole: Mapping[str,
     ]
     assert warnings == []
     assert whole
+
+
+def test_a_widget_has_no_more_alarms_than_cloudwatch_takes_and_none_is_left_out() -> None:
+    app = App("shop", stage="test")
+    for group in ("orders", "mail", "books", "images", "reports"):
+        app.queue(group).define(f"run-{group}", Params)
+    template = synthesized(app)
+    shown = [widget for widget in body(template) if widget["type"] == "alarm"]
+    sizes = [len(widget["properties"]["alarms"]) for widget in shown]
+    assert max(sizes) <= 100
+    assert sum(sizes) == len(resources(template, "AWS::CloudWatch::Alarm")) > 100
 
 
 def test_a_stage_without_alarms_has_a_dashboard_without_holes(app: App) -> None:
