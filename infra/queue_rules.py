@@ -146,7 +146,10 @@ def _dead(spec: QueueSpec, most: int, *, critical: bool) -> Rule:
         metrics={"dead": of_queue(spec.dlq_name, VISIBLE, "Maximum")},
         threshold=most,
         at=critical,
+        # By minutes it goes off sooner; and one of five, since a minute in which the sweep, or a
+        # person, looks at the dead letters hides them, and would be told as the end of it.
         period_s=(1 if critical else 5) * _MINUTE_S,
+        periods=5 if critical else 1,
     )
 
 

@@ -255,6 +255,14 @@ def test_a_dead_letter_alarm_stays_on_while_somebody_looks_at_the_letters(
     assert goes_off(all_rules["jobs-high-dead"], {"dead": [many, many, 0, 0, many]})
 
 
+def test_nor_is_a_critical_dead_letter_told_as_gone_because_a_sweep_hides_it_for_a_minute() -> None:
+    app = App("shop", stage="test")
+    app.define("capture", Params, priority=Priority.CRITICAL, critical=True)
+    told = rules(app)["jobs-critical-dead"]
+    assert goes_off(told, {"dead": [1, 1, 1, 1, 0]})
+    assert goes_off(told, {"dead": [1, 1, 1, 0, 0]})
+
+
 def test_in_flight_alarms_before_sqs_gives_out_nothing(all_rules: Mapping[str, Rule]) -> None:
     rule = all_rules["in-flight"]
     assert rule.threshold < MAX_IN_FLIGHT
