@@ -101,6 +101,10 @@ class Consumer(Construct):
             log_group=log_group,
             environment={"POWERTOOLS_SERVICE_NAME": name, **environment},
             reserved_concurrent_executions=group.reserved,
+            # Else Lambda takes the seventeenth of jobs that submit each other for a loop, and SQS
+            # has it moved to the dead letters, though it never ran.
+            # https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if group.submits else None,
         )
 
     def _role(self, log_group: logs.ILogGroup) -> iam.Role:

@@ -129,6 +129,7 @@ def test_each_consumer_is_a_function_of_its_size_and_stage(
         assert function["Handler"] == group.handler
         assert function["Architectures"] == ["arm64"]
         assert function.get("ReservedConcurrentExecutions") == group.reserved
+        assert function.get("RecursiveLoop") == ("Allow" if group.submits else None)
         [bucket] = resources(template, "AWS::S3::Bucket")
         assert function["Environment"]["Variables"] == {
             "HEADGATE_ACCOUNT": {"Ref": "AWS::AccountId"},
