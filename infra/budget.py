@@ -56,6 +56,9 @@ class Budget(Construct):
                 _notification("FORECASTED", topic),
             ],
         )
+        # Its policy too, or Budgets may come first, and refuses a topic that it can't publish to.
+        # https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-sns-policy.html
+        self.budget.node.add_dependency(topic)
 
 
 def _notification(

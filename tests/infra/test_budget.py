@@ -43,6 +43,16 @@ def test_by_default_the_account_s_costs_are_told_to_the_topic_above_150_dollars_
         assert each["Notification"]["ThresholdType"] == "PERCENTAGE"
 
 
+def test_the_topic_lets_budgets_publish_before_there_is_a_budget(
+    template: Mapping[str, Any],
+) -> None:
+    [budget] = [
+        each for each in template["Resources"].values() if each["Type"] == "AWS::Budgets::Budget"
+    ]
+    [policy] = resources(template, "AWS::SNS::TopicPolicy")
+    assert policy in budget["DependsOn"]
+
+
 def test_the_app_s_own_costs_are_those_with_its_tag(app: App) -> None:
     [budget] = budgets(app, budget_usd=20, budget_of="app")
 
