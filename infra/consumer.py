@@ -99,7 +99,7 @@ class Consumer(Construct):
             timeout=_duration(group.timeout),
             role=self._role(log_group),
             log_group=log_group,
-            environment={"POWERTOOLS_SERVICE_NAME": name, **environment},
+            environment={"POWERTOOLS_SERVICE_NAME": name, "HEADGATE_EMF": "1", **environment},
             reserved_concurrent_executions=group.reserved,
             # Else Lambda takes the seventeenth of jobs that submit each other for a loop, and SQS
             # has it moved to the dead letters, though it never ran.

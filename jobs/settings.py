@@ -36,6 +36,9 @@ class Settings:
     """``HEADGATE_PAUSED``, 1 or 0: clients go on as if SQS could not be reached, without asking
     it: they spool, run jobs in place, or refuse."""
 
+    emf: bool = False
+    """``HEADGATE_EMF``, 1 or 0: functions that run jobs write metrics for CloudWatch."""
+
     def __post_init__(self) -> None:
         if self.account is not None and not _ACCOUNT.fullmatch(self.account):
             raise SettingsInvalid(
@@ -69,10 +72,11 @@ class Settings:
             account=found.get("ACCOUNT") or None,
             stop_timeout_s=_number("STOP_TIMEOUT", found),
             paused=_switch("PAUSED", found),
+            emf=_switch("EMF", found),
         )
 
 
-_KNOWN = ("ACCOUNT", "APP", "BUCKET", "PAUSED", "STAGE", "STOP_TIMEOUT")
+_KNOWN = ("ACCOUNT", "APP", "BUCKET", "EMF", "PAUSED", "STAGE", "STOP_TIMEOUT")
 
 
 def _refuse_misspelt(found: Mapping[str, str]) -> None:

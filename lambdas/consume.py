@@ -41,6 +41,7 @@ from jobs.execution import Executor
 from jobs.once import needs_claims
 from jobs.ports import ObjectStore, Scheduler, Table, Transport
 from jobs.recording import Recorder
+from jobs.settings import Settings
 from lambdas.batches import Batch, Timetable
 from lambdas.emf import Emf
 from lambdas.logs import log_as_json
@@ -76,7 +77,7 @@ def consumer(
     store: ObjectStore | None = None,
     events: Events | None = None,
     concurrency: int = CONCURRENCY,
-    metrics: bool = False,
+    metrics: bool | None = None,
     clock: Clock | None = None,
 ) -> Consumer:
     """The function's handler; make it once, when the module is imported.
@@ -92,7 +93,8 @@ def consumer(
             S3 when it is first needed, if there is no ``transport`` either.
         events: hears of everything; None logs it, as JSON, with the invocation's id.
         concurrency: jobs of one invocation at once, at least 1.
-        metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`.
+        metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`. None does as
+            ``HEADGATE_EMF`` says, which is 1 where CDK has made the function.
         clock: tells the time.
 
     Raises:
@@ -101,6 +103,8 @@ def consumer(
     """
     if concurrency < 1:
         raise ConfigurationError(f"concurrency is at least 1, got {concurrency}")
+    if metrics is None:
+        metrics = Settings.from_env().emf
     app.load_handlers()
     lines = log_as_json() if events is None else None
     return Consumer(

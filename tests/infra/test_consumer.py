@@ -135,6 +135,7 @@ def test_each_consumer_is_a_function_of_its_size_and_stage(
             "HEADGATE_ACCOUNT": {"Ref": "AWS::AccountId"},
             "HEADGATE_BUCKET": {"Ref": bucket},
             "HEADGATE_STAGE": app.stage,
+            "HEADGATE_EMF": "1",
             "POWERTOOLS_SERVICE_NAME": function["FunctionName"],
         }
 

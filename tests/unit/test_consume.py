@@ -930,9 +930,15 @@ def test_a_logger_that_the_user_has_set_up_is_left_alone(unset_logger: logging.L
     assert unset_logger.handlers == [own]
 
 
+@pytest.mark.parametrize(("asked", "environment"), [(True, ""), (None, "1")])
 def test_metrics_count_jobs_by_type_and_by_lane_once_an_invocation(
+    asked: bool | None,
+    environment: str,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("HEADGATE_EMF", environment)
+
     async def send(note: Note) -> None:
         if note.text == "bad":
             raise ConnectionError
@@ -944,7 +950,7 @@ def test_metrics_count_jobs_by_type_and_by_lane_once_an_invocation(
         transport=function.sqs,
         clock=function.clock,
         events=Events(),
-        metrics=True,
+        metrics=asked,
     )
     with _closed(function):
         function.submit(job, "a", "bad", "b")
