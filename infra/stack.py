@@ -402,6 +402,8 @@ class HeadgateStack(Stack):
         encryption_key: kms.IKey | None = None,
         **properties: Any,
     ) -> None:
+        # With it, an app of 40 queues and long names exceeds the megabyte of CloudFormation.
+        properties.setdefault("suppress_template_indentation", True)
         super().__init__(scope, construct_id, **properties)
         self.jobs = JobSystem(
             self,

@@ -16,7 +16,7 @@ from aws_cdk import aws_iam as iam
 
 from infra.app import add_stack
 from infra.queues import Queues
-from infra.stack import JobSystem
+from infra.stack import HeadgateStack, JobSystem
 from jobs import App, Priority
 from jobs.aws.descriptions import (
     EXPIRY,
@@ -392,6 +392,13 @@ def test_who_works_may_receive_and_settle_and_park_but_not_submit(
 
 
 # --- the whole -----------------------------------------------------------------------------------
+
+
+def test_a_template_spends_none_of_cloudformation_s_megabyte_on_indentation(app: App) -> None:
+    assembly = cdk.App(context=NO_BUNDLING)
+    HeadgateStack(assembly, "Stack", app=app, deployment=ELSEWHERE)
+    [stack] = assembly.synth().stacks
+    assert "\n" not in Path(stack.template_full_path).read_text()
 
 
 def test_two_syntheses_are_identical(app: App, template: Mapping[str, Any]) -> None:
