@@ -229,3 +229,9 @@ def test_the_command_line_of_cdk_is_pinned_to_one_version() -> None:
     wanted = manifest["devDependencies"]["aws-cdk"]
     assert wanted == lock["packages"]["node_modules/aws-cdk"]["version"]
     assert wanted.replace(".", "").isdigit()
+
+
+@pytest.mark.usefixtures("project")
+def test_a_misspelt_key_of_the_context_is_refused_and_others_are_left_alone() -> None:
+    with pytest.raises(ConfigurationError, match=r"'headgate:deployments'.*did you mean"):
+        add_stack(assembly(stage="prod", deployments=COMMON))
