@@ -19,12 +19,13 @@ from infra.nag import add_nag
 from infra.stack import HeadgateStack
 from infra.stages import asked_for, read_stage
 from jobs.app import App, load_app
-from jobs.deployment import COMMON, STAGES
+from jobs.deployment import is_ours
 from jobs.errors import ConfigurationError, HeadgateError
 from jobs.settings import Settings
 
 _FAULTY = 1
 _USAGE = 2
+_NOT_BUNDLED = "Failed to bundle asset"
 
 
 def main() -> int:
@@ -35,6 +36,12 @@ def main() -> int:
     except HeadgateError as error:
         print(f"headgate: {error}", file=sys.stderr)  # noqa: T201 - a program's own output
         return _USAGE
+    except RuntimeError as error:  # jsii has no class of its own for what a bundling raises
+        if _NOT_BUNDLED not in str(error):
+            raise
+        said = str(error).partition("@jsii/kernel.RuntimeError: ")
+        print(f"headgate: {said[2] or said[0]}", file=sys.stderr)  # noqa: T201 - as above
+        return _FAULTY
     add_nag(assembly)
     return _synthesize(assembly)
 
@@ -67,10 +74,8 @@ def add_stack(assembly: cdk.App) -> HeadgateStack:
         )
     node = assembly.node
     app = _load(path, asked_for(_context(node, "headgate:stage"), settings.stage))
-    declared = {key: node.try_get_context(key) for key in (COMMON, STAGES)}
-    stage = read_stage(
-        app.stage, {key: value for key, value in declared.items() if value is not None}
-    )
+    declared = node.get_all_context()
+    stage = read_stage(app.stage, {key: declared[key] for key in declared if is_ours(key)})
     return HeadgateStack(
         assembly,
         "-".join(filter(None, (app.name, app.stage))),

@@ -26,8 +26,8 @@ def worker_image(scope: Construct, *, dockerfile: str) -> ecs.ContainerImage:
     here = Path.cwd()
     if not (here / dockerfile).is_file():
         raise ConfigurationError(
-            f"the workers' image is built by {dockerfile!r}, and {here} has no such file: copy "
-            "workers/Dockerfile of Headgate's repository and adapt its COPY lines, or name another "
+            f"the workers' image is built by {dockerfile!r}, and {here} has no such file: write "
+            "one (docs/worker-service.md has it to copy), or name another "
             "(Deployment(dockerfile=...)), or an image (JobSystem(image=...)), or run workers "
             "elsewhere (Deployment(workers=()))"
         )

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.deployment import STAGES, Deployment
-from jobs.errors import ConfigurationError, did_you_mean
+from jobs.errors import ConfigurationError
 
 _ACCOUNT = re.compile(r"\d{12}")
 _REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d")
@@ -73,7 +73,7 @@ def read_stage(name: str | None, context: Mapping[str, Any]) -> Stage:
 
     Args:
         name: which; None: the app has no stages.
-        context: its ``headgate:deployment`` and ``headgate:stages``.
+        context: what CDK's has of Headgate.
 
     Raises:
         ConfigurationError: it isn't declared, or one of its fields is unknown or out of range.
@@ -81,17 +81,7 @@ def read_stage(name: str | None, context: Mapping[str, Any]) -> Stage:
     deployment = Deployment.of_context(context, name)
     if STAGES not in context:
         return Stage(deployment=deployment)
-    stages: Mapping[str, Any] = context[STAGES]
-    if name is None:
-        raise ConfigurationError(
-            f"cdk.json declares the stages {', '.join(sorted(stages))}: say which one to deploy, "
-            'with -c headgate:stage=..., with HEADGATE_STAGE, or by default as "headgate:stage"'
-        )
-    if name not in stages:
-        raise ConfigurationError(
-            f"the stage {name!r} is not in cdk.json's {STAGES}: {did_you_mean(name, stages)}"
-        )
-    place = {key: stages[name].get(key) for key in ("account", "region")}
+    place = {key: context[STAGES][name].get(key) for key in ("account", "region")}
     return Stage(deployment=deployment, **place)
 
 

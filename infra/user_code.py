@@ -52,7 +52,8 @@ class UserCode:
         if not module or not attribute.isidentifier() or not _is_module(path):
             raise ConfigurationError(
                 f"{self.owner}: its handler {self.handler!r} must be module.attribute, of a module "
-                f"in its source {str(self.root)!r}; there is no {path.relative_to(self.root)}.py"
+                f"in its source {str(self.root)!r}"
+                + (f"; there is no {path.relative_to(self.root)}.py" if module else "")
             )
 
     def files(self) -> Iterator[tuple[str, Path]]:

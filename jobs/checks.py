@@ -43,7 +43,8 @@ class Fault:
     """An app with errors is not synthesized."""
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}. {self.why}. {self.instead} [{self.rule}]"
+        end = "" if self.what.endswith("?") else "."
+        return f"{self.where}: {self.what}{end} {self.why}. {self.instead} [{self.rule}]"
 
 
 Rule = Callable[[App, datetime], Iterator[Fault]]

@@ -14,14 +14,14 @@ each::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from functools import cache
 from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from jobs.errors import ConfigurationError
+from jobs.errors import ConfigurationError, did_you_mean
 from jobs.thresholds import Thresholds
 from jobs.topology import MAX_SCHEDULER_NAME, Priority, QueueSpec, Topology, check_name
 
@@ -66,7 +66,23 @@ COMMON = "headgate:deployment"
 STAGES = "headgate:stages"
 """In CDK's context: what each has beside, or instead."""
 
+STAGE = "headgate:stage"
+"""In CDK's context: which of them it is about."""
+
+_PREFIX = "headgate:"
+_KEYS = (f"{_PREFIX}app", STAGE, COMMON, STAGES)
 _PLACE = ("account", "region")
+
+_SAID = {
+    "tuple_type": "must be a list",
+    "dataclass_type": "must be an object",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "time_delta_parsing": "must be a number of seconds",
+    "time_delta_type": "must be a number of seconds",
+}
+"""What pydantic finds, by its own name for it, to somebody who writes JSON."""
 
 _OWN_FUNCTIONS = ("bridge", "sweep")
 
@@ -368,11 +384,16 @@ class Deployment:
         """That of a stage, as CDK's context has it; the stage's place on AWS is no part of it.
 
         Raises:
-            ConfigurationError: as `parse`.
+            ConfigurationError: as `parse`; or a key of Headgate's is unknown, or stages are
+                declared and this is none of them.
         """
+        for key in context:
+            if is_ours(key) and key not in _KEYS:
+                raise ConfigurationError(
+                    f"CDK's context has {key!r}, which means nothing: {did_you_mean(key, _KEYS)}"
+                )
         common = _layer(COMMON, context.get(COMMON, {}))
-        stages = _layer(STAGES, context.get(STAGES, {}))
-        own = _layer(f"{STAGES}.{stage}", stages.get(stage or "", {}))
+        own = _of_stage(context, stage)
         return cls.parse(common, {key: own[key] for key in own if key not in _PLACE})
 
     @classmethod
@@ -382,17 +403,52 @@ class Deployment:
         Raises:
             ConfigurationError: a field is unknown, of another type, or out of range; it says which.
         """
-        fields: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         for layer in layers:
-            fields |= layer
+            merged |= layer
         try:
-            return _adapter().validate_python(fields)
+            return _adapter().validate_python(merged)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ConfigurationError(
-                f"the deployment's {where}: {first['msg'].lower()}, got {first['input']!r}"
-            ) from error
+            raise ConfigurationError(_first_of(error)) from error
+
+
+_PARTS = {"workers": WorkerGroup, "consumers": ConsumerGroup, "alarms": Thresholds}
+"""What a deployment's fields are made of, if not of plain values."""
+
+
+def is_ours(key: str) -> bool:
+    """Whether a key of CDK's context is Headgate's, or was meant to be."""
+    return key.startswith(_PREFIX)
+
+
+def _first_of(error: ValidationError) -> str:
+    """What is wrong, in the words of JSON rather than Python's."""
+    first = error.errors(include_url=False)[0]
+    kind, where = first["type"], ".".join(map(str, first["loc"]))
+    if kind == "unexpected_keyword_argument":
+        part = str(first["loc"][0]) if len(first["loc"]) > 1 else ""
+        known = [each.name for each in fields(_PARTS.get(part, Deployment))]
+        said = did_you_mean(str(first["loc"][-1]), known)
+        return f"the deployment's {where}: there is no such field: {said}"
+    said = _SAID.get(kind, first["msg"].lower())
+    return f"the deployment's {where}: {said}, got {first['input']!r}"
+
+
+def _of_stage(context: Mapping[str, Any], stage: str | None) -> Mapping[str, Any]:
+    if STAGES not in context:
+        return {}
+    stages = _layer(STAGES, context[STAGES])
+    if stage is None:
+        raise ConfigurationError(
+            f"cdk.json declares the stages {', '.join(sorted(stages))}: say which one is meant, "
+            f'with HEADGATE_STAGE, by default as "{STAGE}" in its context, or for CDK with '
+            f"-c {STAGE}=..."
+        )
+    if stage not in stages:
+        raise ConfigurationError(
+            f"the stage {stage!r} is not in cdk.json's {STAGES}: {did_you_mean(stage, stages)}"
+        )
+    return _layer(f"{STAGES}.{stage}", stages[stage])
 
 
 def _layer(name: str, value: Any) -> Mapping[str, Any]:

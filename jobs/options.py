@@ -67,6 +67,11 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     Raises:
         ConfigurationError: one is unknown, of the wrong kind, or contradicts another.
     """
+    if "queue" in options:
+        raise ConfigurationError(
+            f"the type {name!r}: a job type is declared on its queue, and has no option 'queue': "
+            f'write orders = app.queue("orders") once, and then @orders.job({name!r})'
+        )
     known = JobOptions.__annotations__
     for option in options:
         if option not in known:

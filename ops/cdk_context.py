@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.deployment import Deployment
+from jobs.deployment import STAGE, Deployment
 from jobs.errors import ConfigurationError
 
 FILE = Path("cdk.json")
@@ -20,14 +20,16 @@ def deployment_from_cdk_json(path: Path | None, stage: str | None) -> Deployment
     Args:
         path: a ``cdk.json``; None: the working directory's, and if it has none, `Deployment`'s
             defaults.
-        stage: the app's; None: what is common to all stages.
+        stage: the app's; None: the file's default.
 
     Raises:
-        ConfigurationError: the file can't be read, is not JSON, or holds no valid deployment.
+        ConfigurationError: the file can't be read, is not JSON, or holds no valid deployment;
+            or it declares stages, and this is none of them.
     """
     if path is None and not FILE.exists():
         return Deployment()
-    return Deployment.of_context(_context(path or FILE), stage)
+    context = _context(path or FILE)
+    return Deployment.of_context(context, stage or context.get(STAGE))
 
 
 def _context(path: Path) -> Mapping[str, Any]:

@@ -81,4 +81,4 @@ def _span(least_s: float, most_s: float) -> str:
 def _duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:g} s"
-    return str(timedelta(seconds=round(seconds)))
+    return str(timedelta(seconds=round(seconds))).removesuffix(", 0:00:00")

@@ -229,3 +229,23 @@ def test_the_command_line_of_cdk_is_pinned_to_one_version() -> None:
     wanted = manifest["devDependencies"]["aws-cdk"]
     assert wanted == lock["packages"]["node_modules/aws-cdk"]["version"]
     assert wanted.replace(".", "").isdigit()
+
+
+@pytest.mark.usefixtures("project")
+def test_a_misspelt_key_of_the_context_is_refused_and_others_are_left_alone() -> None:
+    with pytest.raises(ConfigurationError, match=r"'headgate:deployments'.*did you mean"):
+        add_stack(assembly(stage="prod", deployments=COMMON))
+
+
+def test_what_keeps_a_function_from_being_bundled_is_said_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: cdk.App) -> None:
+        raise RuntimeError(
+            "Failed to bundle asset shop/Code/Stage, bundle output is located at x: "
+            "@jsii/kernel.RuntimeError: the consumer 'mailer': pip said no"
+        )
+
+    monkeypatch.setattr(infra.app, "add_stack", refuse)
+    assert main() == 1
+    assert capsys.readouterr().err == ("headgate: the consumer 'mailer': pip said no\n")

@@ -378,7 +378,7 @@ def test_a_missing_dockerfile_is_answered_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigurationError, match=r"no such file: copy workers/Dockerfile.*image="):
+    with pytest.raises(ConfigurationError, match=r"no such file: write one .*image="):
         JobSystem(cdk.Stack(), "Jobs", app=shop(), app_path=APP_PATH)
 
 

@@ -44,6 +44,24 @@ def test_hadolint_finds_nothing() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
+def test_the_file_in_the_docs_is_this_one_without_headgate_from_source(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "worker-service.md").read_text()
+    found = re.search(r"```dockerfile\n(.*?)```", page, re.DOTALL)
+    assert found
+    copy = tmp_path / "Dockerfile"
+    copy.write_text(
+        found[1]
+        .replace("requirements-worker.txt", "workers/requirements.txt", 1)
+        .replace("shop", "examples")
+    )
+    build, last_stage = read_dockerfile(copy)
+    assert last_stage == LAST
+    ours = STAGES[0]
+    start = next(at for at, step in enumerate(ours) if "build-requirements" in step.text)
+    end = next(at for at, step in enumerate(ours) if step.text.startswith("examples"))
+    assert build == [*ours[:start], *ours[end:]]
+
+
 def test_the_image_runs_as_nobody_and_gets_sigterm_itself() -> None:
     assert last("USER").text == f"{infra.USER}:{infra.USER}"
     assert last("STOPSIGNAL").text == "SIGTERM"

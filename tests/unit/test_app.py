@@ -343,3 +343,9 @@ def test_an_attribute_that_is_no_app_is_named_by_its_type(modules: Path) -> None
     write(modules / "shop_factory.py", "def app(): ...\n")
     with pytest.raises(AppImportError, match="'shop_factory:app' is a function, not a headgate"):
         load_app("shop_factory:app")
+
+
+def test_who_names_a_types_queue_is_told_where_it_goes() -> None:
+    options: dict[str, Any] = {"queue": "orders"}
+    with pytest.raises(ConfigurationError, match=r'app\.queue\("orders"\).*@orders\.job'):
+        App("shop").define("send", dict, **options)

@@ -26,14 +26,29 @@ def written(path: Path, content: Any) -> Path:
 
 
 @pytest.mark.parametrize("stage", [None, "dev"])
-def test_a_stage_of_which_nothing_is_said_has_what_is_common_to_all(
-    tmp_path: Path, stage: str | None
-) -> None:
-    path = written(tmp_path / "cdk.json", {"app": "x", "context": CONTEXT})
+def test_without_declared_stages_all_have_what_is_common(tmp_path: Path, stage: str | None) -> None:
+    common = {"headgate:deployment": CONTEXT["headgate:deployment"]}
+    path = written(tmp_path / "cdk.json", {"app": "x", "context": common})
 
     assert deployment_from_cdk_json(path, stage) == Deployment(
         budget_usd=20, workers=(WorkerGroup(name="few", most=2),)
     )
+
+
+def test_where_stages_are_declared_one_of_them_has_to_be_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "cdk.json", {"context": CONTEXT})
+
+    with pytest.raises(ConfigurationError, match="the stages prod: say which one is meant"):
+        deployment_from_cdk_json(path, None)
+    with pytest.raises(ConfigurationError, match=r"'prdo' is not in .*did you mean 'prod'\?"):
+        deployment_from_cdk_json(path, "prdo")
+
+
+def test_the_stage_may_be_named_by_the_files_default(tmp_path: Path) -> None:
+    context = {**CONTEXT, "headgate:stage": "prod"}
+    path = written(tmp_path / "cdk.json", {"context": context})
+
+    assert deployment_from_cdk_json(path, None) == deployment_from_cdk_json(path, "prod")
 
 
 def test_what_is_said_of_a_stage_replaces_what_is_common(tmp_path: Path) -> None:
@@ -68,6 +83,7 @@ def test_a_file_that_is_named_and_missing_is_an_error(tmp_path: Path) -> None:
         ({"context": {"headgate:stages": 3}}, "headgate:stages"),
         ({"context": {"headgate:stages": {"prod": "x"}}}, r"headgate:stages\.prod"),
         ({"context": {"headgate:deployment": {"worker": []}}}, "worker"),
+        ({"context": {"headgate:stagse": {}}}, r"'headgate:stagse', .*did you mean"),
     ],
 )
 def test_what_is_malformed_is_refused_and_named(tmp_path: Path, content: Any, what: str) -> None:

@@ -199,3 +199,11 @@ def test_errors_come_first() -> None:
 
 def test_the_example_passes() -> None:
     assert check(shop, NOW) == []
+
+
+def test_a_fault_that_ends_by_asking_what_was_meant_reads_on_after_the_question() -> None:
+    app = App("shop")
+    app.define("send", dict)
+    unknown = Deployment(workers=(WorkerGroup(queues=("job",)),))
+    [fault] = check(app, NOW, unknown)
+    assert "did you mean 'jobs'? Synthesis" in str(fault)
