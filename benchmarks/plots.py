@@ -21,7 +21,7 @@ def draw(cells: list[dict[str, object]], title: str, path: Path) -> None:
     """Bars of medians, with lines from the smallest to the largest value."""
     names = [str(cell["contestant"]) for cell in cells]
     # Read from JSON, so its types are not known; report.py wrote lists of numbers.
-    values = [list(map(float, cell["values"])) for cell in cells]  # type: ignore[call-overload]
+    values = [list(map(float, cell["values"])) for cell in cells]  # type: ignore[call-overload]  # JSON
     medians = [statistics.median(each) for each in values]
     spans = [
         [middle - min(each) for middle, each in zip(medians, values, strict=True)],
@@ -43,7 +43,7 @@ def draw_lines(curves: list[dict[str, object]], title: str, path: Path) -> None:
     figure, axes = plt.subplots(figsize=(8, 4))
     for curve in curves:
         # Read from JSON, as above: pairs of numbers.
-        counts, values = zip(*curve["points"], strict=True)  # type: ignore[misc]
+        counts, values = zip(*curve["points"], strict=True)  # type: ignore[misc]  # JSON
         ours = curve["contestant"] == "headgate"
         axes.plot(counts, values, label=curve["contestant"], linewidth=2.5 if ours else 1)
     axes.set_ylim(bottom=0)

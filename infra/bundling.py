@@ -181,6 +181,6 @@ class _LocalBundling:
         self._platform = platform
 
     # jsii passes the image by its name, as CDK's interface has it; nothing here needs docker.
-    def try_bundle(self, output_dir: str, *, image: DockerImage, **_options: Any) -> bool:  # noqa: ARG002
+    def try_bundle(self, output_dir: str, *, image: DockerImage, **_options: Any) -> bool:  # noqa: ARG002 - as above
         self._bundle.build(Path(output_dir), self._platform)
         return True

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from aws_cdk import Duration, RemovalPolicy, Stage
+from aws_cdk import Duration, Stage
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -22,6 +22,7 @@ from constructs import Construct
 from infra.acknowledged import acknowledge
 from infra.bundling import consumer_bundle
 from infra.installing import OLDER_RUNTIME, RUNTIME
+from infra.log_groups import add_log_group
 from infra.permissions import statement
 from infra.queues import Queues
 from jobs.deployment import ConsumerGroup, function_name
@@ -66,12 +67,7 @@ class Consumer(Construct):
         super().__init__(scope, construct_id)
         self.specs = consumed(topology, group)
         """The queues whose jobs it runs."""
-        log_group = logs.LogGroup(
-            self,
-            "Logs",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        log_group = add_log_group(self)
         self.function = self._function(group, topology, log_group, environment)
         acknowledge(self.function, "L1", OLDER_RUNTIME)
         for spec in self.specs:

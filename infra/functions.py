@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -17,6 +17,7 @@ from infra.acknowledged import acknowledge
 from infra.bundling import functions_code
 from infra.encryption import key_use
 from infra.installing import OLDER_RUNTIME, RUNTIME
+from infra.log_groups import add_log_group
 from infra.permissions import SUBMIT, statement
 from jobs.deployment import FUNCTION_MEMORY_MB
 
@@ -52,12 +53,7 @@ class Bridge(Construct):
         reserved: int | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        log_group = logs.LogGroup(
-            self,
-            "Logs",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        log_group = add_log_group(self)
         role = self._role(feeds, failed, table, log_group)
         self.function = lambda_.Function(
             self,

@@ -80,7 +80,8 @@ def install(installer: Installer, requirements: Requirements, target: Path, *, o
 
 
 def add_bytecode(compiler: str, target: Path) -> None:
-    """Compile every module in ``target``. One that can't be compiled stays as it is."""
+    """Compile every module in ``target``. One that can't be compiled stays as it is: some packages
+    ship sources for other versions, and bytecode only makes a start quicker."""
     # A bundle never changes, and its files' times do: bytecode that asks for neither is right.
     unchecked = ("--invalidation-mode", "unchecked-hash")
     paths = ("-s", str(target), "-p", _MOUNTED, str(target))

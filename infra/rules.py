@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from infra.series import Series
 
 MOST_METRICS = 10
-"""Of one alarm's expression.
+"""Of one alarm's expression, and so of one scaling policy's, which is made of alarms.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html"""
 
 

@@ -23,6 +23,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from infra.rules import MOST_METRICS
 from jobs.deployment import WorkerGroup
 from jobs.topology import QueueSpec
 
@@ -31,10 +32,6 @@ PERIOD_S = 60
 
 LOAD = 1.0
 """What target tracking keeps a group's load at."""
-
-MOST_METRICS = 10
-"""Metrics of one alarm, and so of one policy.
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Create-alarm-on-metric-math-expression.html"""
 
 _RUNNING = "running"
 

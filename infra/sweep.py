@@ -10,7 +10,6 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
@@ -22,6 +21,7 @@ from infra.alerts import Alerts
 from infra.bundling import functions_code
 from infra.encryption import key_use
 from infra.installing import OLDER_RUNTIME, RUNTIME
+from infra.log_groups import add_log_group
 from infra.permissions import statement
 from jobs.deployment import FUNCTION_MEMORY_MB
 from jobs.sweep_plan import EVERY, TIMEOUT, SweepPlan, plan_input
@@ -75,12 +75,7 @@ class Sweep(Construct):
         alerts: Alerts,
     ) -> None:
         super().__init__(scope, construct_id)
-        log_group = logs.LogGroup(
-            self,
-            "Logs",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        log_group = add_log_group(self)
         own = [
             statement(PEEK, *(queue.queue_arn for queue in parking)),
             statement(REMEMBER, table.table_arn),

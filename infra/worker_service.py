@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from aws_cdk import Duration, RemovalPolicy, Size, Stack
+from aws_cdk import Duration, Size, Stack
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.acknowledged import acknowledge, acknowledge_wildcard
+from infra.log_groups import add_log_group
 from infra.network import Network
 from infra.scaling_policies import Scaling
 from jobs.deployment import WorkerGroup
@@ -197,12 +198,7 @@ class WorkerService(Construct):
         image: ecs.ContainerImage,
         environment: Mapping[str, str],
     ) -> None:
-        self.log_group = logs.LogGroup(
-            self,
-            "Logs",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        self.log_group = add_log_group(self)
         container = task.add_container(
             "Worker",
             container_name="worker",

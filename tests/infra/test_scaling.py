@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.rules import MOST_METRICS
 from infra.scaling import (
     LOAD,
-    MOST_METRICS,
     PERIOD_S,
     Formula,
     acceptable_backlog,

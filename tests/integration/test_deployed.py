@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 
 from examples.shop import contracts as shop
 from jobs import App, AsyncClient, AsyncJobHandle, Priority
+from jobs.dead_letter_reading import REDRIVEN
 from jobs.envelope import derived_job_id
 from tests.infra.conftest import Params
 from tests.infra.templates import queues, synthesized
@@ -163,31 +164,28 @@ def test_what_a_function_runs_is_what_was_bundled_for_it(deployed: DeployedShop)
 # --- poison, sweep -------------------------------------------------------------------------------
 
 
-def test_a_message_that_kills_whoever_receives_it_is_moved_by_the_deployed_redrive_policy(
+async def test_poison_is_moved_by_the_deployed_redrive_policy_and_told_of_by_the_deployed_sweep(
     deployed: DeployedShop,
 ) -> None:
     spec = TOPOLOGY.queue("payments", Priority.CRITICAL)
+    deployed.subscribe("oncall")  # before there is anything to tell: the sweep's schedule fires too
     deployed.send(spec.name, "poison")
 
     receives = 0
     while deployed.receive(spec.name) == "poison":
         receives += 1
-
     assert receives == spec.max_receive_count
-    assert deployed.receive(spec.dlq_name) == "poison"
-
-
-async def test_the_deployed_sweep_tells_of_a_dead_letter_once(deployed: DeployedShop) -> None:
-    dead = TOPOLOGY.queue("orders", Priority.HIGH).dlq_name
-    deployed.subscribe("oncall")
-    deployed.send(dead, "{}")
 
     async with asyncio.timeout(GENEROUS_S):
-        # Its schedule may have one under way, beside which another one does nothing.
+        # A sweep may be under way, by its schedule: another one beside it does nothing.
         while (told := deployed.receive("oncall")) is None:
             await asyncio.to_thread(deployed.sweep)
 
-    assert dead in json.loads(told)["Message"]
+    alert = json.loads(told)["Message"]
+    assert spec.dlq_name in alert
+    assert REDRIVEN in alert
+    assert "poison" not in alert, "a payload"
+    assert deployed.receive(spec.dlq_name, wait_s=20) == "poison", "it gives back what it looks at"
 
 
 # --- deploy again, and delete --------------------------------------------------------------------

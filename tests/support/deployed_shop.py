@@ -75,10 +75,11 @@ class DeployedShop:
         """Put any message into a queue."""
         self.cloud.client("sqs").send_message(QueueUrl=self.url(queue), MessageBody=body)
 
-    def receive(self, queue: str) -> str | None:
-        """The body of a message of a queue, which shows again at once; None if there is none."""
+    def receive(self, queue: str, *, wait_s: int = 0) -> str | None:
+        """The body of a message of a queue, which shows again at once; None if none comes in
+        ``wait_s``, 20 at most."""
         answer = self.cloud.client("sqs").receive_message(
-            QueueUrl=self.url(queue), VisibilityTimeout=0, WaitTimeSeconds=0
+            QueueUrl=self.url(queue), VisibilityTimeout=0, WaitTimeSeconds=wait_s
         )
         return next((str(message["Body"]) for message in answer.get("Messages", [])), None)
 
