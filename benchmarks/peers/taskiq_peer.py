@@ -48,8 +48,8 @@ async def _submit() -> None:
 
 async def _sent() -> None:
     """Wait until the batches are sent: a shutdown in the midst of a send never returns (2.1.1)."""
-    buffers = broker._batch_buffers  # noqa: SLF001 - nothing public tells
-    while not all(each.empty() for each in buffers.values()):  # noqa: ASYNC110 - no event either
+    # Nothing public tells, and nothing can be awaited: hence a look at its buffers now and then.
+    while not all(buffer.empty() for buffer in broker._batch_buffers.values()):  # noqa: ASYNC110, SLF001 - as above
         await asyncio.sleep(0.05)
     await asyncio.sleep(_LAST_BATCH_S)
 
