@@ -95,7 +95,12 @@ class Consumer(Construct):
             timeout=_duration(group.timeout),
             role=self._role(log_group),
             log_group=log_group,
-            environment={"POWERTOOLS_SERVICE_NAME": name, "HEADGATE_EMF": "1", **environment},
+            environment={
+                "POWERTOOLS_SERVICE_NAME": name,
+                "HEADGATE_EMF": "1",
+                "HEADGATE_CONCURRENCY": str(group.concurrency),
+                **environment,
+            },
             reserved_concurrent_executions=group.reserved,
             # Else Lambda takes the seventeenth of jobs that submit each other for a loop, and SQS
             # has it moved to the dead letters, though it never ran.

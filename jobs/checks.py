@@ -23,7 +23,7 @@ from jobs.occurrences import occurrences, period_of
 from jobs.schedules import Schedule
 from jobs.serving import consumed, serving
 from jobs.timeline import timeline
-from jobs.topology import MAX_VISIBILITY
+from jobs.topology import MAX_VISIBILITY, QueueSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +257,25 @@ def timeout_above_functions(app: App, deployment: Deployment) -> Iterator[Fault]
         )
 
 
+def visibility_below_advice(app: App, deployment: Deployment) -> Iterator[Fault]:
+    """A queue that shows its messages again before Lambda has tried a throttled batch again."""
+    for group in deployment.consumers:
+        for spec in _queues_of(app, group):
+            if not group.hidden <= spec.lane.visibility < group.advised_visibility:
+                continue  # less is an error, which `deployment_unfit` tells of
+            yield Fault(
+                rule="visibility-below-advice",
+                where=f"queue {spec.name}",
+                what=f"it shows a message again after {spec.lane.visibility}, and the function "
+                f"{group.name!r} may have it for {group.hidden}",
+                why="Where Lambda throttles the function, messages of a batch that waits to be "
+                "tried again are delivered a second time",
+                instead=f"Raise its visibility to {group.advised_visibility}, six times the "
+                "function's timeout and the window, as AWS advises, or lower the timeout",
+                severity="warning",
+            )
+
+
 def nobody_is_told(app: App, deployment: Deployment) -> Iterator[Fault]:
     """A type whose dead letters people want to know of at once, and no people."""
     if deployment.alerts_to:
@@ -298,6 +317,7 @@ def limits_not_in_functions(app: App, deployment: Deployment) -> Iterator[Fault]
 DEPLOYMENT_RULES: tuple[DeploymentRule, ...] = (
     deployment_unfit,
     timeout_above_functions,
+    visibility_below_advice,
     nobody_is_told,
     limits_not_in_functions,
 )
@@ -358,13 +378,17 @@ def _run_by_functions(
 ) -> Iterator[tuple[ConsumerGroup, JobType[Any, Any]]]:
     """Each job type that a function runs, with that function's group."""
     for group in deployment.consumers:
-        try:
-            specs = group.lanes.of(app.topology)
-        except (ConfigurationError, UnknownQueue):
-            continue  # `deployment_unfit` tells of it
+        specs = _queues_of(app, group)
         for job in app.types.values():
             if app.topology.queue(job.queue, job.priority) in specs:
                 yield group, job
+
+
+def _queues_of(app: App, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
+    try:
+        return group.lanes.of(app.topology)
+    except (ConfigurationError, UnknownQueue):
+        return ()  # `deployment_unfit` tells of it
 
 
 # --- schedules -----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ each::
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -59,6 +60,9 @@ FUNCTION_MEMORY_MB = 256
 
 GIVE_BACK = timedelta(seconds=3)
 """How long before a function's timeout its jobs are interrupted, so that it answers in time."""
+
+FUNCTION_CONCURRENCY = 10
+"""Jobs of one invocation at once; a batch is of ten by default."""
 
 COMMON = "headgate:deployment"
 """In CDK's context: what all stages have."""
@@ -257,6 +261,11 @@ class ConsumerGroup:
     """How long messages are gathered for a batch, up to 5 min."""
     most: int = 10
     """Invocations at once of each queue, 2 to 1,000 (MaximumConcurrency)."""
+    concurrency: int = FUNCTION_CONCURRENCY
+    """Jobs of one invocation at once, 1 to 1,000; the function has it as ``HEADGATE_CONCURRENCY``,
+    and ``consumer(app, concurrency=...)`` overrides it."""
+    typical: timedelta = timedelta(seconds=1)
+    """How long a typical job runs. A batch of such jobs has to fit into the function's time."""
     submits: bool = True
     """Its handlers may submit jobs to any of the app's queues (``ctx.submit``)."""
     reserved: int | None = None
@@ -295,6 +304,15 @@ class ConsumerGroup:
             raise ConfigurationError(
                 f"the consumer {self.name!r}: most must lie between 2 and 1,000, got {self.most}"
             )
+        if not 1 <= self.concurrency <= _MOST_CONCURRENCY:
+            raise ConfigurationError(
+                f"the consumer {self.name!r}: concurrency must lie between 1 and "
+                f"{_MOST_CONCURRENCY:,}, got {self.concurrency}"
+            )
+        if self.typical <= timedelta(0):
+            raise ConfigurationError(
+                f"the consumer {self.name!r}: typical must be positive, got {self.typical}"
+            )
 
     @property
     def lanes(self) -> Lanes:
@@ -305,6 +323,23 @@ class ConsumerGroup:
     def longest_job(self) -> timedelta:
         """What a job may take that begins with the invocation."""
         return self.timeout - GIVE_BACK
+
+    @property
+    def typical_batch(self) -> timedelta:
+        """What the jobs of a whole batch take, with `concurrency` of them at once."""
+        return self.typical * math.ceil(self.batch / self.concurrency)
+
+    @property
+    def hidden(self) -> timedelta:
+        """How long a message has to stay hidden, for Lambda holds it while a batch gathers and
+        while the function runs; nothing extends it."""
+        return self.timeout + self.window
+
+    @property
+    def advised_visibility(self) -> timedelta:
+        """What AWS advises for the queues of a function: six times its timeout, and the window.
+        https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
+        return 6 * self.timeout + self.window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

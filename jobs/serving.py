@@ -48,11 +48,13 @@ def consumed(topology: Topology, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
     """The queues that a consumer serves, if it is fit for each.
 
     Raises:
-        ConfigurationError: its timeout exceeds the visibility timeout of one, SQS would give up
-            messages of one too soon, or a batch is more than a FIFO queue may have.
+        ConfigurationError: one shows its messages again before the function has ended, SQS would
+            give up messages of one too soon, a batch is more than a FIFO queue may have, or more
+            than the function has time for.
         UnknownQueue: the app doesn't have a queue that it names.
     """
     specs = group.lanes.of(topology)
+    _check_batch(group)
     for spec in specs:
         _check_fit(spec, group)
     most = group.most * len(specs)
@@ -81,13 +83,26 @@ def _check_served(spec: QueueSpec, servers: tuple[Server, ...]) -> None:
         )
 
 
+def _check_batch(group: ConsumerGroup) -> None:
+    if group.typical_batch > group.longest_job:
+        raise ConfigurationError(
+            f"the consumer {group.name!r}: a batch of {group.batch:,} jobs of "
+            f"{_seconds(group.typical)}, {group.concurrency} at once, takes "
+            f"{_seconds(group.typical_batch)}, and the function has {_seconds(group.longest_job)} "
+            "for its jobs: what it has no time for is given back each time. Lower batch=, raise "
+            "concurrency= or timeout=, or set typical= to what such a job takes"
+        )
+
+
 def _check_fit(spec: QueueSpec, group: ConsumerGroup) -> None:
     visibility = spec.lane.visibility
-    if group.timeout > visibility:
+    if group.hidden > visibility:
+        gathers = f"gathers a batch for {_seconds(group.window)} and " if group.window else ""
         raise ConfigurationError(
-            f"the consumer {group.name!r} may run for {_seconds(group.timeout)}, the queue "
-            f"{spec.name} shows a message again after {_seconds(visibility)}, and nothing extends "
-            "that in a function: lower the consumer's timeout, or raise the queue's visibility"
+            f"the consumer {group.name!r} {gathers}may run for {_seconds(group.timeout)}, the "
+            f"queue {spec.name} shows a message again after {_seconds(visibility)}, and nothing "
+            "extends that in a function: lower the consumer's timeout or window, or raise the "
+            "queue's visibility"
         )
     if spec.max_receive_count < LEAST_RECEIVES:
         raise ConfigurationError(

@@ -38,6 +38,9 @@ class Settings:
 
     emf: bool = False
     """``HEADGATE_EMF``, 1 or 0: functions that run jobs write metrics for CloudWatch."""
+    concurrency: int | None = None
+    """``HEADGATE_CONCURRENCY``: how many jobs of one invocation a function runs at once, at least
+    1. Workers have an option for it."""
 
     def __post_init__(self) -> None:
         if self.account is not None and not _ACCOUNT.fullmatch(self.account):
@@ -48,6 +51,10 @@ class Settings:
             raise SettingsInvalid(
                 f"{_PREFIX}STOP_TIMEOUT must be a number of seconds above 0, such as 30, got "
                 f"{self.stop_timeout_s:g}"
+            )
+        if self.concurrency is not None and self.concurrency < 1:
+            raise SettingsInvalid(
+                f"{_PREFIX}CONCURRENCY must be at least 1, got {self.concurrency}"
             )
 
     @classmethod
@@ -73,10 +80,11 @@ class Settings:
             stop_timeout_s=_number("STOP_TIMEOUT", found),
             paused=_switch("PAUSED", found),
             emf=_switch("EMF", found),
+            concurrency=_whole("CONCURRENCY", found),
         )
 
 
-_KNOWN = ("ACCOUNT", "APP", "BUCKET", "EMF", "PAUSED", "STAGE", "STOP_TIMEOUT")
+_KNOWN = ("ACCOUNT", "APP", "BUCKET", "CONCURRENCY", "EMF", "PAUSED", "STAGE", "STOP_TIMEOUT")
 
 
 def _refuse_misspelt(found: Mapping[str, str]) -> None:
@@ -95,6 +103,15 @@ def _number(name: str, found: Mapping[str, str]) -> float | None:
         return float(text)
     except ValueError as error:
         raise SettingsInvalid(f"{_PREFIX}{name} must be a number, got {text!r}") from error
+
+
+def _whole(name: str, found: Mapping[str, str]) -> int | None:
+    if not (text := found.get(name)):
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise SettingsInvalid(f"{_PREFIX}{name} must be a whole number, got {text!r}") from error
 
 
 def _switch(name: str, found: Mapping[str, str]) -> bool:

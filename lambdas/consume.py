@@ -34,6 +34,7 @@ from jobs.calling import Means
 from jobs.cancelling import Cancelling
 from jobs.claims import Claims
 from jobs.clock import Clock, SystemClock
+from jobs.deployment import FUNCTION_CONCURRENCY
 from jobs.errors import ConfigurationError, TransportError
 from jobs.event_log import log_event
 from jobs.events import Events
@@ -46,9 +47,6 @@ from lambdas.batches import Batch, Timetable
 from lambdas.emf import Emf
 from lambdas.logs import log_as_json
 from lambdas.source import records_of
-
-CONCURRENCY = 10
-"""Jobs of one invocation at once; a batch is of ten by default."""
 
 _DEPTH_S = 1.0
 """How long an adaptive backoff waits for the depth of its queue."""
@@ -76,7 +74,7 @@ def consumer(
     table: Table | None = None,
     store: ObjectStore | None = None,
     events: Events | None = None,
-    concurrency: int = CONCURRENCY,
+    concurrency: int | None = None,
     metrics: bool | None = None,
     clock: Clock | None = None,
 ) -> Consumer:
@@ -92,7 +90,8 @@ def consumer(
         store: open, and left open; for payloads that are too large for messages. None connects to
             S3 when it is first needed, if there is no ``transport`` either.
         events: hears of everything; None logs it, as JSON, with the invocation's id.
-        concurrency: jobs of one invocation at once, at least 1.
+        concurrency: jobs of one invocation at once, at least 1. None takes
+            ``HEADGATE_CONCURRENCY``, which CDK sets as the deployment says, and else 10.
         metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`. None does as
             ``HEADGATE_EMF`` says, which is 1 where CDK has made the function.
         clock: tells the time.
@@ -101,10 +100,13 @@ def consumer(
         ConfigurationError: a handler module doesn't import, a type has no handler, or
             ``concurrency`` is under 1.
     """
+    settings = Settings.from_env()
+    if concurrency is None:
+        concurrency = settings.concurrency or FUNCTION_CONCURRENCY
     if concurrency < 1:
         raise ConfigurationError(f"concurrency is at least 1, got {concurrency}")
     if metrics is None:
-        metrics = Settings.from_env().emf
+        metrics = settings.emf
     app.load_handlers()
     lines = log_as_json() if events is None else None
     return Consumer(

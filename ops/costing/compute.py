@@ -36,8 +36,6 @@ BRIDGE_S = 0.1
 _OWN_S = 0.02
 """What a consumer takes for an invocation beside the handlers."""
 
-_LAMBDA_AT_ONCE = 10
-
 
 def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iterator[Charge]:
     """What Fargate, Lambda and EventBridge run in a month, and the network that tasks are in."""
@@ -96,7 +94,7 @@ def _consumer(
     part = (1 - fleet.part_of_workers(stream.queue)) / len(fleet.consumers[stream.queue.name])
     entries = batch_of(consumer, stream, load)
     invocations = stream.runs * part / entries
-    run_s = fleet.run_s[stream.job.name] * math.ceil(entries / _LAMBDA_AT_ONCE) + _OWN_S
+    run_s = fleet.run_s[stream.job.name] * math.ceil(entries / consumer.concurrency) + _OWN_S
     gb_s = run_s * consumer.memory_mb / 1024
     yield Charge(price=INVOCATIONS, units=invocations, job_type=stream.job.name)
     yield Charge(price=DURATION, units=invocations * gb_s, job_type=stream.job.name)

@@ -62,10 +62,11 @@ def mailer(project: Path) -> ConsumerGroup:
         source=str(project),
         queues=("mail",),
         submits=False,
-        timeout=timedelta(seconds=SHOWS_AGAIN_S),
+        timeout=timedelta(seconds=SHOWS_AGAIN_S - 2),
         batch=25,
         window=timedelta(seconds=2),
         most=7,
+        concurrency=25,
         reserved=20,
     )
 
@@ -136,6 +137,7 @@ def test_each_consumer_is_a_function_of_its_size_and_stage(
             "HEADGATE_BUCKET": {"Ref": bucket},
             "HEADGATE_STAGE": app.stage,
             "HEADGATE_EMF": "1",
+            "HEADGATE_CONCURRENCY": str(group.concurrency),
             "POWERTOOLS_SERVICE_NAME": function["FunctionName"],
         }
 
@@ -295,6 +297,16 @@ def test_a_function_that_may_run_longer_than_a_message_stays_hidden_is_refused(
         timeout=timedelta(seconds=SHOWS_AGAIN_S + 1),
     )
     with pytest.raises(ConfigurationError, match=rf"'slow' .* 61 s, the queue {high.name} .* 60 s"):
+        _synthesized(app, group)
+
+
+def test_a_batch_that_gathers_until_its_messages_show_again_is_refused(
+    app: App, project: Path
+) -> None:
+    group = ConsumerGroup(
+        name="slow", handler=HANDLER, source=str(project), window=timedelta(minutes=5)
+    )
+    with pytest.raises(ConfigurationError, match=r"'slow' gathers a batch for 300 s and may run"):
         _synthesized(app, group)
 
 

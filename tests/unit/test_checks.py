@@ -103,12 +103,22 @@ def test_each_rule_finds_its_fault_and_only_there(rule: str) -> None:
     assert fault.instead
 
 
+def brief() -> App:
+    return declared(timeout=timedelta(seconds=20))
+
+
+OTHERS = WorkerGroup(priorities=(Priority.CRITICAL, Priority.HIGH, Priority.LOW))
+
+
 def on_lambda(**options: Any) -> Deployment:
-    group = ConsumerGroup(name="function", handler="shop.function.handler", **options)
-    return Deployment(workers=(), consumers=(group,))
+    """A function for the jobs of normal priority, unless ``options`` say otherwise."""
+    fields = {"name": "function", "handler": "shop.function.handler"}
+    lanes = {} if "queues" in options else {"priorities": (Priority.NORMAL,)}
+    group = ConsumerGroup(**(fields | lanes | options))
+    return Deployment(workers=(OTHERS,), consumers=(group,))
 
 
-WARNINGS = {"limits-not-in-functions", "nobody-is-told"}
+WARNINGS = {"limits-not-in-functions", "nobody-is-told", "visibility-below-advice"}
 
 WITH_A_DEPLOYMENT: dict[
     str, tuple[tuple[Callable[[], App], Deployment], tuple[Callable[[], App], Deployment]]
@@ -120,6 +130,10 @@ WITH_A_DEPLOYMENT: dict[
     "timeout-above-functions": (
         (lambda: declared(timeout=timedelta(seconds=27)), on_lambda()),
         (lambda: declared(timeout=timedelta(seconds=28)), on_lambda()),
+    ),
+    "visibility-below-advice": (
+        (brief, on_lambda(timeout=timedelta(seconds=49), window=timedelta(seconds=6))),
+        (brief, on_lambda(timeout=timedelta(seconds=49), window=timedelta(seconds=7))),
     ),
     "nobody-is-told": (
         (lambda: declared(critical=True), Deployment(alerts_to=("oncall@example.com",))),
@@ -159,6 +173,15 @@ def test_a_type_without_a_timeout_in_a_function_is_a_warning() -> None:
     [fault] = check(declared(), NOW, on_lambda())
     assert (fault.rule, fault.severity) == ("timeout-above-functions", "warning")
     assert "has no timeout" in fault.what
+
+
+@pytest.mark.parametrize(("timeout_s", "window_s"), [(301, 0), (30, 271)])
+def test_a_function_that_outlasts_the_visibility_is_an_error_not_advice(
+    timeout_s: int, window_s: int
+) -> None:
+    function = on_lambda(timeout=timedelta(seconds=timeout_s), window=timedelta(seconds=window_s))
+    [fault] = check(brief(), NOW, function)
+    assert (fault.rule, fault.severity) == ("deployment-unfit", "error")
 
 
 def test_a_function_for_a_queue_that_the_app_lacks_is_a_fault() -> None:

@@ -858,6 +858,25 @@ def test_no_concurrency_at_all_is_refused() -> None:
         consumer(App("shop"), transport=MemorySqs(VirtualClock()), concurrency=0)
 
 
+def test_a_provisioned_function_runs_as_many_jobs_at_once_as_its_deployment_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HEADGATE_CONCURRENCY", "3")
+    running, most = set[str](), []
+
+    async def send(note: Note) -> None:
+        running.add(note.text)
+        most.append(len(running))
+        await asyncio.sleep(0.01)
+        running.discard(note.text)
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job, *"abcdefgh")
+        assert function.invoke() == {"batchItemFailures": []}
+    assert max(most) == 3
+
+
 def test_a_handler_may_submit_further_jobs() -> None:
     app = App("shop")
     queue = app.queue("mail", priorities=[Priority.NORMAL])

@@ -58,6 +58,14 @@ def test_durations_are_written_in_seconds() -> None:
         ({"consumers": [{"name": "x", "handler": "a.b", "batch": 11}]}, "unless window"),
         ({"consumers": [{"name": "x", "handler": "a.b", "most": 1}]}, "between 2 and 1,000"),
         ({"consumers": [{"name": "x", "handler": "a.b", "timeout": 901}]}, "15 min"),
+        (
+            {"consumers": [{"name": "x", "handler": "a.b", "concurrency": 0}]},
+            "concurrency must lie between 1 and 1,000, got 0",
+        ),
+        (
+            {"consumers": [{"name": "x", "handler": "a.b", "typical": 0}]},
+            "typical must be positive",
+        ),
         ({"consumers": [{"name": "x", "handler": "a.b", "window": 301}]}, "0 and 5 min"),
         ({"consumers": [{"name": "x", "handler": "a.b", "memory_mb": 64}]}, "128 and 10240"),
         ({"consumers": [{"name": "workers", "handler": "a.b"}]}, "called 'workers'"),

@@ -91,6 +91,18 @@ def test_a_function_may_run_until_its_messages_show_again(topology: Topology) ->
             "of the FIFO queue shop-books-normal.fifo Lambda takes batches of 10",
         ),
         ({"queues": ("books",), "window": timedelta(seconds=1)}, "without a window"),
+        (
+            {"queues": ("mail",), "window": timedelta(seconds=31)},
+            "consumer 'function' gathers a batch for 31 s and may run for 30 s, .* after 60 s",
+        ),
+        (
+            {"queues": ("mail",), "batch": 10_000, "window": timedelta(seconds=1)},
+            "a batch of 10,000 jobs of 1 s, 10 at once, takes 1000 s, and the function has 27 s",
+        ),
+        (
+            {"queues": ("books",), "timeout": timedelta(seconds=5), "concurrency": 3},
+            "a batch of 10 jobs of 1 s, 3 at once, takes 4 s, and the function has 2 s",
+        ),
         ({"queues": ("mail",), "most": 5, "reserved": 9}, "Reserve 10 at the least"),
     ],
 )
@@ -99,6 +111,16 @@ def test_what_lambda_would_refuse_or_throttle_is_refused_by_name(
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
         consumed(topology, function(**options))
+
+
+def test_a_large_batch_that_fits_into_the_function_s_time_is_taken(topology: Topology) -> None:
+    large = {"batch": 10_000, "window": timedelta(seconds=1), "typical": timedelta(milliseconds=27)}
+    consumed(topology, function(queues=("mail",), **large))
+    with pytest.raises(ConfigurationError, match="takes 28 s"):
+        consumed(
+            topology,
+            function(queues=("mail",), **large | {"typical": timedelta(milliseconds=28)}),
+        )
 
 
 def test_a_queue_that_gives_up_after_few_receives_is_refused() -> None:

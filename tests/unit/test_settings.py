@@ -43,6 +43,14 @@ def test_the_account_is_read_as_its_digits_and_nothing_else() -> None:
         Settings.from_env({"HEADGATE_ACCOUNT": "shop"})
 
 
+def test_a_function_s_concurrency_is_a_whole_number_of_at_least_one() -> None:
+    assert Settings.from_env({}).concurrency is None
+    assert Settings.from_env({"HEADGATE_CONCURRENCY": "25"}).concurrency == 25
+    for value, answer in (("0", "at least 1, got 0"), ("many", "a whole number, got 'many'")):
+        with pytest.raises(SettingsInvalid, match=f"HEADGATE_CONCURRENCY must be {answer}"):
+            Settings.from_env({"HEADGATE_CONCURRENCY": value})
+
+
 def test_the_stop_timeout_is_read_in_seconds_and_absent_unless_it_is_set() -> None:
     assert Settings.from_env({"HEADGATE_STOP_TIMEOUT": "120"}).stop_timeout_s == 120
     assert Settings.from_env({"HEADGATE_STOP_TIMEOUT": "0.5"}).stop_timeout_s == 0.5
