@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
@@ -13,7 +14,8 @@ from jobs.settlement import DeadLetter, Quarantine
 from jobs.topology import MAX_MESSAGE_BYTES
 
 _MAX_ATTRIBUTES = 10  # of a message (SQS Developer Guide, message metadata)
-_MAX_ERROR_CHARS = 1024
+_MAX_CHARS = 1024
+_KEPT = ("Reason", "JobId")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -33,7 +35,7 @@ def dead_letter(
     Where SQS's 1 MiB leaves little room beside the body, ``ErrorMessage`` is cut to it, and what
     doesn't fit is left out.
     """
-    wanted = {
+    details = {
         "Reason": "quarantined",
         "JobId": attempt.job_id,
         "JobType": job_type,
@@ -41,6 +43,7 @@ def dead_letter(
         "FailedAt": at.isoformat(timespec="milliseconds"),
         **_cause(action),
     }
+    wanted = {name: _legible(text) for name, text in details.items()}
     return OutgoingMessage(
         body=message.body,
         attributes=_fitting(message.body, {**message.attributes, **wanted}, first=wanted),
@@ -49,17 +52,26 @@ def dead_letter(
     )
 
 
+def bare(letter: OutgoingMessage) -> OutgoingMessage:
+    """The same dead letter with its reason and its job's id alone, for a queue that takes no more.
+
+    What SQS finds fault with can only be what was added to the original: it took that once.
+    """
+    kept = {name: letter.attributes[name] for name in _KEPT if name in letter.attributes}
+    return replace(letter, attributes=kept)
+
+
 def _cause(action: DeadLetter | Quarantine) -> dict[str, str]:
     match action:
         case DeadLetter(reason=reason, error_type=error_type, error_message=detail):
-            return {"Reason": reason, "ErrorType": error_type, "ErrorMessage": _legible(detail)}
+            return {"Reason": reason, "ErrorType": error_type, "ErrorMessage": detail}
         case Quarantine(detail=detail):
-            return {"ErrorMessage": _legible(detail)}
+            return {"ErrorMessage": detail}
 
 
 def _legible(text: str) -> str:
     """Only characters that SQS takes (those of XML 1.0), and not many."""
-    return _NOT_XML.sub("\ufffd", text)[:_MAX_ERROR_CHARS]
+    return _NOT_XML.sub("\ufffd", text)[:_MAX_CHARS]
 
 
 def _fitting(body: str, attributes: Mapping[str, str], first: Iterable[str]) -> dict[str, str]:

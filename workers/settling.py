@@ -18,6 +18,7 @@ from jobs.backoff import Backoff
 from jobs.batcher import Batcher, Pacing
 from jobs.batching import EntryRejected
 from jobs.clock import Clock
+from jobs.dead_letters import bare
 from jobs.errors import TransportError
 from jobs.events import Events, SettlementFailed, SettlementFlushed
 from jobs.execution import Verdict, parked
@@ -41,6 +42,14 @@ _ROUNDS = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
 class _Refused:
     action: str
     error: TransportError
+
+
+def _is_hopeless(error: TransportError) -> bool:
+    return isinstance(error, EntryRejected) and error.failure.sender_fault
+
+
+def _never(_error: TransportError) -> bool:
+    return False
 
 
 class Settler:
@@ -150,9 +159,13 @@ class Settler:
             hold.delivery, verdict, action, quarantine=self._quarantine, at=self._clock.now()
         )
         sends = self._batcher(self._sends, target, self._transport.send, size_of)
-        return await self._insist(
-            "send", partial(sends.put, letter), hold, verdict
-        ) or await self._delete(hold, verdict)
+        refused = await self._insist("send", partial(sends.put, letter), hold, verdict)
+        if refused is not None and _is_hopeless(refused.error) and not hold.lost:
+            self._report(hold, verdict.attempt.job_id, refused)
+            # Even if SQS finds fault with this one, too: the alternative is to run the job again.
+            put = partial(sends.put, bare(letter))
+            refused = await self._insist("send", put, hold, verdict, hopeless=_never)
+        return refused or await self._delete(hold, verdict)
 
     async def _delete(self, hold: Hold, verdict: Verdict) -> _Refused | None:
         hold.deleting = True
@@ -160,16 +173,22 @@ class Settler:
         return await self._insist("delete", partial(deletes.put, hold.receipt), hold, verdict)
 
     async def _insist(
-        self, action: str, put: Callable[[], asyncio.Future[None]], hold: Hold, verdict: Verdict
+        self,
+        action: str,
+        put: Callable[[], asyncio.Future[None]],
+        hold: Hold,
+        verdict: Verdict,
+        *,
+        hopeless: Callable[[TransportError], bool] = _is_hopeless,
     ) -> _Refused | None:
         """Try until it is carried out: the job has ended, and would otherwise run again.
 
-        The heartbeat holds the message meanwhile. Given up is what SQS blames the request for, what
-        was lost to another worker, and at the worker's end all that is left.
+        The heartbeat holds the message meanwhile. Gives up only on hopeless refusals, a lost
+        receipt, or shutdown.
         """
         rounds = 0
         while (refused := await _refusal(action, put())) is not None:
-            if hold.lost or _is_hopeless(refused.error):
+            if hold.lost or hopeless(refused.error):
                 return refused
             if self._closing.is_set():
                 self.given_up += 1
@@ -235,10 +254,6 @@ class Settler:
                 error=str(refused.error),
             )
         )
-
-
-def _is_hopeless(error: TransportError) -> bool:
-    return isinstance(error, EntryRejected) and error.failure.sender_fault
 
 
 async def _refusal(action: str, done: asyncio.Future[None]) -> _Refused | None:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.dead_letters import dead_letter
+from jobs.dead_letters import bare, dead_letter
 from jobs.messages import size_of
 from jobs.outcome import Attempt, Reason
 from jobs.ports import OutgoingMessage, ReceivedMessage
@@ -97,3 +98,21 @@ def test_sqs_takes_every_dead_letter_whatever_the_error_says(error: str, body: i
     rules.check_message(sent, fifo=False)
     assert size_of(sent) <= MAX_MESSAGE_BYTES
     assert len(sent.attributes.get("ErrorMessage", "")) <= 1024
+
+
+def test_every_attribute_of_a_letter_is_text_that_sqs_takes() -> None:
+    action = DeadLetter(
+        reason=Reason.UNKNOWN_TYPE, error_type="Odd\x00Error\ud800", error_message="\x1b[31mno"
+    )
+    sent = dead_letter(received(), action, ATTEMPT, "cap\x07ture", NOW)
+    assert sent.attributes["JobType"] == "cap\ufffdture"
+    assert sent.attributes["ErrorType"] == "Odd\ufffdError\ufffd"
+    assert sent.attributes["ErrorMessage"] == "\ufffd[31mno"
+
+
+def test_a_bare_letter_keeps_body_group_reason_and_job() -> None:
+    action = DeadLetter(reason=Reason.DO_NOT_RETRY, error_type="E", error_message="no")
+    sent = dead_letter(received(), action, ATTEMPT, "capture", NOW, fifo=True)
+    assert bare(sent) == replace(
+        sent, attributes={"Reason": "do-not-retry", "JobId": ATTEMPT.job_id}
+    )

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -94,9 +95,17 @@ class Wire:
         """Awaited before the service gets a call of that kind."""
         self.answers: dict[Action, Callable[[], Awaitable[None]]] = {}
         """Awaited before its answer comes back."""
+        self.refused: Callable[[OutgoingMessage], bool] = lambda _message: False
+        """Which messages the service finds fault with."""
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        return await self._through("send", lambda: self._sqs.send(queue, messages))
+        taken = [at for at, message in enumerate(messages) if not self.refused(message)]
+        failures = [_refused(at) for at in range(len(messages)) if at not in taken]
+        if not taken:
+            return failures
+        wanted = [messages[at] for at in taken]
+        failed = await self._through("send", lambda: self._sqs.send(queue, wanted))
+        return failures + [replace(each, index=taken[each.index]) for each in failed]
 
     async def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
@@ -128,6 +137,12 @@ class Wire:
         return answer
 
 
+def _refused(index: int) -> EntryFailure:
+    return EntryFailure(
+        index=index, code="InvalidParameterValue", message="refused", sender_fault=True
+    )
+
+
 class Rig:
     """An app, in-memory SQS and a worker; made within a test, since its clock is the loop's."""
 
@@ -147,6 +162,10 @@ class Rig:
         """Others that hear what the workers made from now on tell."""
         self._happened = asyncio.Condition()
         self.report: Report | None = None
+
+    def refuse_sends(self, refused: Callable[[OutgoingMessage], bool]) -> None:
+        """Have SQS find fault with such messages."""
+        self.wire.refused = refused
 
     @asynccontextmanager
     async def working(self, **settings: Any) -> AsyncIterator[Worker]:

@@ -118,6 +118,36 @@ async def test_a_dead_letter_that_can_not_be_sent_leaves_the_original() -> None:
     assert rig.remaining() == 0
 
 
+async def test_only_the_parking_is_retried_while_the_dead_letter_queue_refuses() -> None:
+    rig = _rig()
+    await rig.submit(rig.app.types["charge"], "dies")
+    rig.sqs.faults.fail_entries("send", queue=DEAD_MAIL, times=100_000, sender_fault=True)
+    async with rig.working():
+        await asyncio.sleep(3600)
+        assert len(rig.heard(JobStarted)) == _RETRY.attempts
+        assert len(rig.sqs.messages(MAIL)) == 1
+        assert rig.heard(SettlementFailed)
+        rig.sqs.faults.clear()
+        await rig.happens(JobDeadLettered)
+    assert rig.remaining() == 0
+    [letter] = rig.sqs.messages(DEAD_MAIL)
+    assert letter.attributes["Reason"] == "attempts-exhausted"
+
+
+async def test_a_letter_that_sqs_finds_fault_with_is_sent_without_its_details() -> None:
+    rig = _rig()
+    [job_id] = await rig.submit(rig.app.types["charge"], "dies")
+    [original] = rig.sqs.messages(MAIL)
+    rig.refuse_sends(lambda message: len(message.attributes) > 2)
+    async with rig.working():
+        await rig.happens(JobDeadLettered)
+    assert len(rig.heard(JobStarted)) == _RETRY.attempts
+    assert rig.heard(SettlementFailed), "that details are lost is told"
+    [letter] = rig.sqs.messages(DEAD_MAIL)
+    assert letter.body == original.body
+    assert dict(letter.attributes) == {"Reason": "attempts-exhausted", "JobId": job_id}
+
+
 async def test_a_finished_job_whose_delete_fails_for_good_is_said_and_left() -> None:
     rig = _rig()
     await rig.submit(rig.app.types["charge"], "done")
