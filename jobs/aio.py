@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -17,13 +17,14 @@ from jobs.app import App
 from jobs.async_storing import Storing
 from jobs.batcher import Batcher, Pacing
 from jobs.clock import Clock, SystemClock
+from jobs.desk import Send
 from jobs.errors import ConfigurationError, HeadgateError, TransportError
 from jobs.event_log import log_event
 from jobs.events import Events
 from jobs.fallback import AsyncFallback, FallbackName, check_choice
 from jobs.handle import AsyncJobHandle, AsyncLookup
 from jobs.job import JobType
-from jobs.messages import size_of
+from jobs.messages import lane_of, size_of
 from jobs.ports import (
     EntryFailure,
     ObjectStore,
@@ -40,6 +41,7 @@ from jobs.storing import refuse_if
 from jobs.submission import Overrides, Submission, prepare_many, raise_refused
 from jobs.tables import OwnTable
 from jobs.topology import QueueSpec
+from jobs.turns import Turns
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -50,6 +52,7 @@ class AsyncClient:
 
     Concurrent submits share requests: an idle client sends at once, and what is submitted while a
     request is under way goes with the next one. Each `submit` returns when SQS has its own job.
+    Jobs of one FIFO group keep the order of their calls, also of calls that overlap.
 
     Args:
         app: whose job types are submitted.
@@ -120,6 +123,7 @@ class AsyncClient:
         )
         self._sending: set[asyncio.Future[Submission]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
+        self._turns = Turns()
         self._fallback = self._make_fallback(kept_in, fallback)
 
     def _own_table(self, app: App) -> Table:
@@ -157,6 +161,7 @@ class AsyncClient:
     async def close(self) -> None:
         """Send what still waits, then close what this client opened. Idempotent."""
         await asyncio.gather(*(batcher.drain() for batcher in self._batchers.values()))
+        await self._turns.all_over()
         if self._sending:
             await asyncio.wait(self._sending)
         if self._fallback is not None:
@@ -176,7 +181,10 @@ class AsyncClient:
     ) -> list[AsyncJobHandle[R]]:
         """Submit many jobs of one type; `jobs.Client.submit_many`, awaited."""
         submissions = await self._deliver(
-            prepare_many(self._app, self._app.topology, job, payloads, overrides, self._clock.now())
+            prepare_many(
+                self._app, self._app.topology, job, payloads, overrides, self._clock.now()
+            ),
+            self._turns,
         )
         return [
             AsyncJobHandle(each.id, self._lookup, job, is_duplicate=each.is_duplicate)
@@ -197,17 +205,34 @@ class AsyncClient:
 
         It goes on if nobody awaits it.
         """
-        sending = asyncio.ensure_future(self._deliver_one(submission))
+        return self._begin(submission, self._turns)
+
+    def _begin(self, submission: Submission, turns: Turns) -> asyncio.Future[Submission]:
+        sending = asyncio.ensure_future(self._deliver_one(submission, turns))
         self._sending.add(sending)
         sending.add_done_callback(self._sending.discard)
         return sending
 
-    async def _deliver_one(self, submission: Submission) -> Submission:
-        [became] = await self._deliver([submission])
+    def _sends_within(self) -> AbstractContextManager[Send]:
+        """What jobs submit that run inline: within the turn of the call that they came by."""
+        return nullcontext(partial(self._begin, turns=Turns()))
+
+    async def _deliver_one(self, submission: Submission, turns: Turns) -> Submission:
+        [became] = await self._deliver([submission], turns)
         return became
 
-    async def _deliver(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
-        """Send what counts of the jobs of one call; returns what each has become."""
+    async def _deliver(
+        self, submissions: Sequence[Submission], turns: Turns
+    ) -> Sequence[Submission]:
+        """Send the jobs of one call when it is its turn; returns what each has become."""
+        lanes = {lane for each in submissions if (lane := lane_of(each.message)) is not None}
+        if not lanes:
+            return await self._become(submissions)
+        async with turns.of(lanes):
+            return await self._become(submissions)
+
+    async def _become(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
+        """Send what counts of them."""
         if not submissions or submissions[0].unique is None:  # then none of them is
             await self._send_all(submissions)
             return submissions
@@ -260,7 +285,9 @@ class AsyncClient:
         if fallback is not None:
             from jobs.inline import AsyncInline
 
-            return AsyncInline(self._app, send=self.send, clock=self._clock, events=self._events)
+            return AsyncInline(
+                self._app, sending=self._sends_within, clock=self._clock, events=self._events
+            )
         return None
 
     async def _send_now(
@@ -287,10 +314,10 @@ class AsyncClient:
         if (batcher := self._batchers.get(queue)) is None:
             batcher = Batcher(
                 partial(self._opened().send, queue),
-                # One after the other, or a later request could overtake one that is tried again.
-                pacing=replace(self._pacing, parallel=1) if spec.fifo else self._pacing,
+                pacing=self._pacing,
                 eager=lambda: not self._batchers[queue].busy,
                 size_of=size_of,
+                lane_of=lane_of,
                 name=f"headgate-submit-{queue}",
                 rng=self._rng,
             )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Generic, TypeVar
 
-from jobs.batching import TRIES, EntryRejected, in_batches, pause_s
+from jobs.batching import TRIES, EntryRejected, Lanes, held_back_by, pause_s
 from jobs.errors import TransportError
 from jobs.ports import EntryFailure
 from jobs.topology import MAX_BATCH
@@ -21,6 +21,7 @@ T = TypeVar("T")
 class _Entry(Generic[T]):
     item: T
     done: asyncio.Future[None]
+    lane: Hashable | None
     tries: int = 0
 
 
@@ -49,6 +50,8 @@ class Batcher(Generic[T]):
         name: of the tasks.
         rng: spreads the pauses between tries.
         most: entries in a batch; so many never wait for company.
+        lane_of: an item's lane, if it must not overtake others of it: one that is given up takes
+            with it those of its lane that wait.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Batcher(Generic[T]):
         rng: random.Random,
         size_of: Callable[[T], int] = lambda _item: 0,
         most: int = MAX_BATCH,
+        lane_of: Callable[[T], Hashable | None] = lambda _item: None,
     ) -> None:
         self._call = call
         self._most = most
@@ -69,7 +73,8 @@ class Batcher(Generic[T]):
         self._size_of = size_of
         self._name = name
         self._rng = rng
-        self._waiting: deque[_Entry[T]] = deque()
+        self._lane_of = lane_of
+        self._waiting = Lanes[_Entry[T]](attrgetter("lane"))
         self._flights: set[asyncio.Task[None]] = set()
         self._timer: asyncio.Handle | None = None
 
@@ -79,7 +84,8 @@ class Batcher(Generic[T]):
         The future raises `EntryRejected` when the service kept refusing this entry, or the
         `TransportError` of the call. Cancelling it doesn't take the item back.
         """
-        entry = _Entry(item, asyncio.get_running_loop().create_future())
+        done = asyncio.get_running_loop().create_future()
+        entry = _Entry(item, done, self._lane_of(item))
         self._enqueue(entry)
         return entry.done
 
@@ -95,16 +101,16 @@ class Batcher(Generic[T]):
 
     async def drain(self) -> None:
         """Send what waits and return when everything is carried out or given up."""
-        while self._waiting or self._flights:
+        while len(self._waiting) or self._flights:
             self._flush()
             if self._flights:
                 await asyncio.wait(self._flights)
 
     def _enqueue(self, entry: _Entry[T]) -> None:
-        self._waiting.append(entry)
-        if len(self._waiting) >= self._most:
+        self._waiting.add(entry)
+        if self._waiting.ready >= self._most:
             self._flush()
-        elif self._timer is None:
+        elif self._timer is None and self._waiting.ready:
             loop = asyncio.get_running_loop()
             if self._eager():
                 self._timer = loop.call_soon(self._flush)
@@ -115,22 +121,17 @@ class Batcher(Generic[T]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while self._waiting and len(self._flights) < self._pacing.parallel:
+        while self._waiting.ready and len(self._flights) < self._pacing.parallel:
             flight = asyncio.create_task(self._send(self._next_batch()), name=self._name)
             self._flights.add(flight)
             flight.add_done_callback(self._landed)
 
     def _next_batch(self) -> list[_Entry[T]]:
-        batch = next(
-            in_batches(self._waiting, lambda entry: self._size_of(entry.item), most=self._most)
-        )
-        for _ in batch:
-            self._waiting.popleft()
-        return batch
+        return self._waiting.take(lambda entry: self._size_of(entry.item), most=self._most)
 
     def _landed(self, flight: asyncio.Task[None]) -> None:
         self._flights.discard(flight)
-        if self._waiting and self._timer is None:
+        if self._waiting.ready and self._timer is None:
             self._flush()
 
     async def _send(self, batch: list[_Entry[T]]) -> None:
@@ -139,10 +140,13 @@ class Batcher(Generic[T]):
             while pending:
                 pending = await self._attempt(pending)
                 if pending:
+                    self._flush()  # what followed those that were taken
                     await asyncio.sleep(pause_s(pending[0].tries, self._rng))
         finally:
-            for entry in batch:
-                entry.done.cancel()  # only where this was cancelled: nobody may wait for ever
+            for entry in pending:  # only where this was cancelled: nobody may wait for ever
+                entry.done.cancel()
+                for behind in self._waiting.stopped(entry):
+                    behind.done.cancel()
 
     async def _attempt(self, batch: list[_Entry[T]]) -> list[_Entry[T]]:
         """Send once; returns the entries that are worth sending again."""
@@ -158,8 +162,9 @@ class Batcher(Generic[T]):
             failure = failed.get(index)
             if failure is None:
                 _resolve(entry.done, None)
+                self._waiting.passed(entry)
             elif failure.sender_fault or entry.tries >= self._pacing.tries:
-                _resolve(entry.done, EntryRejected(failure))
+                self._give_up(entry, EntryRejected(failure))
             else:
                 again.append(entry)
         return again
@@ -169,8 +174,13 @@ class Batcher(Generic[T]):
         if transient and self._pacing.insist and batch[0].tries < self._pacing.tries:
             return batch
         for entry in batch:
-            _resolve(entry.done, error)
+            self._give_up(entry, error)
         return []
+
+    def _give_up(self, entry: _Entry[T], error: Exception) -> None:
+        _resolve(entry.done, error)
+        for behind in self._waiting.stopped(entry):
+            _resolve(behind.done, held_back_by(error))
 
 
 def _resolve(future: asyncio.Future[None], error: Exception | None) -> None:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from jobs.app import App
-from jobs.batching import TRIES, EntryRejected, in_batches, pause_s
+from jobs.batching import TRIES, EntryRejected, Lanes, held_back_by, pause_s
 from jobs.clock import Clock, SystemClock
 from jobs.errors import HeadgateError, TransportError
 from jobs.event_log import log_event
@@ -19,7 +19,7 @@ from jobs.events import Events
 from jobs.fallback import Fallback, FallbackName, check_choice
 from jobs.handle import JobHandle, Lookup
 from jobs.job import JobType
-from jobs.messages import size_of
+from jobs.messages import lane_of, size_of
 from jobs.ports import (
     BlockingObjectStore,
     BlockingScheduler,
@@ -172,6 +172,8 @@ class Client:
     ) -> list[JobHandle[R]]:
         """Submit many jobs of one type, ten to a request. All are checked before any is sent.
 
+        Of a FIFO group a request carries one job, and none is sent after one that SQS did not take.
+
         Raises:
             SubmissionError: a payload or an option is not valid; nothing was sent.
             SubmissionFailed: SQS took some, and not the others, which it lists.
@@ -218,15 +220,7 @@ class Client:
         self._transport.check(each.message for each in submissions)
         if self._fallback and submissions and self._fallback.takes(submissions):
             return
-        results: list[TransportError | None] = []
-        for batch in in_batches(submissions, lambda each: size_of(each.message)):
-            sent = self._send_batch(batch)
-            results += sent
-            broken = [error for error in sent if error and not isinstance(error, EntryRejected)]
-            if broken:
-                # It would fail the rest as well: say which were not taken rather than insist.
-                results += broken[:1] * (len(submissions) - len(results))
-                break
+        results = self._send_in_order(submissions)
         self._told(submissions, results)
         outcomes: Sequence[HeadgateError | None] = results
         if self._fallback and submissions:
@@ -242,6 +236,30 @@ class Client:
         for submission in taken:
             self._events.emit(submission.event(at))
         self._register.enter(taken)
+        return results
+
+    def _send_in_order(self, submissions: Sequence[Submission]) -> list[TransportError | None]:
+        """Send all, batch after batch; returns what became of each."""
+        messages = [each.message for each in submissions]
+        results: list[TransportError | None] = [None] * len(messages)
+        lanes = Lanes[int](lambda index: lane_of(messages[index]))
+        for index in range(len(messages)):
+            lanes.add(index)
+        while batch := lanes.take(lambda index: size_of(messages[index])):
+            sent = self._send_batch([submissions[index] for index in batch])
+            for index, error in zip(batch, sent, strict=True):
+                results[index] = error
+                if error is None:
+                    lanes.passed(index)
+                    continue
+                for behind in lanes.stopped(index):
+                    results[behind] = held_back_by(error)
+            broken = [error for error in sent if error and not isinstance(error, EntryRejected)]
+            if broken:
+                # It would fail the rest as well: say which were not taken rather than insist.
+                for index in lanes:
+                    results[index] = broken[0]
+                break
         return results
 
     def _send_batch(self, batch: Sequence[Submission]) -> list[TransportError | None]:

@@ -12,9 +12,9 @@ submission fails as it would without a fallback.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
 from contextvars import copy_context
 from typing import Any, TypeVar
 
@@ -45,14 +45,21 @@ class AsyncInline:
     Args:
         app: its handlers are loaded when this opens, as in a worker; its resources are opened for
             each call.
-        send: sends what handlers submit.
+        sending: makes what sends the jobs that handlers submit, once for each call.
         clock: tells the time.
         events: hears of each step.
     """
 
-    def __init__(self, app: App, *, send: Send, clock: Clock, events: Events) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        sending: Callable[[], AbstractContextManager[Send]],
+        clock: Clock,
+        events: Events,
+    ) -> None:
         self._app = app
-        self._send = send
+        self._sending = sending
         self._clock = clock
         self._events = events
         self._loaded = False
@@ -88,7 +95,7 @@ class AsyncInline:
                     _failed(submission, 0, error) if fits else result
                     for submission, result, fits in zip(submissions, results, fitting, strict=True)
                 ]
-            executor = Executor(self._means(shared))
+            executor = Executor(self._means(shared, stack.enter_context(self._sending())))
             return [
                 await self._run(executor, submission, str(result)) if fits else result
                 for submission, result, fits in zip(submissions, results, fitting, strict=True)
@@ -108,9 +115,9 @@ class AsyncInline:
         free = declared.isolation != "process" and not declared.once
         return free and submission.envelope.not_before is None
 
-    def _means(self, shared: Shared) -> Means:
+    def _means(self, shared: Shared, send: Send) -> Means:
         return Means(
-            app=self._app, clock=self._clock, events=self._events, send=self._send, shared=shared
+            app=self._app, clock=self._clock, events=self._events, send=send, shared=shared
         )
 
     async def _run(self, executor: Executor, submission: Submission, reason: str) -> Result:
@@ -149,7 +156,7 @@ class Inline:
         events: Events,
     ) -> None:
         self._send = send
-        self._inner = AsyncInline(app, send=self._begin, clock=clock, events=events)
+        self._inner = AsyncInline(app, sending=self._in_order, clock=clock, events=events)
 
     def open(self) -> None:
         """Import the handlers; see `AsyncInline.open`."""
@@ -171,9 +178,14 @@ class Inline:
     def close(self) -> None:
         """Nothing is left open."""
 
-    def _begin(self, submission: Submission) -> asyncio.Future[Submission]:
+    @contextmanager
+    def _in_order(self) -> Iterator[Send]:
+        """Send one job after the other, in a thread."""
         loop = asyncio.get_running_loop()
-        return loop.run_in_executor(None, copy_context().run, self._send_one, submission)
+        with ThreadPoolExecutor(1, thread_name_prefix="headgate-inline-submit") as thread:
+            yield lambda submission: loop.run_in_executor(
+                thread, copy_context().run, self._send_one, submission
+            )
 
     def _send_one(self, submission: Submission) -> Submission:
         [became] = self._send([submission])

@@ -30,6 +30,11 @@ def message_of(
     )
 
 
+def lane_of(message: OutgoingMessage) -> str | None:
+    """The FIFO group whose order a message keeps; None on a queue that keeps none."""
+    return message.group if message.deduplication_id is not None else None
+
+
 def size_of(message: OutgoingMessage) -> int:
     """A message's bytes as SQS counts them: body, and each attribute's name, type and value."""
     return len(message.body.encode()) + sum(

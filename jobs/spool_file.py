@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from jobs.batching import in_batches
+from jobs.batching import Lanes
 from jobs.errors import SpoolCorrupt, SpoolError, SpoolFull, SpoolNewer
-from jobs.messages import size_of
+from jobs.messages import lane_of, size_of
 from jobs.ports import OutgoingMessage
 from jobs.spool import Answer, Claim, Spool, Waiting, remaining_delay_s
 from jobs.submission import Submission
@@ -51,6 +51,7 @@ _SCHEMA = (
     )""",
     "CREATE INDEX job_by_rank ON job (rank, number) WHERE refused IS NULL",
     "CREATE INDEX job_by_queue ON job (queue, number) WHERE refused IS NULL",
+    "CREATE INDEX job_refused ON job (queue, message_group) WHERE refused IS NOT NULL",
     "CREATE TABLE lease (queue TEXT PRIMARY KEY, token TEXT NOT NULL, until REAL NOT NULL)",
     # Counting by reading would cost more the more there is.
     "CREATE TABLE total (jobs INTEGER NOT NULL, bytes INTEGER NOT NULL)",
@@ -105,10 +106,17 @@ class SpoolFile:
             self._writer.close()
 
     def waits(self, queue: str) -> bool:
-        """Whether jobs of this queue, by its physical name, wait to be sent."""
-        found = "SELECT EXISTS (SELECT 1 FROM job WHERE queue = ? AND refused IS NULL)"
+        """Whether jobs of this queue, by its physical name, wait to be sent.
+
+        On a FIFO queue those count that SQS refused: what comes later must not overtake them.
+        """
+        found = (
+            "SELECT EXISTS (SELECT 1 FROM job WHERE queue = :queue AND refused IS NULL) OR EXISTS ("
+            "SELECT 1 FROM job "
+            "WHERE queue = :queue AND refused IS NOT NULL AND deduplication_id IS NOT NULL)"
+        )
         with self._reading, self._errors():
-            [[yes]] = self._reader.execute(found, [queue]).fetchall()
+            [[yes]] = self._reader.execute(found, {"queue": queue}).fetchall()
         return bool(yes)
 
     def put(self, submissions: Sequence[Submission]) -> None:
@@ -152,13 +160,20 @@ class SpoolFile:
         return Claim(queue=queue, token=token, jobs=_batch([_waiting(row, now) for row in rows]))
 
     def settle(self, claim: Claim, answer: Answer) -> None:
-        """Forget what has been sent, set aside what was refused, and let others have the queue."""
+        """Forget what has been sent, set aside what was refused, and let others have the queue.
+
+        On a FIFO queue a job that was refused is set aside with all that is behind it in its group.
+        """
         with self._transaction() as db:
             # By its id, whoever has the lease by now: it has been sent.
             db.executemany("DELETE FROM job WHERE id = ?", [[job.id] for job in answer.sent])
             db.executemany(
                 "UPDATE job SET refused = ? WHERE id = ?",
                 [[why, job.id] for job, why in answer.refused],
+            )
+            db.executemany(
+                _HELD_BACK,
+                [{"queue": claim.queue, "lane": lane_of(job.message)} for job, _ in answer.refused],
             )
             db.execute(
                 "DELETE FROM lease WHERE queue = ? AND token = ?", [claim.queue, claim.token]
@@ -261,9 +276,16 @@ _COLUMNS = (
     "not_before",
     "bytes",
 )
+_WHY_HELD_BACK = "SQS refused one before it in its group"
 _INSERT = (
-    f"INSERT OR IGNORE INTO job ({', '.join(_COLUMNS)}) "  # noqa: S608 - names from above
-    f"VALUES ({', '.join(':' + name for name in _COLUMNS)})"
+    f"INSERT OR IGNORE INTO job ({', '.join(_COLUMNS)}, refused) "  # noqa: S608 - names from above
+    f"VALUES ({', '.join(':' + name for name in _COLUMNS)}, "
+    f"(SELECT '{_WHY_HELD_BACK}' FROM job WHERE :deduplication_id IS NOT NULL AND queue = :queue "
+    "AND message_group = :message_group AND refused IS NOT NULL LIMIT 1))"
+)
+_HELD_BACK = (
+    f"UPDATE job SET refused = '{_WHY_HELD_BACK}' WHERE queue = :queue "  # noqa: S608 - from above
+    "AND deduplication_id IS NOT NULL AND message_group = :lane AND refused IS NULL"
 )
 _OLDEST = (
     "SELECT id, body, attributes, message_group, deduplication_id, not_before FROM job "
@@ -319,12 +341,8 @@ def _waiting(row: Sequence[Any], now: datetime) -> Waiting:
 
 
 def _batch(jobs: Sequence[Waiting]) -> tuple[Waiting, ...]:
-    """The first of them that fit into a request."""
-    # On a FIFO queue one of each group: if SQS fails one, none of its group has gone before it.
-    seen: set[str | None] = set()
-    for count, job in enumerate(jobs):
-        if job.message.deduplication_id is not None and job.message.group in seen:
-            jobs = jobs[:count]
-            break
-        seen.add(job.message.group)
-    return tuple(next(in_batches(jobs, lambda job: size_of(job.message))))
+    """The first of them that fit into a request, and on a FIFO queue one of each group."""
+    lanes = Lanes[Waiting](lambda job: lane_of(job.message))
+    for job in jobs:
+        lanes.add(job)
+    return tuple(lanes.take(lambda job: size_of(job.message)))

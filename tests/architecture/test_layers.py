@@ -80,6 +80,7 @@ LAYERS: list[set[str]] = [
         "outcome",
         "ports",
         "tracing",
+        "turns",
     },  # these know nothing else of ours
 ]
 """The modules of `jobs` from top to bottom; each imports only from the layers below its own.

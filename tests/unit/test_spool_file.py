@@ -366,6 +366,24 @@ def test_a_message_that_sqs_refuses_by_name_is_told_set_aside_and_tried_at_the_n
     assert bench.sent() == [*ids(jobs[1:]), jobs[0].id]
 
 
+def test_on_a_fifo_queue_what_sqs_refuses_holds_up_its_group_until_the_next_opening(
+    bench: Bench, file: SpoolFile
+) -> None:
+    first, other, second = (bench.submission(bench.order, group=group) for group in ("a", "b", "a"))
+    file.put([first, other, second])
+    bench.sqs.faults.fail_entries("send", indexes=[0], sender_fault=True, code="KmsDisabled")
+    assert bench.drain(file)
+    third = bench.submission(bench.order, group="a")
+    assert file.waits(FIFO), "or the next one would overtake it"
+    file.put([third, bench.submission(bench.order, group="c")])
+    assert bench.drain(file)
+    assert [message.group for message in bench.sqs.messages(FIFO)] == ["b", "c"]
+    assert [event.job_id for event in bench.told(JobSpoolRefused)] == [first.id]
+    drain_anew(bench)
+    assert bench.sent(FIFO)[2:] == ids([first, second, third])
+    assert not file.waits(FIFO)
+
+
 def test_an_answer_that_was_lost_has_the_jobs_sent_again_in_order(
     bench: Bench, file: SpoolFile
 ) -> None:
