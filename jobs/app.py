@@ -229,6 +229,14 @@ class App(Hooks):
             )
         return self._types[name]
 
+    def types_from(self, queue: str) -> list[JobType[Any, Any]]:
+        """The job types that messages of a queue group may be: its own, and those that accept it.
+
+        Args:
+            queue: the group's name.
+        """
+        return [declared for declared in self._types.values() if queue in declared.runs_from]
+
     def records_of(self, job: JobType[Any, Any]) -> RecordsLevel:
         """What is written of a type's jobs."""
         return job.records or self.records
@@ -258,7 +266,7 @@ class App(Hooks):
             queues=tuple(
                 self._spec(queue, priority)
                 for queue in self._queues.values()
-                if queue.name != DEFAULT_QUEUE or self._types_of(queue)
+                if queue.name != DEFAULT_QUEUE or self.types_from(queue.name)
                 for priority in queue.lanes
             ),
             quarantine_name=physical_name(self.name, self.stage, "quarantine"),
@@ -287,11 +295,9 @@ class App(Hooks):
             handler = declared.require_handler()
             self.resources.require(handler.name, handler.wants)
 
-    def _types_of(self, queue: Queue) -> list[JobType[Any, Any]]:
-        return [declared for declared in self._types.values() if declared.queue == queue.name]
-
     def _spec(self, queue: Queue, priority: Priority) -> QueueSpec:
-        most = max((declared.retry.attempts for declared in self._types_of(queue)), default=1)
+        types = self.types_from(queue.name)
+        most = max((declared.retry.attempts for declared in types), default=1)
         parts = (self.name, self.stage, queue.name, str(priority))
         return QueueSpec(
             group=queue.name,

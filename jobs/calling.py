@@ -197,7 +197,7 @@ class Call:
         return JobContext(
             id=job.attempt.job_id,
             type=job.type.name,
-            queue=job.type.queue,
+            queue=self._delivery.queue.group,
             attempt=job.attempt.number,
             max_attempts=job.attempt.max_attempts,
             tenant=job.envelope.tenant,

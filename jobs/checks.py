@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import combinations, islice
 from typing import Any, Literal
 
 from pydantic import BaseModel
 
 from jobs.app import BACKSTOP_MARGIN, MAX_RECEIVE_COUNT, App
 from jobs.deployment import GIVE_BACK, ConsumerGroup, Deployment
-from jobs.errors import ConfigurationError, SettingsInvalid, UnknownQueue
+from jobs.errors import ConfigurationError, SettingsInvalid, UnknownQueue, did_you_mean
 from jobs.job import LONGEST_TIMEOUT, JobType
 from jobs.limits import Limits
 from jobs.occurrences import occurrences, period_of
@@ -203,6 +203,39 @@ def fifo_without_group(app: App, _now: datetime) -> Iterator[Fault]:
             )
 
 
+def accepts_from_unknown_queue(app: App, _now: datetime) -> Iterator[Fault]:
+    """A type that accepts messages from a queue group which the app lacks."""
+    for job in app.types.values():
+        for queue in job.runs_from:
+            if queue not in app.queues:
+                yield Fault(
+                    rule="accepts-from-unknown-queue",
+                    where=_type(job),
+                    what=f"it accepts messages from {queue!r}, and the app {app.name!r} has no "
+                    f"such queue: {did_you_mean(queue, app.queues)}",
+                    why="Messages of the queue that was meant would be parked as wrong-queue",
+                    instead="Name queue groups in accepts_from=, as app.queue(...) names them",
+                )
+
+
+def accepts_ambiguous(app: App, _now: datetime) -> Iterator[Fault]:
+    """Two types that read one format from one queue, where no message says whose it is."""
+    for queue in app.queues:
+        for one, other in combinations(app.types_from(queue), 2):
+            if one.accepts is None or other.accepts is None or one.accepts.format == "json":
+                continue  # of several types that accept JSON, each message names its own
+            if one.accepts.format == other.accepts.format:
+                guest, host = (one, other) if one.queue != queue else (other, one)
+                yield Fault(
+                    rule="accepts-ambiguous",
+                    where=_type(guest),
+                    what=f"it accepts {one.accepts.format} messages from {queue!r}, and so does "
+                    f"{host.name!r}",
+                    why="These don't say whose they are, and would be parked as unreadable",
+                    instead=f"Take {queue!r} out of its accepts_from=",
+                )
+
+
 def event_fields_unfit(app: App, _now: datetime) -> Iterator[Fault]:
     """An event rule that maps a field which its type's model lacks, or lacks one that it needs."""
     for rule in app.event_rules.values():
@@ -333,6 +366,8 @@ RULES: tuple[Rule, ...] = (
     rate_below_schedule,
     no_timeout_in_a_process,
     fifo_without_group,
+    accepts_from_unknown_queue,
+    accepts_ambiguous,
     event_fields_unfit,
 )
 """All of them. Two types of one name, a missing handler, contradicting day fields of a cron
@@ -345,7 +380,8 @@ def _type(job: JobType[Any, Any]) -> str:
 
 def has_long_delays(app: App, job: JobType[Any, Any]) -> bool:
     """Whether a one-time schedule holds its jobs where SQS can't until the next attempt."""
-    return app.long_delays and not app.queues[job.queue].fifo
+    fifo = any(queue.fifo for name, queue in app.queues.items() if name in job.runs_from)
+    return app.long_delays and not fifo
 
 
 def _fields_of(payload: Any) -> tuple[frozenset[str], frozenset[str]]:
@@ -380,7 +416,8 @@ def _run_by_functions(
     for group in deployment.consumers:
         specs = _queues_of(app, group)
         for job in app.types.values():
-            if app.topology.queue(job.queue, job.priority) in specs:
+            own = app.topology.queue(job.queue, job.priority)
+            if any(spec == own or spec.group in job.runs_from[1:] for spec in specs):
                 yield group, job
 
 

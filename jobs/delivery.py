@@ -8,6 +8,7 @@ from typing import Any
 from jobs.app import App
 from jobs.envelope import Envelope
 from jobs.errors import (
+    MessageQueueWrong,
     MessageSchemaNewer,
     MessageTypeUnknown,
     MessageUnreadable,
@@ -24,6 +25,7 @@ from jobs.topology import QueueSpec
 UNRUNNABLE: dict[type[Exception], Reason] = {
     MessageUnreadable: Reason.UNREADABLE,
     MessageTypeUnknown: Reason.UNKNOWN_TYPE,
+    MessageQueueWrong: Reason.WRONG_QUEUE,
     MessageSchemaNewer: Reason.NEWER_SCHEMA,
     PayloadInvalid: Reason.PAYLOAD_INVALID,
     PayloadLost: Reason.PAYLOAD_LOST,
@@ -63,12 +65,11 @@ def load(app: App, delivery: Delivery) -> Job:
     Raises:
         MessageUnreadable, MessageSchemaNewer: the body can't be read here.
         MessageTypeUnknown: this process has no handler for its type.
+        MessageQueueWrong: its type doesn't run from the queue that it was received from.
         PayloadInvalid: the payload doesn't fit the type's model.
     """
     envelope, foreign = envelope_of(app, delivery.message, delivery.queue)
-    declared = app.types.get(envelope.type)
-    if declared is None or not declared.has_handler:
-        raise MessageTypeUnknown(f"no handler for the job type {envelope.type!r} in this worker")
+    declared = _type_of(app, envelope, delivery.queue)
     if envelope.schema_ > declared.schema:
         raise MessageSchemaNewer(
             f"the payload of {envelope.type!r} is of schema {envelope.schema_}; this worker reads "
@@ -94,6 +95,20 @@ def load(app: App, delivery: Delivery) -> Job:
         lacks_payload=lacks_payload,
         rewritten=foreign,
     )
+
+
+def _type_of(app: App, envelope: Envelope, queue: QueueSpec) -> JobType[Any, Any]:
+    declared = app.types.get(envelope.type)
+    # By the queue that SQS had it in: what the body says of queues is only its sender's word.
+    if declared is not None and queue.group not in declared.runs_from:
+        raise MessageQueueWrong(
+            f"jobs of the type {declared.name!r} run from the queue {declared.queue!r}, and this "
+            f"message is in {queue.group!r}: send it there, or declare the type with "
+            f"accepts_from=[{queue.group!r}]"
+        )
+    if declared is None or not declared.has_handler:
+        raise MessageTypeUnknown(f"no handler for the job type {envelope.type!r} in this worker")
+    return declared
 
 
 def with_payload(job: Job, value: Any) -> Job:

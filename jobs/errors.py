@@ -22,6 +22,7 @@ HeadgateError
 ├── MessageError                    a received message can't become a job
 │   ├── MessageUnreadable
 │   ├── MessageTypeUnknown
+│   ├── MessageQueueWrong       its type doesn't run from the queue it is in
 │   ├── MessageSchemaNewer
 │   └── PayloadLost             the object that holds its payload is gone or damaged
 ├── TransportError                  AWS could not be asked, or said no
@@ -208,6 +209,10 @@ class MessageUnreadable(MessageError):
 
 class MessageTypeUnknown(MessageError):
     """No type of that name in this app: another version of it may know the type."""
+
+
+class MessageQueueWrong(MessageError):
+    """The message is in a queue that its type neither belongs to nor accepts messages from."""
 
 
 class MessageSchemaNewer(MessageError):

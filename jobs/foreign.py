@@ -1,7 +1,7 @@
 """Messages become envelopes: by themselves, or by the job type that accepts what others wrote.
 
-A foreign message is for the type that its attribute ``JobType`` names; without one, for the type of
-its queue group that accepts its format.
+A foreign message is for the type that its attribute ``JobType`` names; without one, for the type
+that runs from its queue group and accepts its format.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _is_ours(value: Any) -> bool:
 def _taker(app: App, foreign: Foreign, queue: QueueSpec) -> JobType[Any, Any] | None:
     if (named := foreign.job_type) is not None and named != UNNAMED:
         return app.types.get(named)
-    accepting = [each for each in app.types.values() if each.queue == queue.group and each.accepts]
+    accepting = [each for each in app.types_from(queue.group) if each.accepts]
     for wanted in foreign.formats:
         found = [each for each in accepting if each.accepts and each.accepts.format == wanted]
         if len(found) > 1:

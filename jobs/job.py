@@ -60,6 +60,8 @@ class JobType(Hooks, Generic[P, R]):
         self.schema = options.get("schema", 1)
         self.upgrades = dict(options.get("upgrade", {}))
         self.accepts = options.get("accepts")
+        self.runs_from = tuple(dict.fromkeys((queue, *options.get("accepts_from", ()))))
+        """The queue groups whose messages may run as this type: its own, then ``accepts_from``."""
         self.schedule = options.get("schedule")
         self.isolation: Isolation = options.get("isolation", "worker")
         self.memory_mb = options.get("memory_mb")

@@ -13,7 +13,7 @@ from jobs.records import RecordsLevel
 from jobs.retention import Keep
 from jobs.retry import Retry
 from jobs.schedules import Schedule
-from jobs.topology import Priority
+from jobs.topology import Priority, check_name
 from jobs.uniqueness import UniqueOptions
 from jobs.upgrades import Upgrade, check_upgrades
 
@@ -38,6 +38,9 @@ class JobOptions(LimitOptions, UniqueOptions, total=False):
     accepts: Accepts | None
     """How messages are read that no Headgate client wrote: `Accepts.json` and its siblings. None
     leaves them to other types, or to the dead-letter queue."""
+    accepts_from: list[str] | tuple[str, ...]
+    """Other queue groups whose messages may run as this type, by name. Without it only those of
+    its own group do: permission to write to one queue is then none to run the types of another."""
     schedule: Schedule | None
     """When it is submitted by itself, with a payload of the model's defaults."""
     isolation: Isolation
@@ -99,6 +102,7 @@ def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
             f"the type {name!r}: accepts must be made by Accepts.json(), .s3(), .sns() or "
             f".eventbridge(), got {accepts!r}"
         )
+    _check_accepts_from(name, options.get("accepts_from", ()))
     if (schema := options.get("schema", 1)) < 1:
         raise ConfigurationError(f"the type {name!r}: schema counts from 1, got {schema}")
     for flag in ("once", "critical"):
@@ -106,6 +110,16 @@ def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
             raise ConfigurationError(
                 f"the type {name!r}: {flag} must be True or False, got {given!r}"
             )
+
+
+def _check_accepts_from(name: str, queues: object) -> None:
+    if not isinstance(queues, list | tuple) or not all(isinstance(each, str) for each in queues):
+        raise ConfigurationError(
+            f"the type {name!r}: accepts_from must be a list of queue groups' names, got "
+            f'{queues!r}: write accepts_from=["uploads"]'
+        )
+    for queue in queues:
+        check_name(f"accepts_from of the type {name!r}", queue)
 
 
 def _check_isolation(name: str, options: Mapping[str, Any]) -> None:

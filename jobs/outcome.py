@@ -18,6 +18,7 @@ class Reason(StrEnum):
     PAYLOAD_LOST = "payload-lost"
     UNREADABLE = "unreadable"
     UNKNOWN_TYPE = "unknown-type"
+    WRONG_QUEUE = "wrong-queue"
     NEWER_SCHEMA = "newer-schema"
     DEFERRED_TOO_OFTEN = "deferred-too-often"
     RETRY_BUDGET = "retry-budget"

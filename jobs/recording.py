@@ -203,7 +203,7 @@ class Recorder:
             message_id=message.message_id,
             receive=message.receive_count,
             job_type=job.type.name,
-            queue=job.type.queue,
+            queue=run.delivery.queue.group,
             worker=self._worker,
             level=level,
             keep=self._app.keep_of(job.type),

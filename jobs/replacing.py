@@ -40,7 +40,7 @@ async def replaced_by(means: Means, job: Job, delivery: Delivery) -> str | None:
             at=means.clock.now(),
             job_id=job_id,
             job_type=job.type.name,
-            queue=job.type.queue,
+            queue=delivery.queue.group,
             priority=delivery.queue.priority,
             tenant=job.envelope.tenant,
             kept=later,

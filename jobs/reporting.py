@@ -59,7 +59,7 @@ def names_of(job: Job, delivery: Delivery) -> dict[str, Any]:
     return {
         "job_id": job.attempt.job_id,
         "job_type": job.type.name,
-        "queue": job.type.queue,
+        "queue": delivery.queue.group,
         "priority": delivery.queue.priority,
         "tenant": job.envelope.tenant,
         "attempt": job.attempt.number,

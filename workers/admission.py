@@ -139,8 +139,9 @@ def guarded(app: App, queues: Iterable[QueueSpec]) -> frozenset[str]:
     """The physical names of the queues whose messages may meet an obstacle that lasts."""
     none = Limits()
     groups = {
-        job.queue
+        queue
         for job in app.types.values()
+        for queue in job.runs_from
         if job.isolation == _PROCESS
         or any(level.limits != none for level in (app, app.queues[job.queue], job))
     }
@@ -161,7 +162,7 @@ def _is_retryable(job: Job, outcome: Outcome) -> bool:
 
 
 def _isolated_groups(types: Iterable[JobType[Any, Any]]) -> frozenset[str]:
-    """The queue groups all of whose types run in child processes."""
+    """The queue groups all of whose messages run in child processes."""
     types = tuple(types)
-    mixed = {job.queue for job in types if job.isolation != _PROCESS}
-    return frozenset(job.queue for job in types) - mixed
+    mixed = {queue for job in types if job.isolation != _PROCESS for queue in job.runs_from}
+    return frozenset(queue for job in types for queue in job.runs_from) - mixed

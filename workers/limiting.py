@@ -255,7 +255,7 @@ class _Maker:
         }
         self.own: dict[str, list[tuple[Guard, ...]]] = {}
         for queue in app.queues:
-            own = [by_type[name] for name, job in app.types.items() if job.queue == queue]
+            own = [by_type[name] for name, job in app.types.items() if queue in job.runs_from]
             if own and all(own):
                 self.own[queue] = own
         named = {name: found for name in app.types if (found := self._budget(name)) is not None}

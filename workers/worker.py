@@ -222,7 +222,7 @@ class Worker:
     def active(self) -> list[tuple[str, str]]:
         """The type and queue of each job whose handler runs now."""
         return [
-            (job.type.name, job.type.queue)
+            (job.type.name, hold.delivery.queue.group)
             for hold in self._running.unfinished
             if (job := hold.run.job) is not None
         ]

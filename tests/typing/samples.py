@@ -89,6 +89,9 @@ def declarations_at_fault() -> None:
     @app.job("urgent", priority="urgent")  # type: ignore[arg-type]
     def urgent(payload: Email) -> None: ...
 
+    @app.job("from-one", accepts_from="uploads")  # type: ignore[arg-type]
+    async def from_one(_email: Email) -> None: ...
+
     @app.job("misspelt", prioriy=Priority.LOW)  # type: ignore[call-arg]
     def misspelt(payload: Email) -> None: ...
 

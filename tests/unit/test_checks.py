@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from examples.shop.contracts import app as shop
-from jobs import App, Backoff, Priority, RateLimit, Retry, cron, rate
+from jobs import Accepts, App, Backoff, Priority, RateLimit, Retry, cron, rate
 from jobs.checks import DEPLOYMENT_RULES, RULES, check
 from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
 
@@ -38,6 +38,16 @@ def fifo(**options: Any) -> App:
     app = App("shop")
     queue = app.queue("ledger", fifo=True, priorities=[Priority.NORMAL])
     queue.define("book", Note, **options)
+    return app
+
+
+def accepting(*queues: str) -> App:
+    """One whose type takes what S3 writes into ``uploads`` too, beside a type of that queue."""
+    app = App("shop")
+    uploads = app.queue("uploads")
+    uploads.define("thumbnail", Note, accepts=Accepts.s3())
+    app.queue("partners")
+    app.define("note", Note, accepts=Accepts.s3(), accepts_from=queues)
     return app
 
 
@@ -87,6 +97,8 @@ PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
         lambda: declared(isolation="process"),
     ),
     "fifo-without-group": (lambda: fifo(group_by=lambda note: note.text), fifo),
+    "accepts-from-unknown-queue": (lambda: accepting("partners"), lambda: accepting("partner")),
+    "accepts-ambiguous": (lambda: accepting("jobs", "partners"), lambda: accepting("uploads")),
     "event-fields-unfit": (lambda: on_event("text"), lambda: on_event("txt")),
 }
 

@@ -477,6 +477,41 @@ def test_an_unknown_type_is_backed_off_and_not_deleted() -> None:
     assert function.heard(MessageUnrunnable) == 1
 
 
+def test_a_function_runs_no_type_of_another_queue() -> None:
+    app = App("shop", parking=Retry(attempts=2, backoff=Backoff.fixed(10)))
+    ran: list[str] = []
+
+    @app.queue("mail", priorities=[Priority.NORMAL]).job("send")
+    async def send(note: Note) -> None:
+        ran.append(note.text)
+
+    @app.queue("payments").job("capture-payment")
+    async def capture(note: Note) -> None:
+        ran.append(note.text)
+
+    @app.queue("ledger").job("book", accepts_from=["mail"])
+    async def book(note: Note) -> None:
+        ran.append(note.text)
+
+    function = Function(app)
+    for name in app.types:
+        function.submit(app.types[name], name)
+    submitted = [
+        OutgoingMessage(body=message.body)
+        for queue in ("shop-payments-normal", "shop-ledger-normal")
+        for message in function.messages(queue)
+    ]
+    asyncio.run(function.sqs.send(QUEUE, submitted))
+    with _closed(function):
+        for _ in range(2):
+            function.invoke()
+            function.clock.advance(10)
+    assert sorted(ran) == ["book", "send"]
+    [letter] = function.messages(DEAD)
+    assert letter.attributes["JobType"] == "capture-payment"
+    assert letter.attributes["Reason"] == "wrong-queue"
+
+
 def test_a_record_that_can_not_be_read_fails_alone(caplog: pytest.LogCaptureFixture) -> None:
     async def send(_note: Note) -> None: ...
 

@@ -15,8 +15,10 @@ from pydantic import BaseModel
 from jobs import Accepts, App, Priority
 from jobs.accepts import S3Object
 from jobs.delivery import Delivery, Job, load
+from jobs.envelope import Envelope
 from jobs.errors import (
     ConfigurationError,
+    MessageQueueWrong,
     MessageSchemaNewer,
     MessageUnreadable,
     PayloadInvalid,
@@ -267,16 +269,31 @@ def test_json_that_could_be_for_several_types_is_for_none() -> None:
         read(app, {"order": 7})
 
 
-def test_a_type_of_another_queue_takes_only_what_names_it() -> None:
+def across_queues(**accepting: Any) -> App:
+    """An app whose type ``ship`` is not of the queue that is read."""
     app = App("shop")
-    elsewhere = app.queue("elsewhere").define("ship", Order, accepts=Accepts.json())
-    app.define("other", Order)
 
-    @elsewhere.handler
+    @app.queue("elsewhere").job("ship", accepts=Accepts.json(), **accepting)
     async def ship(_order: Order) -> None: ...
 
+    app.define("other", Order)
+    return app
+
+
+def test_a_type_of_another_queue_takes_nothing_though_it_is_named() -> None:
     with pytest.raises(MessageUnreadable):
-        read(app, {"order": 7})
+        read(across_queues(), {"order": 7})
+    with pytest.raises(MessageQueueWrong, match=r"declare the type with accepts_from=\['jobs'\]"):
+        read(across_queues(), {"order": 7}, JobType="ship")
+
+
+def test_a_type_takes_foreign_messages_from_a_queue_that_it_accepts() -> None:
+    app = across_queues(accepts_from=["jobs"])
+
+    job = read(app, {"order": 7})
+
+    assert (job.type.name, job.payload) == ("ship", Order(order=7))
+    assert (job.envelope.queue, job.envelope.priority) == ("jobs", Priority.HIGH)
     assert read(app, {"order": 7}, JobType="ship").payload == Order(order=7)
 
 
@@ -366,6 +383,12 @@ def test_accepts_has_to_be_made_by_accepts() -> None:
         accepting(ship=(Order, untyped))
 
 
+@pytest.mark.parametrize("queues", ["uploads", ["Uploads"], [5], {"uploads": 1}, None])
+def test_accepts_from_has_to_be_a_list_of_names(queues: Any) -> None:
+    with pytest.raises(ConfigurationError, match="accepts_from"):
+        across_queues(accepts_from=queues)
+
+
 @pytest.mark.parametrize(
     "path", ["detail.order", "$detail", "$.", "$..order", "$.items[x]", "$.items[", "", 5]
 )
@@ -402,3 +425,26 @@ def test_a_harness_shows_and_runs_foreign_messages_like_others() -> None:
     assert ran == [7]
     [letter] = harness.dead_letters()
     assert (letter.body, letter.attributes["Reason"]) == ("not JSON", "unreadable")
+
+
+def test_a_harness_runs_no_type_of_another_queue() -> None:
+    app = across_queues()
+    app.types["other"].handler(lambda _order: None)
+    harness = Harness(app)
+    queue = app.topology.queue("jobs", Priority.NORMAL).name
+    body = Envelope(
+        v=1,
+        id=UUID(int=7),
+        type="ship",
+        payload={"order": 7},
+        queue="elsewhere",
+        priority=Priority.NORMAL,
+        submitted_at=SENT,
+    ).to_body()
+    assert harness.sqs.blocking.send(queue, [OutgoingMessage(body=body)]) == []
+
+    harness.drain()
+
+    assert harness.completed(app.types["ship"]) == 0
+    [letter] = harness.dead_letters(app.types["ship"])
+    assert letter.attributes["Reason"] == "wrong-queue"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from pydantic import field_validator
 
-from jobs import App, Backoff, Retry
-from jobs.events import JobCompleted, MessageUnrunnable
+from jobs import App, Backoff, JobContext, Priority, Retry, RetryLater
+from jobs.events import JobCompleted, JobDeferred, MessageUnrunnable
 from jobs.ports import OutgoingMessage
 from tests.unit.worker.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane
 
@@ -136,3 +137,101 @@ async def test_unrunnable_messages_do_not_hold_up_the_jobs_among_them() -> None:
         assert rig.clock.monotonic() < 5
         await rig.happens(MessageUnrunnable, 150)
     assert len(rig.sqs.messages(DEAD_MAIL)) == 50
+
+
+# --- a type runs from its own queue --------------------------------------------------------------
+
+
+def _two_groups(**accepting: Any) -> tuple[App, list[str]]:
+    """An app with the groups ``uploads`` and ``payments``, and what ran of it."""
+    app, ran = App("shop", parking=_PARKING), []
+    priorities = [Priority.HIGH, Priority.NORMAL]
+    uploads = app.queue("uploads", priorities=priorities)
+    payments = app.queue("payments", priorities=priorities)
+
+    @uploads.job("thumbnail")
+    async def thumbnail(note: Note) -> None:
+        ran.append(f"thumbnail {note.text}")
+
+    @payments.job("capture-payment", **accepting)
+    async def capture(note: Note, ctx: JobContext) -> None:
+        ran.append(f"capture-payment {note.text} from {ctx.queue}")
+
+    return app, ran
+
+
+async def test_a_message_runs_only_from_a_queue_of_its_types_group() -> None:
+    app, ran = _two_groups()
+    rig = Rig(app)
+    forged = _body(type="capture-payment", queue="payments", payload={"text": "999 EUR"})
+    await rig.sqs.send("shop-uploads-normal", [OutgoingMessage(body=forged)])
+    async with rig.working(queues=["uploads"]):
+        said = await rig.happens(MessageUnrunnable, 3)
+
+    assert ran == []
+    assert [event.retry_in_s for event in said] == [10, 60, None]
+    assert {event.reason for event in said} == {"wrong-queue"}
+    [letter] = rig.sqs.messages("shop-uploads-normal-dlq")
+    assert (letter.body, letter.attributes["Reason"]) == (forged, "wrong-queue")
+    assert letter.attributes["JobType"] == "capture-payment"
+    assert "'payments'" in letter.attributes["ErrorMessage"]
+    assert "accepts_from=['uploads']" in letter.attributes["ErrorMessage"]
+
+
+async def test_the_sender_can_not_say_which_queue_a_message_came_from() -> None:
+    """What is in its type's queue runs, whatever its body says of queue and priority."""
+    app, ran = _two_groups()
+    rig = Rig(app)
+    lies = _body(type="capture-payment", queue="uploads", priority="critical")
+    await rig.sqs.send("shop-payments-high", [OutgoingMessage(body=lies)])
+    async with rig.working():
+        [done] = await rig.happens(JobCompleted)
+
+    assert ran == ["capture-payment secret from payments"]
+    assert (done.queue, done.priority) == ("payments", Priority.HIGH)
+
+
+async def test_a_type_runs_from_the_queues_that_it_accepts() -> None:
+    app, ran = _two_groups(accepts_from=["uploads"])
+    rig = Rig(app)
+    await rig.sqs.send("shop-uploads-high", [OutgoingMessage(body=_body(type="capture-payment"))])
+    async with rig.working(queues=["uploads"]):
+        [done] = await rig.happens(JobCompleted)
+
+    assert ran == ["capture-payment secret from uploads"]
+    assert done.queue == "uploads"
+
+
+async def test_a_type_that_moved_to_another_queue_still_runs_what_waits_in_the_old_one() -> None:
+    """Delays, retries and what was spooled go to the queue for which they were submitted."""
+    before = App("shop", parking=_PARKING)
+
+    @before.job("capture-payment")
+    async def old(_note: Note) -> None:
+        raise RetryLater(timedelta(seconds=30), "not yet")
+
+    rig = Rig(before)
+    await rig.submit(old, "waiting")
+    async with rig.working():
+        await rig.happens(JobDeferred)
+    after, ran = App("shop", parking=_PARKING), []
+
+    @after.queue("payments").job("capture-payment", accepts_from=["jobs"])
+    async def new(note: Note) -> None:
+        ran.append(note.text)
+
+    rig.app = after
+    assert {spec.group for spec in after.topology.queues} == {"jobs", "payments"}
+    rig.sqs.provision(after.topology)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert ran == ["waiting"]
+
+
+async def test_overriding_the_priority_keeps_a_job_within_its_group() -> None:
+    app, ran = _two_groups()
+    rig = Rig(app)
+    await rig.submit(app.types["thumbnail"], "a", priority=Priority.HIGH)
+    async with rig.working(queues=["uploads"]):
+        await rig.happens(JobCompleted)
+    assert ran == ["thumbnail a"]
