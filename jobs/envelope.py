@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -22,6 +24,11 @@ from jobs.errors import MessageSchemaNewer, MessageUnreadable
 from jobs.topology import Priority
 
 VERSION = 1
+
+PUT_BACK_MS = 60_000
+"""By how much a process's clock may be put back without its ids losing their order."""
+
+_COUNTER_BITS, _RANDOM_BITS = 26, 48
 
 _Name = Annotated[str, Field(min_length=1, max_length=128)]
 
@@ -167,9 +174,46 @@ def parse(body: str) -> Envelope:
         raise MessageUnreadable(f"the body is not a Headgate message: {faults}") from error
 
 
-def new_job_id(now: datetime) -> UUID:
-    """A fresh UUIDv7 (RFC 9562, 5.7): 48 bits of milliseconds, then 74 random bits."""
-    return _uuid7(now, secrets.randbits(74))
+class JobIds:
+    """Makes UUIDv7s (RFC 9562, 5.7) of which each is greater than those made before it.
+
+    48 bits of milliseconds, then a counter of 26 bits and 48 random ones. The counter begins at a
+    random number in each millisecond and counts up within it (RFC 9562, 6.2, method 1). While a
+    clock is put back by up to `PUT_BACK_MS`, the last millisecond goes on; one that is put back
+    further is followed, since ids from the future would outrank those of all other processes.
+
+    Safe to share by threads. Between processes the order is that of their clocks' milliseconds, and
+    within one of these arbitrary, though the same for everybody.
+
+    Args:
+        randbits: so many random bits; not seeded alike in two processes.
+    """
+
+    def __init__(self, randbits: Callable[[int], int] = secrets.randbits) -> None:
+        self._randbits = randbits
+        self._lock = threading.Lock()
+        self._last_ms = -1
+        self._counter = 0
+
+    def __call__(self, now: datetime) -> UUID:
+        """A fresh id, made at that time."""
+        with self._lock:
+            self._count(_milliseconds(now))
+            bits = self._counter << _RANDOM_BITS | self._randbits(_RANDOM_BITS)
+            return _uuid7(self._last_ms, bits)
+
+    def _count(self, now_ms: int) -> None:
+        put_back = 0 <= self._last_ms - now_ms <= PUT_BACK_MS
+        if put_back and self._counter + 1 < 1 << _COUNTER_BITS:
+            self._counter += 1
+            return
+        # Half of the counter is left to count, and a full one borrows from the next millisecond.
+        self._last_ms = self._last_ms + 1 if put_back else now_ms
+        self._counter = self._randbits(_COUNTER_BITS - 1)
+
+
+new_job_id = JobIds()
+"""Makes this process's ids."""
 
 
 def derived_job_id(at: datetime, *parts: str) -> UUID:
@@ -178,10 +222,13 @@ def derived_job_id(at: datetime, *parts: str) -> UUID:
     A schedule that fires twice for one tick thus submits one job twice, not two jobs.
     """
     digest = hashlib.sha256("\n".join((at.astimezone(UTC).isoformat(), *parts)).encode()).digest()
-    return _uuid7(at, int.from_bytes(digest[:10]) >> 6)
+    return _uuid7(_milliseconds(at), int.from_bytes(digest[:10]) >> 6)
 
 
-def _uuid7(at: datetime, bits: int) -> UUID:
-    milliseconds = int(at.timestamp() * 1000)
+def _milliseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+def _uuid7(milliseconds: int, bits: int) -> UUID:
     high, low = bits >> 62, bits & ((1 << 62) - 1)
     return UUID(int=milliseconds << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low)

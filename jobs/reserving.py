@@ -10,9 +10,10 @@
 so that no submission returns a job before SQS has it. An item that has said for `PENDING_S` that
 its job is not sent yet is of a process that died: the next submission takes it over.
 
-**replace.** What comes later has the greater id, since ids begin with the time. It is sent first,
-and then written down, unless a later one stands there. A worker drops a job when it starts if a
-later one stands there. So at no time could both be lost.
+**replace.** What comes later has the greater id (`jobs.envelope.JobIds`): within a process always,
+between processes by their clocks, to the millisecond. It is sent first, and then written down,
+unless a later one stands there. A worker drops a job when it starts if a later one stands there. So
+at no time could both be lost.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ class UniqueOptions(TypedDict, total=False):
     job's type and its tenant's organisation always belong to it."""
     unique: UniqueMode | None
     """Which counts: the ``first`` (the default), whose handle the others get; or ``replace``, the
-    last, so that an earlier one which has not started never does."""
+    last, so that an earlier one which has not started never does. Of one process's submissions the
+    last is the last; of several processes', the one whose clock says the later millisecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -391,8 +391,22 @@ def test_a_job_that_has_run_is_not_in_the_way_of_the_next() -> None:
     for _ in range(3):
         ids.append(jobs.client.submit(index, Sync()).id)
         jobs.drain()
-        jobs.clock.advance(1)
     assert ran == ids
+
+
+def test_of_submissions_within_one_millisecond_the_last_replaces_the_others() -> None:
+    app = App("shop")
+    ran = []
+
+    @app.job("index", unique_for=HOUR, unique="replace", unique_key="all")
+    async def index(sync: Sync) -> None:
+        ran.append(sync.shop)
+
+    jobs = Harness(app)
+    for number in range(20):
+        jobs.client.submit(index, Sync(shop=str(number)))
+    jobs.drain()
+    assert ran == ["19"]
 
 
 def test_of_one_call_the_last_of_a_key_replaces_the_others_unsent() -> None:
