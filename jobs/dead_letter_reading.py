@@ -6,7 +6,7 @@ A message comes into a dead-letter queue in three ways, and only the first says 
     SQS moved it, after too many receives it is as it was submitted: the body says which job
     a firing or an event became no job    the input stands in the body, or Lambda's record of it
 
-Anything else may be there too, so nothing here raises: what can't be told is None, or empty.
+Anything else may be there too: what can't be told is None, or empty.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from jobs.envelope import parse
 from jobs.errors import MessageError
 from jobs.eventing import is_occurrence, read_occurrence
 from jobs.firing import read_firing
+from jobs.outcome import Reason
 from jobs.ports import ReceivedMessage
 
 REDRIVEN = "redriven"
@@ -29,6 +30,9 @@ REDRIVEN = "redriven"
 
 NOT_SUBMITTED = "not-submitted"
 """The reason of a firing or an event that did not become a job."""
+
+_MAX_DIGITS = 9
+"""Of a count of attempts: Python refuses to read a number of thousands of digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,17 @@ def read_unsubmitted(message: ReceivedMessage) -> ParkedMessage:
     )
 
 
+def unread(message: ReceivedMessage) -> ParkedMessage:
+    """Stand in for a message that can't be read at all."""
+    return ParkedMessage(
+        message_id=message.message_id,
+        job_id=None,
+        job_type=None,
+        reason=Reason.UNREADABLE,
+        sent_at=message.sent_at,
+    )
+
+
 def _named_by(body: str) -> tuple[str | None, str | None]:
     """The job's id and type by its envelope."""
     try:
@@ -135,7 +150,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _count(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
+    return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else None
 
 
 def _time(text: str) -> datetime | None:

@@ -12,8 +12,8 @@ The order, and what follows from it if a sweep is cut off, or AWS fails it, at a
     4  remember that    cut off before, the next sweep tells them again
 
 So nothing is deleted, people are told at least once, copies are made at least once, and the metrics
-count at most once. A failure in one queue, or in telling, keeps nothing else from being done; it is
-logged, and raised at the end.
+count at most once. Each message and each queue fails alone, whatever fails: the error is logged and
+raised at the end, after all the rest has been done.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 from jobs.clock import SKEW_S, Clock
 from jobs.dead_letter_alerts import Alert, Found, critical_alert, summary
 from jobs.dead_letter_copies import copy_key, save_copy
-from jobs.dead_letter_reading import read_parked, read_unsubmitted
+from jobs.dead_letter_reading import ParkedMessage, read_parked, read_unsubmitted, unread
 from jobs.errors import TransportError
 from jobs.peeking import peek
 from jobs.ports import BlockingObjectStore, BlockingReceiver, Publisher, ReceivedMessage
@@ -69,11 +69,14 @@ class Swept:
     unseen: dict[str, int] = field(default_factory=dict)
     """About how many messages of a queue were not looked at."""
     failed_copies: int = 0
-    errors: list[TransportError] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
 
-    def failed(self, what: str, error: TransportError) -> None:
+    def failed(self, what: str, error: Exception) -> None:
         """Note what could not be done; the sweep goes on."""
-        _log.error("%s: %s", what, error)
+        if isinstance(error, TransportError):
+            _log.error("%s: %s", what, error)
+        else:  # a fault of ours; its text may quote the message
+            _log.error("%s: %s", what, type(error).__name__)
         self.errors.append(error)
 
 
@@ -123,7 +126,7 @@ class Sweeper:
         """Sweep once; None if another sweep is under way.
 
         Raises:
-            TransportError: something could not be done; the first such error, after all the rest.
+            Exception: something could not be done; the first such error, after all the rest.
         """
         with self._memory.leased(LEASE) as is_ours:
             if not is_ours:
@@ -143,7 +146,7 @@ class Sweeper:
             until_s = now_s + (ends_s - now_s) / (len(self._plan.queues) - position)
             try:
                 self._look_into(queue, swept, until_s)
-            except TransportError as error:
+            except Exception as error:  # noqa: BLE001 - raised at the end; the other queues matter too
                 swept.failed(f"the queue {queue.name} could not be swept", error)
 
     def _look_into(self, queue: ParkingQueue, swept: Swept, until_s: float) -> None:
@@ -174,8 +177,7 @@ class Sweeper:
     def _seen(
         self, queue: ParkingQueue, message: ReceivedMessage, before: Known | None, swept: Swept
     ) -> _Seen:
-        read = read_unsubmitted if queue.kind == "unsubmitted" else read_parked
-        found = Found(queue=queue, message=read(message))
+        found = Found(queue=queue, message=_read(queue, message, swept))
         now = before or Known()
         left = found.message.deleted_at(queue.retention) - self._clock.now()
         if left < SAVED_BEFORE and not now.saved and self._saved(queue, message, swept):
@@ -216,13 +218,13 @@ class Sweeper:
         try:
             if critical:
                 self._publish(critical_alert, critical, swept)
-        except TransportError as error:
+        except Exception as error:  # noqa: BLE001 - raised at the end; the others are told too
             swept.failed("people could not be told of critical dead letters", error)
         try:
             if others and self._memory.summary_is_due():
                 self._publish(summary, others, swept)
                 self._memory.summarized()
-        except TransportError as error:
+        except Exception as error:  # noqa: BLE001 - raised at the end, once the lease is given back
             swept.failed("people could not be told of dead letters", error)
 
     def _publish(self, compose: _Compose, those: Sequence[_Seen], swept: Swept) -> None:
@@ -236,6 +238,16 @@ class Sweeper:
             self._memory.remember(
                 queue, [(each.found.message, replace(each.now, told=True)) for each in told]
             )
+
+
+def _read(queue: ParkingQueue, message: ReceivedMessage, swept: Swept) -> ParkedMessage:
+    """Read a message; one that can't be read is counted and told of like any other."""
+    read = read_unsubmitted if queue.kind == "unsubmitted" else read_parked
+    try:
+        return read(message)
+    except Exception as error:  # noqa: BLE001 - raised at the end; one message silences no queue
+        swept.failed(f"the message {message.message_id} of {queue.name} could not be read", error)
+        return unread(message)
 
 
 def _facts(found: Found) -> dict[str, Any]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from jobs.dead_letter_reading import ParkedMessage, read_parked
 from jobs.errors import ServiceUnavailable
+from jobs.messages import message_of
+from jobs.outcome import Reason
+from jobs.ports import ReceivedMessage
 from jobs.sweep_memory import SweepMemory
 from jobs.sweep_plan import (
     BUDGET,
@@ -17,8 +22,9 @@ from jobs.sweep_plan import (
     SUMMARY_EVERY,
     TIMEOUT,
 )
+from lambdas import sweeping
 from lambdas.sweeping import LEASE, SAVED_BEFORE, Sweeper
-from tests.support.sweep_bench import SweepBench
+from tests.support.sweep_bench import SECRET, SweepBench
 
 DOWN = ServiceUnavailable("it is down")
 
@@ -161,6 +167,44 @@ def test_a_queue_that_cannot_be_asked_keeps_no_other_from_being_swept(bench: Swe
     assert "capture" not in bench.texts()
     bench.swept()
     assert "capture" in bench.texts()
+
+
+def test_a_message_that_cannot_be_read_is_told_of_and_silences_no_other(
+    bench: SweepBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(message: ReceivedMessage) -> ParkedMessage:
+        if message.attributes.get("ErrorType") == "Strange":
+            raise RuntimeError(SECRET)
+        return read_parked(message)
+
+    monkeypatch.setattr(sweeping, "read_parked", read)
+    bench.die("capture", error="Strange")
+    bench.die("send-email")
+    with pytest.raises(RuntimeError):
+        bench.sweep()
+    assert "send-email" in bench.texts()
+    assert bench.counted.total() == 2
+    assert Reason.UNREADABLE in {reason for _, _, reason in bench.counted}
+
+
+def test_a_fault_in_one_queue_keeps_no_other_from_being_swept(bench: SweepBench) -> None:
+    bench.die("capture")
+    bench.die("send-email")
+    fault = RuntimeError("nobody foresaw this")
+    bench.sqs.faults.raise_on("depth", fault, queue=bench.parking("capture").name)
+    with pytest.raises(RuntimeError):
+        bench.sweep()
+    assert "send-email" in bench.texts()
+
+
+def test_a_count_of_thousands_of_digits_ends_no_sweep(bench: SweepBench) -> None:
+    envelope = bench.envelope("capture")
+    told = {"Attempts": "9" * 5_000, "Reason": "attempts-exhausted"}
+    bench.send(bench.parking("capture").name, replace(message_of(envelope), attributes=told))
+    bench.die("send-email")
+    bench.swept()
+    assert "capture" in bench.texts()
+    assert "send-email" in bench.texts()
 
 
 def test_a_receive_that_fails_leaves_what_was_seen_before_told(bench: SweepBench) -> None:
