@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +86,7 @@ class Bundle:
         made_by = ((name, Path(__file__).with_name(name)) for name in _MADE_BY)
         for name, path in (*self.files.items(), *self.requirements.files(), *made_by):
             content = path.read_bytes()
-            digest.update(f"{name}\n{len(content)}\n".encode() + content)
+            digest.update(f"{name}\n{_mode_of(path):o}\n{len(content)}\n".encode() + content)
         return digest.hexdigest()
 
     def build(self, target: Path, platform: Platform) -> None:
@@ -103,9 +104,11 @@ class Bundle:
         for name, source in self.files.items():
             copy = target / name
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, copy)
+            shutil.copy(source, copy)
         if platform.compiler:
             add_bytecode(platform.compiler, target)
+        for path in target.rglob("*"):  # whoever runs the function is not who made the bundle
+            path.chmod(_mode_of(path))
 
 
 def functions_bundle() -> Bundle:
@@ -149,6 +152,11 @@ def functions_code() -> lambda_.AssetCode:
         ConfigurationError: neither pip nor uv is there to install the dependencies.
     """
     return functions_bundle().code()
+
+
+def _mode_of(path: Path) -> int:
+    """Readable by everybody, whatever the umask here; executable if its owner may execute it."""
+    return 0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644
 
 
 def _own_modules() -> Iterator[tuple[str, Path]]:

@@ -69,7 +69,7 @@ def install(installer: Installer, requirements: Requirements, target: Path, *, o
         ConfigurationError: the installer failed; its own words are quoted.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        command = installer(target, requirements.options(Path(scratch)))
+        command = installer(target, requirements.options(Path(scratch), python=_PYTHON))
         # The output is kept off stdout, where `cdk synth` prints the template.
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
     if done.returncode:

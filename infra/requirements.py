@@ -3,22 +3,35 @@
 What the user's file names is installed as it says there, ours where it says nothing; together, so
 that pip finds what does not go together. Hashes are checked if all of it has some: pip takes no
 mixture. So a user's file without them makes the whole as strict as it is itself.
+
+Environment markers are evaluated here, for Lambda: pip evaluates them for the interpreter that it
+runs on, whatever platform it installs for (https://github.com/pypa/pip/issues/11664). So the
+user's files reach pip as one, without markers and with absolute paths.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from packaging.requirements import InvalidRequirement, Requirement
 
 from jobs.errors import ConfigurationError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_INCLUDES = re.compile(r"(?:-r\s*|--requirement[=\s]\s*)(.+)")
+_REFERENCE = re.compile(
+    r"(-r|--requirement|-c|--constraint|-f|--find-links)(?:\s*=\s*|\s+|(?<=-[rcf]))(.+)"
+)
+_OPTIONS = re.compile(r"\s+--\S.*")
 _COMMENT = re.compile(r"(^|\s)#.*")
 _HASH = re.compile(r"\s*--hash=\S+")
 _CONTINUED = re.compile(r"\\\r?\n")
+_INCLUDE = ("-r", "--requirement")
+_CONSTRAIN = ("-c", "--constraint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,29 +53,38 @@ class Requirements:
         list(self.files())
 
     def files(self) -> Iterator[tuple[str, Path]]:
-        """All files that it is read from, each with a name that no machine's paths are in."""
-        yield self.pinned.name, self.pinned
-        for index, (path, _) in enumerate(self._read()):
-            yield f"requirements {index}", path
+        """Everything that decides what is installed: requirements, constraints, local wheels.
 
-    def options(self, scratch: Path) -> list[str]:
-        """pip's and uv's options for it; ``scratch`` is a directory to write into."""
+        Each has a name that no machine's paths are in.
+        """
+        yield self.pinned.name, self.pinned
+        for index, (path, text) in enumerate(self._read()):
+            yield f"requirements {index}", path
+            for local in self._beside(path, text):
+                yield f"requirements {index} {local.name}", local
+
+    def options(self, scratch: Path, *, python: str) -> list[str]:
+        """pip's and uv's options for it.
+
+        Args:
+            scratch: a directory to write into.
+            python: the version of Python that markers are evaluated for, such as ``3.13``.
+        """
         if self.users is None:
             return ["--requirement", str(self.pinned), "--require-hashes", "--no-deps"]
-        lines = [line for _, text in self._read() for line in _lines(text)]
-        named = {_canonical(line) for line in lines}
+        lines = [line for path, text in self._read() for line in _passed_on(path, text, python)]
+        named = {_canonical(line) for line in lines if not line.startswith("-")}
         hashed = any(_HASH.search(line) for line in lines)
-        ours = scratch / self.pinned.name
-        ours.write_text(
-            "".join(
-                f"{line if hashed else _HASH.sub('', line)}\n"
-                for line in _lines(self.pinned.read_text(encoding="utf-8"))
-                if _canonical(line) not in named
-            ),
-            encoding="utf-8",
-        )
+        ours = [
+            line if hashed else _HASH.sub("", line)
+            for line in _logical(self.pinned.read_text(encoding="utf-8"))
+            if _canonical(line) not in named
+        ]
+        theirs_file, ours_file = scratch / "requirements.txt", scratch / "headgate.txt"
+        for path, content in ((theirs_file, lines), (ours_file, ours)):
+            path.write_text("".join(f"{line}\n" for line in content), encoding="utf-8")
         strictly = ["--require-hashes"] if hashed else []
-        return ["--requirement", str(self.users), "--requirement", str(ours), *strictly]
+        return ["--requirement", str(theirs_file), "--requirement", str(ours_file), *strictly]
 
     def _read(self) -> Iterator[tuple[Path, str]]:
         """The user's files with their texts, an included one after what includes it."""
@@ -75,7 +97,17 @@ class Requirements:
             seen.add(path.resolve())
             text = self._text(path)
             yield path, text
-            waiting += [path.parent / each for each in _included(text)]
+            waiting += [path.parent / each for each in _referred(text, _INCLUDE)]
+
+    def _beside(self, path: Path, text: str) -> Iterator[Path]:
+        """The constraints and local wheels that a file names."""
+        for each in _referred(text, _CONSTRAIN):
+            constraints = path.parent / each
+            self._text(constraints)
+            yield constraints
+        for line in _logical(text):
+            if not line.startswith("-") and (wheel := _local_file(line)) is not None:
+                yield wheel
 
     def _text(self, path: Path) -> str:
         try:
@@ -86,17 +118,77 @@ class Requirements:
             ) from error
 
 
-def _lines(text: str) -> Iterator[str]:
-    """The requirements of a file, a line each, without comments and options."""
+def _passed_on(path: Path, text: str, python: str) -> Iterator[str]:
+    """The lines of a file as pip is to see them, from wherever it reads them."""
     for line in _logical(text):
-        if not line.startswith("-"):
+        if (found := _REFERENCE.fullmatch(line)) is not None:
+            option, target = found[1], found[2].strip()
+            if option not in _INCLUDE:  # the included file's own lines are passed on
+                yield f"{option} {_absolute(path.parent, target)}"
+        elif line.startswith("-"):
             yield line
+        elif (unmarked := _unmarked(line, python)) is not None:
+            yield unmarked
 
 
-def _included(text: str) -> Iterator[str]:
+def _absolute(base: Path, target: str) -> str:
+    """A path relative to the file that names it; an address, or what is not there, as it is."""
+    local = base / target
+    return str(local.resolve()) if local.exists() else target
+
+
+def _unmarked(line: str, python: str) -> str | None:
+    """A requirement without its marker; None if that says that it isn't for Lambda."""
+    options = found[0] if (found := _OPTIONS.search(line)) else ""
+    try:
+        wanted = Requirement(line.removesuffix(options))
+    except InvalidRequirement:
+        return line  # a path; or a fault, which pip explains
+    if wanted.marker is None:
+        return line
+    applies = wanted.marker.evaluate(dict(_environment(python)))
+    wanted.marker = None
+    return f"{wanted}{options}" if applies else None
+
+
+def _environment(python: str) -> Mapping[str, str]:
+    """What markers are evaluated with: Lambda on ARM.
+    https://packaging.python.org/en/latest/specifications/dependency-specifiers/#environment-markers
+    """
+    return {
+        "implementation_name": "cpython",
+        "implementation_version": f"{python}.0",
+        "os_name": "posix",
+        "platform_machine": "aarch64",
+        "platform_python_implementation": "CPython",
+        "platform_release": "",
+        "platform_system": "Linux",
+        "platform_version": "",
+        "python_full_version": f"{python}.0",
+        "python_version": python,
+        "sys_platform": "linux",
+    }
+
+
+def _local_file(line: str) -> Path | None:
+    """The file on this machine that a requirement names, by a path or by a ``file:`` address."""
+    spec = _OPTIONS.sub("", line)
+    try:
+        url = Requirement(spec).url
+    except InvalidRequirement:
+        path = Path(spec.partition(";")[0].partition("[")[0].strip())
+    else:
+        if url is None or not url.startswith("file:"):
+            return None
+        path = Path(url2pathname(urlsplit(url).path))
+    return path if path.is_file() else None
+
+
+def _referred(text: str, options: tuple[str, ...]) -> Iterator[str]:
+    """The files that these options name."""
     for line in _logical(text):
-        if found := _INCLUDES.fullmatch(line):
-            yield found[1].strip()
+        if (found := _REFERENCE.fullmatch(line)) is not None and found[1] in options:
+            yield found[2].strip()
 
 
 def _logical(text: str) -> Iterator[str]:

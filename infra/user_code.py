@@ -13,6 +13,11 @@ from jobs.errors import ConfigurationError
 
 IGNORED = (
     "**/.*",  # versions, environments, caches, secrets, and this machine's leavings
+    "**/*.env",
+    "**/*.key",
+    "**/*.p12",
+    "**/*.pfx",
+    "**/tests",
     "**/__pycache__",
     "**/*.pyc",
     "**/node_modules",
@@ -23,6 +28,12 @@ IGNORED = (
 """What is left out wherever it is; ``.dockerignore`` may take it back with ``!``."""
 
 _FILE = ".dockerignore"
+
+_ENVIRONMENT = "pyvenv.cfg"
+"""In the folder of each virtual environment, whatever that is called (PEP 405)."""
+
+_PRIVATE_KEY = b"PRIVATE KEY-----"
+"""In a PEM file that holds one (RFC 7468); one of certificates is code's business to carry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +71,8 @@ class UserCode:
         """Its files by their names below the root, in a stable order.
 
         Raises:
-            ConfigurationError: the handler's module is left out by what is to be ignored.
+            ConfigurationError: the handler's module is left out by what is to be ignored, or a
+                link leads nowhere or back to a directory that it lies in.
         """
         module = self.handler.rpartition(".")[0].replace(".", "/")
         handlers = {f"{module}.py", f"{module}/__init__.py"}
@@ -74,21 +86,44 @@ class UserCode:
     def _walked(self) -> Iterator[tuple[str, Path]]:
         root = self.root.resolve()
         ignore = IgnoreStrategy.docker(str(root), [*IGNORED, *self._ignored()])
-        for directory, below, names in os.walk(root):
+        # Links are followed: a shared package is often linked into each service that uses it.
+        for directory, below, names in os.walk(root, followlinks=True):
             here = Path(directory)
             below[:] = [
                 each
                 for each in below
                 if not ignore.completely_ignores(str(here / each))
-                and not self._is_output(here / each)
+                and not self._stays_here(here / each)
             ]
+            for each in below:
+                self._check_circle(here / each)
             for path in (here / name for name in names):
-                if path.is_file() and not ignore.ignores(str(path)):
+                if not ignore.ignores(str(path)) and self._is_carried(path):
                     yield path.relative_to(root).as_posix(), path
 
-    def _is_output(self, directory: Path) -> bool:
-        now = self.output is not None and directory == self.output.resolve()
-        return now or (directory / "cdk.out").is_file()  # CDK's mark of what it has written
+    def _is_carried(self, path: Path) -> bool:
+        if path.is_symlink() and not path.exists():
+            raise ConfigurationError(
+                f"{self.owner}: {str(path)!r} is a link to nothing: mend it, or name it in {_FILE}"
+            )
+        if path.suffix == ".pem" and _PRIVATE_KEY in path.read_bytes():
+            return False
+        return path.is_file()
+
+    def _check_circle(self, directory: Path) -> None:
+        if not directory.is_symlink():
+            return
+        if directory.resolve() in {above.resolve() for above in directory.parents}:
+            raise ConfigurationError(
+                f"{self.owner}: the link {str(directory)!r} leads back to a directory that it lies "
+                f"in: remove it, or name it in {_FILE}"
+            )
+
+    def _stays_here(self, directory: Path) -> bool:
+        """Whether a directory is a virtual environment, or what CDK writes or has written."""
+        if (directory / _ENVIRONMENT).is_file() or (directory / "cdk.out").is_file():
+            return True
+        return self.output is not None and directory == self.output.resolve()
 
     def _ignored(self) -> list[str]:
         path = self.root / _FILE

@@ -31,20 +31,27 @@ def users(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def ours_beside(requirements: Requirements, tmp_path: Path) -> list[str]:
-    """What is left of ours, as pip reads it, without layout."""
+def handed_to_pip(requirements: Requirements, tmp_path: Path) -> tuple[list[str], list[str]]:
+    """The user's lines and ours, without layout."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    options = requirements.options(scratch)
-    [_, first, _, second, *_] = options
-    assert first == str(requirements.users)
-    return [" ".join(line.split()) for line in Path(second).read_text().splitlines()]
+    [_, theirs, _, ours, *_] = requirements.options(scratch, python="3.13")
+    return _lines(theirs), _lines(ours)
+
+
+def _lines(path: str) -> list[str]:
+    return [" ".join(line.split()) for line in Path(path).read_text().splitlines()]
+
+
+def ours_beside(requirements: Requirements, tmp_path: Path) -> list[str]:
+    """What is left of ours."""
+    return handed_to_pip(requirements, tmp_path)[1]
 
 
 def test_ours_alone_are_taken_with_their_hashes_and_nothing_else(
     pinned: Path, tmp_path: Path
 ) -> None:
-    options = Requirements(pinned=pinned).options(tmp_path)
+    options = Requirements(pinned=pinned).options(tmp_path, python="3.13")
     assert options == ["--requirement", str(pinned), "--require-hashes", "--no-deps"]
 
 
@@ -61,7 +68,7 @@ def test_what_the_user_names_is_the_users_to_choose(
 ) -> None:
     requirements = Requirements(pinned=pinned, users=users(tmp_path, text))
     assert ours_beside(requirements, tmp_path) == ["aiohttp==3.14.5"]
-    assert "--require-hashes" not in requirements.options(tmp_path)
+    assert "--require-hashes" not in requirements.options(tmp_path, python="3.13")
 
 
 def test_hashes_are_checked_if_the_user_has_some(pinned: Path, tmp_path: Path) -> None:
@@ -71,7 +78,7 @@ def test_hashes_are_checked_if_the_user_has_some(pinned: Path, tmp_path: Path) -
         "aiohttp==3.14.5 --hash=sha256:aa --hash=sha256:ab",
         "typing-extensions==4.16.0 --hash=sha256:ba",
     ]
-    assert "--require-hashes" in requirements.options(tmp_path)
+    assert "--require-hashes" in requirements.options(tmp_path, python="3.13")
 
 
 @pytest.mark.parametrize(
@@ -89,3 +96,56 @@ def test_a_file_that_is_not_there_is_refused_by_whose_it_is(pinned: Path, tmp_pa
     own = users(tmp_path, "-r gone.txt\n")
     with pytest.raises(ConfigurationError, match=r"the consumer 'x': .* read: .*gone\.txt"):
         Requirements(pinned=pinned, users=own, owner="the consumer 'x'")
+
+
+@pytest.mark.parametrize(
+    ("marker", "applies"),
+    [
+        ("python_version < '3'", False),
+        ("sys_platform == 'win32'", False),
+        ("platform_machine == 'x86_64'", False),
+        ("python_version >= '3.13'", True),
+        ("sys_platform == 'linux' and platform_machine == 'aarch64'", True),
+    ],
+)
+def test_markers_are_those_of_lambda_whatever_python_deploys(
+    pinned: Path, tmp_path: Path, marker: str, applies: bool
+) -> None:
+    own = users(tmp_path, f"aiohttp==3.0 ; {marker} \\\n    --hash=sha256:ca\n")
+    theirs, ours = handed_to_pip(Requirements(pinned=pinned, users=own), tmp_path)
+    assert theirs == (["aiohttp==3.0 --hash=sha256:ca"] if applies else [])
+    assert len(ours) == (1 if applies else 2), "a line that isn't for Lambda removes no pin of ours"
+
+
+@pytest.mark.parametrize("option", ["-c ", "-c", "--constraint ", "--constraint="])
+def test_constraints_and_local_wheels_decide_what_is_installed(
+    pinned: Path, tmp_path: Path, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    constraints, wheels = tmp_path / "constraints.txt", tmp_path / "wheels"
+    constraints.write_text("aiohttp==3.0\n")
+    wheels.mkdir()
+    for name in ("own-1.0-py3-none-any.whl", "other-1.0-py3-none-any.whl"):
+        (wheels / name).write_bytes(b"wheel")
+    other = (wheels / "other-1.0-py3-none-any.whl").resolve()
+    own = users(
+        tmp_path,
+        f"{option}constraints.txt\n./wheels/own-1.0-py3-none-any.whl\nother @ {other.as_uri()}\n",
+    )
+    requirements = Requirements(pinned=pinned, users=own)
+    names = [path.name for _, path in requirements.files()]
+    assert names == [
+        "pinned.txt",
+        "requirements.txt",
+        "constraints.txt",
+        *sorted((path.name for path in wheels.iterdir()), reverse=True),
+    ]
+    theirs, ours = handed_to_pip(requirements, tmp_path)
+    assert theirs[0].endswith(str(constraints)), "found from wherever pip runs"
+    assert len(ours) == 2, "a constraint requires nothing"
+
+
+def test_constraints_that_are_not_there_are_refused(pinned: Path, tmp_path: Path) -> None:
+    own = users(tmp_path, "-c gone.txt\n")
+    with pytest.raises(ConfigurationError, match=r"read: .*gone\.txt"):
+        Requirements(pinned=pinned, users=own)

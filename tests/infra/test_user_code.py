@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ from jobs.deployment import ConsumerGroup
 from jobs.errors import ConfigurationError
 
 HANDLER = "shop.function.handler"
+
+NOTHING_INSTALLED = Platform(installer=lambda _target, _wanted: ["true"], compiler=None)
 
 
 @pytest.fixture
@@ -46,8 +49,79 @@ def group(project: Path) -> ConsumerGroup:
     return ConsumerGroup(name="x", handler=HANDLER, source=str(project))
 
 
-def test_secrets_caches_and_what_was_built_stay_here(project: Path) -> None:
-    assert names(project) == ["shop/function.py", "shop/rates.csv", "tests/test_shop.py"]
+def test_secrets_tests_caches_and_what_was_built_stay_here(project: Path) -> None:
+    for name in ("prod.env", "shop/tests/test_rates.py", "tls/server.key", "store.p12"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("")
+    assert names(project) == ["shop/function.py", "shop/rates.csv"]
+
+
+def test_a_virtual_environment_stays_here_whatever_it_is_called(project: Path) -> None:
+    (project / "my-python/lib").mkdir(parents=True)
+    (project / "my-python/pyvenv.cfg").write_text("")
+    (project / "my-python/lib/site.py").write_text("")
+    assert names(project) == ["shop/function.py", "shop/rates.csv"]
+
+
+def test_a_private_key_stays_here_and_certificates_are_carried(project: Path) -> None:
+    (project / "shop/server.pem").write_text("-----BEGIN EC PRIVATE KEY-----\n")
+    (project / "shop/authorities.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    assert "shop/authorities.pem" in names(project)
+    assert "shop/server.pem" not in names(project)
+
+
+def test_linked_packages_are_carried_like_any_other(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shared = tmp_path_factory.mktemp("elsewhere") / "shared"
+    (shared / "deep").mkdir(parents=True)
+    (shared / "deep/money.py").write_text("")
+    (project / "shared").symlink_to(shared)
+    assert "shared/deep/money.py" in names(project)
+
+
+def test_a_link_to_nothing_is_refused_by_name(project: Path) -> None:
+    (project / "shop/rates.py").symlink_to(project / "gone.py")
+    with pytest.raises(ConfigurationError, match=r"shop/rates\.py.* link to nothing"):
+        names(project)
+
+
+def test_links_in_a_circle_are_refused_by_name(project: Path) -> None:
+    (project / "shop/all").symlink_to(project)
+    with pytest.raises(ConfigurationError, match=r"shop/all.* leads back"):
+        names(project)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_whoever_runs_the_function_can_read_it_and_programs_stay_programs(
+    project: Path, tmp_path: Path, umask: int
+) -> None:
+    program = project / "bin/ffmpeg"
+    program.parent.mkdir()
+    program.write_text("")
+    program.chmod(0o700)
+    (project / "shop/rates.csv").chmod(0o600)
+    target = tmp_path / "cdk.out-asset"
+    target.mkdir()
+    before = os.umask(umask)
+    try:
+        bundling.consumer_bundle(group(project)).build(target, NOTHING_INSTALLED)
+    finally:
+        os.umask(before)
+    assert _mode(target / "bin/ffmpeg") == 0o755
+    assert _mode(target / "shop/rates.csv") == _mode(target / "jobs/app.py") == 0o644
+    assert _mode(target / "shop") == _mode(target / "bin") == 0o755
+
+
+def _mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_making_a_file_executable_changes_the_hash(project: Path) -> None:
+    platform = NOTHING_INSTALLED
+    before = bundling.consumer_bundle(group(project)).fingerprint(platform)
+    (project / "shop/rates.csv").chmod(0o755)
+    assert bundling.consumer_bundle(group(project)).fingerprint(platform) != before
 
 
 def test_what_cdk_writes_and_has_written_elsewhere_stays_here(project: Path) -> None:
@@ -59,8 +133,14 @@ def test_what_cdk_writes_and_has_written_elsewhere_stays_here(project: Path) -> 
 
 
 def test_dockerignore_leaves_out_and_takes_back(project: Path) -> None:
-    (project / ".dockerignore").write_text("# comment\n\ntests\n*.csv\n!cdk.json\n**/*.csv\n")
-    assert names(project) == ["cdk.json", "shop/function.py"]
+    (project / "shop/tests.txt").write_text("")
+    (project / ".dockerignore").write_text("# comment\n\n*.csv\n!cdk.json\n**/*.csv\n!tests\n")
+    assert names(project) == [
+        "cdk.json",
+        "shop/function.py",
+        "shop/tests.txt",
+        "tests/test_shop.py",
+    ]
 
 
 def test_a_list_of_what_is_taken_works_as_docker_has_it(project: Path) -> None:
