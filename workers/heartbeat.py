@@ -1,13 +1,15 @@
 """Keeping what we hold hidden: visibility is extended for running and prefetched messages alike.
 
-Each hold is extended at a third of its queue's visibility timeout, so that two beats may fail
-before its message shows, and never beyond the 12 hours that SQS allows since the receive.
+Each hold is extended at a third of its queue's visibility timeout, up to an eighth of that earlier
+in company, so that two beats may fail before its message shows; and never beyond the 12 hours that
+SQS allows since the receive.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -17,6 +19,12 @@ from jobs.events import Events, HeartbeatExtended, HeartbeatFailed, ReceiptLost
 from jobs.ports import EntryFailure, Transport, VisibilityChange
 from jobs.topology import MAX_BATCH, QueueSpec
 from workers.holding import Hold, Holdings
+
+_COMPANY = 1 / 8
+"""Part of its interval by which an extension comes early to share a request."""
+
+_AGAIN = 1 / 2
+"""Part of its interval after which an extension that failed is tried again."""
 
 
 class Heartbeat:
@@ -35,15 +43,24 @@ class Heartbeat:
         self._holdings = holdings
         self._clock = clock
         self._events = events
-        # Twice per interval: a hold is thus extended at most half an interval early.
-        self._tick_s = min(spec.heartbeat_s for spec in queues) / 2
+        shortest_s = min(spec.heartbeat_s for spec in queues)
+        # What is received meanwhile, or fails, is due later than that.
+        self._longest_sleep_s = shortest_s / 4
+        self._shortest_sleep_s = shortest_s / 32
 
     async def run(self) -> None:
         """Beat until cancelled. Ends otherwise only by a fault, which must stop the worker."""
         async with asyncio.TaskGroup() as group:
             while True:
-                await asyncio.sleep(self._tick_s)
+                await asyncio.sleep(self._idle_s())
                 self._beat(group)
+
+    def _idle_s(self) -> float:
+        """Time until an extension is due."""
+        now = self._clock.monotonic()
+        dues = (_due_at(hold) for hold in self._holdings if _may_be_extended(hold, now))
+        idle_s = min(dues, default=math.inf) - now
+        return max(self._shortest_sleep_s, min(idle_s, self._longest_sleep_s))
 
     def _beat(self, group: asyncio.TaskGroup) -> None:
         """Extend everything that is due. A slow answer for one queue holds up no other."""
@@ -55,15 +72,15 @@ class Heartbeat:
                     hold.beat = beat
 
     def _due(self) -> dict[str, list[Hold]]:
-        """By queue, everything whose interval ends before the next tick."""
+        """By queue, everything whose interval has ended, or nearly."""
         due: dict[str, list[Hold]] = defaultdict(list)
         now = self._clock.monotonic()
         for hold in self._holdings:
             if hold.lapsed(now) and not hold.shared:
                 self._doubt(hold)
             queue = hold.delivery.queue
-            soon = hold.extended_at + queue.heartbeat_s <= now + self._tick_s
-            if soon and _may_be_extended(hold) and hold.possible_s(queue.visibility_s, now):
+            soon = _due_at(hold) <= now + queue.heartbeat_s * _COMPANY
+            if soon and _may_be_extended(hold, now):
                 due[queue.name].append(hold)
         return due
 
@@ -79,7 +96,8 @@ class Heartbeat:
         try:
             failures = await self._transport.change_visibility(queue.name, changes)
         except TransportError as error:
-            # These holds are still due, so the next tick tries again.
+            for hold in holds:
+                hold.failed_at = asked_at
             self._events.emit(
                 HeartbeatFailed(
                     at=self._clock.now(), queue=queue.name, error=str(error), messages=len(holds)
@@ -99,8 +117,10 @@ class Heartbeat:
         for index, hold in enumerate(holds):
             failure = failed.get(index)
             if failure is None:
-                hold.extended_at = asked_at
-            elif failure.sender_fault and hold in self._holdings and not _is_settling(hold):
+                hold.extended_at = asked_at  # the timeout counts from the request
+                continue
+            hold.failed_at = asked_at
+            if failure.sender_fault and hold in self._holdings and not _is_settling(hold):
                 self._lose(hold, failure)
 
     def _doubt(self, hold: Hold) -> None:
@@ -125,8 +145,16 @@ class Heartbeat:
         )
 
 
-def _may_be_extended(hold: Hold) -> bool:
-    return not (hold.closing or hold.lost) and (hold.beat is None or hold.beat.done())
+def _due_at(hold: Hold) -> float:
+    """When its visibility has to be extended, on the clock's monotonic time."""
+    interval_s = hold.delivery.queue.heartbeat_s
+    return max(hold.extended_at + interval_s, hold.failed_at + interval_s * _AGAIN)
+
+
+def _may_be_extended(hold: Hold, now: float) -> bool:
+    if hold.closing or hold.lost or (hold.beat is not None and not hold.beat.done()):
+        return False
+    return hold.possible_s(hold.delivery.queue.visibility_s, now) > 0
 
 
 def _is_settling(hold: Hold) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ class Hold:
     """Its delivery, read; it is called once it is started."""
     extended_at: float
     """When its visibility was last set, on the clock's monotonic time."""
+    failed_at: float = -math.inf
+    """When an extension was last tried in vain."""
     ready: bool = True
     """What happened to its job before is known, so that it may start."""
     ticket: tuple[Any, ...] = ()

@@ -68,8 +68,8 @@ def is_offloaded(stream: Stream, load: Load, limit: int) -> bool:
 
 def heartbeats(stream: Stream, fleet: Fleet) -> float:
     """Requests for heartbeats that one attempt takes, at most: what is held is extended every
-    third of the visibility timeout, or up to half of that earlier, ten to a request."""
-    beats = fleet.run_s[stream.job.name] // (stream.queue.heartbeat_s / 2)
+    third of the visibility timeout, or up to an eighth of that earlier, ten to a request."""
+    beats = fleet.run_s[stream.job.name] // (stream.queue.heartbeat_s * 7 / 8)
     workers = fleet.workers(stream.queue)
     if not beats or not workers:
         return 0.0  # a Lambda function extends nothing
