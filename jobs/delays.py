@@ -14,9 +14,8 @@ from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from jobs.batching import EntryRejected
 from jobs.errors import MessageUnreadable, PayloadTooLarge
-from jobs.ports import BlockingTransport, OutgoingMessage, ScheduleSpec
+from jobs.ports import OutgoingMessage, ScheduleSpec
 from jobs.topology import MAX_DELAY, Topology
 
 MAX_INPUT_BYTES = 262_144
@@ -51,6 +50,15 @@ class DelayedJob(BaseModel):
     attributes: dict[str, str]
     group: str | None = None
     deduplication_id: str | None = None
+    token: str = ""
+    """Names the hand-over of a job that had been delivered before, since one job may be handed over
+    many times; empty for a submission, which is one."""
+
+    @property
+    def sending(self) -> str:
+        """Names the one sending that this schedule stands for, however often it fires."""
+        due = self.delayed_until.astimezone(UTC).isoformat()
+        return f"delayed#{due}#{self.token}"
 
     def message(self, now: datetime) -> OutgoingMessage:
         """The message, sent at ``now``; a standard queue holds it back until it is due."""
@@ -80,7 +88,13 @@ class DelayedJob(BaseModel):
 
 
 def delayed(
-    message: OutgoingMessage, *, queue_name: str, job_id: str, job_type: str, due: datetime
+    message: OutgoingMessage,
+    *,
+    queue_name: str,
+    job_id: str,
+    job_type: str,
+    due: datetime,
+    token: str = "",
 ) -> DelayedJob:
     """A message that is to be sent when it is due."""
     return DelayedJob(
@@ -92,6 +106,7 @@ def delayed(
         attributes=dict(message.attributes),
         group=message.group,
         deduplication_id=message.deduplication_id,
+        token=token,
     )
 
 
@@ -160,13 +175,3 @@ def read_delayed(event: Mapping[str, Any]) -> DelayedJob:
         )
     # Not from pydantic's error, which quotes the values.
     raise MessageUnreadable(f"the input is no delayed job of Headgate's: {', '.join(fields)}")
-
-
-def send_delayed(job: DelayedJob, transport: BlockingTransport, now: datetime) -> None:
-    """Send a delayed job's message; when this returns, SQS has it.
-
-    Raises:
-        TransportError: SQS could not be asked, or refused.
-    """
-    for failure in transport.send(job.queue_name, [job.message(now)]):
-        raise EntryRejected(failure)

@@ -151,6 +151,11 @@ class Occurrence(BaseModel):
             self.event.time.astimezone(UTC), "event", self.job.rule, self.event.id
         )
 
+    @property
+    def sending(self) -> str:
+        """Names the one sending that this event stands for, among those of its job."""
+        return f"event#{self.event.id}"
+
     def message(self, now: datetime) -> OutgoingMessage:
         """The message that a worker can run, submitted at ``now``."""
         whole = self.event.model_dump(mode="json")

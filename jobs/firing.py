@@ -100,6 +100,11 @@ class Firing(ScheduledJob):
         """The same for every invocation of one occurrence."""
         return derived_job_id(self.scheduled_time.astimezone(UTC), self.schedule_arn)
 
+    @property
+    def sending(self) -> str:
+        """Names the one sending that this occurrence stands for, among those of its job."""
+        return f"fired#{self.scheduled_time.astimezone(UTC).isoformat()}"
+
     def message(self, now: datetime) -> OutgoingMessage:
         """The message that a worker can run, submitted at ``now``."""
         return message_of(self.envelope(self.job_id, now), fifo_group=self.fifo_group)

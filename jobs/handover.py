@@ -142,6 +142,7 @@ def _again(delivery: Delivery, verdict: Verdict, used: int, due: datetime) -> De
         job_id=verdict.attempt.job_id,
         job_type=verdict.job_type,
         due=due,
+        token=_token(delivery),
     )
 
 
@@ -155,7 +156,7 @@ def _is_own(body: str) -> bool:
 
 
 def _token(delivery: Delivery) -> str:
-    """Names the creation: of this delivery's verdict, however often the request is sent."""
+    """Names the hand-over: of this delivery's verdict, however often the request is sent."""
     message = delivery.message
     return f"{message.message_id}-{message.receive_count}"[-64:]
 

@@ -52,6 +52,10 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-ke
 
 _SUMMARY_CHARS = 200
 
+_RUN = "run#"
+_OF_JOB = frozenset({"submitted", "progress", "cancel"})
+"""The places of items that are of no single delivery."""
+
 
 class Mark(StrEnum):
     """What can be known of one delivery."""
@@ -113,7 +117,16 @@ def partition(job_id: str) -> str:
 
 def deliveries_of(message_id: str) -> str:
     """What the sort keys of a message's items start with."""
-    return f"run#{message_id}#"
+    return f"{_RUN}{message_id}#"
+
+
+def is_record(sk: str) -> bool:
+    """Whether a place in a job's partition tells what happened to the job.
+
+    What else stands there (claims, the marks of what the bridge has sent) keeps something from
+    happening twice, and goes when it expires.
+    """
+    return sk in _OF_JOB or sk.startswith(_RUN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

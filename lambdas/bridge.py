@@ -1,10 +1,10 @@
 """The Lambda function that turns a schedule's firing, or an event, into a job.
 
-It holds none of the user's code: all it needs is in the schedule's input (`jobs.firing`), or in
-what the event's rule makes of it (`jobs.eventing`). EventBridge invokes it asynchronously, so when
-it raises, Lambda invokes it again, twice, and then keeps the input in the dead-letter queue of
-schedules and events. Each invocation submits the same id, and what one has sent another doesn't
-send again (`lambdas.sending`).
+It holds none of the user's code: all it needs is in the schedule's input (`jobs.firing`,
+`jobs.delays`), or in what the event's rule makes of it (`jobs.eventing`). EventBridge invokes it
+asynchronously, so when it raises, Lambda invokes it again, twice, and then keeps the input in the
+dead-letter queue of schedules and events. What one invocation has sent another doesn't send again
+(`jobs.bridging`).
 
 https://docs.aws.amazon.com/lambda/latest/dg/with-eventbridge-scheduler.html
 """
@@ -14,16 +14,14 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from aws_lambda_powertools import Logger
 
-from jobs.batching import EntryRejected
-from jobs.delays import is_delayed, read_delayed, send_delayed
-from jobs.eventing import Occurrence, is_occurrence, read_occurrence
-from jobs.firing import Firing, read_firing
-from jobs.ports import BlockingTransport
-from lambdas.sending import SentOnce
+from jobs.bridging import Bridge, Input, read_input
+from jobs.delays import DelayedJob
+from jobs.eventing import Occurrence
+from jobs.firing import Firing
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
 
 TABLE = "HEADGATE_TABLE"
 """The variable that names the app's table."""
+
+_ALREADY_SENT = "already sent"
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
@@ -43,71 +43,53 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
         MessageUnreadable: ``event`` is neither; names the fields.
         TransportError: SQS could not be asked, or refused.
     """
-    if is_delayed(event):
-        return _submit_delayed(event, context)
-    due = read_occurrence(event) if is_occurrence(event) else read_firing(event)
-    job_id = submit_firing(due, _transport(), datetime.now(UTC))
-    extra = _of_event(due) if isinstance(due, Occurrence) else _of_schedule(due)
+    given = read_input(event)
+    sent = _bridge().submit(given)
+    said, origin = _described(given)
+    job_id = str(given.job_id)
     request = {"job_id": job_id, "function_request_id": context.aws_request_id}
-    _logger().info("job submitted", extra=request | extra)
+    _logger().info(said if sent else _ALREADY_SENT, extra=request | origin)
     return {"job_id": job_id}
 
 
-def submit_firing(due: Firing | Occurrence, transport: BlockingTransport, now: datetime) -> str:
-    """Submit the job of a firing or an event; when this returns its id, SQS has it.
-
-    Raises:
-        TransportError: SQS could not be asked, or refused.
-    """
-    for failure in transport.send(due.queue_name, [due.message(now)]):
-        raise EntryRejected(failure)
-    return str(due.job_id)
-
-
-def _of_schedule(firing: Firing) -> dict[str, Any]:
-    return {
-        "job_type": firing.type,
-        "schedule": firing.schedule,
-        "scheduled_time": firing.scheduled_time.isoformat(),
-        "scheduler_execution_id": firing.execution_id,
-        "scheduler_attempt": firing.attempt_number,
-    }
-
-
-def _of_event(occurrence: Occurrence) -> dict[str, Any]:
-    return {
-        "job_type": occurrence.job.type,
-        "event_rule": occurrence.job.rule,
-        "event_id": occurrence.event.id,
-        "event_time": occurrence.event.time.isoformat(),
-    }
-
-
-def _submit_delayed(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
-    job = read_delayed(event)
-    send_delayed(job, _transport(), datetime.now(UTC))
-    _logger().info(
-        "delayed job sent",
-        extra={
-            "job_id": job.job_id,
-            "job_type": job.type,
-            "delayed_until": job.delayed_until.isoformat(),
-            "function_request_id": context.aws_request_id,
-        },
-    )
-    return {"job_id": job.job_id}
+def _described(given: Input) -> tuple[str, dict[str, Any]]:
+    """What the log says of it: the message, and where the job comes from."""
+    match given:
+        case Firing():
+            return "job submitted", {
+                "job_type": given.type,
+                "schedule": given.schedule,
+                "scheduled_time": given.scheduled_time.isoformat(),
+                "scheduler_execution_id": given.execution_id,
+                "scheduler_attempt": given.attempt_number,
+            }
+        case Occurrence():
+            return "job submitted", {
+                "job_type": given.job.type,
+                "event_rule": given.job.rule,
+                "event_id": given.event.id,
+                "event_time": given.event.time.isoformat(),
+            }
+        case DelayedJob():
+            return "delayed job sent", {
+                "job_type": given.type,
+                "delayed_until": given.delayed_until.isoformat(),
+            }
+        case _:
+            assert_never(given)
 
 
 @cache
-def _transport() -> BlockingTransport:
+def _bridge() -> Bridge:
     """One for the execution environment. Opened by the first firing: imports stay quick."""
     from jobs.aws.sqs import SyncSqs
 
-    if not (table := os.environ.get(TABLE)):
-        return SyncSqs()
-    from jobs.aws.sync_dynamo import SyncDynamoTable
+    transport, table = SyncSqs(), None
+    if name := os.environ.get(TABLE):
+        from jobs.aws.sync_dynamo import SyncDynamoTable
 
-    return SentOnce(SyncSqs(), SyncDynamoTable(table), lambda: datetime.now(UTC))
+        table = SyncDynamoTable(name)
+    return Bridge(transport, table, lambda: datetime.now(UTC))
 
 
 @cache

@@ -1,7 +1,8 @@
 """Keeping only the last of a type's completed jobs: ``keep=Keep(last=100)``.
 
 Every minute or so a worker looks at the lists of the types of which it has completed jobs since,
-and deletes all items of those that fall out. Lists have parts, each of which keeps its share, so
+and deletes the records of those that fall out; what keeps such a job from running or being sent
+twice stays until it expires. Lists have parts, each of which keeps its share, so
 the number is about what was asked for. Two workers that do this at a time do no harm.
 """
 
@@ -14,12 +15,11 @@ from typing import NoReturn
 
 from jobs.app import App
 from jobs.batching import in_batches
-from jobs.claims import CLAIM
 from jobs.clock import Clock
 from jobs.errors import TransportError
 from jobs.events import Event, Events, JobCompleted, RecordsFailed
 from jobs.ports import MAX_PUT, Table
-from jobs.records import SHARDS, list_name
+from jobs.records import SHARDS, is_record, list_name
 
 EVERY_S = 60.0
 
@@ -87,9 +87,8 @@ class Trimmer:
                 await self._forget(item.pk)
 
     async def _forget(self, pk: str) -> None:
-        # Its claim, if it has one, still keeps a second delivery from running.
         items = await self._table.query(pk)
-        keys = [(item.pk, item.sk) for item in items if item.sk != CLAIM]
+        keys = [(item.pk, item.sk) for item in items if is_record(item.sk)]
         for batch in in_batches(keys, lambda _key: 0, most=MAX_PUT):
             # What is left undone is found again the next time.
             await self._table.delete(batch)

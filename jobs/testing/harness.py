@@ -13,17 +13,17 @@ from pydantic_core import from_json
 from jobs.aio import AsyncClient
 from jobs.app import App
 from jobs.batching import EntryRejected
+from jobs.bridging import Bridge, read_input
 from jobs.calling import Around, Means, nothing_around
 from jobs.claims import Claims
 from jobs.client import Client
 from jobs.context import Tenant
-from jobs.delays import PREFIX, is_delayed, read_delayed, send_delayed
+from jobs.delays import PREFIX
 from jobs.delivery import Delivery
 from jobs.envelope import Envelope
 from jobs.errors import HeadgateError, MessageUnreadable
 from jobs.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
 from jobs.execution import Executor, Verdict, parked
-from jobs.firing import read_firing
 from jobs.foreign import envelope_of
 from jobs.handover import HandOver
 from jobs.job import JobType
@@ -94,6 +94,7 @@ class Harness:
         """Holds long delays, and what `client.schedules` makes; fires as the clock moves."""
         self.table = MemoryTable(self.clock)
         """What the clients' handles read."""
+        self._bridge = Bridge(self.sqs.blocking, self.table.blocking, self.clock.now)
         self.store = MemoryStore()
         """What is too large for messages."""
         self.events: list[Event] = []
@@ -275,13 +276,8 @@ class Harness:
                 _all_done(await self.sqs.delete(queue, [receipt]))
 
     def _fire(self, text: str) -> None:
-        """What the bridge does."""
-        event, now = from_json(text), self.clock.now()
-        if is_delayed(event):
-            send_delayed(read_delayed(event), self.sqs.blocking, now)
-            return
-        firing = read_firing(event)
-        _all_done(self.sqs.blocking.send(firing.queue_name, [firing.message(now)]))
+        """What the bridge does when a schedule invokes it."""
+        self._bridge.submit(read_input(from_json(text)))
 
     async def _pass(self, seconds: float) -> None:
         self.clock.advance(seconds)

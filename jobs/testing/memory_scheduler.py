@@ -55,6 +55,7 @@ class MemoryScheduler:
         self._fire = fire
         self._groups = groups
         self._stored: dict[tuple[str, str], _Stored] = {}
+        self._handed_over: list[str] = []
         self._changed = asyncio.Event()
         if isinstance(clock, VirtualClock):
             clock.subscribe(self.fire_due)
@@ -121,12 +122,21 @@ class MemoryScheduler:
             except TimeoutError:
                 continue
 
+    def repeat(self) -> None:
+        """Hand over once more what the latest firing did: the service does so at least once.
+
+        Raises:
+            IndexError: nothing has fired.
+        """
+        self._fire(self._handed_over[-1])
+
     def _fire_one(self, key: tuple[str, str], stored: _Stored, due: datetime) -> None:
         stored.fired_until = due + _MOMENT
         self.fired.append((stored.spec.name, due))
         if stored.spec.delete_when_done and _next(stored) is None:
             del self._stored[key]
-        self._fire(_filled_in(stored.spec, due))
+        self._handed_over.append(_filled_in(stored.spec, due))
+        self._fire(self._handed_over[-1])
 
     # --- what the calls do ----------------------------------------------------------------------
 

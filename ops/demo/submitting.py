@@ -14,12 +14,12 @@ from examples.shop.contracts import app
 from jobs.aio import AsyncClient
 from jobs.aws.sqs import SyncSqs
 from jobs.batching import EntryRejected
+from jobs.bridging import Bridge
 from jobs.client import Client
 from jobs.events import Event, Events, JobSubmitted
 from jobs.firing import read_firing, schedule_input
 from jobs.job import JobType
 from jobs.ports import OutgoingMessage, Transport
-from lambdas.bridge import submit_firing
 from ops.demo.plan import Plan, PlannedJob, PlannedMessage, batches
 
 _AT_ONCE = 100
@@ -93,7 +93,9 @@ class Submitter:
         """Do what EventBridge Scheduler and the bridge do when a schedule is due."""
         now = datetime.now(UTC)
         firing = read_firing(_filled_in(schedule_input(app, declared), now))
-        job_id = await asyncio.to_thread(submit_firing, firing, self._blocking, now)
+        bridge = Bridge(self._blocking, None, lambda: now)
+        await asyncio.to_thread(bridge.submit, firing)
+        job_id = str(firing.job_id)
         self.planned[job_id] = PlannedJob(type=declared, payload=declared.load(firing.payload))
         self._record(
             JobSubmitted(

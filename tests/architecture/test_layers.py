@@ -34,7 +34,7 @@ LAYERS: list[set[str]] = [
     {"calling", "registration"},
     {"desk", "reserving"},
     {"async_storing", "dead_letter_alerts", "reporting", "steps", "sweep_memory"},
-    {"dead_letter_reading", "storing"},
+    {"bridging", "dead_letter_reading", "storing"},
     {"delivery", "firing", "handle", "submission"},  # a delivery, a firing, a handle, a submission
     {"checks", "foreign", "locating", "progress", "results", "sweep_plan", "tables"},
     {"timeline"},

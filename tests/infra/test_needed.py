@@ -42,15 +42,14 @@ from jobs.aws.scheduler import EventBridgeScheduler
 from jobs.aws.sns import SyncSns
 from jobs.aws.sqs import SqsTransport, SyncSqs
 from jobs.aws.sync_dynamo import SyncDynamoTable
+from jobs.bridging import Bridge, read_input
 from jobs.clock import SystemClock
-from jobs.delays import delay_name, read_delayed, send_delayed
-from jobs.firing import read_firing, schedule_input
+from jobs.delays import delay_name
+from jobs.firing import schedule_input
 from jobs.job import JobType
 from jobs.sweep_memory import SweepMemory
 from jobs.sweep_plan import sweep_plan
 from jobs.topology import QUARANTINE_RETENTION
-from lambdas.bridge import submit_firing
-from lambdas.sending import SentOnce
 from lambdas.sweeping import Sweeper
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 from tests.infra.templates import template_of
@@ -365,9 +364,9 @@ def _bridge(declared: Declared, delayed: dict[str, Any]) -> None:
         SyncSqs() as sqs,
         SyncDynamoTable(declared.app.topology.table_name) as table,
     ):
-        transport = SentOnce(sqs, table, lambda: datetime.now(UTC))
-        submit_firing(read_firing(fired), transport, datetime.now(UTC))
-        send_delayed(read_delayed(delayed), transport, datetime.now(UTC))
+        bridge = Bridge(sqs, table, lambda: datetime.now(UTC))
+        bridge.submit(read_input(fired))
+        bridge.submit(read_input(delayed))
 
 
 class _InTwoWeeks(SystemClock):

@@ -15,6 +15,7 @@ import pytest
 
 from infra.queries import OF_JOBS, OF_THE_BRIDGE
 from jobs import App, Priority, rate
+from jobs.bridging import Bridge
 from jobs.delays import DelayedJob
 from jobs.event_log import log_event
 from jobs.eventing import event_input
@@ -180,7 +181,8 @@ def bridged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     sqs = MemorySqs(VirtualClock())
     sqs.provision(app.topology)
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-bridge")
-    monkeypatch.setattr(bridge, "_transport", lambda: sqs.blocking)
+    submitting = Bridge(sqs.blocking, None, lambda: NOW)
+    monkeypatch.setattr(bridge, "_bridge", lambda: submitting)
     bridge._logger.cache_clear()
     for text in (fired, happened, delayed.to_input()):
         bridge.handler(json.loads(text), SimpleNamespace(aws_request_id="1"))  # type: ignore[arg-type]  # as much of a context as is read

@@ -121,13 +121,13 @@ def test_a_lost_job_fails_the_demo_which_says_what_is_missing(
 def test_an_internal_error_is_raised_once_everything_has_been_removed(
     monkeypatch: pytest.MonkeyPatch, temporary: Path
 ) -> None:
-    monkeypatch.setattr("ops.demo.submitting.submit_firing", _fails)
+    monkeypatch.setattr("ops.demo.submitting.Bridge.submit", _fails)
     with pytest.raises(HeadgateError, match="the bridge is broken"):
         _demo()
     assert list(temporary.iterdir()) == []
 
 
-def _fails(*_: object) -> str:
+def _fails(*_: object) -> bool:
     raise HeadgateError("the bridge is broken")
 
 

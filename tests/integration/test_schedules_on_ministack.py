@@ -25,7 +25,8 @@ from jobs import App, AsyncClient, Events, JobContext, Priority, RetryLater, at,
 from jobs.aws.provision import provision
 from jobs.aws.scheduler import EventBridgeScheduler
 from jobs.aws.sqs import SqsTransport, SyncSqs
-from jobs.delays import DelayedJob, delay_name, read_delayed, retry_name, schedule_of, send_delayed
+from jobs.bridging import Bridge
+from jobs.delays import DelayedJob, delay_name, read_delayed, retry_name, schedule_of
 from jobs.envelope import new_job_id, parse
 from jobs.events import JobDeferred
 from jobs.job import JobType
@@ -195,7 +196,7 @@ def _made_at(job_id: UUID) -> datetime:
 
 def _send(job: DelayedJob, deployed: Deployed, now: datetime) -> None:
     with SyncSqs(endpoint_url=deployed.endpoint_url) as sqs:
-        send_delayed(job, sqs, now)
+        Bridge(sqs, None, lambda: now).submit(job)
 
 
 async def test_a_worker_hands_a_long_wait_over_and_the_job_goes_on_when_it_is_due(

@@ -12,8 +12,9 @@ import pytest
 from pydantic import BaseModel
 
 from jobs import App, JobContext, Priority, cron, rate
-from jobs.aws.sqs import SyncSqs
+from jobs.aws.sync_dynamo import SyncDynamoTable
 from jobs.batching import EntryRejected
+from jobs.bridging import Bridge
 from jobs.calling import Means
 from jobs.delivery import Delivery
 from jobs.envelope import derived_job_id, parse
@@ -32,7 +33,6 @@ from jobs.submission import Origin, prepare
 from jobs.testing import MemorySqs, VirtualClock
 from jobs.topology import MAX_SCHEDULER_NAME
 from lambdas import bridge
-from lambdas.sending import SentOnce
 
 DUE = datetime(2026, 3, 1, 8, tzinfo=UTC)
 FIRED = {
@@ -102,17 +102,24 @@ def sqs(shop: Shop, clock: VirtualClock) -> MemorySqs:
 def on_lambda(monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]:
     """The function's own environment, with SQS in memory."""
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-bridge")
-    monkeypatch.setattr(bridge, "_transport", lambda: sqs.blocking)
+    submitting = Bridge(sqs.blocking, None, lambda: datetime.now(UTC))
+    monkeypatch.setattr(bridge, "_bridge", lambda: submitting)
     bridge._logger.cache_clear()
     yield
     bridge._logger.cache_clear()
+
+
+def submit(firing: Firing, sqs: MemorySqs, clock: VirtualClock) -> str:
+    """As a bridge without a table does; returns the job's id."""
+    assert Bridge(sqs.blocking, None, clock.now).submit(firing)
+    return str(firing.job_id)
 
 
 def test_a_fired_schedule_becomes_the_message_that_a_submitted_job_would_be(
     shop: Shop, sqs: MemorySqs, clock: VirtualClock
 ) -> None:
     firing = read_firing(shop.fired())
-    job_id = bridge.submit_firing(firing, sqs.blocking, clock.now())
+    job_id = submit(firing, sqs, clock)
 
     [stored] = sqs.messages(shop.queue)
     submitted = prepare(
@@ -133,7 +140,7 @@ def test_a_fired_schedule_becomes_the_message_that_a_submitted_job_would_be(
 async def test_a_worker_runs_a_scheduled_job_with_the_defaults_of_its_model(
     shop: Shop, sqs: MemorySqs, clock: VirtualClock
 ) -> None:
-    job_id = bridge.submit_firing(read_firing(shop.fired()), sqs.blocking, clock.now())
+    job_id = submit(read_firing(shop.fired()), sqs, clock)
     events: list[Event] = []
     executor = Executor(Means(app=shop.app, clock=clock, events=Events(events.append)))
 
@@ -153,11 +160,11 @@ async def test_a_worker_runs_a_scheduled_job_with_the_defaults_of_its_model(
 def test_an_occurrence_that_is_invoked_again_submits_the_same_job_id(
     shop: Shop, sqs: MemorySqs, clock: VirtualClock
 ) -> None:
-    first = bridge.submit_firing(read_firing(shop.fired()), sqs.blocking, clock.now())
+    first = submit(read_firing(shop.fired()), sqs, clock)
     clock.advance(timedelta(minutes=2))
     again = read_firing(shop.fired(execution_id="other", attempt_number="2"))
 
-    assert bridge.submit_firing(again, sqs.blocking, clock.now()) == first
+    assert submit(again, sqs, clock) == first
 
 
 def test_the_same_moment_in_another_time_zone_is_the_same_occurrence(shop: Shop) -> None:
@@ -181,12 +188,12 @@ def test_a_message_that_sqs_does_not_take_fails_the_invocation(
     sqs.faults.fail_entries("send", code="InternalError")
 
     with pytest.raises(EntryRejected, match="InternalError"):
-        bridge.submit_firing(read_firing(shop.fired()), sqs.blocking, clock.now())
+        submit(read_firing(shop.fired()), sqs, clock)
 
 
 def test_a_missing_queue_fails_the_invocation(shop: Shop, clock: VirtualClock) -> None:
     with pytest.raises(QueueMissing, match="shop-test-jobs-high"):
-        bridge.submit_firing(read_firing(shop.fired()), MemorySqs(clock).blocking, clock.now())
+        submit(read_firing(shop.fired()), MemorySqs(clock), clock)
 
 
 @pytest.mark.usefixtures("on_lambda")
@@ -251,13 +258,14 @@ def test_names_that_are_too_long_for_a_schedule_are_refused() -> None:
         _ = App("a" * (MAX_SCHEDULER_NAME - 4), stage="test").topology.schedule_group
 
 
-@pytest.mark.parametrize(("table", "kind"), [("shop-records", SentOnce), (None, SyncSqs)])
-def test_the_bridge_sends_each_job_once_where_it_is_told_of_a_table(
-    table: str | None, kind: type[object], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("table", ["shop-records", None])
+def test_the_bridge_remembers_what_it_sent_where_it_is_told_of_a_table(
+    table: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if table is not None:
         monkeypatch.setenv(bridge.TABLE, table)
-    assert type(bridge._transport.__wrapped__()) is kind
+    made = bridge._bridge.__wrapped__()
+    assert isinstance(made._table, SyncDynamoTable) is (table is not None)
 
 
 # --- delayed jobs --------------------------------------------------------------------------------

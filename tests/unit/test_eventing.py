@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from jobs import App, Priority
+from jobs.bridging import Bridge
 from jobs.envelope import derived_job_id, parse
 from jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
 from jobs.eventing import event_input, read_occurrence, rule_name
@@ -82,7 +83,8 @@ def sqs(app: App) -> MemorySqs:
 def on_lambda(monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]:
     """The function's own environment, with SQS in memory."""
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-events")
-    monkeypatch.setattr(bridge, "_transport", lambda: sqs.blocking)
+    submitting = Bridge(sqs.blocking, None, lambda: AT)
+    monkeypatch.setattr(bridge, "_bridge", lambda: submitting)
     bridge._logger.cache_clear()
     yield
     bridge._logger.cache_clear()
@@ -158,10 +160,10 @@ def test_the_bridge_submits_the_job_of_an_event_and_logs_no_payload(
 
 
 def test_a_missing_queue_fails_the_invocation(app: App) -> None:
-    nowhere = MemorySqs(VirtualClock(AT)).blocking
+    nowhere = Bridge(MemorySqs(VirtualClock(AT)).blocking, None, lambda: AT)
 
     with pytest.raises(QueueMissing, match="shop-test-jobs-high"):
-        bridge.submit_firing(read_occurrence(matched(app, "raw")), nowhere, AT)
+        nowhere.submit(read_occurrence(matched(app, "raw")))
 
 
 def test_an_input_that_no_rule_made_is_refused_without_its_values() -> None:

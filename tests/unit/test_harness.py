@@ -16,6 +16,7 @@ from jobs import (
     Retry,
     RetryLater,
     Tenant,
+    rate,
 )
 from jobs.errors import HandlerMissing, JobCancelled, JobDead, ResultTimeout
 from jobs.events import JobRetryScheduled
@@ -331,3 +332,37 @@ def test_a_once_job_that_is_delivered_twice_has_the_result_of_its_one_run(app: A
     assert handle.result(timeout=1) == "receipt 1"
     assert handle.status() is JobState.COMPLETED
     assert jobs.completed(charge) == 1
+
+
+def test_a_schedule_that_fires_twice_submits_one_job(app: App) -> None:
+    ran: list[str] = []
+
+    @app.job("send-email")
+    def send(_email: Email, ctx: JobContext) -> None:
+        ran.append(ctx.id)
+
+    jobs = Harness(app)
+    jobs.client.schedules.create("hourly", send, Email(to="ada"), when=rate(timedelta(hours=1)))
+    jobs.clock.advance(timedelta(hours=1))
+    jobs.scheduler.repeat()
+    jobs.client.schedules.remove("hourly")
+    jobs.client.submit(send, Email(to="bob"), delay=timedelta(days=3))
+    jobs.drain()
+    jobs.scheduler.repeat()
+    jobs.drain()
+    assert len(ran) == len(set(ran)) == 3  # it fires when it is made, and an hour later
+
+
+def test_a_delayed_job_that_waits_for_days_between_attempts_makes_all_of_them(app: App) -> None:
+    seen: list[int] = []
+
+    @app.job("send-email", retry=Retry(attempts=3, backoff=Backoff.fixed(86_400)))
+    def send(_email: Email, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+        raise RetryLater(timedelta(days=1)) if len(seen) == 1 else ConnectionError("refused")
+
+    jobs = Harness(app)
+    jobs.client.submit(send, Email(to="ada"), delay=timedelta(days=3))
+    jobs.drain()
+    assert seen == [1, 1, 2, 3]
+    assert jobs.dead_lettered(send) == 1

@@ -8,11 +8,12 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import App, Backoff, JobContext, Priority, Retry, RetryLater
-from jobs.delays import read_delayed, send_delayed
+from jobs import App, AsyncClient, Backoff, JobContext, Priority, Retry, RetryLater, rate
+from jobs.delays import read_delayed
 from jobs.envelope import new_job_id, parse
 from jobs.errors import AccessDenied
 from jobs.events import (
+    Event,
     JobCompleted,
     JobDeadLettered,
     JobDeferred,
@@ -20,15 +21,19 @@ from jobs.events import (
     JobStarted,
     SettlementFailed,
 )
+from jobs.firing import schedule_input
 from jobs.job import JobType
+from jobs.outcome import Reason
 from jobs.ports import OutgoingMessage
 from jobs.submission import prepare
 from jobs.testing import MemoryScheduler
+from tests.support.bridge import DeployedBridge
 from tests.unit.worker.rig import MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
 
 DAY_S = 86_400
+HALF_DAY_S = 13 * 3_600
 
 
 def daily(attempts: int = 3) -> tuple[App, JobType[Note, None], list[int]]:
@@ -45,15 +50,18 @@ def daily(attempts: int = 3) -> tuple[App, JobType[Note, None], list[int]]:
 
 
 class Scheduled(Rig):
-    """A rig with a scheduler whose firings the bridge's code sends."""
+    """A rig with a scheduler that invokes the bridge as it is deployed."""
 
     def __init__(self, app: App) -> None:
         super().__init__(app)
-        self.schedules = MemoryScheduler(self.clock, fire=self._fire)
+        self.bridge = DeployedBridge(self.sqs, self.table, self.clock)
+        self.schedules = MemoryScheduler(self.clock, fire=self.bridge)
         self.scheduler = self.schedules
 
-    def _fire(self, text: str) -> None:
-        send_delayed(read_delayed(json.loads(text)), self.sqs.blocking, self.clock.now())
+    async def work_until(self, kind: type[Event], times: int = 1) -> None:
+        """Have a worker run until that has happened so often; it does not idle through the days."""
+        async with self.working():
+            await self.happens(kind, times)
 
     async def fire_next(self) -> None:
         """Let the next schedule fire when it is due."""
@@ -106,6 +114,62 @@ async def test_retry_later_beyond_twelve_hours_uses_up_no_attempt() -> None:
     async with rig.working():
         await rig.happens(JobCompleted)
     assert made == [1, 1, 1, 1]
+
+
+async def test_a_delayed_job_that_is_retried_and_deferred_for_long_runs_each_time() -> None:
+    app, mail = one_lane(Retry(attempts=3, backoff=Backoff.fixed(HALF_DAY_S)), visibility_s=300)
+    made: list[int] = []
+
+    @mail.job("charge")
+    async def charge(_note: Note, ctx: JobContext) -> None:
+        made.append(ctx.attempt)
+        match len(made):
+            case 1:
+                raise ConnectionError("refused")
+            case 2 | 3:
+                raise RetryLater(after=timedelta(seconds=HALF_DAY_S))
+
+    rig = Scheduled(app)
+    async with AsyncClient(
+        app, transport=rig.sqs, scheduler=rig.schedules, clock=rig.clock
+    ) as client:
+        await client.submit(charge, Note(), delay=timedelta(hours=13))
+    for kind, times in ((JobRetryScheduled, 1), (JobDeferred, 1), (JobDeferred, 2)):
+        await rig.fire_next()
+        rig.bridge.repeat()
+        await rig.work_until(kind, times)
+    await rig.fire_next()
+    await rig.work_until(JobCompleted)
+    assert made == [1, 2, 2, 2]
+    assert rig.remaining() == 0
+
+
+async def test_a_recurring_job_makes_all_its_daily_attempts() -> None:
+    app, mail = one_lane(Retry(attempts=4, backoff=Backoff.fixed(DAY_S)), visibility_s=300)
+    made: list[int] = []
+
+    @mail.job("report", schedule=rate(timedelta(days=30)))
+    async def report(_note: Note, ctx: JobContext) -> None:
+        made.append(ctx.attempt)
+        raise ConnectionError("refused")
+
+    rig = Scheduled(app)
+    fired = schedule_input(app, report) | {
+        "schedule_arn": "arn:aws:scheduler:eu-central-1:1:schedule/shop/report",
+        "scheduled_time": rig.clock.now().isoformat(),
+        "execution_id": "d32c5kddcf5bb8c3",
+        "attempt_number": "1",
+    }
+    rig.bridge(json.dumps(fired))
+    rig.bridge.repeat()
+    for attempt in (1, 2, 3):
+        await rig.work_until(JobRetryScheduled, attempt)
+        await rig.fire_next()
+        rig.bridge.repeat()
+    await rig.work_until(JobDeadLettered)
+    [dead] = rig.heard(JobDeadLettered)
+    assert made == [1, 2, 3, 4]
+    assert dead.reason == Reason.ATTEMPTS_EXHAUSTED
 
 
 async def test_the_schedule_is_made_before_the_message_is_deleted() -> None:

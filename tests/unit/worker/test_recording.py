@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, AsyncJobHandle, Backoff, Discard, JobContext, Retry
+from jobs import App, AsyncClient, AsyncJobHandle, Backoff, Discard, JobContext, Retry, rate
 from jobs.errors import (
     ResultInvalid,
     ServiceUnavailable,
@@ -27,10 +27,12 @@ from jobs.events import (
     RecordsShed,
     RecordsWritten,
 )
+from jobs.firing import schedule_input
 from jobs.ports import Item
 from jobs.records import LISTS, SHARDS, RecordsLevel, list_name, partition
 from jobs.retention import Keep
 from jobs.returns import MAX_RESULT_BYTES
+from tests.support.bridge import DeployedBridge
 from tests.unit.worker.rig import Note, Rig
 from workers.health import Health, Status
 
@@ -359,6 +361,38 @@ async def test_of_a_type_kept_by_count_only_the_last_are_kept() -> None:
     assert set(kept) < set(late)
     assert len(kept) == 40
     assert all([await _items(rig, each) for each in others])
+
+
+async def test_trimming_leaves_what_keeps_a_job_from_being_sent_or_run_twice() -> None:
+    app = App("shop")
+    ran: list[str] = []
+
+    @app.job("report", keep=Keep(last=1), once=True, schedule=rate(timedelta(hours=1)))
+    async def report(_note: Note, ctx: JobContext) -> None:
+        ran.append(ctx.id)
+
+    rig = Rig(app)
+    bridge = DeployedBridge(rig.sqs, rig.table, rig.clock)
+    first = schedule_input(app, report) | {
+        "schedule_arn": "arn:aws:scheduler:eu-central-1:1:schedule/shop/report",
+        "scheduled_time": rig.clock.now().isoformat(),
+        "execution_id": "d32c5kddcf5bb8c3",
+        "attempt_number": "1",
+    }
+    job_id = bridge.handle(first)["job_id"]
+    async with rig.working(concurrency=20):
+        await rig.happens(JobCompleted)
+        await asyncio.sleep(1)
+        await rig.submit(report, *map(str, range(40)))  # some ten for each part at least
+        await rig.happens(JobCompleted, 41)
+        await asyncio.sleep(120)
+        kept = {item.sk.partition("#")[0] for item in await _items(rig, job_id)}
+        assert kept == {"claim", "sent"}
+        bridge.handle(first)
+        await asyncio.sleep(60)
+    assert rig.remaining() == 0
+    assert ran.count(job_id) == 1
+    assert rig.calls("send") == 1 + 4, "the firing's, and four batches"
 
 
 async def _items(rig: Rig, job_id: str) -> list[Item]:

@@ -1,0 +1,110 @@
+"""The bridge: makes one message of each invocation by EventBridge, however often it is repeated.
+
+    input        made by               its sending is named by
+    Firing       a recurring schedule  the scheduled time; the schedule's ARN is in the job's id
+    Occurrence   an event rule         the event
+    DelayedJob   a one-time schedule   the time it is due, and the token of whoever handed it over
+
+    pk  job#ID   sk  sent#SENDING   data  {"sent": BOOLEAN}
+
+A job may be sent many times in its life: by its schedule, and again by each one-time schedule that
+holds it until a later attempt. So it is the sending that is claimed, never the job. The item is
+written before the message is sent, and says so after; whoever finds it said sends nothing. Two
+invocations at the same time may both send: rare, and no more than SQS itself may do. So may an
+invocation whose table doesn't answer, since a job must not be lost for that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from jobs.batching import EntryRejected
+from jobs.delays import DelayedJob, is_delayed, read_delayed
+from jobs.errors import TransportError
+from jobs.eventing import Occurrence, is_occurrence, read_occurrence
+from jobs.firing import Firing, read_firing
+from jobs.ports import BlockingTable, BlockingTransport, Item
+from jobs.records import partition
+
+Input = Firing | Occurrence | DelayedJob
+"""What the bridge is invoked with. Each knows its ``job_id``, ``queue_name`` and ``message``, and
+by ``sending`` the one sending that it stands for."""
+
+KEEP = timedelta(days=2)
+"""Longer than EventBridge Scheduler (24 h) and Lambda (6 h) go on to invoke.
+https://docs.aws.amazon.com/scheduler/latest/APIReference/API_RetryPolicy.html
+https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html"""
+
+_log = logging.getLogger("headgate.bridge")
+
+
+def read_input(event: Mapping[str, Any]) -> Input:
+    """Read what a schedule or an event rule handed over.
+
+    Raises:
+        MessageUnreadable: it is neither's; the message names the fields, never their values.
+    """
+    if is_delayed(event):
+        return read_delayed(event)
+    return read_occurrence(event) if is_occurrence(event) else read_firing(event)
+
+
+class Bridge:
+    """Sends each input's message once.
+
+    Args:
+        transport: sends.
+        table: remembers what was sent; None sends every time.
+        now: the wall clock.
+    """
+
+    def __init__(
+        self,
+        transport: BlockingTransport,
+        table: BlockingTable | None,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._transport = transport
+        self._table = table
+        self._now = now
+
+    def submit(self, given: Input) -> bool:
+        """Send the message; when this returns, SQS has it.
+
+        Returns False if an earlier invocation has sent it.
+
+        Raises:
+            TransportError: SQS could not be asked, or refused.
+        """
+        mark = self._claimed(given)
+        if mark.data.get("sent"):
+            return False
+        for failure in self._transport.send(given.queue_name, [given.message(self._now())]):
+            raise EntryRejected(failure)
+        self._replace(mark, sent=True)
+        return True
+
+    def _claimed(self, given: Input) -> Item:
+        """The mark of this sending, once it stands in the table."""
+        place = Item(pk=partition(str(given.job_id)), sk=f"sent#{given.sending}")
+        return self._replace(place, sent=False)
+
+    def _replace(self, standing: Item, *, sent: bool) -> Item:
+        """Write the mark over the one that is known; returns what stands there then."""
+        mark = Item(
+            pk=standing.pk,
+            sk=standing.sk,
+            data={"sent": sent},
+            version=standing.version + 1,
+            expires_at=self._now() + KEEP,
+        )
+        if self._table is None:
+            return mark
+        try:
+            return self._table.replace(mark) or mark
+        except TransportError as error:
+            _log.warning("%s may be sent twice: %s", standing.pk, error)
+            return mark

@@ -1,0 +1,52 @@
+"""The bridge as it is deployed: its handler, over SQS and a table in memory."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from jobs.bridging import Bridge
+from lambdas import bridge
+
+if TYPE_CHECKING:
+    from jobs.clock import Clock
+    from jobs.testing import MemorySqs, MemoryTable
+
+
+class DeployedBridge:
+    """Invokes `lambdas.bridge.handler`, each time as in an execution environment of its own.
+
+    Args:
+        sqs: where it sends.
+        table: where it remembers what it has sent; None is a bridge without a table.
+        clock: tells the time.
+    """
+
+    def __init__(self, sqs: MemorySqs, table: MemoryTable | None, clock: Clock) -> None:
+        self._sqs = sqs
+        self._table = table
+        self._clock = clock
+        self.invoked: list[str] = []
+        """The inputs, in order."""
+
+    def __call__(self, text: str) -> None:
+        """Invoke it with an input, as JSON; what `MemoryScheduler` fires."""
+        self.invoked.append(text)
+        self.handle(json.loads(text))
+
+    def repeat(self) -> None:
+        """Invoke it with the latest input once more, as after an answer that was lost."""
+        self(self.invoked[-1])
+
+    def handle(self, event: dict[str, Any]) -> dict[str, str]:
+        """What its handler answers."""
+        table = self._table.blocking if self._table is not None else None
+        made = Bridge(self._sqs.blocking, table, self._now)
+        with patch.object(bridge, "_bridge", lambda: made):
+            return bridge.handler(event, SimpleNamespace(aws_request_id="request-1"))  # type: ignore[arg-type]  # as much of a context as is read
+
+    def _now(self) -> datetime:
+        return self._clock.now()

@@ -1,0 +1,169 @@
+"""The bridge's sending: what one invocation has sent another doesn't send again."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from jobs import App, Client
+from jobs.batching import EntryRejected
+from jobs.bridging import KEEP, Input, read_input
+from jobs.delays import DelayedJob
+from jobs.errors import ServiceUnavailable
+from jobs.firing import schedule_input
+from jobs.records import partition
+from jobs.schedules import rate
+from jobs.testing import MemoryScheduler, MemorySqs, MemoryTable, VirtualClock
+from tests.support.bridge import DeployedBridge
+
+QUEUE = "shop-jobs-normal"
+JOB = "0198f000-0000-7000-8000-000000000001"
+
+
+class Bench:
+    """An app whose one schedule fires every hour, and its bridge."""
+
+    def __init__(self) -> None:
+        self.app = App("shop")
+        self.report = self.app.define("report", dict[str, Any], schedule=rate(timedelta(hours=1)))
+        self.clock = VirtualClock()
+        self.sqs, self.table = MemorySqs(self.clock), MemoryTable(self.clock)
+        self.sqs.provision(self.app.topology)
+        self.bridge = DeployedBridge(self.sqs, self.table, self.clock)
+
+    def firing(self, scheduled_time: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:
+        return schedule_input(self.app, self.report) | {
+            "schedule_arn": "arn:aws:scheduler:eu-central-1:1:schedule/shop/report",
+            "scheduled_time": scheduled_time,
+            "execution_id": "d32c5kddcf5bb8c3",
+            "attempt_number": "1",
+        }
+
+    def held(self, due: datetime, token: str = "", job_id: str = JOB) -> dict[str, Any]:
+        """What a one-time schedule hands over."""
+        job = DelayedJob(
+            delayed_until=due,
+            job_id=job_id,
+            type="report",
+            queue_name=QUEUE,
+            body="{}",
+            attributes={},
+            token=token,
+        )
+        event: dict[str, Any] = json.loads(job.to_input())
+        return event
+
+    @property
+    def sent(self) -> int:
+        return len(self.sqs.messages(QUEUE))
+
+
+def test_what_has_been_sent_is_not_sent_again_by_a_later_invocation() -> None:
+    bench = Bench()
+    for _ in range(3):
+        bench.bridge.handle(bench.firing())
+        bench.clock.advance(timedelta(hours=15))
+    assert bench.sent == 1
+    assert bench.table.calls == ["replace"] * 4, "two for a job, and one for each repetition"
+    assert timedelta(hours=30) < KEEP
+
+
+def test_each_sending_of_one_job_is_claimed_by_itself() -> None:
+    bench = Bench()
+    due = bench.clock.now()
+    fired = bench.firing()
+    job_id = bench.bridge.handle(fired)["job_id"]
+    later = due + timedelta(days=1)
+    handed_over = [
+        bench.held(later, "message-1", job_id),
+        bench.held(later + timedelta(days=1), "message-2", job_id),
+        bench.held(later, "message-3", job_id),
+    ]
+    for event in [*handed_over, *handed_over, fired]:
+        bench.bridge.handle(event)
+    assert bench.sent == 4
+
+
+def test_a_schedule_made_before_hand_overs_had_tokens_is_sent_once_by_its_due_time() -> None:
+    bench = Bench()
+    due = bench.clock.now() + timedelta(days=1)
+    old = bench.held(due)
+    assert "token" not in old
+    for event in (old, old, bench.held(due.astimezone(UTC)), bench.held(due + timedelta(days=1))):
+        bench.bridge.handle(event)
+    assert bench.sent == 2
+
+
+def test_an_event_that_is_delivered_twice_is_one_sending() -> None:
+    bench = Bench()
+    event = {
+        "kind": "event",
+        "job": {
+            "rule": "placed",
+            "type": "report",
+            "schema": 1,
+            "queue": "jobs",
+            "priority": "normal",
+            "queue_name": QUEUE,
+        },
+        "event": {"id": "6a7e8feb", "time": "2026-03-01T08:00:00Z", "detail": {}},
+    }
+    bench.bridge.handle(event)
+    bench.bridge.handle(event)
+    assert bench.sent == 1
+
+
+@pytest.mark.parametrize("delayed", [False, True])
+def test_an_invocation_that_failed_is_made_up_for(delayed: bool) -> None:
+    bench = Bench()
+    event = bench.held(bench.clock.now()) if delayed else bench.firing()
+    bench.sqs.faults.raise_on("send", ServiceUnavailable("gone"))
+    with pytest.raises(ServiceUnavailable):
+        bench.bridge.handle(event)
+    bench.sqs.faults.fail_entries("send")
+    with pytest.raises(EntryRejected):
+        bench.bridge.handle(event)
+    assert bench.sent == 0
+    bench.bridge.handle(event)
+    bench.bridge.handle(event)
+    assert bench.sent == 1
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_table_that_does_not_answer_keeps_no_job_back(applied: bool) -> None:
+    bench = Bench()
+    fault = ServiceUnavailable("away")
+    bench.table.faults.raise_on("replace", fault, times=2, applied=applied)
+    bench.bridge.handle(bench.firing())
+    assert bench.sent == 1
+
+
+def test_a_delayed_submission_whose_invocation_is_repeated_is_sent_once() -> None:
+    bench = Bench()
+    scheduler = MemoryScheduler(bench.clock, fire=bench.bridge)
+    client = Client(
+        bench.app,
+        transport=bench.sqs.blocking,
+        scheduler=scheduler.blocking,
+        clock=bench.clock,
+    )
+    client.submit(bench.report, {}, delay=timedelta(days=3))
+    bench.clock.advance(timedelta(days=3))
+    bench.bridge.repeat()
+    assert bench.sent == 1
+
+
+def test_the_mark_stands_among_the_job_s_items_under_the_sending() -> None:
+    bench = Bench()
+    event = bench.held(datetime(2026, 1, 2, tzinfo=UTC), "message-00001")
+    given: Input = read_input(event)
+    bench.bridge.handle(event)
+    mark = bench.table.blocking.get(
+        partition(JOB), "sent#delayed#2026-01-02T00:00:00+00:00#message-00001"
+    )
+    assert mark is not None
+    assert mark.sk == f"sent#{given.sending}"
+    assert mark.data == {"sent": True}
