@@ -13,7 +13,8 @@ from jobs.clock import Clock
 from jobs.events import Events
 from jobs.ports import MAX_PUT, Item, Table
 from jobs.registration import Enveloped, items_of, report
-from jobs.tables import put_batch
+from jobs.texts import text_of
+from jobs.writes import Refusal, put_batch
 
 
 class Register:
@@ -26,7 +27,7 @@ class Register:
         self._clock = clock
         self._events = events
         self._writes: Batcher[Item] = Batcher(
-            partial(put_batch, table),
+            partial(put_batch, table, on_refused=self._refused),
             pacing=Pacing(),
             eager=lambda: not self._writes.busy,
             name="headgate-register",
@@ -42,6 +43,9 @@ class Register:
     async def drain(self) -> None:
         """Return when all is written, or has failed."""
         await self._writes.drain()
+
+    def _refused(self, refusal: Refusal) -> None:
+        report(self._events, self._clock, text_of(refusal.error))
 
     def _written(self, done: asyncio.Future[None]) -> None:
         if not done.cancelled() and (error := done.exception()) is not None:

@@ -22,6 +22,7 @@ from jobs.events import Events
 from jobs.outcome import Crashed, Deferred, Discarded, Done, Failed, Interrupted, Outcome
 from jobs.ports import ObjectStore
 from jobs.resources import Shared
+from jobs.texts import legible, text_of
 
 CallBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a plain function off the event loop, and returns what it returned or raises."""
@@ -181,11 +182,11 @@ class Call:
             case Stopped() if self._interruption is not None:
                 return Interrupted(reason=self._interruption)
             case RetryLater(after=after, reason=reason):
-                return Deferred(after_s=after.total_seconds(), reason=reason)
+                return Deferred(after_s=after.total_seconds(), reason=legible(reason))
             case Discard(reason=reason):
-                return Discarded(reason=reason)
+                return Discarded(reason=legible(reason))
             case ChildDied():
-                return Crashed(detail=str(error))
+                return Crashed(detail=text_of(error))
             case _:
                 return self._failed(error)
 

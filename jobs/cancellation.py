@@ -17,6 +17,7 @@ from jobs.ports import Item
 from jobs.records import Mark, deliveries_of, partition
 from jobs.retention import DEFAULT_KEEP
 from jobs.state import CANCEL
+from jobs.texts import legible
 
 CANCELLATIONS = "cancellations"
 """The partition that workers read."""
@@ -42,7 +43,7 @@ def cancellation(job_id: str, reason: str, at: datetime, *, useful: timedelta) -
             f"the reason of a cancellation has at most {LONGEST_REASON} characters, "
             f"got {len(reason)}"
         )
-    data = {"at": at.isoformat(), "reason": reason}
+    data = {"at": at.isoformat(), "reason": legible(reason, LONGEST_REASON)}
     return (
         Item(pk=partition(job_id), sk=CANCEL, data=data, expires_at=at + DEFAULT_KEEP.failed),
         Item(pk=CANCELLATIONS, sk=job_id, data=data, expires_at=at + useful),
@@ -62,6 +63,6 @@ def never_sent(job_id: str, reason: str, at: datetime) -> Item:
     return Item(
         pk=partition(job_id),
         sk=f"{deliveries_of('schedule')}{0:05d}#{Mark.CANCELLED}",
-        data={"at": at.isoformat(), "reason": reason},
+        data={"at": at.isoformat(), "reason": legible(reason)},
         expires_at=at + DEFAULT_KEEP.failed,
     )

@@ -24,7 +24,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from jobs.clock import SKEW_S, Clock
-from jobs.errors import ResultNotKept
+from jobs.errors import ItemRefused, ResultNotKept
 from jobs.outcome import Discarded, Done
 from jobs.ports import Item, Table
 from jobs.records import partition
@@ -165,8 +165,14 @@ class Claim:
         return await self._write({"state": "free"}, _UNDONE) is None
 
     async def finish(self, outcome: Done | Discarded) -> bool:
-        """Say that the job is done, also after the lease; False: it is another's by now."""
-        return await self._write(ended(outcome), self._keep) is None
+        """Say that the job is done, also after the lease; False: it is another's by now.
+
+        Where the table can't hold how it ended, that it has is said alone.
+        """
+        try:
+            return await self._write(ended(outcome), self._keep) is None
+        except ItemRefused:
+            return await self._write(ended(Done()), self._keep) is None
 
     async def _lease(self) -> Item | None:
         started, now_s = self._clock.monotonic(), self._clock.now().timestamp()

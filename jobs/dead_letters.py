@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -11,12 +10,12 @@ from uuid import uuid4
 from jobs.outcome import Attempt
 from jobs.ports import OutgoingMessage, ReceivedMessage
 from jobs.settlement import DeadLetter, Quarantine
+from jobs.texts import legible
 from jobs.topology import MAX_MESSAGE_BYTES
 
 _MAX_ATTRIBUTES = 10  # of a message (SQS Developer Guide, message metadata)
 _MAX_CHARS = 1024
 _KEPT = ("Reason", "JobId")
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def dead_letter(
@@ -43,7 +42,7 @@ def dead_letter(
         "FailedAt": at.isoformat(timespec="milliseconds"),
         **_cause(action),
     }
-    wanted = {name: _legible(text) for name, text in details.items()}
+    wanted = {name: legible(text, _MAX_CHARS) for name, text in details.items()}
     return OutgoingMessage(
         body=message.body,
         attributes=_fitting(message.body, {**message.attributes, **wanted}, first=wanted),
@@ -67,11 +66,6 @@ def _cause(action: DeadLetter | Quarantine) -> dict[str, str]:
             return {"Reason": reason, "ErrorType": error_type, "ErrorMessage": detail}
         case Quarantine(detail=detail):
             return {"ErrorMessage": detail}
-
-
-def _legible(text: str) -> str:
-    """Only characters that SQS takes (those of XML 1.0), and not many."""
-    return _NOT_XML.sub("\ufffd", text)[:_MAX_CHARS]
 
 
 def _fitting(body: str, attributes: Mapping[str, str], first: Iterable[str]) -> dict[str, str]:

@@ -31,6 +31,7 @@ HeadgateError
 │   ├── AccessDenied
 │   ├── QueueMissing
 │   ├── TableMissing
+│   ├── ItemRefused             the table can't hold what was to be written
 │   ├── ScheduleGroupMissing
 │   ├── BucketMissing
 │   ├── Throttled
@@ -264,6 +265,13 @@ class TableMissing(TransportError):
             f"the table {table!r} does not exist in this account and region: provision it with "
             "`cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and HEADGATE_STAGE"
         )
+
+
+class ItemRefused(TransportError):
+    """The table can't hold an item: it is too large or too deep, or holds what JSON or UTF-8 lacks.
+
+    Nothing of its batch was written; without it the others can be.
+    """
 
 
 class ScheduleGroupMissing(TransportError):

@@ -40,6 +40,7 @@ from jobs.outcome import (
 from jobs.ports import OutgoingMessage
 from jobs.replacing import replaced_by
 from jobs.settlement import Action, DeadLetter, Quarantine, settle
+from jobs.texts import text_of
 
 Backlog = Callable[[str], Awaitable[int]]
 """How many messages are visible in a queue, by its physical name."""
@@ -258,7 +259,7 @@ class Run:
 
     def _refuse(self, error: Exception) -> None:
         self.job = None
-        self._unfit = Unrunnable(reason=UNRUNNABLE[type(error)], detail=str(error))
+        self._unfit = Unrunnable(reason=UNRUNNABLE[type(error)], detail=text_of(error))
 
     # --- messages that are no job here -----------------------------------------------------------
 

@@ -23,6 +23,7 @@ from jobs.state import (
     state_of,
     timeline_of,
 )
+from jobs.writes import REFUSAL
 
 _ATTEMPTED: Mapping[str, Mark] = {
     Mark.COMPLETED: Mark.COMPLETED,
@@ -189,7 +190,7 @@ def _ending(last: Happening) -> dict[str, Any]:
         "error_message": last.text("error_message"),
         "has_result": bool(last.data.keys() & _RESULTS),
         "result_ref": PayloadRef(**ref) if (ref := last.data.get("result_ref")) else None,
-        "result_fault": last.text("result_fault"),
+        "result_fault": last.text("result_fault") or last.text(REFUSAL),
         "result": last.data.get("result"),
     }
 

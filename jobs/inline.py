@@ -30,8 +30,9 @@ from jobs.fallback import Result, may_fall_back
 from jobs.outcome import Deferred, Failed
 from jobs.ports import ReceivedMessage
 from jobs.resources import Shared
-from jobs.settlement import Ack, Release, RetryAfter, text_of, type_of
+from jobs.settlement import Ack, Release, RetryAfter
 from jobs.submission import Submission
+from jobs.texts import text_of, type_of
 
 T = TypeVar("T")
 

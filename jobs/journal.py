@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -19,6 +19,8 @@ from jobs.clock import Clock
 from jobs.errors import TransportError
 from jobs.events import Events, RecordsFailed, RecordsShed, RecordsWritten
 from jobs.ports import MAX_PUT, Item, Key, Table
+from jobs.texts import text_of
+from jobs.writes import Refusal, put_items
 
 ROOM, ROOM_BYTES = 10_000, 32 * 2**20
 """What waits at most: items, and about how many bytes."""
@@ -30,9 +32,6 @@ _PARALLEL = 4
 """Requests under way at most."""
 
 _PAUSES = Backoff.exponential(base=0.2, factor=2, cap=10, jitter="equal")
-
-_TRIES_ALONE = 3
-"""So often an item that is refused though nothing else is with it: it can't be stored."""
 
 _log = logging.getLogger("headgate.worker")
 
@@ -62,10 +61,10 @@ class Journal:
         self._bytes = 0
         self._under_way: set[Key] = set()
         self._flights: set[asyncio.Task[None]] = set()
-        self._refused: dict[Key, int] = {}
-        """How often each was refused alone."""
         self._failures = 0
         """Requests that failed since one last succeeded."""
+        self._hopeless = False
+        """The last one failed in a way that no repetition mends soon."""
         self._shed = 0
         self._news = asyncio.Event()
 
@@ -109,6 +108,8 @@ class Journal:
                 if self._flights:
                     await asyncio.wait(self._flights, return_when=asyncio.FIRST_COMPLETED)
                 if self._failures > failed:
+                    if self._hopeless:
+                        return
                     await self._pause()
         finally:
             for flight in self._flights:
@@ -134,10 +135,8 @@ class Journal:
         for key in self._waiting:
             if key in self._under_way:
                 continue  # the two could overtake each other
-            if key in self._refused and keys:
-                break  # one that was refused goes alone, so that it holds up no other
             keys.append(key)
-            if len(keys) == MAX_PUT or key in self._refused:
+            if len(keys) == MAX_PUT:
                 break
         self._under_way.update(keys)
         return {key: self._take(key) for key in keys}
@@ -145,15 +144,22 @@ class Journal:
     async def _write(self, batch: Mapping[Key, _Entry]) -> None:
         left = set(batch)
         try:
-            answer = await self._table.put([entry.item for entry in batch.values()])
-            left = {(item.pk, item.sk) for item in answer}
+            written = await put_items(self._table, [entry.item for entry in batch.values()])
+            left = {(item.pk, item.sk) for item in written.left}
             self._succeeded(len(batch) - len(left), len(left))
+            self._tell_refused(written.refused)
         except TransportError as error:
-            self._failed(batch, error)
+            self._failed(error)
         finally:
             self._under_way -= batch.keys()
             for key in left:
                 self._put_back(key, batch[key])
+
+    def _tell_refused(self, refused: Sequence[Refusal]) -> None:
+        for refusal in refused:
+            error = text_of(refusal.error)
+            self._events.emit(RecordsFailed(at=self._clock.now(), action="write", error=error))
+            self._shed += not refusal.marked
 
     def _succeeded(self, written: int, left: int) -> None:
         # Some left unprocessed is how a table says that it is too busy.
@@ -161,18 +167,13 @@ class Journal:
         if written:
             self._events.emit(RecordsWritten(at=self._clock.now(), items=written))
 
-    def _failed(self, batch: Mapping[Key, _Entry], error: TransportError) -> None:
+    def _failed(self, error: TransportError) -> None:
         self._failures += 1
-        self._events.emit(RecordsFailed(at=self._clock.now(), action="write", error=str(error)))
-        if not error.transient:
-            for key in batch:
-                self._refused[key] = self._refused.get(key, 0) + (len(batch) == 1)
+        self._hopeless = not error.transient
+        self._events.emit(RecordsFailed(at=self._clock.now(), action="write", error=text_of(error)))
 
     def _put_back(self, key: Key, entry: _Entry) -> None:
-        if self._refused.get(key, 0) >= _TRIES_ALONE:
-            del self._refused[key]
-            self._shed += 1
-        elif key not in self._waiting:  # else a later one is there
+        if key not in self._waiting:  # else a later one is there
             self._add(entry)
 
     def _add(self, entry: _Entry) -> None:

@@ -26,6 +26,7 @@ from jobs.errors import ConfigurationError, TransportError
 from jobs.events import ClaimFailed
 from jobs.job import JobType
 from jobs.outcome import Deferred, Discarded, Done, Interrupted, Outcome
+from jobs.texts import text_of
 
 T = TypeVar("T")
 
@@ -244,7 +245,7 @@ class OnceCall:
 
     def _deferred_by_table(self, error: TransportError) -> Deferred:
         after_s = _AWAY.delay_s(self._job.attempt.receives, self._rng)
-        return Deferred(after_s=after_s, reason=f"the job could not be claimed: {error}")
+        return Deferred(after_s=after_s, reason=f"the job could not be claimed: {text_of(error)}")
 
     @property
     def _rng(self) -> random.Random:

@@ -29,8 +29,9 @@ from jobs.ports import MAX_PUT, Item, ObjectStore, Table
 from jobs.progress import Progress
 from jobs.records import Mark, Scribe, deliveries_of, keeps, partition, read_history
 from jobs.returns import MAX_RESULT_BYTES, dump_result
-from jobs.settlement import DeadLetter, Quarantine, Release, RetryAfter, text_of, type_of
-from jobs.tables import put_batch
+from jobs.settlement import DeadLetter, Quarantine, Release, RetryAfter
+from jobs.texts import text_of, type_of
+from jobs.writes import Refusal, put_batch
 
 _log = logging.getLogger("headgate.worker")
 
@@ -74,7 +75,7 @@ class Recorder:
         self._clock = clock
         self._events = events
         self._writes = Batcher(
-            partial(put_batch, table),
+            partial(put_batch, table, on_refused=self._refused),
             pacing=_PACING,
             eager=lambda: not self._writes.busy,
             name="headgate-record",
@@ -262,6 +263,10 @@ class Recorder:
             await self._writes.put(item)
         except TransportError as error:
             self._report("write", scribe, error)
+
+    def _refused(self, refusal: Refusal) -> None:
+        error = text_of(refusal.error)
+        self._events.emit(RecordsFailed(at=self._clock.now(), action="write", error=error))
 
     def _report(self, action: str, scribe: Scribe, error: TransportError) -> None:
         self._events.emit(

@@ -46,12 +46,10 @@ from jobs.settlement import (
     Quarantine,
     Release,
     RetryAfter,
-    text_of,
-    type_of,
 )
+from jobs.texts import legible, text_of, type_of
 
 _TRACEBACK_FRAMES = 20
-_TRACEBACK_CHARS = 8_000
 
 
 def names_of(job: Job, delivery: Delivery) -> dict[str, Any]:
@@ -78,7 +76,7 @@ def progress(
     names: Mapping[str, Any], percent: float, note: str, data: Mapping[str, Any], at: datetime
 ) -> JobProgress:
     """Its handler says how far it is."""
-    return JobProgress(at=at, percent=percent, note=note, data=data, **names)
+    return JobProgress(at=at, percent=percent, note=legible(note), data=data, **names)
 
 
 def stalled(job: Job, names: dict[str, Any], at: datetime) -> JobStalled:
@@ -167,8 +165,8 @@ def unrunnable(
 
 
 def trimmed(error: BaseException) -> str:
-    """The traceback's last frames, where the fault is, within a bound."""
+    """The traceback's last frames, where the fault is, legibly."""
     if isinstance(error, ChildFailed):
-        return error.traceback
+        return legible(error.traceback, from_end=True)
     lines = traceback.format_exception(error, limit=-_TRACEBACK_FRAMES)
-    return "".join(lines)[-_TRACEBACK_CHARS:]
+    return legible("".join(lines), from_end=True)

@@ -21,7 +21,7 @@ from typing import assert_never
 
 from jobs.backoff import job_rng
 from jobs.classification import retry_after_s
-from jobs.errors import ChildFailed, DoNotRetry, SettingsInvalid
+from jobs.errors import DoNotRetry, SettingsInvalid
 from jobs.outcome import (
     Attempt,
     Cancelled,
@@ -36,6 +36,7 @@ from jobs.outcome import (
     Unrunnable,
 )
 from jobs.retry import DEFAULT_RETRY, Retry, retry_delay_s
+from jobs.texts import text_of, type_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,19 +112,6 @@ def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
             return _backed_off(policy, attempt.receives, attempt)
         case _:
             assert_never(outcome)
-
-
-def text_of(error: BaseException) -> str:
-    """``str(error)``, also where the error's own ``__str__`` fails."""
-    try:
-        return str(error)
-    except Exception as fault:  # noqa: BLE001  it is the user's code, and must not cost the verdict
-        return f"<{type(fault).__name__} in {type(error).__name__}.__str__>"
-
-
-def type_of(error: BaseException) -> str:
-    """The class's name; of an error in a child process, the one it had there."""
-    return error.error_type if isinstance(error, ChildFailed) else type(error).__name__
 
 
 def _after_failure(failed: Failed, attempt: Attempt, policy: Retry) -> Action:

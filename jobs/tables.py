@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from jobs.app import App
 from jobs.errors import ConfigurationError
-from jobs.ports import EntryFailure, Item, Key, Table
+from jobs.ports import Item, Key
 
 if TYPE_CHECKING:
     from jobs.aws.dynamo import DynamoTable
@@ -120,15 +120,3 @@ class OwnTable:
             self._table = DynamoTable(self._app.topology.table_name)
         await self._table.start()  # idempotent; waits for whoever is opening it
         return self._table
-
-
-async def put_batch(table: Table, items: Sequence[Item]) -> list[EntryFailure]:
-    """`Table.put` as a `jobs.batcher.Batcher` wants it."""
-    left = {(item.pk, item.sk) for item in await table.put(items)}
-    return [
-        EntryFailure(
-            index=index, code="Unprocessed", message="the table was too busy", sender_fault=False
-        )
-        for index, item in enumerate(items)
-        if (item.pk, item.sk) in left
-    ]

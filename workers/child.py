@@ -28,6 +28,7 @@ from jobs.job import JobType
 from jobs.resources import Shared
 from jobs.retry import DEFAULT_RETRY
 from jobs.submission import Origin, Overrides, PendingJob, prepare
+from jobs.texts import legible, text_of, type_of
 from workers import frames, logs
 from workers.channel import Channel, nothing
 from workers.frames import Frame, FrameError, Kind
@@ -54,7 +55,7 @@ def main(descriptor: int) -> None:
             resources = _Resources(app)
             shared = runner.run(resources.open())
         except BaseException as error:
-            channel.send(frames.encode(Kind.UNFIT, error=f"{type(error).__name__}: {error}"))
+            channel.send(frames.encode(Kind.UNFIT, error=f"{type_of(error)}: {text_of(error)}"))
             raise  # its traceback goes to standard error
         channel.send(frames.encode(Kind.READY))
         while (order := channel.next_order())["kind"] != Kind.STOP:
@@ -119,7 +120,7 @@ class _Host:
         Raises:
             FrameError: JSON can't hold the data.
         """
-        fields = {"percent": percent, "message": message, "data": data}
+        fields = {"percent": percent, "message": legible(message), "data": data}
         self._channel.send(frames.encode(Kind.PROGRESS, **fields))
 
     def submit(self, job: JobType[P, R], payload: P, overrides: Overrides) -> PendingJob[R]:

@@ -23,7 +23,7 @@ from jobs.clock import Clock
 from jobs.context import JobContext
 from jobs.delivery import Job
 from jobs.errors import ChildDied, JobTimeout, RetryLater
-from jobs.settlement import text_of
+from jobs.texts import text_of, type_of
 from workers import frames
 from workers.frames import Frame, Kind
 
@@ -250,7 +250,7 @@ class Child:
             while (frame := await frames.read(self._reader)) is not None:
                 self._heed(frame)
         except Exception as error:  # noqa: BLE001 - whatever a child says costs that child alone
-            self._fault = f"was not understood: {type(error).__name__}: {error}"
+            self._fault = f"was not understood: {type_of(error)}: {text_of(error)}"
             self._kill_group()
 
     def _heed(self, frame: Frame) -> None:
@@ -278,7 +278,7 @@ class Child:
             value = await self._answers[frame["name"]](ctx, frame["data"])
             answer = frames.encode(Kind.ANSWER, number=number, value=value)
         except Exception as error:  # noqa: BLE001 - the handler that asked is told
-            fields = {"error_type": type(error).__name__, "message": text_of(error)}
+            fields = {"error_type": type_of(error), "message": text_of(error)}
             answer = frames.encode(Kind.ANSWER, number=number, **fields)
         self._writer.write(answer)
 

@@ -19,16 +19,13 @@ from jobs import reporting
 from jobs.classification import retry_after_s
 from jobs.errors import ChildFailed, Discard, DoNotRetry, JobSignal, RetryLater, Stopped
 from jobs.retry import Retry
-from jobs.settlement import text_of
+from jobs.texts import legible, text_of, type_of
 
 Frame = Mapping[str, Any]
 """One message; ``kind`` says which, the other fields depend on it."""
 
 LARGEST = 256 * 2**20
 """The most bytes of a frame, so that a length out of a broken stream allocates no memory."""
-
-_LONGEST_TEXT = 64_000
-"""The most characters of what an error says; some quote all that they were given."""
 
 _LENGTH = struct.Struct("!I")
 
@@ -164,23 +161,23 @@ def failure_fields(error: BaseException, policy: Retry, now: datetime) -> dict[s
     """
     match error:
         case RetryLater(after=after, reason=reason):
-            fields = {"signal": "retry-later", "after_s": after.total_seconds(), "reason": reason}
+            later = {"after_s": after.total_seconds(), "reason": legible(reason)}
+            return {"signal": "retry-later", **later}
         case DoNotRetry(reason=reason):
             trace = reporting.trimmed(error)
-            fields = {"signal": "do-not-retry", "reason": reason, "traceback": trace}
+            return {"signal": "do-not-retry", "reason": legible(reason), "traceback": trace}
         case Discard(reason=reason):
-            fields = {"signal": "discard", "reason": reason}
+            return {"signal": "discard", "reason": legible(reason)}
         case Stopped():
-            fields = {"signal": "stopped"}
+            return {"signal": "stopped"}
         case _:
-            fields = {
-                "error_type": type(error).__name__,
+            return {
+                "error_type": type_of(error),
                 "message": text_of(error),
                 "traceback": reporting.trimmed(error),
                 "retryable": policy.should_retry(error),
                 "retry_after_s": retry_after_s(error, now),
             }
-    return {name: _sendable(value) for name, value in fields.items()}
 
 
 def failure_of(frame: Frame) -> JobSignal | ChildFailed:
@@ -210,10 +207,3 @@ def failure_of(frame: Frame) -> JobSignal | ChildFailed:
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FrameError(f"a failure can't be read: {error!r}") from error
-
-
-def _sendable(value: Any) -> Any:
-    # A file's name may come with lone surrogates, which UTF-8, and so JSON, can't hold.
-    if isinstance(value, str):
-        return value[:_LONGEST_TEXT].encode(errors="backslashreplace").decode()
-    return value

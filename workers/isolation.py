@@ -19,7 +19,7 @@ from jobs.clock import Clock
 from jobs.context import JobContext
 from jobs.delivery import Job
 from jobs.errors import RetryLater
-from jobs.settlement import text_of
+from jobs.texts import text_of
 from workers.child_process import Answer, Child, ChildUnfit, NotStarted, spawned
 
 _log = logging.getLogger("headgate.worker")

@@ -20,7 +20,8 @@ from jobs.events import BudgetSpent, Events, LimitCleared, LimitReached
 from jobs.limits import Limits, RetryBudget
 from jobs.outcome import Crashed, Failed, Outcome, Reason
 from jobs.ports import Table
-from jobs.settlement import DeadLetter, RetryAfter, text_of, type_of
+from jobs.settlement import DeadLetter, RetryAfter
+from jobs.texts import text_of, type_of
 from jobs.topology import MAX_VISIBILITY, QueueSpec
 from workers.breaker import Circuit
 from workers.budget import Budget

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from jobs.errors import TransportError
+from jobs.errors import ItemRefused, TransportError
 from jobs.ports import MAX_PUT, Item, Key, Line
 
 Attribute = dict[str, Any]
@@ -46,13 +46,13 @@ def encode(item: Item) -> Attributes:
     """The attributes of an item.
 
     Raises:
-        TransportError: DynamoDB would refuse it; says which item, and why.
+        ItemRefused: DynamoDB would refuse it; says which item, and why.
     """
     try:
         attributes = _encode(item)
         _check_size(attributes)
     except _Unfit as error:
-        raise TransportError(
+        raise ItemRefused(
             f"the item pk={item.pk[:200]!r}, sk={item.sk[:200]!r} can't be stored: {error}"
         ) from None
     return attributes
@@ -62,8 +62,8 @@ def encode_all(items: Sequence[Item]) -> list[Attributes]:
     """The attributes of items that go out in one batch.
 
     Raises:
-        TransportError: there are too many, two have one place, or one can't be stored; then none
-            of them is to be.
+        ItemRefused: one can't be stored; then none of them is to be.
+        TransportError: there are too many, or two have one place.
     """
     if len(items) > MAX_PUT:
         raise TransportError(f"at most {MAX_PUT} items are put at once, got {len(items)}")
@@ -87,7 +87,8 @@ def encode_next(item: Item) -> Attributes:
     """The attributes of an item that replaces one of the version before.
 
     Raises:
-        TransportError: its version is not at least 1, or it can't be stored.
+        ItemRefused: it can't be stored.
+        TransportError: its version is not at least 1.
     """
     if item.version < 1:
         raise TransportError(

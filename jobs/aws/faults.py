@@ -15,6 +15,7 @@ from jobs.errors import (
     AccessDenied,
     BucketMissing,
     CredentialsMissing,
+    ItemRefused,
     QueueMissing,
     RegionMissing,
     ScheduleGroupMissing,
@@ -23,6 +24,7 @@ from jobs.errors import (
     Throttled,
     TransportError,
 )
+from jobs.texts import legible, text_of
 
 FOREIGN: tuple[type[Exception], ...] = (BotoCoreError, ClientError, ResponseParserError, OSError)
 """What a call to AWS raises. aiohttp's errors arrive as botocore's, a timeout is an OSError."""
@@ -60,6 +62,18 @@ _CONNECTION_ERRORS = frozenset(
         "gaierror",
     }
 )
+_WRITES = frozenset({"dynamodb:BatchWriteItem", "dynamodb:PutItem"})
+_REFUSAL_CODES = frozenset(
+    {
+        "ItemCollectionSizeLimitExceededException",
+        "RequestEntityTooLarge",
+        "SerializationException",
+        "ValidationError",
+        "ValidationException",
+    }
+)
+"""Of a write: what is wrong is an item, so that the others of its batch can be written."""
+
 _QUOTES_ITS_VALUES = frozenset({"ParamValidationError", "ValidationError"})
 
 _QUEUE_MISSING_CODES = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
@@ -143,17 +157,18 @@ def fault(error: Exception, *, action: str, target: str) -> TransportError:
         return RegionMissing(f"no AWS region is configured: {_GIVE_REGION}")
     if names & _CONNECTION_ERRORS:
         return ServiceUnavailable(
-            f"{action} on {target!r} got no answer: {type(error).__name__}: {error}"
+            f"{action} on {target!r} got no answer: {type(error).__name__}: {text_of(error)}"
         )
     # botocore's complaint about a parameter quotes it, and it may be a payload.
-    detail = "a parameter is not valid" if names & _QUOTES_ITS_VALUES else str(error)
-    return TransportError(f"{action} on {target!r} failed: {type(error).__name__}: {detail}")
+    detail = "a parameter is not valid" if names & _QUOTES_ITS_VALUES else text_of(error)
+    kind = ItemRefused if names & _QUOTES_ITS_VALUES and action in _WRITES else TransportError
+    return kind(f"{action} on {target!r} failed: {type(error).__name__}: {detail}")
 
 
 def _refusal(error: ClientError, action: str, target: str) -> TransportError:
     """What AWS said no with: its code decides, and where that is not known its HTTP status."""
     answer = error.response.get("Error", {})
-    code, said = answer.get("Code", "Unknown"), answer.get("Message", "no message")
+    code, said = answer.get("Code", "Unknown"), legible(answer.get("Message", "no message"))
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     # "AWS.SimpleQueueService.NonExistentQueue", "com.amazonaws.sqs#QueueDoesNotExist"
     name = re.split(r"[.#]", code)[-1]
@@ -178,4 +193,5 @@ def _refusal(error: ClientError, action: str, target: str) -> TransportError:
         return Throttled(f"AWS throttled {action} on {target!r}: {code}: {said}")
     if name in _UNAVAILABLE_CODES or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return ServiceUnavailable(f"AWS failed at {action} on {target!r}: {code}: {said}")
-    return TransportError(f"AWS refused {action} on {target!r}: {code}: {said}")
+    kind = ItemRefused if name in _REFUSAL_CODES and action in _WRITES else TransportError
+    return kind(f"AWS refused {action} on {target!r}: {code}: {said}")

@@ -57,7 +57,7 @@ LAYERS: list[set[str]] = [
     {"cancellation", "history"},
     {"state"},
     {"claims"},
-    {"metric_names", "records", "retry", "serving", "uniqueness"},
+    {"metric_names", "records", "retry", "serving", "uniqueness", "writes"},
     {"accepts", "aws", "backoff", "deployment", "envelope", "events", "peeking"},
     {
         "classification",
@@ -69,6 +69,7 @@ LAYERS: list[set[str]] = [
         "returns",
         "schedules",
         "settings",
+        "texts",
         "thresholds",
         "topology",
         "upgrades",

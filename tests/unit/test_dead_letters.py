@@ -105,9 +105,9 @@ def test_every_attribute_of_a_letter_is_text_that_sqs_takes() -> None:
         reason=Reason.UNKNOWN_TYPE, error_type="Odd\x00Error\ud800", error_message="\x1b[31mno"
     )
     sent = dead_letter(received(), action, ATTEMPT, "cap\x07ture", NOW)
-    assert sent.attributes["JobType"] == "cap\ufffdture"
-    assert sent.attributes["ErrorType"] == "Odd\ufffdError\ufffd"
-    assert sent.attributes["ErrorMessage"] == "\ufffd[31mno"
+    assert sent.attributes["JobType"] == "cap\\x07ture"
+    assert sent.attributes["ErrorType"] == "Odd\\x00Error\\ud800"
+    assert sent.attributes["ErrorMessage"] == "\\x1b[31mno"
 
 
 def test_a_bare_letter_keeps_body_group_reason_and_job() -> None:

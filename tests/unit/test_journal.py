@@ -140,8 +140,45 @@ async def test_an_item_that_can_not_be_stored_holds_up_no_other() -> None:
         desk.journal.put(Item(pk="job#1", sk="bad", data={"value": object()}))
         desk.put(*(f"later-{number}" for number in range(30)))
         await asyncio.sleep(120)
-    assert await desk.written() == {*names(10), *(f"later-{number}" for number in range(30))}
+    others = {*names(10), *(f"later-{number}" for number in range(30))}
+    assert await desk.written() == {*others, "bad"}
+    assert desk.shed == 0
+    bare = await desk.table.get("job#1", "bad")
+    assert bare is not None
+    assert bare.data.keys() == {"refused"}
+    [failed] = [event for event in desk.events if isinstance(event, RecordsFailed)]
+    assert "can't be stored: data['value']" in failed.error
+
+
+async def test_an_item_without_a_place_is_shed_and_holds_up_no_other() -> None:
+    desk = Desk()
+    async with desk.writing():
+        desk.put(*names(10))
+        desk.journal.put(Item(pk="job#1", sk="\ud800"))
+        await asyncio.sleep(120)
+    assert await desk.written() == {*names(10)}
     assert desk.shed == 1
+
+
+async def test_a_refusal_of_every_request_sheds_nothing_while_there_is_room() -> None:
+    desk = Desk()
+    desk.table.missing = True
+    async with desk.writing():
+        desk.put(*names(100))
+        await asyncio.sleep(600)
+        desk.table.missing = False
+        await asyncio.sleep(60)
+    assert await desk.written() == set(names(100))
+    assert desk.shed == 0
+
+
+async def test_an_end_where_no_repetition_helps_is_not_waited_for() -> None:
+    desk = Desk()
+    desk.table.missing = True
+    desk.put(*names(90))
+    async with asyncio.timeout(1):
+        await desk.journal.drain()
+    assert desk.shed == 90
 
 
 async def test_at_the_end_all_that_waits_is_written() -> None:

@@ -33,8 +33,8 @@ from jobs.settlement import (
     Release,
     RetryAfter,
     settle,
-    text_of,
 )
+from jobs.texts import text_of
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _POLICY = Retry(

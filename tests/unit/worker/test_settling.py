@@ -183,7 +183,7 @@ async def test_a_dead_letter_is_sent_before_the_original_is_deleted_and_says_why
         "JobId": job_id,
         "JobType": "charge",
         "ErrorType": "ConnectionError",
-        "ErrorMessage": "refused by the bank\ufffd",
+        "ErrorMessage": r"refused by the bank\x00",
         "Attempts": "2",
         "FailedAt": failed_at,
         "Reason": "attempts-exhausted",

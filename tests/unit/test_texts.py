@@ -1,0 +1,70 @@
+"""Texts made legible: whatever comes in, what comes out is short, valid and says what it can."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.aws.attributes import encode
+from jobs.errors import ChildFailed
+from jobs.ports import Item, OutgoingMessage
+from jobs.testing import rules
+from jobs.texts import LONGEST, LONGEST_NAME, legible, text_of, type_of
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("plain", "plain"),
+        ("a\tb\nc", "a\tb\nc"),
+        ("a\r\nb\rc", "a\nb\\rc"),
+        ("caf\udce9", "caf\\udce9"),
+        ("\x00\x1b[31m\x7f\x85", "\\x00\\x1b[31m\\x7f\\x85"),
+        ("\ufffe\uffff", "\\ufffe\\uffff"),
+        ("größe \N{PILE OF POO}", "größe \N{PILE OF POO}"),
+        (ValueError("v"), "v"),
+        (None, "None"),
+    ],
+)
+def test_what_a_text_may_not_hold_is_escaped(text: object, said: str) -> None:
+    assert legible(text) == said
+
+
+def test_what_is_cut_off_is_told() -> None:
+    assert legible("x" * 500_000) == "x" * (LONGEST - 22) + "… (500,000 characters)"
+    assert legible("start" + "x" * 500_000 + "end", 40, from_end=True).endswith("xend")
+    assert legible("abcdef", 3) == "abc"
+
+
+class _Silent(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def test_an_error_without_a_text_says_so() -> None:
+    assert text_of(_Silent()) == "<RuntimeError in _Silent.__str__>"
+
+
+def test_the_class_of_an_error_is_named_legibly() -> None:
+    child = ChildFailed("E\x00" * 1000, "", traceback="", retryable=True, retry_after_s=None)
+    assert len(type_of(child)) == LONGEST_NAME
+    assert type_of(child).startswith("E\\x00E")
+    assert type_of(_Silent()) == "_Silent"
+
+
+@given(
+    text=st.text(st.characters(), max_size=300),
+    times=st.integers(1, 40),
+    most=st.integers(1, 400),
+    from_end=st.booleans(),
+)
+def test_every_text_is_taken_by_table_and_queue(
+    text: str, times: int, most: int, from_end: bool
+) -> None:
+    said = legible(text * times, most, from_end=from_end)
+    assert len(said) <= most
+    encode(Item(pk="job#1", sk="failed", data={"error_message": said}))
+    if said:
+        rules.check_message(OutgoingMessage(body="{}", attributes={"A": said}), fifo=False)
+    assert legible(said, most, from_end=from_end) == said
