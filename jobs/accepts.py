@@ -131,7 +131,7 @@ def opened(message: ReceivedMessage) -> Foreign | None:
     """A foreign message, unwrapped if SNS has wrapped it; None if it is not JSON."""
     try:
         value = from_json(message.body)
-    except ValueError:
+    except (ValueError, TypeError):  # TypeError: UTF-8 can't hold a lone surrogate
         return None
     job_type = message.attributes.get(JOB_TYPE)
     if not _is_sns(value):

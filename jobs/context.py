@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Generator, Mapping, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, Unpack
+
+from pydantic import Field
 
 from jobs.errors import Stopped
 
@@ -23,7 +25,8 @@ R = TypeVar("R")
 class Tenant:
     """Whose job it is: SQS's fair queues keep one organisation's flood from delaying others."""
 
-    org: str
+    org: Annotated[str, Field(min_length=1, max_length=128)]
+    """As long as SQS's MessageGroupId may be."""
     workspace: str | None = None
 
 

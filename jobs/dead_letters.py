@@ -71,7 +71,7 @@ def _cause(action: DeadLetter | Quarantine) -> dict[str, str]:
 def _fitting(body: str, attributes: Mapping[str, str], first: Iterable[str]) -> dict[str, str]:
     """As many attributes as SQS takes beside the body, ``first`` first: it must be sendable."""
     fitting: dict[str, str] = {}
-    left = MAX_MESSAGE_BYTES - len(body.encode())
+    left = MAX_MESSAGE_BYTES - len(body.encode(errors="surrogatepass"))  # SQS judges the body
     for name in dict.fromkeys((*first, *attributes)):
         value = attributes[name]
         room = left - len(name.encode()) - len("String")

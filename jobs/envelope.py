@@ -25,6 +25,9 @@ from jobs.topology import Priority
 
 VERSION = 1
 
+MOST_ATTEMPTS_USED = 10_000
+"""More attempts than any policy allows; whoever counts on in a new message stops there."""
+
 PUT_BACK_MS = 60_000
 """By how much a process's clock may be put back without its ids losing their order."""
 
@@ -44,7 +47,7 @@ class UniqueBy(BaseModel):
     key: Annotated[str, Field(min_length=1, max_length=128)] = Field(
         description="The same for all of them; the table's claim is named so."
     )
-    for_s: Annotated[float, Field(gt=0)] = Field(
+    for_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
         description="For how long each counts from its submission, in seconds."
     )
     mode: UniqueMode = Field("first", description="Which counts: the first, or the last (replace).")
@@ -58,7 +61,7 @@ class Options(BaseModel):
     attempts: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None, description="Runs in all, the first included."
     )
-    timeout_s: Annotated[float, Field(gt=0)] | None = Field(
+    timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, description="The longest that one attempt may take, in seconds."
     )
     unique: UniqueBy | None = Field(None, description="Absent: it counts by itself.")
@@ -114,7 +117,10 @@ class Envelope(BaseModel):
     )
     parent: UUID | None = Field(None, description="The job whose handler submitted this one.")
     attempts_used: int = Field(
-        0, ge=0, description="Attempts made under earlier messages of the same job."
+        0,
+        ge=0,
+        le=MOST_ATTEMPTS_USED,
+        description="Attempts made under earlier messages of the same job.",
     )
     options: Options | None = Field(None, description="Absent: everything is the type's.")
 
@@ -155,7 +161,7 @@ def parse(body: str) -> Envelope:
     """
     try:
         value = from_json(body)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # TypeError: UTF-8 can't hold a lone surrogate
         raise MessageUnreadable("the message body is not JSON") from error
     version = value.get("v") if isinstance(value, dict) else None
     if isinstance(version, int) and version > VERSION:

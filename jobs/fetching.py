@@ -8,7 +8,7 @@ from jobs.backoff import Backoff, job_rng
 from jobs.calling import CallBlocking
 from jobs.delivery import Job, with_payload
 from jobs.errors import TransportError
-from jobs.offloading import unpacked
+from jobs.offloading import check_address, unpacked
 from jobs.outcome import Deferred
 from jobs.ports import ObjectStore
 
@@ -23,13 +23,14 @@ async def fetched(job: Job, store: ObjectStore | None, call_blocking: CallBlocki
     """The job with its payload, read from ``store`` and unpacked off the event loop.
 
     Raises:
-        PayloadLost: there is no such object, or it is damaged.
+        PayloadLost: there is no such object, it is damaged, or it can be no payload.
         PayloadInvalid: the payload doesn't fit the type's model.
         TransportError: the store could not be asked, or refused, or this host has none.
     """
     ref = job.envelope.payload_ref
     if ref is None:
         return job
+    check_address(ref)
     if store is None:
         raise TransportError("this worker was given no object store to read large payloads from")
     content = await store.get(ref.key)

@@ -17,11 +17,15 @@ from jobs.envelope import PayloadRef, parse
 from jobs.errors import MessageUnreadable, PayloadLost, PayloadTooLarge
 from jobs.messages import message_of
 from jobs.ports import OutgoingMessage
-from jobs.topology import PAYLOADS
+from jobs.topology import PAYLOADS, RESULTS
 
 LARGEST = 64 * 2**20
 """The most bytes of JSON text that are kept and read back: a larger one would take the memory of
 all the jobs beside it."""
+
+_LONGEST_KEY = 1_024
+"""Bytes of an object's key in S3.
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 
 _GZIP = 16 + zlib.MAX_WBITS  # zlib's name for the format
 _LEVEL = 6  # zlib's default; 9 takes twice the time for a percent
@@ -57,11 +61,22 @@ def parcel(key: str, value: Any) -> Parcel:
     return Parcel(ref=ref, text=text)
 
 
+def check_address(ref: PayloadRef) -> None:
+    """Refuse a reference to what is no payload: a message must not have anything else read.
+
+    Raises:
+        PayloadLost: there can be no payload at that key.
+    """
+    fits = ref.key.startswith(PAYLOADS) and not ref.key.startswith(RESULTS)
+    if not fits or len(ref.key.encode()) > _LONGEST_KEY:
+        raise PayloadLost(f"no payload has the key {ref.key!r}: theirs begin with {PAYLOADS!r}")
+
+
 def unpacked(ref: PayloadRef, content: bytes | None) -> Any:
     """The JSON values out of an object's content; None says that there is no object.
 
     Raises:
-        PayloadLost: there is none, or it isn't what was put there.
+        PayloadLost: there is none, it isn't what was put there, or it is no JSON.
     """
     if content is None:
         raise PayloadLost(f"there is no object {ref.key!r}: it was deleted, or has expired")
@@ -73,7 +88,10 @@ def unpacked(ref: PayloadRef, content: bytes | None) -> Any:
         raise PayloadLost(
             f"the object {ref.key!r} is damaged, or another one: its SHA-256 is not the message's"
         )
-    return from_json(text)
+    try:
+        return from_json(text)
+    except ValueError as error:
+        raise PayloadLost(f"the object {ref.key!r} holds no JSON: {error}") from error
 
 
 def parted(message: OutgoingMessage) -> tuple[OutgoingMessage, Parcel]:

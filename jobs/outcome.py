@@ -21,6 +21,7 @@ class Reason(StrEnum):
     WRONG_QUEUE = "wrong-queue"
     NEWER_SCHEMA = "newer-schema"
     DEFERRED_TOO_OFTEN = "deferred-too-often"
+    WAIT_TOO_LONG = "wait-too-long"
     RETRY_BUDGET = "retry-budget"
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from jobs.backoff import job_rng
-from jobs.classification import retry_after_s
+from jobs.classification import LONGEST_WAIT_S, retry_after_s
 from jobs.errors import DoNotRetry, SettingsInvalid
 from jobs.outcome import (
     Attempt,
@@ -92,13 +92,8 @@ def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
             return Ack()
         case Failed():
             return _after_failure(outcome, attempt, policy)
-        case Deferred(after_s=after_s, reason=why):
-            if attempt.receives >= attempt.receive_limit - 1:
-                # The next delivery but one would be SQS's redrive, which gives no reason.
-                return DeadLetter(
-                    reason=Reason.DEFERRED_TOO_OFTEN, error_type="", error_message=why
-                )
-            return Release(delay_s=math.ceil(after_s))
+        case Deferred():
+            return _after_deferral(outcome, attempt)
         case Interrupted():
             return Release()
         case Crashed(detail=detail):
@@ -112,6 +107,19 @@ def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
             return _backed_off(policy, attempt.receives, attempt)
         case _:
             assert_never(outcome)
+
+
+def _after_deferral(deferred: Deferred, attempt: Attempt) -> Action:
+    if not deferred.after_s <= LONGEST_WAIT_S:  # NaN included
+        asked = f"it asked to run again in {deferred.after_s:,.0f} s, which is over a year"
+        detail = ": ".join(filter(None, (asked, deferred.reason)))
+        return DeadLetter(reason=Reason.WAIT_TOO_LONG, error_type="", error_message=detail)
+    if attempt.receives >= attempt.receive_limit - 1:
+        # The next delivery but one would be SQS's redrive, which gives no reason.
+        return DeadLetter(
+            reason=Reason.DEFERRED_TOO_OFTEN, error_type="", error_message=deferred.reason
+        )
+    return Release(delay_s=math.ceil(max(0.0, deferred.after_s)))
 
 
 def _after_failure(failed: Failed, attempt: Attempt, policy: Retry) -> Action:

@@ -21,7 +21,7 @@ from jobs.context import Tenant
 from jobs.delays import PREFIX
 from jobs.delivery import Delivery
 from jobs.envelope import Envelope
-from jobs.errors import HeadgateError, MessageUnreadable
+from jobs.errors import HeadgateError, MessageError
 from jobs.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
 from jobs.execution import Executor, Verdict, parked
 from jobs.foreign import envelope_of
@@ -294,7 +294,7 @@ class Harness:
         )
         try:
             envelope, _ = envelope_of(self.app, received, spec)
-        except MessageUnreadable:
+        except MessageError:
             return None
         if (ref := envelope.payload_ref) is None:
             return envelope

@@ -465,6 +465,18 @@ def test_signals_mean_what_they_mean_to_a_worker() -> None:
     assert function.messages() == []
 
 
+def test_a_wait_that_nothing_can_hold_is_dead_lettered_with_its_reason() -> None:
+    async def send(_note: Note) -> None:
+        raise RetryLater(after=timedelta(days=3_652_425), reason="much later")
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job)
+        assert function.invoke() == {"batchItemFailures": []}
+    [letter] = function.messages(DEAD)
+    assert letter.attributes["Reason"] == "wait-too-long"
+
+
 def test_an_unknown_type_is_backed_off_and_not_deleted() -> None:
     function, _ = _mail(_nothing)
     other = App("shop")

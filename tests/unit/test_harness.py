@@ -183,6 +183,18 @@ def test_a_deferred_job_comes_back_without_losing_an_attempt(app: App, after: ti
     assert jobs.clock.monotonic() >= min(after, timedelta(hours=11)).total_seconds()
 
 
+def test_a_job_that_asks_for_ten_thousand_years_is_dead_lettered(app: App) -> None:
+    @app.job("patient")
+    def patient(_email: Email) -> None:
+        raise RetryLater(after=timedelta(days=3_652_425))
+
+    jobs = Harness(app)
+    jobs.client.submit(patient, Email(to="a"))
+    jobs.drain()
+    [letter] = jobs.dead_letters(patient)
+    assert letter.attributes["Reason"] == "wait-too-long"
+
+
 def test_a_discarded_job_is_neither_completed_nor_dead(app: App) -> None:
     @app.job("stale")
     def stale(_email: Email) -> None:

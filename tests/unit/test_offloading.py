@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +16,7 @@ from jobs import App
 from jobs.envelope import Envelope, PayloadRef, new_job_id, parse
 from jobs.errors import MessageUnreadable, PayloadLost, PayloadTooLarge
 from jobs.messages import size_of
-from jobs.offloading import LARGEST, parcel, parted, unpacked
+from jobs.offloading import LARGEST, check_address, parcel, parted, unpacked
 from jobs.submission import Submission, prepare
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -153,3 +154,22 @@ def test_a_message_that_has_no_payload_any_more_is_not_parted_again() -> None:
 
     with pytest.raises(MessageUnreadable, match="too large without its payload"):
         parted(slim)
+
+
+@pytest.mark.parametrize("text", [b"", b"hello", b"[" * 1000, b"\xff"])
+def test_an_object_that_holds_no_json_is_lost(text: bytes) -> None:
+    digest = hashlib.sha256(text).hexdigest()
+    ref = PayloadRef(key="payloads/1", sha256=digest, size=len(text), encoding="gzip")
+
+    with pytest.raises(PayloadLost, match="'payloads/1' holds no JSON"):
+        unpacked(ref, gzip.compress(text))
+
+
+@pytest.mark.parametrize(
+    "key", ["1", "results/1", "payloads/results/1", "dead-letters/1", "payloads/" + "é" * 600]
+)
+def test_a_message_can_not_have_another_object_read_as_its_payload(key: str) -> None:
+    ref = PayloadRef(key=key, sha256="0" * 64, size=1, encoding="gzip")
+
+    with pytest.raises(PayloadLost, match="no payload has the key"):
+        check_address(ref)

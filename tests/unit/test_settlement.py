@@ -37,6 +37,7 @@ from jobs.settlement import (
 from jobs.texts import text_of
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_YEAR_S = 31_536_000
 _POLICY = Retry(
     attempts=3, backoff=Backoff.fixed(7), never_on=(ZeroDivisionError,), retry_on=(KeyError,)
 )
@@ -85,6 +86,16 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
     (_failed(JobTimeout("t", 5)), _attempt(1), RetryAfter(delay_s=7)),
     (Deferred(after_s=0, reason=""), _attempt(), Release()),
     (Deferred(after_s=1.01, reason="busy"), _attempt(50), Release(delay_s=2)),
+    (Deferred(after_s=_YEAR_S, reason=""), _attempt(), Release(delay_s=_YEAR_S)),
+    (
+        Deferred(after_s=_YEAR_S + 1, reason="at last"),
+        _attempt(),
+        DeadLetter(
+            reason=Reason.WAIT_TOO_LONG,
+            error_type="",
+            error_message="it asked to run again in 31,536,001 s, which is over a year: at last",
+        ),
+    ),
     (Interrupted(reason="stop"), _attempt(3), Release()),
     (Crashed(detail="oom"), _attempt(1, crashes=1), RetryAfter(delay_s=7)),
     (Crashed(detail="oom"), _attempt(2, crashes=2), RetryAfter(delay_s=7)),
@@ -134,7 +145,7 @@ _OUTCOMES = st.one_of(
     st.builds(Discarded, reason=st.text()),
     st.builds(Cancelled, reason=st.text()),
     st.builds(Failed, error=_ERRORS, at=st.just(_NOW)),
-    st.builds(Deferred, after_s=st.floats(0, 1e7), reason=st.text()),
+    st.builds(Deferred, after_s=st.floats(), reason=st.text()),
     st.builds(Interrupted, reason=st.text()),
     st.builds(Crashed, detail=st.text()),
     st.builds(Unrunnable, reason=st.sampled_from(Reason), detail=st.text()),
@@ -196,7 +207,8 @@ def test_any_delivery_gets_one_action_and_no_rule_is_broken(
         assert isinstance(outcome, Crashed)
     if isinstance(outcome, Deferred):
         too_often = attempt.receives >= attempt.receive_limit - 1
-        assert isinstance(action, DeadLetter if too_often else Release)
+        too_long = not outcome.after_s <= _YEAR_S
+        assert isinstance(action, DeadLetter if too_often or too_long else Release)
         assert not isinstance(action, Release) or action.delay_s >= outcome.after_s
     assert settle(outcome, attempt, policy) == action, "the same question has the same answer"
 

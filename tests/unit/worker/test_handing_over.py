@@ -308,3 +308,23 @@ async def test_a_handler_may_submit_with_a_long_delay() -> None:
     envelope = parse(read_delayed(json.loads(held.input)).body)
     assert str(envelope.parent) == parent_id
     assert held.name == f"delay.{envelope.id}"
+
+
+@pytest.mark.parametrize("scheduled", [True, False], ids=["with schedules", "without"])
+async def test_a_wait_that_nothing_can_hold_ends_in_the_dead_letters_with_a_reason(
+    scheduled: bool,
+) -> None:
+    app, mail = one_lane()
+
+    @mail.job("wake-up")
+    async def wake_up(_note: Note) -> None:
+        raise RetryLater(timedelta(days=3_652_425), "in ten thousand years")
+
+    rig = Scheduled(app) if scheduled else Rig(app)
+    await rig.submit(wake_up)
+    async with rig.working():
+        [dead] = await rig.happens(JobDeadLettered)
+
+    assert dead.reason == "wait-too-long"
+    assert "in ten thousand years" in dead.error_message
+    assert rig.remaining() == 0

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import hashlib
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from jobs import App, Backoff, Concurrency, JobContext, Priority, Retry
-from jobs.envelope import VERSION, Envelope, new_job_id
+from jobs.envelope import VERSION, Envelope, PayloadRef, new_job_id
 from jobs.errors import AccessDenied, BucketMissing, ServiceUnavailable, TransportError
 from jobs.events import (
     JobCompleted,
@@ -229,3 +231,37 @@ async def test_a_store_that_takes_its_time_does_not_send_the_message_round() -> 
         [done] = await rig.happens(JobCompleted)
     assert done.attempt == 1
     assert ran == [LARGE]
+
+
+@pytest.mark.parametrize("text", [b"not JSON", b"", b"\xff\xfe", b"[" * 100_000, b"1" * 5_000])
+async def test_an_object_that_is_no_json_is_parked_with_its_reason(
+    text: bytes,
+) -> None:
+    ran: list[str] = []
+    rig = _rig(ran)
+    ref = PayloadRef(
+        key="payloads/forged",
+        sha256=hashlib.sha256(text).hexdigest(),
+        size=len(text),
+        encoding="gzip",
+    )
+    rig.store.objects[ref.key] = gzip.compress(text)
+    now = rig.clock.now()
+    envelope = Envelope(
+        v=VERSION,
+        id=new_job_id(now),
+        type="send",
+        payload=None,
+        payload_ref=ref,
+        queue="mail",
+        priority=Priority.NORMAL,
+        submitted_at=now,
+    )
+    await rig.sqs.send(MAIL, [message_of(envelope)])
+    async with rig.working():
+        said = await rig.happens(MessageUnrunnable, 3)
+
+    assert {event.reason for event in said} == {"payload-lost"}
+    [letter] = rig.sqs.messages(DEAD_MAIL)
+    assert letter.attributes["Reason"] == "payload-lost"
+    assert ran == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from datetime import timedelta
 from typing import Any
 
@@ -57,6 +58,11 @@ def _body(**changes: Any) -> str:
     return json.dumps(envelope | changes)
 
 
+def _reference(key: str) -> str:
+    ref = {"key": key, "sha256": "0" * 64, "size": 2, "encoding": "gzip"}
+    return _body(payload=None, payload_ref=ref)
+
+
 CASES = {
     "not JSON": ("hello", "unreadable", "their-name"),
     "nearly JSON": ('{"v": 1', "unreadable", "their-name"),
@@ -66,9 +72,34 @@ CASES = {
     "null": ("null", "unreadable", "their-name"),
     "bytes as text": ("\u00ff\u00fe\ufffd\u0100binary\t\r\n", "unreadable", "their-name"),
     "deeply nested": ("[" * 50_000, "unreadable", "their-name"),
+    "nested as deeply as can be": (
+        _body(payload=json.loads("[" * 198 + "]" * 198)),
+        "payload-invalid",
+        "known",
+    ),
+    "attempts beyond counting": (_body(attempts_used=10**30), "unreadable", "their-name"),
+    "fewer attempts than none": (_body(attempts_used=-1), "unreadable", "their-name"),
+    "a time that is no number": (
+        _body(options={"timeout_s": math.nan}),
+        "unreadable",
+        "their-name",
+    ),
+    "a time before all others": (
+        _body(submitted_at="0000-01-01T00:00:00Z"),
+        "unreadable",
+        "their-name",
+    ),
+    "a group that SQS can't have": (_body(tenant={"org": "x" * 129}), "unreadable", "their-name"),
+    "a key that is no payload's": (_reference("payloads/results/1"), "payload-lost", "known"),
+    "a key out of the bucket": (_reference("../other"), "payload-lost", "known"),
     "an id that is none": (_body(id="42"), "unreadable", "their-name"),
     "a newer version": (_body(v=2), "newer-schema", "their-name"),
     "a newer schema": (_body(schema=7), "newer-schema", "known"),
+    "control characters in the type": (
+        _body(type="kn\x00wn\x1b"),
+        "unknown-type",
+        "kn\ufffdwn\ufffd",
+    ),
     "an unknown type": (_body(type="from-the-future"), "unknown-type", "from-the-future"),
     "a payload of another form": (
         _body(payload={"text": ["no", "text"]}),
@@ -99,7 +130,8 @@ async def test_a_message_that_can_not_be_run_is_backed_off_and_then_parked(
     assert letter.attributes["JobType"] == job_type
     assert letter.attributes["Attempts"] == "3"
     assert said[0].job_id in (None, letter.attributes["JobId"])
-    assert said[0].job_type == (None if job_type == "their-name" else job_type)
+    told = None if job_type == "their-name" else json.loads(body)["type"]
+    assert said[0].job_type == told
     assert rig.sqs.messages(MAIL) == []
 
 
