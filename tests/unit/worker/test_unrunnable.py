@@ -98,7 +98,7 @@ CASES = {
     "control characters in the type": (
         _body(type="kn\x00wn\x1b"),
         "unknown-type",
-        "kn\ufffdwn\ufffd",
+        r"kn\x00wn\x1b",
     ),
     "an unknown type": (_body(type="from-the-future"), "unknown-type", "from-the-future"),
     "a payload of another form": (
