@@ -75,10 +75,17 @@ class Concurrency:
 
 @dataclass(frozen=True, slots=True)
 class RetryBudget:
-    """At most ``limit`` retries of a queue group begin in each ``per``.
+    """At most ``limit`` retries of a queue group become due in each ``per``.
 
     In an outage everything fails and is retried; a budget keeps the retries from outweighing the
-    work. ``per`` is counted in windows that follow each other, of this worker's clock.
+    work. ``per`` is counted in windows that follow each other: of the worker's own clock, and with
+    ``scope="fleet"`` of the day, so that all workers have the same.
+
+    A budget of the fleet counts each retry in the table before it lets it come, so it is never
+    exceeded, whichever workers come, go or die: one request for all retries that a worker has to
+    place at a time. While the table can't be reached retries wait, for 10 seconds or until the
+    worker stops; then each worker keeps to the limit by itself, so that a window may get ``limit``
+    retries from each of them. Clocks that differ shift retries into the window beside.
 
     Raises:
         SettingsInvalid: a value is out of range.
@@ -94,7 +101,7 @@ class RetryBudget:
     def __post_init__(self) -> None:
         _check_count("RetryBudget", "limit", self.limit)
         _check_span("RetryBudget", "per", self.per)
-        _check_scope("RetryBudget", self.scope, self.per)
+        _check_scope("RetryBudget", self.scope)
         if self.on_exhausted not in get_args(OnExhausted):
             raise SettingsInvalid(
                 "RetryBudget(on_exhausted=...) must be 'wait' or 'dead-letter', got "

@@ -113,12 +113,16 @@ class Admission:
         if self._is_isolated(job):
             self._in_children -= 1
 
-    def retried(self, hold: Hold, verdict: Verdict) -> Verdict:
+    async def retried(self, hold: Hold, verdict: Verdict) -> Verdict:
         """What becomes of a retry, if it is one, by the retry budgets."""
         if not isinstance(verdict.action, RetryAfter) or (job := hold.run.job) is None:
             return verdict
-        action = self._gate.retry(job, verdict.outcome, verdict.action)
-        return verdict if action is verdict.action else replace(verdict, action=action)
+        action = await self._gate.retry(job, verdict.outcome, verdict.action)
+        return verdict if action == verdict.action else replace(verdict, action=action)
+
+    def hurry(self) -> None:
+        """Wait for retry budgets no longer than a moment: the worker ends."""
+        self._gate.hurry()
 
     def _is_held_back(self, job: Job) -> bool:
         if self._on_probation is not None and is_suspect(job):

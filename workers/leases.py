@@ -26,7 +26,7 @@ from typing import Any
 from jobs.clock import SKEW_S, Clock
 from jobs.errors import TransportError
 from jobs.ports import Item, Table
-from workers.parts import Claim, Need, equal_part, wanted
+from workers.parts import Claim, Need, wanted
 
 LEASE_S = 20.0
 """How long a lease lasts."""
@@ -89,8 +89,6 @@ class Lease:
         self._need = Need.HUNGRY  # a job may have waited before the first renewal
         self.fault = ""
         """Why it could not be renewed, the last time that it was tried."""
-        self.equal_part = limit
-        """Of the limit, among the workers that were seen last."""
 
     @property
     def tokens(self) -> int:
@@ -134,7 +132,6 @@ class Lease:
         others = {
             name: Claim(entry["tokens"], entry["hungry"]) for name, entry in self._living().items()
         }
-        self.equal_part = equal_part(self._limit, self._worker, others)
         goal = wanted(self._limit, self._worker, self.tokens, in_use, self._need, others)
         # What is given up is no longer used before it is said, and what is new is used after.
         self._tokens = min(self._tokens, goal)

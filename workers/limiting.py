@@ -9,14 +9,14 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from jobs.app import App
 from jobs.clock import Clock
 from jobs.delivery import Job
 from jobs.errors import ConfigurationError
-from jobs.events import BudgetSpent, Events, LimitCleared, LimitReached
+from jobs.events import BudgetSpent, Events, LeaseFailed, LimitCleared, LimitReached
 from jobs.limits import Limits, RetryBudget
 from jobs.outcome import Crashed, Failed, Outcome, Reason
 from jobs.ports import Table
@@ -24,10 +24,10 @@ from jobs.settlement import DeadLetter, RetryAfter
 from jobs.texts import text_of, type_of
 from jobs.topology import MAX_VISIBILITY, QueueSpec
 from workers.breaker import Circuit
-from workers.budget import Budget
+from workers.budget import Budget, WorkerBudget
 from workers.fleet import Fleet
+from workers.fleet_budget import FleetBudget
 from workers.guards import Block, BreakerGuard, Guard, RateGuard, SlotGuard
-from workers.leases import Lease
 from workers.windows import Window
 
 _SOONEST_S, _LATEST_S = 0.01, 5.0
@@ -46,7 +46,6 @@ class _Spending:
     name: str
     budget: Budget
     gives_up: bool
-    lease: Lease | None = None
 
 
 class Gate:
@@ -85,7 +84,7 @@ class Gate:
         self._events = events
         self._on_change = on_change
         self._fleet = Fleet(table, worker, clock=clock, events=events, rng=rng, on_change=on_change)
-        made = _Maker(app, self._fleet, clock, events, rng)
+        made = _Maker(app, self._fleet, table, clock, events, rng)
         self._guards = made.guards
         """By type, what it has to pass."""
         self._shared = made.shared
@@ -135,31 +134,31 @@ class Gate:
         for guard, taken in ticket:
             guard.end(taken, outcome, retryable=retryable, now=now)
 
-    def retry(self, job: Job, outcome: Outcome, action: RetryAfter) -> RetryAfter | DeadLetter:
-        """What becomes of a retry, by its budget."""
+    async def retry(
+        self, job: Job, outcome: Outcome, action: RetryAfter
+    ) -> RetryAfter | DeadLetter:
+        """What becomes of a retry, by its budget; one of the fleet counts it in the table."""
         if (spending := self._spendings.get(job.type.name)) is None:
             return action
-        now, budget = self._clock.monotonic(), spending.budget
-        due = now + action.delay_s
-        fits = budget.fits(due)
-        if spending.lease is not None:
-            spending.lease.ask(enough=fits)
-        if fits:
+        longest_s = 0 if spending.gives_up else _LONGEST_S
+        place = await spending.budget.take(action.delay_s, longest_s=longest_s)
+        if place is None:
+            self._tell_spent(spending, action.delay_s)
+            return _given_up(outcome)
+        if not place.is_put_off:
             self._spent.discard(spending.name)
-        else:
-            until = max(due, now + _LONGEST_S)
-            due = budget.next_fit(due, until=until)
-            self._tell_spent(spending, due - now)
-            if spending.gives_up:
-                return _given_up(outcome)
-            action = RetryAfter(delay_s=math.ceil(due - now), note="the retry budget is spent")
-        budget.plan(due, now=now)
-        return action
+            return replace(action, delay_s=place.delay_s)
+        self._tell_spent(spending, place.delay_s)
+        return RetryAfter(delay_s=place.delay_s, note="the retry budget is spent")
 
     def budgets_left(self) -> Mapping[str, float]:
         """How many retries each budget has left in its window, by its limit's name."""
-        now = self._clock.monotonic()
-        return {each.name: each.budget.left(now) for each in self._spendings.values()}
+        return {each.name: each.budget.left() for each in self._spendings.values()}
+
+    def hurry(self) -> None:
+        """Wait no longer than a moment for budgets of the fleet: the worker ends."""
+        for spending in self._spendings.values():
+            spending.budget.hurry()
 
     async def run(self) -> None:
         """Keep leases renewed until cancelled."""
@@ -237,10 +236,17 @@ class _Maker:
     """Makes the guards of an app, each limit's once."""
 
     def __init__(
-        self, app: App, fleet: Fleet, clock: Clock, events: Events, rng: random.Random
+        self,
+        app: App,
+        fleet: Fleet,
+        table: Table | None,
+        clock: Clock,
+        events: Events,
+        rng: random.Random,
     ) -> None:
         self._app = app
         self._fleet = fleet
+        self._table = table
         self._clock = clock
         self._events = events
         self._rng = rng
@@ -315,17 +321,22 @@ class _Maker:
     def _spending(self, name: str, values: RetryBudget) -> _Spending:
         per_s, limit = values.per.total_seconds(), values.limit
         gives_up = values.on_exhausted == "dead-letter"
-        if values.scope == "worker":
-            return _Spending(name, Budget(lambda: limit, per_s, rng=self._rng), gives_up)
-        # Others give up tokens only with time, and may be unable to. A job must not be given up or
-        # put off for hours for that: an equal part is reckoned with before it has been leased.
-        budget = Budget(lambda: max(1, lease.tokens, lease.equal_part), per_s, rng=self._rng)
-        use = partial(self._planned, budget)
-        lease = self._fleet.lease(name, limit, lasting_s=per_s, in_use=use)
-        return _Spending(name, budget, gives_up, lease)
+        if values.scope == "worker" or self._table is None:
+            own = WorkerBudget(limit, per_s, clock=self._clock, rng=self._rng)
+            return _Spending(name, own, gives_up)
+        shared = FleetBudget(
+            self._table,
+            name,
+            limit,
+            per_s,
+            clock=self._clock,
+            rng=self._rng,
+            tell=partial(self._tell_away, name),
+        )
+        return _Spending(name, shared, gives_up)
+
+    def _tell_away(self, name: str, error: str) -> None:
+        self._events.emit(LeaseFailed(at=self._clock.now(), limit=name, error=error))
 
     def _out(self, window: Window) -> int:
         return window.out(self._clock.monotonic())
-
-    def _planned(self, budget: Budget) -> int:
-        return budget.planned(self._clock.monotonic())

@@ -203,6 +203,7 @@ class Running:
     def close(self) -> None:
         """Start nothing more, and give back what waits."""
         self._accepting = False
+        self._admission.hurry()
         for recall in self._recalls:
             recall.cancel()
         for hold in self._waiting.take_all():
@@ -268,7 +269,7 @@ class Running:
             self._admission.vacate(hold, outcome)
             self._on_change()  # first, so that a higher priority can claim the slot
             self.fill()
-        return self._admission.retried(hold, verdict)
+        return await self._admission.retried(hold, verdict)
 
     async def _give_back(self, hold: Hold, delay_s: int) -> None:
         if self._recorder is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from jobs.events import BreakerClosed, BreakerOpened, BreakerProbing, Event
 from jobs.limits import Breaker
 from jobs.testing import VirtualClock
 from workers.breaker import Circuit, Ending, Pass
-from workers.budget import Budget
+from workers.budget import WorkerBudget
 from workers.windows import Window
 
 # --- windows -------------------------------------------------------------------------------------
@@ -204,25 +206,28 @@ def test_while_it_is_open_nothing_is_let_through_whatever_ends(
     st.integers(1, 5),
     st.lists(st.tuples(st.floats(0, 5), st.floats(0, 200)), max_size=100),
 )
-def test_no_window_has_more_retries_than_the_budget_wherever_they_are_put(
+async def test_no_window_has_more_retries_than_the_budget_wherever_they_are_put(
     limit: int, retries: list[tuple[float, float]]
 ) -> None:
-    budget, now = Budget(lambda: limit, 60.0, rng=random.Random(1)), 0.0  # noqa: S311 - spreads retries
-    planned: dict[int, int] = {}
+    clock = VirtualClock()
+    budget = WorkerBudget(limit, 60.0, clock=clock, rng=random.Random(1))  # noqa: S311 - spreads retries
+    planned: Counter[int] = Counter()
     for step, delay_s in retries:
-        now += step
-        due = now + delay_s
-        if not budget.fits(due):
-            later = budget.next_fit(due, until=1e9)
-            assert later >= due
-            due = later
-        budget.plan(due, now=now)
-        planned[int(due // 60)] = planned.get(int(due // 60), 0) + 1
+        clock.advance(step)
+        place = await budget.take(math.ceil(delay_s), longest_s=1e6)
+        assert place is not None
+        assert place.delay_s >= delay_s
+        assert place.is_put_off or place.delay_s <= math.ceil(delay_s) + 3
+        planned[int((clock.monotonic() + place.delay_s) // 60)] += 1
     assert max(planned.values(), default=0) <= limit
 
 
-def test_a_retry_is_put_off_no_further_than_allowed() -> None:
-    budget = Budget(lambda: 1, 60.0, rng=random.Random(1))  # noqa: S311 - spreads retries
+async def test_a_retry_is_put_off_no_further_than_allowed() -> None:
+    budget = WorkerBudget(1, 60.0, clock=VirtualClock(), rng=random.Random(1))  # noqa: S311 - spreads retries
     for window in range(10):
-        budget.plan(window * 60.0, now=0)
-    assert budget.next_fit(5, until=100) == 100
+        await budget.take(window * 60, longest_s=0)
+    assert budget.left() == 0
+    assert await budget.take(5, longest_s=0) is None
+    last = await budget.take(5, longest_s=100)
+    assert last is not None
+    assert last.delay_s <= 120
