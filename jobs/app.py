@@ -48,14 +48,15 @@ rolling deploy pass before it is parked in the dead-letter queue."""
 _LEAST_PAYLOAD_LIMIT = 1_024  # a message is that large without any payload, or nearly
 
 MAX_RECEIVE_COUNT = 1000
-"""SQS's limit for maxReceiveCount."""
+"""SQS's limit for maxReceiveCount, which every queue has: to wait for a limit, a breaker, a child
+process or a group takes receives, and must never cost a job its life."""
 
 DEFAULT_PAYLOAD_LIMIT = 262_144
 """Bytes; a batch of four such messages fills SQS's 1 MiB."""
 
 BACKSTOP_MARGIN = 10
-"""How many receives beyond the most attempts SQS's own redrive waits for, so that releases and
-crashes don't trigger it before the worker has decided."""
+"""How many deliveries beyond its attempts a job has of which nothing is recorded, for releases and
+crashes, before it is taken for one that kills its workers."""
 
 
 class App(Hooks):
@@ -296,8 +297,6 @@ class App(Hooks):
             self.resources.require(handler.name, handler.wants)
 
     def _spec(self, queue: Queue, priority: Priority) -> QueueSpec:
-        types = self.types_from(queue.name)
-        most = max((declared.retry.attempts for declared in types), default=1)
         parts = (self.name, self.stage, queue.name, str(priority))
         return QueueSpec(
             group=queue.name,
@@ -306,9 +305,7 @@ class App(Hooks):
             dlq_name=physical_name(*parts, "dlq", fifo=queue.fifo),
             fifo=queue.fifo,
             lane=queue.lanes[priority],
-            max_receive_count=min(
-                max(most, self.parking.attempts) + BACKSTOP_MARGIN, MAX_RECEIVE_COUNT
-            ),
+            max_receive_count=MAX_RECEIVE_COUNT,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobs.app import App
+from jobs.app import BACKSTOP_MARGIN, App
 from jobs.envelope import Envelope
 from jobs.errors import (
     MessageQueueWrong,
@@ -18,6 +18,7 @@ from jobs.errors import (
 from jobs.foreign import envelope_of
 from jobs.handler import Handler
 from jobs.job import LONGEST_TIMEOUT, JobType
+from jobs.limits import Limits
 from jobs.outcome import Attempt, Reason
 from jobs.ports import ReceivedMessage
 from jobs.topology import QueueSpec
@@ -90,6 +91,7 @@ def load(app: App, delivery: Delivery) -> Job:
             max_attempts=(options.attempts if options else None) or declared.retry.attempts,
             receives=delivery.message.receive_count,
             receive_limit=delivery.queue.max_receive_count,
+            backstop=_backstop(app, declared, delivery.queue),
             crash_limit=app.crash_limit.crashes,
         ),
         lacks_payload=lacks_payload,
@@ -109,6 +111,18 @@ def _type_of(app: App, envelope: Envelope, queue: QueueSpec) -> JobType[Any, Any
     if declared is None or not declared.has_handler:
         raise MessageTypeUnknown(f"no handler for the job type {envelope.type!r} in this worker")
     return declared
+
+
+def _backstop(app: App, declared: JobType[Any, Any], queue: QueueSpec) -> int:
+    """The delivery at which a job is taken for a killer where nobody records what it does.
+
+    0 where it may often be given back unstarted: then deliveries say nothing of attempts.
+    """
+    levels = (app, app.queues[declared.queue], declared)
+    limited = any(level.limits != Limits() for level in levels)
+    if queue.fifo or limited or declared.isolation == "process":
+        return 0
+    return max(declared.retry.attempts, app.parking.attempts) + BACKSTOP_MARGIN
 
 
 def with_payload(job: Job, value: Any) -> Job:

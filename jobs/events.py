@@ -318,7 +318,8 @@ class HookFailed(Event):
 class RecordsFailed(Event):
     name = "records.failed"
     action: str
-    """``read`` or ``write``."""
+    """``read`` or ``write`` of what happened to jobs, ``renew`` of a worker's own sign of life, or
+    ``trim`` of what is kept by count."""
     error: str
     job_id: str | None = None
     """None where it was a batch of several."""

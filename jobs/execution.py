@@ -10,7 +10,7 @@ SQS has confirmed it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -19,6 +19,7 @@ from typing import Any
 from jobs import reporting
 from jobs.calling import Call, Means
 from jobs.dead_letters import dead_letter
+from jobs.deliveries import History
 from jobs.delivery import UNRUNNABLE, Delivery, Job, legible, load
 from jobs.errors import TransportError
 from jobs.events import Event
@@ -35,11 +36,12 @@ from jobs.outcome import (
     Interrupted,
     Outcome,
     Reason,
+    Spent,
     Unrunnable,
 )
 from jobs.ports import OutgoingMessage
 from jobs.replacing import replaced_by
-from jobs.settlement import Action, DeadLetter, Quarantine, settle
+from jobs.settlement import Action, DeadLetter, Quarantine, foregone, settle
 from jobs.texts import text_of
 
 Backlog = Callable[[str], Awaitable[int]]
@@ -83,7 +85,7 @@ def parked(
     return (delivery.queue.dlq_name if isinstance(action, DeadLetter) else quarantine), letter
 
 
-_CANCELLABLE = (Interrupted, Failed, Deferred, Crashed)
+_CANCELLABLE = (Interrupted, Failed, Deferred, Crashed, Spent)
 """How an attempt of a cancelled job may end without having completed it."""
 
 
@@ -97,11 +99,23 @@ class Executor:
     Args:
         means: the app, and what calls of its handlers need.
         backlog: answers adaptive backoffs; without it they see an empty queue.
+        records: whether a `jobs.recording.Recorder` tells attempts from deliveries.
+        backstop: whether, where none does, a job delivered much too often is taken for one that
+            kills what runs it; not where deliveries may have come to nobody.
     """
 
-    def __init__(self, means: Means, *, backlog: Backlog = _no_backlog) -> None:
+    def __init__(
+        self,
+        means: Means,
+        *,
+        backlog: Backlog = _no_backlog,
+        records: bool = False,
+        backstop: bool = True,
+    ) -> None:
         self.means = means
         self.backlog = backlog
+        self.records = records
+        self.backstop = backstop
 
     def begin(self, delivery: Delivery) -> Run:
         """A run of this delivery, read; its handler is called by `Run.verdict`."""
@@ -118,23 +132,18 @@ class Run:
         """None if the message is no job here."""
         self._unfit = Unrunnable(reason=Reason.UNREADABLE, detail="")
         """Why it is none."""
-        self._crash: Crashed | None = None
         self._hindrance: Deferred | None = None
         """Why it can't run now."""
         self._names: dict[str, Any] = {}
         self._call: Call | OnceCall | None = None
         self._interruption: str | None = None
         self._cancellation: str | None = None
+        self.beats: Mapping[str, int] = {}
+        """Of the workers that began it and are not heard of, as seen after its receipt."""
         try:
-            self._take(load(executor.means.app, delivery))
+            self._take(self._counted(load(executor.means.app, delivery)))
         except tuple(UNRUNNABLE) as error:
             self._refuse(error)
-        if delivery.message.receive_count >= delivery.queue.max_receive_count:
-            # SQS's own redrive would be next, and it gives no reason.
-            self._crash = Crashed(
-                detail=f"delivered {delivery.message.receive_count} times, without an outcome that "
-                "ended it: it may kill the process that runs it"
-            )
 
     @property
     def running(self) -> bool:
@@ -149,7 +158,9 @@ class Run:
     @property
     def lacks_payload(self) -> bool:
         """Whether `fetch` has something to do."""
-        return self.job is not None and self.job.lacks_payload and self._hindrance is None
+        if self.job is None or not self.job.lacks_payload:
+            return False
+        return self._hindrance is None and self.foregone is None
 
     async def fetch(self) -> None:
         """Read a payload that is in the object store; what hinders that is in the verdict."""
@@ -165,23 +176,43 @@ class Run:
         else:
             self._take(whole)
 
-    def recall(self, *, number: int, crashes: int, crash: Crashed | None) -> None:
+    @property
+    def foregone(self) -> Outcome | None:
+        """Its outcome, if its handler must not be called by what is known already."""
+        return None if self.job is None else foregone(self.job.attempt)
+
+    def recall(self, past: History, *, beats: Mapping[str, int], crash: Crashed) -> None:
         """Take in what records tell of earlier deliveries, before the verdict is asked for.
 
         Args:
-            number: of the attempt that this delivery would make, from 1.
-            crashes: of this job, lately.
-            crash: the delivery before this one ended with its process, which was not known.
+            past: that.
+            beats: of the workers that began it and are not heard of.
+            crash: what to say where crashes are found only now.
         """
-        if self.job is None:
+        if (job := self.job) is None:
             return
-        attempt = replace(self.job.attempt, number=number, crashes=crashes)
-        self._take(replace(self.job, attempt=attempt))
-        if crash is not None:
-            at = self._executor.means.clock.now()
-            self._executor.means.events.emit(reporting.crashed(self._names, crash, crashes, at))
-            if crashes >= attempt.crash_limit:
-                self._crash = crash
+        used = job.envelope.attempts_used
+        attempt = replace(
+            job.attempt,
+            number=past.number(used),
+            failures=used + past.failures,
+            last_failure=past.last_failure,
+            crashes=past.recent_crashes,
+            crashes_ever=past.crashes,
+            suspicions=past.suspicions,
+            unexplained=past.unexplained,
+        )
+        self.beats = beats
+        self._take(replace(job, attempt=attempt))
+        if past.found:
+            means = self._executor.means
+            told = reporting.crashed(self._names, crash, past.recent_crashes, means.clock.now())
+            means.events.emit(told)
+
+    def forget(self) -> None:
+        """Records could not be read: its attempts are counted by deliveries."""
+        if (job := self.job) is not None:
+            self._take(replace(job, attempt=replace(job.attempt, known=False)))
 
     async def verdict(self) -> Verdict:
         """Run the job to its end. A handler's failure is an outcome, never raised."""
@@ -197,7 +228,7 @@ class Run:
             attempt=attempt,
             job_type=job.type.name,
             ran_s=self._call.ran_s if self._call is not None else 0.0,
-            tell=partial(reporting.aftermath, self._names, outcome),
+            tell=partial(reporting.aftermath, self._names_at(attempt), outcome),
         )
 
     def interrupt(self, reason: str, *, abandon: bool = False) -> None:
@@ -225,8 +256,8 @@ class Run:
         return outcome
 
     async def _uncancelled(self, job: Job) -> Outcome:
-        if self._crash is not None:
-            return self._crash
+        if (known := self.foregone) is not None:
+            return known
         if (later := await replaced_by(self._executor.means, job, self.delivery)) is not None:
             return Discarded(reason=f"replaced by the job {later}")
         if self._interruption is not None:
@@ -243,15 +274,30 @@ class Run:
 
     async def _attempt(self, job: Job, outcome: Outcome) -> Attempt:
         """The attempt as the verdict has to know it."""
-        if self._crash is not None:  # it was not called
-            crashes = max(job.attempt.crashes, job.attempt.crash_limit)
-            return replace(job.attempt, crashes=crashes)
+        if self.foregone is not None:
+            if isinstance(outcome, Deferred):
+                return job.attempt
+            # It was not called: the attempt is the last that was made.
+            return replace(job.attempt, number=max(1, job.attempt.number - 1))
         if isinstance(outcome, Crashed):
             return replace(job.attempt, crashes=job.attempt.crashes + 1)
         if isinstance(outcome, Failed) and job.type.retry.backoff.needs_backlog:
             backlog = await self._executor.backlog(self.delivery.queue.name)
             return replace(job.attempt, backlog=backlog)
         return job.attempt
+
+    def _counted(self, job: Job) -> Job:
+        """The job, without a backstop where its deliveries say nothing of its attempts."""
+        executor = self._executor
+        recorded = executor.records and executor.means.app.records_of(job.type) != "off"
+        if recorded or not executor.backstop:
+            return replace(job, attempt=replace(job.attempt, backstop=0))
+        return job
+
+    def _names_at(self, attempt: Attempt) -> dict[str, Any]:
+        if attempt.number == self._names["attempt"]:
+            return self._names
+        return self._names | {"attempt": attempt.number}
 
     def _take(self, job: Job) -> None:
         self.job = job

@@ -23,6 +23,7 @@ class Reason(StrEnum):
     DEFERRED_TOO_OFTEN = "deferred-too-often"
     WAIT_TOO_LONG = "wait-too-long"
     RETRY_BUDGET = "retry-budget"
+    RECEIVED_TOO_OFTEN = "received-too-often"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,29 @@ class Unrunnable:
     detail: str
 
 
-Outcome = Done | Failed | Deferred | Discarded | Cancelled | Interrupted | Crashed | Unrunnable
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """The job may not be run any more, and was not: all that is left to do is to park it."""
+
+    reason: Reason
+    error_type: str = ""
+    """Of its last failure."""
+    error_message: str = ""
+
+
+Outcome = (
+    Done | Failed | Deferred | Discarded | Cancelled | Interrupted | Crashed | Unrunnable | Spent
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastFailure:
+    """What a record tells of the latest attempt that failed."""
+
+    error_type: str
+    error_message: str
+    final: Reason | None = None
+    """Why there was to be no other attempt, if that was decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +124,34 @@ class Attempt:
     """Deliveries of the message so far; never fewer than the attempts it carries."""
     receive_limit: int = 1000
     """Deliveries after which SQS itself moves the message away, without a reason."""
+    backstop: int = 0
+    """Where attempts are counted by deliveries: the delivery at which the job is taken for one that
+    kills what runs it. 0: none, since it may be given back without having been started."""
+    known: bool = True
+    """Whether ``number`` is what is known of attempts. Where records could not be read it is
+    counted by deliveries, of which some may have been no attempts, and nothing final may rest on
+    it."""
+    failures: int = 0
+    """Attempts that are known to have failed, and those used under earlier messages."""
+    last_failure: LastFailure | None = None
     crashes: int = 0
     """Attempts that lately ended with their process; a `Crashed` one is counted."""
+    crashes_ever: int = 0
+    """The same, however long ago."""
+    suspicions: int = 0
+    """Deliveries that may have ended so; whether their workers died is not known yet."""
     crash_limit: int = 3
     """The crash that puts the job into quarantine."""
+    unexplained: int = 0
+    """Earlier deliveries that nothing explains."""
     backlog: int = 0
     """Messages visible in the queue, where an adaptive backoff asks for it."""
+
+    @property
+    def suspect(self) -> bool:
+        """Whether one crash more may put the job into quarantine.
+
+        Suspects run one at a time: what runs beside the job that kills its worker is thus suspected
+        twice at most, and never takes the blame.
+        """
+        return 0 < self.crash_limit - 1 <= self.crashes + self.suspicions

@@ -2,8 +2,11 @@
 
 A first delivery waits for nothing. From the second on the job's items are read before it may start,
 and a mark is written before it does. Whatever makes a message visible again is written first, so
-that its next receiver finds it explained. All else is written beside the jobs (`workers.journal`).
-A table that fails holds no job up: attempts are then counted by deliveries, as without records.
+that its next receiver finds it explained. All else is written beside the jobs (`jobs.journal`).
+
+A table that fails, or doesn't answer within about a second, holds no job up: what was to be written
+goes to the journal, which tries on, and attempts are counted by deliveries for the time being
+(`jobs.outcome.Attempt.known`).
 """
 
 from __future__ import annotations
@@ -11,25 +14,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from jobs.app import App
 from jobs.batcher import Batcher, Pacing
 from jobs.claims import CLAIM
 from jobs.clock import Clock
-from jobs.errors import ResultNotKept, TransportError
-from jobs.events import Event, Events, JobProgress, RecordsFailed
+from jobs.deliveries import Past, Start
+from jobs.errors import ResultNotKept, ServiceUnavailable, TransportError
+from jobs.events import Event, Events, JobProgress, RecordsFailed, RecordsWritten
 from jobs.execution import Run, Verdict
 from jobs.journal import Journal
 from jobs.large_results import put_result
+from jobs.late_starts import LateStarts
+from jobs.lives import LEASE_S, Fate, Lives
 from jobs.outcome import Cancelled, Crashed, Deferred, Discarded, Done, Failed, Interrupted, Outcome
-from jobs.ports import MAX_PUT, Item, ObjectStore, Table
+from jobs.ports import MAX_PUT, EntryFailure, Item, ObjectStore, Table
 from jobs.progress import Progress
-from jobs.records import Mark, Scribe, deliveries_of, keeps, partition, read_history
+from jobs.records import Mark, Scribe, deliveries_of, keeps, partition
 from jobs.returns import MAX_RESULT_BYTES, dump_result
-from jobs.settlement import DeadLetter, Quarantine, Release, RetryAfter
+from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.texts import text_of, type_of
 from jobs.writes import Refusal, put_batch
 
@@ -37,7 +44,18 @@ _log = logging.getLogger("headgate.worker")
 
 _PACING = Pacing(linger_s=0.005, tries=3)
 
-_SILENT_DEATH = "the process that had it ended without a word"
+_SILENT_DEATH = "the worker died without reporting an outcome"
+
+PATIENCE_S = 1.0
+"""How long a job waits for the table, each time that it has to."""
+
+LEAST_PATIENCE_S = 0.2
+"""The same while the table has not answered lately, and while the worker stops."""
+
+_ANY_SKEW = timedelta(seconds=60)
+"""By how much clocks may differ where nothing is lost by waiting a little longer."""
+
+T = TypeVar("T")
 
 
 class Recorder:
@@ -51,7 +69,10 @@ class Recorder:
         events: hears of reads and writes that failed.
         rng: spreads the pauses between tries.
         store: where results go that are too large for a record; without it they are not kept.
-        silence_counts: see `jobs.records.read_history`.
+        silence_counts: whether deliveries of which nothing is known count; see
+            `jobs.deliveries.Past.history`.
+        lives: tells whether the workers that began jobs have died; None: nobody is said to have.
+        until: when this process's time ends in any case, as a Lambda function's does.
     """
 
     def __init__(
@@ -65,7 +86,14 @@ class Recorder:
         rng: random.Random,
         store: ObjectStore | None = None,
         silence_counts: bool = True,
+        lives: Lives | None = None,
+        until: Callable[[], datetime | None] | None = None,
     ) -> None:
+        self._lives = lives
+        self._until = until
+        self._slow = False
+        """The last answer was not waited for to the end."""
+        self._hurried = False
         self._store = store
         self._storing: set[asyncio.Task[None]] = set()
         self._silence_counts = silence_counts
@@ -75,7 +103,7 @@ class Recorder:
         self._clock = clock
         self._events = events
         self._writes = Batcher(
-            partial(put_batch, table, on_refused=self._refused),
+            self._put,
             pacing=_PACING,
             eager=lambda: not self._writes.busy,
             name="headgate-record",
@@ -84,11 +112,14 @@ class Recorder:
         )
         self._journal = Journal(table, clock=clock, events=events, rng=rng)
         self._progress = Progress(app, worker, self._journal)
+        self._late = LateStarts(self._journal.put)
 
     def __call__(self, event: Event) -> None:
-        """Subscriber: what is told of how far jobs are."""
+        """Subscriber: how far jobs are, and that the table takes records again."""
         if isinstance(event, JobProgress):
             self._progress.told(event)
+        elif isinstance(event, RecordsWritten):
+            self._slow = False
 
     async def run(self) -> NoReturn:
         """Write what nothing waits for, until cancelled."""
@@ -96,37 +127,44 @@ class Recorder:
 
     async def recall(self, run: Run) -> None:
         """Tell a run what happened to its job before. A first delivery has no past."""
-        message = run.delivery.message
-        if (scribe := self._scribe(run)) is None or message.receive_count == 1:
+        if (scribe := self._scribe(run)) is None or scribe.receive == 1:
             return
-        pk, prefix = partition(scribe.job_id), deliveries_of(message.message_id)
         try:
-            items = await self._table.query(pk, prefix=prefix)
-            if not await self._may_have_run(run):
-                released = scribe.mark(Mark.RELEASED, self._clock.now(), {}, receive=1)
-                items = [released, *items]
-                await self._write(scribe, released)
+            past = await self._within(self._past(run, scribe))
         except TransportError as error:
             self._report("read", scribe, error)
+            run.forget()
             return
-        history = read_history(
-            items,
-            message.message_id,
-            message.receive_count,
-            now=self._clock.now(),
-            window=self._app.crash_limit.window(run.delivery.queue.lane.visibility),
-            silence_counts=self._silence_counts,
+        await self._look(past, scribe)
+        now = self._clock.now()
+        history = past.history(
+            partial(self._fate, now=now),
+            self._fate_of_the_first(past, run) if self._silence_counts else None,
+            now=now,
+            window=self._window(run),
         )
-        for receive in history.unexplained:
-            crash = {"detail": _SILENT_DEATH}
-            item = scribe.mark(Mark.CRASHED, self._clock.now(), crash, receive=receive)
+        crash = Crashed(detail=_SILENT_DEATH)
+        for receive in history.found:
+            item = scribe.mark(Mark.CRASHED, now, {"detail": crash.detail}, receive=receive)
             await self._write(scribe, item)
-        if (job := run.job) is not None:
-            run.recall(
-                number=history.number(job.envelope.attempts_used),
-                crashes=history.recent_crashes,
-                crash=Crashed(detail=_SILENT_DEATH) if history.unexplained else None,
-            )
+        workers = {start.worker for start in past.starts}
+        beats = self._lives.beats(workers) if self._lives is not None else {}
+        run.recall(history, beats=beats, crash=crash)
+
+    async def _past(self, run: Run, scribe: Scribe) -> Past:
+        """What is known of its earlier deliveries.
+
+        Raises:
+            TransportError: the table can't be asked.
+        """
+        pk, prefix = partition(scribe.job_id), deliveries_of(scribe.message_id)
+        items = await self._table.query(pk, prefix=prefix)
+        past = Past(items, scribe.message_id, scribe.receive)
+        if past.is_silent and not await self._may_have_run(run):
+            released = scribe.mark(Mark.RELEASED, self._clock.now(), {}, receive=1)
+            past = Past([released, *items], scribe.message_id, scribe.receive)
+            self._journal.put(released)
+        return past
 
     async def _may_have_run(self, run: Run) -> bool:
         """Whether its first delivery may have begun it: what has to be claimed leaves a claim.
@@ -137,20 +175,60 @@ class Recorder:
             return True
         return await self._table.get(partition(job.attempt.job_id), CLAIM) is not None
 
+    async def _look(self, past: Past, scribe: Scribe) -> None:
+        """See who lives, where that tells something."""
+        if self._lives is None or past.is_clear:
+            return
+        try:
+            await self._within(self._lives.catch_up())
+        except TransportError as error:  # then nobody is judged yet
+            self._report("read", scribe, error)
+
+    def _fate(self, start: Start, *, now: datetime) -> Fate:
+        if start.until is not None:
+            return Fate.DIED if now > start.until + _ANY_SKEW else Fate.OPEN
+        if self._lives is None:
+            return Fate.LIVED
+        return self._lives.fate(start.worker, seen=start.seen)
+
+    def _fate_of_the_first(self, past: Past, run: Run) -> Fate:
+        if self._lives is None or not past.is_silent:
+            return Fate.LIVED
+        until = past.resumed_at or self._clock.now()
+        message, queue = run.delivery.message, run.delivery.queue
+        return self._lives.fate_of_any(queue.group, message.sent_at, until)
+
+    def _window(self, run: Run) -> timedelta:
+        """How long ago a crash may be to count: it is found once a worker has been silent."""
+        crash_limit, visibility = self._app.crash_limit, run.delivery.queue.lane.visibility
+        return crash_limit.window(visibility + timedelta(seconds=LEASE_S))
+
     async def starts(self, run: Run) -> None:
-        """It is about to be run. Of a later delivery that is said in advance, for the case that the
-        process dies of it."""
-        if (job := run.job) is None or (scribe := self._scribe(run)) is None:
+        """It is about to be run.
+
+        Of a later delivery that is written before, for the case that the process dies of it. Of a
+        first one it is once it has run for a second, so that short jobs cost nothing.
+        """
+        if (job := run.job) is None or run.foregone is not None:
+            return
+        if (scribe := self._scribe(run)) is None:
             return
         if scribe.receive > 1:
-            item = scribe.mark(Mark.STARTED, self._clock.now(), {"attempt": job.attempt.number})
-            await self._write(scribe, item)
+            await self._write(scribe, self._start(run, scribe, job.attempt.number))
         elif keeps(scribe.level, "full"):
-            started = {"attempt": job.attempt.number}
-            self._journal.put(scribe.mark(Mark.STARTED, self._clock.now(), started))
+            self._journal.put(self._start(run, scribe, job.attempt.number))
+        elif keeps(scribe.level, "outcomes") and scribe.keep.completed:
+            self._late.begun(run, partial(self._start, run, scribe, job.attempt.number))
+
+    def _start(self, run: Run, scribe: Scribe, number: int, ago_s: float = 0.0) -> Item:
+        told: dict[str, Any] = {"attempt": number, **_seen(run)}
+        if self._until is not None and (until := self._until()) is not None:
+            told["until"] = until.isoformat()
+        return scribe.mark(Mark.STARTED, self._clock.now() - timedelta(seconds=ago_s), told)
 
     async def explain(self, run: Run, verdict: Verdict) -> None:
-        """Say how it ended; to be awaited before its message shows again."""
+        """Say how it ended; to be awaited before its message shows again, or is parked."""
+        self._late.ended(run)
         if (scribe := self._scribe(run)) is None:
             return
         self._progress.ended(scribe.job_id)
@@ -158,12 +236,12 @@ class Recorder:
         if isinstance(outcome, Done | Discarded):
             self._ended(scribe, verdict)
         elif (kind := _mark_of(outcome)) is not None:
-            data = {"attempt": verdict.attempt.number, **_details(verdict)}
+            data = {"attempt": verdict.attempt.number, **_details(verdict), **_seen(run)}
             item = scribe.mark(kind, self._clock.now(), data)
-            if isinstance(verdict.action, RetryAfter | Release):
+            if isinstance(verdict.action, Ack):
+                self._journal.put(item)  # nobody will receive it
+            elif run.foregone is None or isinstance(outcome, Deferred):
                 await self._write(scribe, item)
-            else:
-                self._journal.put(item)  # it is parked: nobody will receive it
 
     def parked(self, run: Run, verdict: Verdict) -> None:
         """It has left its queue for good, for one where no worker receives."""
@@ -183,7 +261,11 @@ class Recorder:
     async def released(self, run: Run) -> None:
         """It goes back without having been started; to be awaited before it does."""
         if (scribe := self._scribe(run)) is not None:
-            await self._write(scribe, scribe.mark(Mark.RELEASED, self._clock.now(), {}))
+            await self._write(scribe, scribe.mark(Mark.RELEASED, self._clock.now(), _seen(run)))
+
+    def hurry(self) -> None:
+        """Wait for less from now on: the worker is stopping."""
+        self._hurried = True
 
     async def drain(self) -> None:
         """Write what still waits."""
@@ -259,14 +341,36 @@ class Recorder:
             _log.error("keeping a result failed", exc_info=error)  # a fault of ours
 
     async def _write(self, scribe: Scribe, item: Item) -> None:
+        """Write an item now; what takes too long or fails is written when it can be."""
         try:
-            await self._writes.put(item)
+            await self._within(self._writes.put(item))
         except TransportError as error:
+            self._journal.put(item)
             self._report("write", scribe, error)
 
     def _refused(self, refusal: Refusal) -> None:
         error = text_of(refusal.error)
         self._events.emit(RecordsFailed(at=self._clock.now(), action="write", error=error))
+
+    async def _put(self, items: Sequence[Item]) -> list[EntryFailure]:
+        async with asyncio.timeout(PATIENCE_S):
+            return await put_batch(self._table, items, on_refused=self._refused)
+
+    async def _within(self, answer: Awaitable[T]) -> T:
+        """Wait for the table, but no longer than a job may be held up by it.
+
+        Raises:
+            TransportError: it has failed, or has not answered in time.
+        """
+        patience_s = LEAST_PATIENCE_S if self._slow or self._hurried else PATIENCE_S
+        try:
+            async with asyncio.timeout(patience_s):
+                found = await answer
+        except TimeoutError as error:
+            self._slow = True
+            raise ServiceUnavailable(f"no answer within {patience_s:g} s") from error
+        self._slow = False
+        return found
 
     def _report(self, action: str, scribe: Scribe, error: TransportError) -> None:
         self._events.emit(
@@ -279,6 +383,11 @@ class Recorder:
 def _not_kept(scribe: Scribe, error: ResultNotKept) -> dict[str, Any]:
     _log.warning("job %s of %s: %s", scribe.job_id, scribe.job_type, error)
     return {"result_fault": str(error)}
+
+
+def _seen(run: Run) -> dict[str, Any]:
+    """The beats of the workers that began its job and are not heard of, for the next to compare."""
+    return {"beats": dict(run.beats)} if run.beats else {}
 
 
 def _mark_of(outcome: Outcome) -> Mark | None:
@@ -307,6 +416,7 @@ def _details(verdict: Verdict) -> dict[str, Any]:
                 "error_type": type_of(error),
                 "error_message": text_of(error),
                 "traceback": traceback,
+                **({"final": action.reason} if isinstance(action, DeadLetter) else {}),
                 **again,
             }
         case Crashed(detail=detail):

@@ -2,7 +2,8 @@
 
     sk of an item                            written                                        by level
     submitted                                by the submitter, once SQS has it              full
-    run#MESSAGE#00001#started                before a first delivery is run                 full
+    run#MESSAGE#00001#started                once a first delivery has run for a second     outcomes
+    run#MESSAGE#00001#started                likewise, before it is run                     full
     run#MESSAGE#00002#started                before a later delivery is run                 failures
     run#MESSAGE#00002#failed                 before the message shows again: an attempt     failures
     run#MESSAGE#00002#crashed                by who received it next, or a child's worker   failures
@@ -17,16 +18,16 @@
 
 ``outcomes`` writes what ``failures`` does, and ``full`` what ``outcomes`` does. Items of one
 delivery have one place each, so writing one again changes nothing, and the order in which they are
-written doesn't matter. What is still unexplained when the message comes again was a crash: the
-delivery's process died without a word. Below ``full`` a first delivery writes no ``started``, so
-that the usual job costs one item, written beside its path.
+written doesn't matter. What they come to when the message is delivered again: `jobs.deliveries`. A
+short job's first delivery writes no ``started`` below ``full``, so that the usual job costs one
+item, written beside its path; nor does any where nothing is kept of jobs that complete, since no
+``completed`` would follow it.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -81,8 +82,6 @@ LISTS: Mapping[Mark, str] = {
 """What is listed, and where; completed jobs by ``full`` only, or where they are kept by count."""
 
 _SUMMED_UP = ("attempt", "error_type", "error_message", "reason", "detail", "ran_s")
-
-_KINDS = frozenset(Mark)
 
 
 def check_level(level: str) -> RecordsLevel:
@@ -225,71 +224,3 @@ def _signed(
 
 def _brief(value: Any) -> Any:
     return value[:_SUMMARY_CHARS] if isinstance(value, str) else value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """What records tell of a message's earlier deliveries."""
-
-    failures: int = 0
-    crashes: int = 0
-    """Of all time; both are attempts."""
-    recent_crashes: int = 0
-    """Within the time that counts."""
-    unexplained: tuple[int, ...] = ()
-    """Deliveries that turn out to have been crashes only now; counted in both."""
-
-    def number(self, used: int) -> int:
-        """The attempt that comes next, when ``used`` were made under earlier messages."""
-        return used + self.failures + self.crashes + 1
-
-
-def read_history(
-    items: Iterable[Item],
-    message_id: str,
-    receive: int,
-    *,
-    now: datetime,
-    window: timedelta,
-    silence_counts: bool = True,
-) -> History:
-    """What happened to a message before its delivery number ``receive``.
-
-    Args:
-        items: of the job; those of other messages are left out.
-        message_id: SQS's own id.
-        receive: the delivery at hand, from 1.
-        now: when a crash that is found only now counts as having happened; aware.
-        window: how old a crash may be to count as recent.
-        silence_counts: a first delivery of which nothing is known was a crash. Where it may never
-            have come to anybody, as Lambda's when it is throttled, it was nothing.
-    """
-    marks = _by_receive(items, message_id)
-    earlier = range(1, receive)
-    silent = 1 if silence_counts else None
-    unexplained = tuple(n for n in earlier if _was_crash(marks[n], silent=n == silent))
-    crashed = [marks[number][Mark.CRASHED] for number in earlier if Mark.CRASHED in marks[number]]
-    recent = sum(now - at <= window for at in crashed)
-    return History(
-        failures=sum(Mark.FAILED in marks[number] for number in earlier),
-        crashes=len(crashed) + len(unexplained),
-        recent_crashes=recent + len(unexplained),
-        unexplained=unexplained,
-    )
-
-
-def _was_crash(marks: Mapping[Mark, datetime], *, silent: bool) -> bool:
-    # Later ones write a mark before they run: without it a delivery was not even started, as when
-    # another job killed the worker that had it waiting. The first one writes none.
-    return silent if not marks else marks.keys() == {Mark.STARTED}
-
-
-def _by_receive(items: Iterable[Item], message_id: str) -> dict[int, dict[Mark, datetime]]:
-    prefix = deliveries_of(message_id)
-    found: dict[int, dict[Mark, datetime]] = defaultdict(dict)
-    for item in items:
-        if item.sk.startswith(prefix):
-            receive, _, kind = item.sk.removeprefix(prefix).partition("#")
-            if kind in _KINDS:
-                found[int(receive)][Mark(kind)] = datetime.fromisoformat(item.data["at"])
-    return found

@@ -14,10 +14,6 @@ from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
 from jobs.errors import ConfigurationError
 from jobs.topology import QueueSpec, Topology
 
-LEAST_RECEIVES = 5
-"""What AWS advises for a queue that Lambda reads, at the least: throttled deliveries count too.
-https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
-
 MOST_FIFO_BATCH = 10
 """Of a FIFO queue Lambda takes no more at once.
 https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html"""
@@ -48,9 +44,8 @@ def consumed(topology: Topology, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
     """The queues that a consumer serves, if it is fit for each.
 
     Raises:
-        ConfigurationError: one shows its messages again before the function has ended, SQS would
-            give up messages of one too soon, a batch is more than a FIFO queue may have, or more
-            than the function has time for.
+        ConfigurationError: one shows its messages again before the function has ended, a batch is
+            more than a FIFO queue may have, or more than the function has time for.
         UnknownQueue: the app doesn't have a queue that it names.
     """
     specs = group.lanes.of(topology)
@@ -103,12 +98,6 @@ def _check_fit(spec: QueueSpec, group: ConsumerGroup) -> None:
             f"queue {spec.name} shows a message again after {_seconds(visibility)}, and nothing "
             "extends that in a function: lower the consumer's timeout or window, or raise the "
             "queue's visibility"
-        )
-    if spec.max_receive_count < LEAST_RECEIVES:
-        raise ConfigurationError(
-            f"the queue {spec.name} gives messages up after {spec.max_receive_count} receives, and "
-            f"the consumer {group.name!r} needs {LEAST_RECEIVES} at the least: throttled "
-            "deliveries count too"
         )
     if spec.fifo and (group.batch > MOST_FIFO_BATCH or group.window > timedelta(0)):
         raise ConfigurationError(

@@ -9,8 +9,22 @@
     Interrupted    Release(0)
     Crashed        Retry(delay)                             Quarantine
     Unrunnable     Retry(delay)                             DeadLetter(reason)
+    Spent          DeadLetter(reason)                       DeadLetter(reason)
 
-Worker, Lambda and test kit all settle through it, so the whole retry policy is this table.
+Worker, Lambda and test kit all settle through it, so the whole retry policy is this table. What
+must not be run at all, by what is known before, `foregone` says:
+
+    known of the job                                             outcome
+    as many recent crashes as the limit                          Crashed
+    as many attempts as it has, crashes up to the limit          Crashed
+    as many failures as it has attempts, or a final one          Spent
+    deliveries that nothing explains, up to a bound              Spent
+    crashes and suspicions up to the limit                       Deferred, until it is known
+    nothing, and by deliveries its attempts are spent            Deferred, until it is known
+    the last delivery that SQS grants                            Spent
+
+Where records can't be read (``Attempt.known``) nothing final rests on the count of deliveries: what
+would be an attempt too many is put off.
 """
 
 from __future__ import annotations
@@ -19,7 +33,7 @@ import math
 from dataclasses import dataclass
 from typing import assert_never
 
-from jobs.backoff import job_rng
+from jobs.backoff import Backoff, job_rng
 from jobs.classification import LONGEST_WAIT_S, retry_after_s
 from jobs.errors import DoNotRetry, SettingsInvalid
 from jobs.outcome import (
@@ -33,6 +47,7 @@ from jobs.outcome import (
     Interrupted,
     Outcome,
     Reason,
+    Spent,
     Unrunnable,
 )
 from jobs.retry import DEFAULT_RETRY, Retry, retry_delay_s
@@ -78,6 +93,74 @@ class Quarantine:
 
 Action = Ack | RetryAfter | Release | DeadLetter | Quarantine
 
+MOST_UNEXPLAINED = 100
+"""Deliveries of one message that nothing explains. Polls cut off and workers killed while they held
+the message bring some, an outage of the table many; beyond this something is wrong that nobody can
+see, and SQS's own limit is not far."""
+
+_BLIND = Backoff.exponential(base=5, factor=2, cap=300, jitter="equal")
+"""How long a job stays away whose attempts would be spent by the count of its deliveries alone."""
+
+_BLIND_STEPS = 10  # after which that has long reached its cap
+
+_UNTIL_JUDGED_S = 15.0
+"""The same for one of which it is not known yet whether it has killed its worker. About one beat of
+`jobs.lives`, by which it is mostly known."""
+
+
+def foregone(attempt: Attempt) -> Outcome | None:
+    """The outcome of a delivery that must not be run, by what is known of its job; else None."""
+    if attempt.backstop and attempt.receives >= attempt.backstop:
+        return Crashed(
+            detail=f"delivered {attempt.receives} times, without an outcome that ended it: it may "
+            "kill the process that runs it"
+        )
+    if _has_crashed_enough(attempt):
+        return Crashed(detail=f"{attempt.crashes_ever} of its attempts ended with their worker")
+    if attempt.known and (spent := _spent(attempt)) is not None:
+        return spent
+    if attempt.crashes + attempt.suspicions >= attempt.crash_limit:
+        return Deferred(after_s=_UNTIL_JUDGED_S, reason="its last worker may have died of it")
+    if not attempt.known and attempt.number > attempt.max_attempts:
+        return Deferred(after_s=_blind_s(attempt), reason="its records can't be read")
+    if attempt.receives >= attempt.receive_limit:
+        return Spent(
+            reason=Reason.RECEIVED_TOO_OFTEN,
+            error_message=f"delivered {attempt.receives} times, as often as SQS does",
+        )
+    return None
+
+
+def _has_crashed_enough(attempt: Attempt) -> bool:
+    if attempt.crashes >= attempt.crash_limit:
+        return True
+    used_up = attempt.failures + attempt.crashes_ever >= attempt.max_attempts
+    return used_up and attempt.crashes_ever >= attempt.crash_limit
+
+
+def _spent(attempt: Attempt) -> Spent | None:
+    last = attempt.last_failure
+    final = last.final if last is not None else None
+    if final is None and attempt.failures >= attempt.max_attempts:
+        final = Reason.ATTEMPTS_EXHAUSTED
+    if final is not None:
+        return Spent(
+            reason=final,
+            error_type=last.error_type if last is not None else "",
+            error_message=last.error_message if last is not None else "",
+        )
+    if attempt.unexplained >= MOST_UNEXPLAINED:
+        return Spent(
+            reason=Reason.RECEIVED_TOO_OFTEN,
+            error_message=f"nothing explains {attempt.unexplained} of its {attempt.receives} "
+            "deliveries",
+        )
+    return None
+
+
+def _blind_s(attempt: Attempt) -> float:
+    return _BLIND.delay_s(min(attempt.receives, _BLIND_STEPS), job_rng(attempt.job_id))
+
 
 def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
     """Decide what becomes of a message.
@@ -97,9 +180,11 @@ def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
         case Interrupted():
             return Release()
         case Crashed(detail=detail):
-            if attempt.crashes >= attempt.crash_limit or attempt.number >= attempt.max_attempts:
+            if attempt.crashes >= attempt.crash_limit or _is_last(attempt):
                 return Quarantine(detail=detail)
             return _backed_off(policy, attempt.number, attempt)
+        case Spent(reason=reason, error_type=error_type, error_message=message):
+            return DeadLetter(reason=reason, error_type=error_type, error_message=message)
         case Unrunnable(reason=reason, detail=detail):
             # No attempt was made, so only the receives tell how often it was tried.
             if attempt.receives >= policy.attempts:
@@ -137,19 +222,27 @@ def _final(error: BaseException, attempt: Attempt, policy: Retry) -> Reason | No
         return Reason.DO_NOT_RETRY
     if not policy.should_retry(error):
         return Reason.PERMANENT_ERROR
-    if attempt.number >= attempt.max_attempts:
+    if _is_last(attempt):
         return Reason.ATTEMPTS_EXHAUSTED
     return None
+
+
+def _is_last(attempt: Attempt) -> bool:
+    return attempt.known and attempt.number >= attempt.max_attempts
 
 
 def _backed_off(
     policy: Retry, number: int, attempt: Attempt, failed: Failed | None = None
 ) -> RetryAfter:
+    note = ""
     try:
-        return RetryAfter(delay_s=_delay_s(policy, number, attempt, failed))
+        delay_s = _delay_s(policy, number, attempt, failed)
     except SettingsInvalid as error:
         # A custom backoff is the user's code. Its fault must not cost the job its settlement.
-        return RetryAfter(delay_s=_delay_s(DEFAULT_RETRY, number, attempt, failed), note=str(error))
+        delay_s, note = _delay_s(DEFAULT_RETRY, number, attempt, failed), str(error)
+    if not attempt.known and attempt.number >= attempt.max_attempts:
+        delay_s = max(delay_s, round(_blind_s(attempt)))
+    return RetryAfter(delay_s=delay_s, note=note)
 
 
 def _delay_s(policy: Retry, number: int, attempt: Attempt, failed: Failed | None) -> int:

@@ -123,8 +123,8 @@ class QueueSpec:
     """The physical name of its own dead-letter queue."""
     lane: Lane
     max_receive_count: int
-    """Receives after which SQS itself moves a message to the dead-letter queue. Only the last
-    backstop: the worker dead-letters by itself, and says why."""
+    """Receives after which SQS itself moves a message to the dead-letter queue: as many as it
+    allows. Only the last backstop: the worker dead-letters by itself, and says why."""
     fifo: bool = False
     retention: timedelta = timedelta(days=4)
     dlq_retention: timedelta = timedelta(days=14)

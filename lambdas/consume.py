@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 
@@ -160,6 +161,8 @@ class Consumer:
         self._opened: _Open | None = None
         self._strays: set[asyncio.Task[None]] = set()
         """Handlers that went on when they had been cancelled."""
+        self._ends_at: datetime | None = None
+        """When Lambda would end the invocation that runs."""
         self._emf = emf
         if emf is not None:
             events.subscribe(emf)
@@ -188,7 +191,9 @@ class Consumer:
 
     async def _handle(self, event: Mapping[str, Any], context: Context) -> Response:
         # Looked at first: opening takes its time from the same allowance.
-        times = Timetable.within(context.get_remaining_time_in_millis() / 1000)
+        left = timedelta(milliseconds=context.get_remaining_time_in_millis())
+        times = Timetable.within(left.total_seconds())
+        self._ends_at = self._clock.now() + left
         if self._lines is not None:
             self._lines.append_keys(function_request_id=context.aws_request_id)
         records = records_of(event)
@@ -257,8 +262,9 @@ class Consumer:
             shared=shared,
             claims=claims,
         )
-        executor = Executor(means, backlog=partial(_depth, transport))
-        return _Open(transport, executor, self._recorder(table, store), self._cancelling(table))
+        recorder = self._recorder(table, store)
+        executor = Executor(means, backlog=partial(_depth, transport), records=recorder is not None)
+        return _Open(transport, executor, recorder, self._cancelling(table))
 
     async def _table_of(self, stack: AsyncExitStack) -> Table | None:
         """The app's table, if anything of it needs one."""
@@ -281,6 +287,7 @@ class Consumer:
             rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
             store=store,
             silence_counts=False,  # of what Lambda receives, not all comes to the function
+            until=lambda: self._ends_at,
         )
         self._events.subscribe(recorder)
         return recorder

@@ -100,7 +100,7 @@ class Admission:
         if (job := hold.run.job) is None:
             return
         hold.ticket = self._gate.start(job)
-        if is_suspect(job):
+        if job.attempt.suspect:
             self._on_probation = hold
         if self._is_isolated(job):
             self._in_children += 1
@@ -125,7 +125,7 @@ class Admission:
         self._gate.hurry()
 
     def _is_held_back(self, job: Job) -> bool:
-        if self._on_probation is not None and is_suspect(job):
+        if self._on_probation is not None and job.attempt.suspect:
             return True
         if self._is_isolated(job) and self._free_children < 1:
             return True
@@ -150,15 +150,6 @@ def guarded(app: App, queues: Iterable[QueueSpec]) -> frozenset[str]:
         or any(level.limits != none for level in (app, app.queues[job.queue], job))
     }
     return frozenset(spec.name for spec in queues if spec.fifo or spec.group in groups)
-
-
-def is_suspect(job: Job) -> bool:
-    """Whether another crash would put it into quarantine.
-
-    Suspects run one at a time: what runs beside the job that kills its worker is thus suspected
-    twice at most, and never takes the blame.
-    """
-    return 0 < job.attempt.crash_limit - 1 <= job.attempt.crashes
 
 
 def _is_retryable(job: Job, outcome: Outcome) -> bool:

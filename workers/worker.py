@@ -23,6 +23,7 @@ from jobs.context import JobContext
 from jobs.envelope import parse
 from jobs.events import Events
 from jobs.execution import Executor
+from jobs.lives import Lives
 from jobs.locating import app_path
 from jobs.once import require_claims
 from jobs.ports import ObjectStore, OutgoingMessage, Scheduler, Table, Transport
@@ -38,6 +39,7 @@ from workers.heartbeat import Heartbeat
 from workers.holding import Hold, Holdings
 from workers.hooks import HookRunner
 from workers.isolation import ChildPool
+from workers.lifeline import Lifeline
 from workers.limiting import Gate
 from workers.polling import Poller
 from workers.running import Running, ThreadPool
@@ -136,13 +138,30 @@ class Worker:
             acceptable=self._admission.acceptable,
             on_change=self._changed,
         )
-        self._recorder = (
-            Recorder(app, table, worker=name, clock=clock, events=events, rng=rng, store=store)
-            if table is not None and app.keeps_records
-            else None
-        )
-        if self._recorder is not None:
+        self._recorder: Recorder | None = None
+        self._lifeline: Lifeline | None = None
+        if table is not None and app.keeps_records:
+            lives = Lives(table, own=name, clock=clock)
+            self._recorder = Recorder(
+                app,
+                table,
+                worker=name,
+                clock=clock,
+                events=events,
+                rng=rng,
+                store=store,
+                lives=lives,
+            )
             events.subscribe(self._recorder)
+            self._lifeline = Lifeline(
+                table,
+                lives,
+                name=name,
+                groups={queue.group for queue in queues},
+                clock=clock,
+                events=events,
+                rng=rng,
+            )
         self._trimmer = (
             Trimmer(app, table, clock=clock, events=events, rng=rng) if table is not None else None
         )
@@ -188,7 +207,11 @@ class Worker:
         )
         require_claims(app, self._means.claims)
         self._running = Running(
-            Executor(self._means, backlog=Backlog(transport, clock)),
+            Executor(
+                self._means,
+                backlog=Backlog(transport, clock),
+                records=self._recorder is not None,
+            ),
             self._settler,
             self._waiting,
             self._holdings,
@@ -299,8 +322,7 @@ class Worker:
             await self._children.close()
 
     async def _work_with_resources(self) -> Report:
-        if self._cancelling is not None:
-            await self._cancelling.look()  # first: what is cancelled already must not start
+        await self._introduce()
         polls = {
             asyncio.create_task(poller.run(), name=f"headgate-poll-{poller.queue.name}")
             for poller in self._pollers
@@ -313,6 +335,8 @@ class Worker:
         }
         if self._recorder is not None:
             supports.add(asyncio.create_task(self._recorder.run(), name="headgate-records"))
+        if self._lifeline is not None:
+            supports.add(asyncio.create_task(self._lifeline.run(), name="headgate-life"))
         if self._trimmer is not None and self._trimmer.is_needed:
             supports.add(asyncio.create_task(self._trimmer.run(), name="headgate-trim"))
         if self._cancelling is not None:
@@ -339,6 +363,13 @@ class Worker:
         _raise_first_fault({*polls, *supports})
         return report
 
+    async def _introduce(self) -> None:
+        """Learn what is cancelled already, which must not start, and begin to live."""
+        if self._cancelling is not None:
+            await self._cancelling.look()
+        if self._lifeline is not None:
+            await self._lifeline.start()
+
     async def _flush(self) -> None:
         """Let what stands beside the jobs come to an end, within a bound."""
         with suppress(TimeoutError):
@@ -348,10 +379,14 @@ class Worker:
                 if self._recorder is not None:
                     await self._recorder.drain()
                 await self._gate.close()
+                if self._lifeline is not None:
+                    await self._lifeline.close()
 
     def _close(self) -> None:
         for poller in self._pollers:
             poller.stop()
+        if self._recorder is not None:
+            self._recorder.hurry()
         self._running.close()
 
     async def _give_back(self) -> None:

@@ -2,6 +2,7 @@
 
     of a job that                     items, by level
     completes at once                 1 outcomes, 3 full (submitted, started, completed)
+    takes longer than a second        1 more (started) at outcomes
     each attempt that fails           1, of two units, and one of the index
     each later attempt                1 (started), and a read
     dies                              1, and one of the index
@@ -20,6 +21,8 @@ from datetime import timedelta
 from jobs.app import App
 from jobs.cancelling import POLL_S
 from jobs.claims import LEASED_OF_VISIBILITY
+from jobs.late_starts import AFTER_S
+from jobs.lives import RENEW_S as BEAT_S
 from jobs.once import RENEWALS
 from jobs.records import RecordsLevel, keeps
 from jobs.retention import Keep
@@ -34,6 +37,9 @@ from workers.limiting import all_limits
 SUBMITTED_BYTES, STARTED_BYTES, COMPLETED_BYTES = 300, 350, 400
 FAILED_BYTES, DEAD_BYTES = 1500, 700
 """Of items, a failure's with a traceback of a kilobyte; tests hold real ones against these."""
+
+LIFE_BYTES = 200
+"""Of a worker's sign of life."""
 
 INDEXED_BYTES = 500
 """Of an entry of the index."""
@@ -83,16 +89,20 @@ def charges(app: App, fleet: Fleet, load: Load) -> Iterator[Charge]:
 def of_job(app: App, stream: Stream, fleet: Fleet, load: Load) -> Usage:
     """What one job of a type costs, on average."""
     level, keep = app.records_of(stream.job), app.keep_of(stream.job)
-    used = _records(stream, level, keep, load) if level != "off" else NOTHING
+    long = fleet.run_s[stream.job.name] > AFTER_S
+    used = _records(stream, level, keep, load, long=long) if level != "off" else NOTHING
     used += _claims(stream, fleet) + _unique(stream)
     by_bridge = (stream.fired + stream.delayed) / stream.jobs if stream.jobs else 0.0
     return used + put(100, timedelta(days=2)) * 2 * by_bridge  # to be sent, and sent
 
 
 def at_all_times(app: App, fleet: Fleet) -> Usage:
-    """What workers ask whatever they run: cancellations every few seconds, leases of limits."""
+    """What workers ask whatever they run: cancellations every few seconds, signs of life with a
+    look at the others', and leases of limits."""
     processes = sum(crew.processes for crew in fleet.crews)
     looks = MONTH_S / POLL_S if app.keeps_records else 0.0
+    beats = MONTH_S / BEAT_S if app.keeps_records else 0.0
+    lives = Usage(writes=beats, reads=beats * math.ceil(processes * LIFE_BYTES / _READ))
     leased = sum(
         limit is not None and limit.scope == "fleet"
         for limits in all_limits(app)
@@ -101,7 +111,7 @@ def at_all_times(app: App, fleet: Fleet) -> Usage:
     # With others about, the first try mostly tells what they have written since.
     tries = 2 if processes > 1 else 1
     renewals = MONTH_S / RENEW_S * leased * tries
-    return (Usage(reads=looks) + Usage(writes=renewals)) * processes
+    return (Usage(reads=looks) + Usage(writes=renewals) + lives) * processes
 
 
 def put(size: int, kept: timedelta, *, indexed: bool = False) -> Usage:
@@ -112,15 +122,21 @@ def put(size: int, kept: timedelta, *, indexed: bool = False) -> Usage:
     return alone + put(INDEXED_BYTES, kept) if indexed else alone
 
 
-def _records(stream: Stream, level: RecordsLevel, keep: Keep, load: Load) -> Usage:
-    full = keeps(level, "full")
+def _records(stream: Stream, level: RecordsLevel, keep: Keep, load: Load, *, long: bool) -> Usage:
     failures = stream.failures / stream.jobs if stream.jobs else 0.0
     failed = put(FAILED_BYTES, keep.failed, indexed=True) * failures
     later = (put(STARTED_BYTES, keep.failed) + _READ_ONCE) * (stream.attempts - 1)
     dead = put(DEAD_BYTES, keep.failed, indexed=True) * stream.dead
     ended = _completed(stream, level, keep, load) * (1 - stream.dead)
-    begun = put(SUBMITTED_BYTES, max(keep.completed, keep.failed)) + put(STARTED_BYTES, keep.failed)
-    return failed + later + dead + ended + (begun if full else NOTHING)
+    return failed + later + dead + ended + _begun(level, keep, long=long)
+
+
+def _begun(level: RecordsLevel, keep: Keep, *, long: bool) -> Usage:
+    """A submission and a first start; below ``full`` the start of a job that takes its time."""
+    started = put(STARTED_BYTES, keep.failed)
+    if keeps(level, "full"):
+        return put(SUBMITTED_BYTES, max(keep.completed, keep.failed)) + started
+    return started if long and keeps(level, "outcomes") and keep.completed else NOTHING
 
 
 def _completed(stream: Stream, level: RecordsLevel, keep: Keep, load: Load) -> Usage:

@@ -10,8 +10,8 @@ import pytest
 from jobs import App, Priority
 from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
 from jobs.errors import ConfigurationError
-from jobs.serving import LEAST_RECEIVES, consumed, serving
-from jobs.topology import DEFAULT_LANES, QueueSpec, Topology
+from jobs.serving import consumed, serving
+from jobs.topology import Topology
 
 
 @pytest.fixture(scope="module")
@@ -121,17 +121,3 @@ def test_a_large_batch_that_fits_into_the_function_s_time_is_taken(topology: Top
             topology,
             function(queues=("mail",), **large | {"typical": timedelta(milliseconds=28)}),
         )
-
-
-def test_a_queue_that_gives_up_after_few_receives_is_refused() -> None:
-    spec = QueueSpec(
-        group="mail",
-        priority=Priority.LOW,
-        name="shop-mail-low",
-        dlq_name="shop-mail-low-dlq",
-        lane=DEFAULT_LANES[Priority.LOW],
-        max_receive_count=LEAST_RECEIVES - 1,
-    )
-    topology = Topology(app="shop", stage=None, queues=(spec,), quarantine_name="q", table_name="t")
-    with pytest.raises(ConfigurationError, match=r"shop-mail-low gives messages up after 4"):
-        consumed(topology, function())

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from jobs import App, Backoff, JobContext, Retry, RetryLater
+from jobs.app import BACKSTOP_MARGIN
+from jobs.errors import ServiceUnavailable
 from jobs.events import (
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
+    JobDeferred,
     JobFailed,
     JobQuarantined,
     JobRetryScheduled,
@@ -19,17 +23,20 @@ from jobs.events import (
     RecordsFailed,
 )
 from jobs.job import JobType
+from jobs.lives import LIVES, Life, life_item
+from jobs.ports import ReceivedMessage, VisibilityChange
 from jobs.queue import Queue
 from jobs.records import Mark, partition
-from jobs.retry import DEFAULT_CRASH_LIMIT, CrashLimit
+from jobs.retry import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, CrashLimit
 from jobs.topology import Priority
 from tests.support.records import mark
-from tests.unit.worker.rig import MAIL, Gate, Note, Rig, lanes
+from tests.unit.worker.rig import LIMIT_S, MAIL, Gate, Note, Rig, lanes
 
 pytestmark = pytest.mark.looptime
 
 QUARANTINE = "shop-quarantine"
-VISIBILITY_S = 30
+VISIBILITY_S = 60
+"""Long enough for a worker that has just started to see who is dead before the message shows."""
 
 
 THRICE = Retry(attempts=3, backoff=Backoff.fixed(1))
@@ -52,18 +59,25 @@ class Dying:
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
+        self._deaths = 0
 
     async def receive(self, *, started: bool = True) -> None:
-        """Take one message, and be gone; its visibility timeout has ended when this returns."""
+        """Take one message as it shows, and be gone."""
         rig = self._rig
-        [message] = await rig.sqs.receive(MAIL, limit=1, wait_s=20)
+        self._deaths += 1
+        name, now = f"dead-{self._deaths}", rig.clock.now()
+        life = Life(name=name, beat=1, groups=frozenset({"mail"}), at=now)
+        await rig.table.put([life_item(life)])
+        async with asyncio.timeout(LIMIT_S):
+            while not (found := await rig.sqs.receive(MAIL, limit=1, wait_s=20)):
+                pass
+        [message] = found
         if started and message.receive_count > 1:
-            job_id = _job_id(message.body)
+            job_id, receive = _job_id(message.body), message.receive_count
             item = mark(
-                job_id, message.message_id, message.receive_count, Mark.STARTED, rig.clock.now()
+                job_id, message.message_id, receive, Mark.STARTED, rig.clock.now(), worker=name
             )
             await rig.table.put([item])
-        await asyncio.sleep(VISIBILITY_S + 0.1)
 
 
 def _job_id(body: str) -> str:
@@ -100,13 +114,12 @@ async def test_a_job_is_quarantined_at_its_third_crash_without_being_run_again()
     seen: list[int] = []
     rig = Rig(app)
     [job_id] = await rig.submit(sender(queue, seen))
+    dying = Dying(rig)
     for _ in range(3):
-        # Each death but the last is found by the next receiver.
-        await Dying(rig).receive()
-        await _found_by_the_next(rig, job_id)
+        await dying.receive()
     async with rig.working():
         [quarantined] = await rig.happens(JobQuarantined)
-    assert quarantined.job_id == job_id
+    assert (quarantined.job_id, quarantined.attempt) == (job_id, 3)
     assert seen == []
     [letter] = rig.sqs.messages(QUARANTINE)
     assert letter.attributes["Reason"] == "quarantined"
@@ -132,7 +145,7 @@ async def test_crashes_further_apart_than_the_window_do_not_add_up() -> None:
     dying = Dying(rig)
     await dying.receive()
     await _found_by_the_next(rig, job_id)
-    await asyncio.sleep(600)
+    await asyncio.sleep(600 + VISIBILITY_S)
     await dying.receive()
     async with rig.working():
         await rig.happens(JobCompleted)
@@ -237,7 +250,8 @@ async def test_a_first_delivery_reads_and_writes_nothing() -> None:
     async with rig.working():
         await rig.happens(JobCompleted, 8)
         asked = [*rig.table.calls]
-    assert asked == ["query"]  # by the worker itself, for cancellations, before it received
+    # By the worker itself, before it received: for cancellations, and to say that it lives.
+    assert asked == ["query", "put", "query"]
 
 
 async def test_without_its_table_jobs_run_and_are_counted_by_deliveries() -> None:
@@ -256,7 +270,7 @@ async def test_without_its_table_jobs_run_and_are_counted_by_deliveries() -> Non
     async with rig.working():
         await rig.happens(JobCompleted)
     assert seen == [1, 2, 3]
-    assert {event.action for event in rig.heard(RecordsFailed)} == {"read", "write"}
+    assert {event.action for event in rig.heard(RecordsFailed)} == {"read", "write", "renew"}
     assert rig.heard(JobFailed)
 
 
@@ -294,20 +308,138 @@ async def _suspect(rig: Rig, job_ids: list[str]) -> None:
         await asyncio.sleep(VISIBILITY_S + 0.1)
 
 
-async def test_without_records_the_last_delivery_before_sqs_s_own_redrive_goes_to_quarantine() -> (
-    None
-):
+async def test_without_records_a_job_delivered_much_too_often_goes_to_quarantine() -> None:
     app = App("shop", records="off")
     lane = lanes(VISIBILITY_S)[Priority.NORMAL]
     queue = app.queue("mail", priorities=[Priority.NORMAL], lanes={Priority.NORMAL: lane})
     seen: list[int] = []
     rig = Rig(app)
     [job_id] = await rig.submit(sender(queue, seen))
-    [spec] = app.topology.queues
-    for _ in range(spec.max_receive_count - 1):
+    deliveries = max(DEFAULT_RETRY.attempts, app.parking.attempts) + BACKSTOP_MARGIN
+    for _ in range(deliveries - 1):
         await Dying(rig).receive(started=False)
     async with rig.working():
         [quarantined] = await rig.happens(JobQuarantined)
     assert quarantined.job_id == job_id
     assert seen == []
     assert len(rig.sqs.messages(QUARANTINE)) == 1
+
+
+async def test_a_second_delivery_while_the_first_still_runs_is_no_crash() -> None:
+    app, queue = recorded(Retry(attempts=5))
+    gate = Gate()
+    slow = queue.define("slow", Note)
+    slow.handler(gate.__call__)
+    rig = Rig(app)
+    showing = Showing(rig)
+    await rig.submit(slow, "a")
+    workers = [rig.worker(), rig.worker()]
+    runs = [asyncio.create_task(worker.run()) for worker in workers]
+    for times in range(1, 5):
+        await gate.reached(times)
+        await asyncio.sleep(45)
+        await showing.again()
+    await gate.reached(5)
+    gate.open("a")
+    await rig.happens(JobCompleted)
+    for worker in workers:
+        worker.stop()
+    await asyncio.wait_for(asyncio.gather(*runs), LIMIT_S)
+    assert rig.heard(JobCrashed) == []
+    assert rig.heard(JobQuarantined) == []
+
+
+class Showing:
+    """Shows a message again that somebody has, as SQS now and then does."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self._receive = rig.sqs.receive
+        self._receipts: list[str] = []
+        rig.sqs.receive = self._note  # type: ignore[method-assign]  # to know what is received
+
+    async def _note(self, queue: str, **options: Any) -> list[ReceivedMessage]:
+        found = await self._receive(queue, **options)
+        self._receipts += [message.receipt for message in found]
+        return found
+
+    async def again(self) -> None:
+        """Show what was received last."""
+        change = VisibilityChange(receipt=self._receipts[-1], timeout_s=0)
+        await self._rig.sqs.change_visibility(MAIL, [change])
+
+
+async def test_a_failure_that_could_not_be_written_is_no_crash() -> None:
+    app, queue = recorded(Retry(attempts=5, backoff=Backoff.fixed(1)))
+    runs = 0
+
+    @queue.job("flaky")
+    async def flaky(_note: Note) -> None:
+        nonlocal runs
+        runs += 1
+        if runs < 4:
+            raise ConnectionError("down")
+
+    rig = Rig(app)
+    rig.table.faults.raise_on("put", ServiceUnavailable("HTML"), times=10**6)
+    await rig.submit(flaky)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+        rig.table.faults.clear()
+        await asyncio.sleep(60)
+    assert rig.heard(JobCrashed) == []
+
+
+async def test_a_killer_is_quarantined_after_three_deaths_however_soon_it_comes_again() -> None:
+    app, queue = recorded(Retry(attempts=10))
+    seen: list[int] = []
+    rig = Rig(app)
+    [job_id] = await rig.submit(sender(queue, seen))
+    dying, showing = Dying(rig), Showing(rig)
+    for _ in range(3):
+        await dying.receive()
+        await showing.again()
+    async with rig.working():  # it has just started, and can judge nobody yet
+        [quarantined] = await rig.happens(JobQuarantined)
+    assert (quarantined.job_id, quarantined.attempt) == (job_id, 3)
+    assert seen == []
+    assert {event.reason for event in rig.heard(JobDeferred)} == {
+        "its last worker may have died of it"
+    }
+
+
+async def test_a_job_that_may_have_killed_its_workers_runs_once_they_are_known_to_live() -> None:
+    app, queue = recorded(Retry(attempts=10))
+    seen: list[int] = []
+    rig = Rig(app)
+    await rig.submit(sender(queue, seen))
+    dying, showing = Dying(rig), Showing(rig)
+    for _ in range(3):
+        await dying.receive()
+        await showing.again()
+
+    async def go_on() -> None:
+        for beat in range(2, 100):
+            await asyncio.sleep(10)
+            for death in range(1, 4):
+                life = Life(
+                    name=f"dead-{death}", beat=beat, groups=frozenset({"mail"}), at=rig.clock.now()
+                )
+                await rig.table.put([life_item(life)])
+
+    living = asyncio.create_task(go_on())
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    living.cancel()
+    assert rig.heard(JobCrashed) == []
+
+
+async def test_a_worker_that_stops_in_order_leaves_no_life_behind() -> None:
+    app, queue = recorded()
+    sender(queue, [])
+    rig = Rig(app)
+    async with rig.working():
+        await asyncio.sleep(25)
+        [life] = await rig.table.query(LIVES)
+        assert life.data["beat"] == 3
+    assert await rig.table.query(LIVES) == []

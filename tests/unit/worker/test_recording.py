@@ -53,8 +53,9 @@ def marks(items: list[Item]) -> list[str]:
 
 
 async def told(rig: Rig, job_id: str) -> dict[str, Any]:
-    """What stands in the one item about a job that is not of its progress."""
-    [found] = [item for item in await rig.table.query(partition(job_id)) if item.sk != "progress"]
+    """What stands in the one item about a job that says how it ended."""
+    items = await rig.table.query(partition(job_id))
+    [found] = [item for item in items if not item.sk.endswith(("progress", "started"))]
     return dict(found.data)
 
 
@@ -334,7 +335,8 @@ async def test_what_a_thousand_jobs_cost_by_level(
     async with rig.working(concurrency=50):
         await rig.happens(JobCompleted, 1000)
         await asyncio.sleep(5)
-    assert rig.table.calls.count("put") <= requests * 1.2
+    beats = 3
+    assert rig.table.calls.count("put") <= requests * 1.2 + beats
     items = [item for each in ids for item in await _items(rig, each)]
     assert len(items) + sum(item.line is not None for item in items) == units
 

@@ -1,0 +1,113 @@
+"""This worker's sign of life in the table, and its view of the others' (`jobs.lives`)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from typing import NoReturn
+
+from jobs.clock import Clock
+from jobs.errors import ServiceUnavailable, TransportError
+from jobs.events import Events, RecordsFailed
+from jobs.lives import LIVES, RENEW_S, Life, Lives, life_item
+from jobs.ports import MAX_PUT, Table
+
+_JITTER = 0.2
+
+_AGAIN_S = 2.0
+"""So soon after a beat that failed comes the next try."""
+
+_ANSWER_S = 5.0
+"""Without an answer for so long a beat has failed."""
+
+_FIRST_ANSWER_S = 1.0
+"""The same for the first one, which jobs wait for."""
+
+_FORGET_S = 2 * 3600.0
+"""Lives without a beat for so long are deleted: the messages of dead workers have been seen again
+long since. What comes later finds no worker that died."""
+
+
+class Lifeline:
+    """Beats, watches the other workers, and ends in order.
+
+    Args:
+        table: where the lives are.
+        lives: what is seen of them.
+        name: this worker's; no other process has ever had it.
+        groups: the queue groups that it serves.
+        clock: tells the time.
+        events: hears of a table that fails, once for each fault.
+        rng: spreads the beats of many workers.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        lives: Lives,
+        *,
+        name: str,
+        groups: Iterable[str],
+        clock: Clock,
+        events: Events,
+        rng: random.Random,
+    ) -> None:
+        self._table = table
+        self._lives = lives
+        self._name = name
+        self._groups = frozenset(groups)
+        self._clock = clock
+        self._events = events
+        self._rng = rng
+        self._beats = 0
+        self._fault = ""
+
+    async def start(self) -> None:
+        """Begin to live, before the first message is received; a failure stops nothing."""
+        await self._beat(_FIRST_ANSWER_S)
+
+    async def run(self) -> NoReturn:
+        """Beat until cancelled."""
+        while True:
+            spread = self._rng.uniform(1 - _JITTER, 1 + _JITTER)
+            await asyncio.sleep(_AGAIN_S if self._fault else RENEW_S * spread)
+            await self._beat(_ANSWER_S)
+
+    async def close(self) -> None:
+        """End in order, once the last mark is written: what was begun here was no crash."""
+        try:
+            await self._table.delete([(LIVES, self._name)])
+        except TransportError as error:
+            self._tell(str(error))
+
+    async def _beat(self, patience_s: float) -> None:
+        self._beats += 1
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._write()
+                await self._lives.look()
+                await self._forget()
+        except TimeoutError:
+            self._lives.doubt()
+            self._tell(f"no answer within {patience_s:g} s")
+        except TransportError as error:
+            self._lives.doubt()
+            self._tell(str(error))
+        else:
+            self._fault = ""
+
+    async def _write(self) -> None:
+        life = Life(name=self._name, beat=self._beats, groups=self._groups, at=self._clock.now())
+        if await self._table.put([life_item(life)]):
+            raise ServiceUnavailable("the table was too busy")
+
+    async def _forget(self) -> None:
+        if old := self._lives.silent_for(_FORGET_S):
+            await self._table.delete([(LIVES, name) for name in old[:MAX_PUT]])
+
+    def _tell(self, fault: str) -> None:
+        if fault != self._fault:
+            self._fault = fault
+            told = RecordsFailed(at=self._clock.now(), action="renew", error=fault)
+            self._events.emit(told)
