@@ -24,6 +24,9 @@ POLL_S = 5.0
 
 _JITTER = 0.2
 
+_PATIENCE_S = 2.0
+"""How long a look may take: nothing starts before a worker's first one."""
+
 
 class Cancelling:
     """Keeps the set of cancelled jobs.
@@ -62,10 +65,12 @@ class Cancelling:
         """Read them once. If that fails those known before stay known."""
         self._looked_at = self._clock.monotonic()
         try:
-            found = read_cancellations(await self._table.query(CANCELLATIONS))
-        except TransportError as error:
-            self._tell(str(error))
+            async with asyncio.timeout(_PATIENCE_S):
+                items = await self._table.query(CANCELLATIONS)
+        except (TransportError, TimeoutError) as error:
+            self._tell(str(error) or f"the table did not answer within {_PATIENCE_S:g} s")
             return
+        found = read_cancellations(items)
         self._fault = ""
         has_news = found.keys() - self._reasons.keys()
         self._reasons = found

@@ -96,10 +96,10 @@ class Journal:
             self._tell_shed()
             self._send()
 
-    async def drain(self) -> None:
+    async def flush(self) -> None:
         """Write what still waits, and return when all is written.
 
-        Cancelled, or where the table refuses, what is left is shed.
+        Cancelled, what is left is kept; what was under way may be written or not, and is kept too.
         """
         try:
             while self._waiting or self._flights:
@@ -114,6 +114,12 @@ class Journal:
         finally:
             for flight in self._flights:
                 flight.cancel()
+
+    async def drain(self) -> None:
+        """The same for the last time: what is left is shed."""
+        try:
+            await self.flush()
+        finally:
             self._shed += len(self._waiting) + len(self._under_way)
             self._waiting.clear()
             self._bytes = 0

@@ -267,12 +267,20 @@ class Recorder:
         """Wait for less from now on: the worker is stopping."""
         self._hurried = True
 
+    async def flush(self) -> None:
+        """Write what still waits; cancelled, what is left is kept for another time."""
+        await self._end_writes()
+        await self._journal.flush()
+
     async def drain(self) -> None:
-        """Write what still waits."""
+        """The same for the last time: what is left is shed."""
+        await self._end_writes()
+        await self._journal.drain()
+
+    async def _end_writes(self) -> None:
         await self._writes.drain()
         if self._storing:
             await asyncio.wait(self._storing)
-        await self._journal.drain()
 
     def _scribe(self, run: Run) -> Scribe | None:
         """Who writes of a delivery; None if nothing is to be written."""

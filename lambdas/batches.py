@@ -1,85 +1,50 @@
-"""One invocation's messages: which run side by side, which in order, and for how long.
+"""One invocation's messages: which run side by side, which in order, and which alone.
 
-    0                    the invocation begins; jobs start as slots come free
-    T - 3 s              nothing starts any more; what runs is interrupted and given back
-    T - 2 s              what still runs is left alone
-    T - 1 s              requests that SQS has not answered are given up
-    T - 0.75 s           the answer, whatever has ended by then
-    T                    Lambda would kill the function, and deliver all of it again
+    look       cancellations are read, beside the jobs if that takes long
+    side by    as many jobs as there are slots; the messages of one FIFO group in order
+    side
+    alone      when all that is settled: the suspects, one after the other, since the next crash of
+               a function puts each job that it was running into quarantine
+    back       what there was no time for, with a delay
 
-T is the function's timeout.
+`lambdas.timetable` says when. What has ended is deleted while others go on (`lambdas.deleting`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from jobs.cancelling import Cancelling
 from jobs.delivery import Delivery
-from jobs.deployment import GIVE_BACK
-from jobs.errors import ConfigurationError, MessageUnreadable
+from jobs.errors import MessageUnreadable
 from jobs.execution import Executor, Run, Verdict
 from jobs.outcome import Interrupted
 from jobs.ports import Scheduler, Transport
 from jobs.recording import Recorder
+from lambdas.deleting import Deletes
 from lambdas.settling import Settler
 from lambdas.source import delivery_of
+from lambdas.spreading import away_s
+from lambdas.timetable import START_S, Timetable
 
 _log = logging.getLogger("headgate.consume")
 
-MARGIN_S = GIVE_BACK.total_seconds()
-"""How long before the function's timeout jobs are interrupted, so that the answer is in time."""
+_LOOK_S = 0.25
+"""How long jobs wait for the cancellations; what is read later ends those that run."""
 
-START_S = 1.0
-"""No job starts with less time than this, or than its own timeout if that is shorter."""
-
-LEAST_S = MARGIN_S + START_S + 0.5
-"""An invocation that has less is refused; half a second is for getting to the first job."""
-
-_ABANDON_S = 2.0
-_SETTLED_S = 1.0
-_ANSWER_S = 0.75
+_WRITE_S = 1.0
+"""How long records that nothing else waits for may keep the invocation."""
 
 _WHY = "the function's time is nearly up"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timetable:
-    """When what has to happen, on the event loop's time."""
-
-    interrupt_at: float
-    abandon_at: float
-    settled_at: float
-    answer_at: float
-
-    @classmethod
-    def within(cls, left_s: float) -> Self:
-        """Of an invocation that begins now, and may take so long.
-
-        Raises:
-            ConfigurationError: no job could start in that time.
-        """
-        if left_s < LEAST_S:
-            # Giving all of it back at once would send it round, until SQS parks it without reason.
-            raise ConfigurationError(
-                f"the function has {left_s:.1f} s, of which the last {MARGIN_S:g} are for giving "
-                f"jobs back: set its timeout to {math.ceil(LEAST_S)} s at the least, and to what "
-                "its longest job needs besides"
-            )
-        end = asyncio.get_running_loop().time() + left_s
-        return cls(
-            interrupt_at=end - MARGIN_S,
-            abandon_at=end - _ABANDON_S,
-            settled_at=end - _SETTLED_S,
-            answer_at=end - _ANSWER_S,
-        )
+Line = deque[Delivery]
+"""Messages that have to run one after the other: those of one FIFO group; else one alone."""
 
 
 class Batch:
@@ -93,6 +58,8 @@ class Batch:
         scheduler: owns what has to wait longer than SQS can, if there is one.
         recorder: tells attempts from deliveries; None counts by deliveries.
         cancelling: knows which jobs are cancelled; None: none is.
+        secure: called before a job runs that may well end the function: whatever is told must be
+            told by then.
     """
 
     def __init__(
@@ -105,14 +72,23 @@ class Batch:
         scheduler: Scheduler | None,
         recorder: Recorder | None,
         cancelling: Cancelling | None,
+        secure: Callable[[], None] = lambda: None,
     ) -> None:
         self._executor = executor
         self._recorder = recorder
         self._cancelling = cancelling
+        self._secure = secure
         self._means = executor.means
         self._times = times
-        self._slots = asyncio.Semaphore(concurrency)
+        self._concurrency = concurrency
+        self._free = concurrency
+        self._looking: asyncio.Task[None] | None = None
+        self._lines: deque[Line] = deque()
+        """What waits for a slot."""
+        self._suspects: deque[Line] = deque()
+        """What waits for everything else."""
         self._running: set[Run] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._settler = Settler(
             transport,
             self._means.app.topology,
@@ -122,9 +98,14 @@ class Batch:
             ends_at=times.settled_at,
             scheduler=scheduler,
         )
+        self._deletes = Deletes(transport, clock=self._means.clock, events=self._means.events)
+        self._rng = random.Random()  # noqa: S311 - spreads returns, guards no secret
         self._done: set[str] = set()
         """Ids of the messages that Lambda may delete."""
+        self._started = 0
         self._unstarted = 0
+        self._is_late = False
+        """There was no time for a job, so that no other starts."""
         self._answered = False
         self._abandoned: set[Run] = set()
         """Plain functions, whose threads go on."""
@@ -142,32 +123,29 @@ class Batch:
         Raises:
             ConfigurationError: a record is of a queue that the app doesn't have; nothing has begun.
         """
-        if self._cancelling is not None:
-            await self._cancelling.catch_up()
-        tasks = [
-            asyncio.create_task(self._follow(line), name="headgate-consume")
-            for line in self._lines(records)
-        ]
+        self._lines.extend(self._lines_of(records))
         loop = asyncio.get_running_loop()
         alarms = (
             loop.call_at(self._times.interrupt_at, self._interrupt),
             loop.call_at(self._times.abandon_at, self._abandon),
         )
+        beside = self._beside()
+        work = asyncio.create_task(self._work(), name="headgate-consume")
+        work.add_done_callback(_log_fault)
         try:
-            if tasks:
-                await asyncio.wait(tasks, timeout=self._times.answer_at - loop.time())
+            await asyncio.wait([work], timeout=self._times.answer_at - loop.time())
         finally:
             for alarm in alarms:
                 alarm.cancel()
             self._answered = True
-        self._part(tasks)
-        await self._write_down()
+        work.cancel()
+        self._part()
+        await self._finish(beside)
         ids = (str(record["messageId"]) for record in records)
         return [each for each in ids if each not in self._done]
 
-    def _lines(self, records: Sequence[Mapping[str, Any]]) -> list[list[Delivery]]:
-        """What has to run one after the other: the messages of one FIFO group; else one each."""
-        lines: defaultdict[tuple[str, str], list[Delivery]] = defaultdict(list)
+    def _lines_of(self, records: Sequence[Mapping[str, Any]]) -> Iterable[Line]:
+        lines: dict[tuple[str, str], Line] = {}
         now = self._means.clock.monotonic()
         for record in records:
             try:
@@ -177,47 +155,97 @@ class Batch:
                 continue
             own = delivery.message.message_id
             line = (delivery.message.group or own) if delivery.queue.fifo else own
-            lines[delivery.queue.name, line].append(delivery)
-        return [*lines.values()]
+            lines.setdefault((delivery.queue.name, line), deque()).append(delivery)
+        return lines.values()
 
-    async def _follow(self, line: Sequence[Delivery]) -> None:
-        """Run a line in order, up to the first that stays: those behind it must not come before."""
-        for at, delivery in enumerate(line):
-            if not await self._see_through(delivery):
-                await asyncio.gather(*map(self._settler.give_back, line[at + 1 :]))
-                return
-            self._done.add(delivery.message.message_id)
+    # --- beside the jobs -------------------------------------------------------------------------
 
-    async def _see_through(self, delivery: Delivery) -> bool:
-        """Run one and settle it; returns whether Lambda may delete it."""
-        async with self._slots:
-            run = self._executor.begin(delivery)
-            verdict = await self._verdict(run)
-        if verdict is None:
-            self._unstarted += 1
-            if self._recorder is not None:
-                await self._recorder.released(run)
-            await self._settler.give_back(delivery)
-            return False
-        if self._answered:
-            return False  # Lambda has been told that it stays, so that is what it does
+    def _beside(self) -> list[asyncio.Task[Any]]:
+        """Write records, and look for cancellations."""
+        tasks: list[asyncio.Task[Any]] = []
         if self._recorder is not None:
-            await self._recorder.explain(run, verdict)
-        if run in self._abandoned and isinstance(verdict.outcome, Interrupted):
-            # Its thread goes on: shown at once, it would run twice at the same time.
-            self._settler.tell(verdict)
-            return False
-        gone = await self._settler.settle(delivery, verdict)
-        if gone and self._recorder is not None:
-            self._recorder.parked(run, verdict)
-        return gone
+            tasks.append(asyncio.create_task(self._recorder.run(), name="headgate-records"))
+        if self._cancelling is not None:
+            looking = self._look(self._cancelling)
+            self._looking = asyncio.create_task(looking, name="headgate-look")
+            tasks.append(self._looking)
+        return tasks
+
+    async def _look(self, cancelling: Cancelling) -> None:
+        await cancelling.catch_up()
+        for run in self._running:
+            self._cancel(run)
+
+    def _cancel(self, run: Run) -> None:
+        """Have a cancelled job end, unstarted if it has not begun."""
+        if self._cancelling is None or run.job is None:
+            return
+        if (reason := self._cancelling.reason(run.job.attempt.job_id)) is not None:
+            run.cancel(reason)
+
+    # --- running ---------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        if self._looking is not None:
+            await asyncio.wait([self._looking], timeout=_LOOK_S)
+        self._fill()
+        await self._settled()
+        while self._suspects:
+            self._spawn(self._run_alone(self._suspects.popleft()))
+            await self._settled()
+
+    async def _settled(self) -> None:
+        """Return when all that has begun is settled, and what waited has begun or gone back."""
+        while self._tasks:
+            await asyncio.wait([*self._tasks])
+
+    def _fill(self) -> None:
+        while self._free and self._lines and not self._answered:
+            self._free -= 1
+            self._spawn(self._run_next(self._lines.popleft()))
+
+    def _spawn(self, steps: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(steps, name="headgate-consume")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(_log_fault)
+
+    async def _run_next(self, line: Line) -> None:
+        """Run the first of a line in a slot, and settle it; then it is the turn of the next."""
+        try:
+            run = await self._begun(line[0])
+            if _is_dangerous(run):
+                self._suspects.append(line)
+                return
+            verdict = await self._verdict(run)
+        finally:
+            self._free += 1
+            self._fill()
+        await self._conclude(line, run, verdict)
+        if line:
+            self._lines.appendleft(line)
+            self._fill()
+
+    async def _run_alone(self, line: Line) -> None:
+        """Run a line with nothing beside it, and nothing left to lose."""
+        while line:
+            await self._deletes.drain()
+            await self._write_down()
+            self._secure()
+            run = await self._begun(line[0])
+            await self._conclude(line, run, await self._verdict(run))
+
+    async def _begun(self, delivery: Delivery) -> Run:
+        run = self._executor.begin(delivery)
+        if self._recorder is not None and not self._is_late and self._has_time(run):
+            await self._recorder.recall(run)
+        return run
 
     async def _verdict(self, run: Run) -> Verdict | None:
         """None where there is no time to begin."""
-        if self._recorder is not None and self._has_time(run):
-            await self._recorder.recall(run)
-        if not self._has_time(run):
+        if self._is_late or not self._has_time(run):
             return None
+        self._started += 1
         self._cancel(run)
         self._running.add(run)
         try:
@@ -227,30 +255,84 @@ class Batch:
         finally:
             self._running.discard(run)
 
-    def _cancel(self, run: Run) -> None:
-        """Have a cancelled job end unstarted."""
-        if self._cancelling is None or run.job is None:
-            return
-        if (reason := self._cancelling.reason(run.job.attempt.job_id)) is not None:
-            run.cancel(reason)
-
     def _has_time(self, run: Run) -> bool:
-        needed_s = min(run.job.timeout_s, START_S) if run.job is not None else 0.0
-        return asyncio.get_running_loop().time() + needed_s <= self._times.interrupt_at
+        if run.job is None or run.foregone is not None:
+            return self._times.lets_start(0)
+        return self._times.lets_start(min(run.job.timeout_s, START_S))
+
+    # --- settling --------------------------------------------------------------------------------
+
+    async def _conclude(self, line: Line, run: Run, verdict: Verdict | None) -> None:
+        """Settle the first of a line; what is left in it then is to run next.
+
+        Behind one that stays nothing of its group may run, or it would come before it.
+        """
+        if verdict is None:
+            self._give_back_unstarted(line)
+            line.clear()
+            return
+        if await self._settle(run, verdict):
+            self._done.add(run.delivery.message.message_id)
+            self._deletes.put(run.delivery)
+            line.popleft()
+            return
+        behind = [*line][1:]
+        line.clear()
+        if self._answered:
+            return
+        # At once: SQS shows none of a group while one before it is hidden.
+        await self._settler.give_back([(delivery, 0) for delivery in behind])
+
+    async def _settle(self, run: Run, verdict: Verdict) -> bool:
+        """Carry a verdict out; returns whether the message may be deleted."""
+        if self._answered:
+            return False  # Lambda has been told that it stays, so that is what it does
+        if self._recorder is not None:
+            await self._recorder.explain(run, verdict)
+        if run in self._abandoned and isinstance(verdict.outcome, Interrupted):
+            # Its thread goes on: shown at once, it would run twice at the same time.
+            self._settler.tell(verdict)
+            return False
+        gone = await self._settler.settle(run.delivery, verdict)
+        if gone and self._recorder is not None:
+            self._recorder.parked(run, verdict)
+        return gone
+
+    def _give_back_unstarted(self, line: Line) -> None:
+        """Give back a line that has no time to begin, and all that waits.
+
+        Nothing is recorded of it: on Lambda a delivery without a mark has not been started.
+        """
+        self._is_late = True
+        lines = [line, *self._lines, *self._suspects]
+        self._lines.clear()
+        self._suspects.clear()
+        if any(lines):
+            self._spawn(self._settler.give_back(self._spread(lines)))
+
+    def _spread(self, lines: Sequence[Line]) -> list[tuple[Delivery, int]]:
+        """Each message with its delay. A group comes as a whole, when its first one does."""
+        count = sum(map(len, lines))
+        self._unstarted += count
+        took_s = asyncio.get_running_loop().time() - self._times.began_at
+        spread: list[tuple[Delivery, int]] = []
+        for line in lines:
+            delay_s = away_s(
+                unstarted=count,
+                started=self._started,
+                at_once=self._concurrency,
+                took_s=took_s,
+                rng=self._rng,
+            )
+            spread += ((delivery, 0 if at else delay_s) for at, delivery in enumerate(line))
+        return spread
 
     # --- the end ---------------------------------------------------------------------------------
-
-    async def _write_down(self) -> None:
-        """Write the records that nothing has waited for, as far as there is time."""
-        if self._recorder is None:
-            return
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(self._times.answer_at):
-                await self._recorder.drain()
 
     def _interrupt(self) -> None:
         for run in self._running:
             run.interrupt(_WHY)
+        self._give_back_unstarted(deque())
 
     def _abandon(self) -> None:
         for run in self._running:
@@ -263,8 +345,8 @@ class Batch:
                 )
             run.interrupt(_WHY, abandon=True)
 
-    def _part(self, tasks: Sequence[asyncio.Task[None]]) -> None:
-        """Look at how each line ended, and let go of those that have not."""
+    def _part(self) -> None:
+        """Let go of what has not ended."""
         if self._unstarted:
             _log.info("%d jobs were given back unstarted: %s", self._unstarted, _WHY)
         for run in self._running:
@@ -273,20 +355,39 @@ class Batch:
                 "its visibility timeout ends: %s",
                 _job_id(run),
             )
-        for task in tasks:
-            if task.done():
-                _log_fault(task)
-            else:
-                self.strays.add(task)
-                task.add_done_callback(_log_fault)
-                task.cancel(_WHY)
+        self.strays.update(self._tasks)
+        for task in self.strays:
+            task.cancel(_WHY)
+
+    async def _finish(self, beside: Sequence[asyncio.Task[Any]]) -> None:
+        """End what stands beside the jobs, within a bound."""
+        await asyncio.gather(self._deletes.close(), self._write_down())
+        for task in beside:
+            task.cancel()
+            task.add_done_callback(_log_fault)
+        if beside:
+            await asyncio.wait(beside)
+
+    async def _write_down(self) -> None:
+        """Write the records that nothing has waited for; what can't be written now is kept."""
+        if self._recorder is None:
+            return
+        ends_at = min(self._times.answer_at, asyncio.get_running_loop().time() + _WRITE_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(ends_at):
+                await self._recorder.flush()
+
+
+def _is_dangerous(run: Run) -> bool:
+    """Whether its job is a suspect that would run."""
+    return run.job is not None and run.foregone is None and run.job.attempt.suspect
 
 
 def _job_id(run: Run) -> str:
     return run.job.attempt.job_id if run.job is not None else ""
 
 
-def _log_fault(task: asyncio.Task[None]) -> None:
+def _log_fault(task: asyncio.Task[Any]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         # A fault of ours, not of a handler. What it had not settled stays in its queue.
         _log.error("processing messages failed", exc_info=error)

@@ -44,10 +44,11 @@ from jobs.once import needs_claims
 from jobs.ports import ObjectStore, Scheduler, Table, Transport
 from jobs.recording import Recorder
 from jobs.settings import Settings
-from lambdas.batches import Batch, Timetable
+from lambdas.batches import Batch
 from lambdas.emf import Emf
 from lambdas.logs import log_as_json
 from lambdas.source import records_of
+from lambdas.timetable import Timetable
 
 _DEPTH_S = 1.0
 """How long an adaptive backoff waits for the depth of its queue."""
@@ -206,14 +207,18 @@ class Consumer:
             scheduler=self._scheduler,
             recorder=opened.recorder,
             cancelling=opened.cancelling,
+            secure=self._flush_metrics,
         )
         try:
             failed = await batch.run(records)
         finally:
-            if self._emf is not None:
-                self._emf.flush()
+            self._flush_metrics()
         self._leave(batch)
         return {"batchItemFailures": [{"itemIdentifier": each} for each in failed]}
+
+    def _flush_metrics(self) -> None:
+        if self._emf is not None:
+            self._emf.flush()
 
     def _leave(self, batch: Batch) -> None:
         """Let what would not end cost the next invocation nothing."""
@@ -263,7 +268,12 @@ class Consumer:
             claims=claims,
         )
         recorder = self._recorder(table, store)
-        executor = Executor(means, backlog=partial(_depth, transport), records=recorder is not None)
+        executor = Executor(
+            means,
+            backlog=partial(_depth, transport),
+            records=recorder is not None,
+            backstop=False,  # what a batch has no time for is received, and not started
+        )
         return _Open(transport, executor, recorder, self._cancelling(table))
 
     async def _table_of(self, stack: AsyncExitStack) -> Table | None:

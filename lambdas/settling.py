@@ -6,13 +6,17 @@ What SQS does not carry out in time leaves the message where it is, so that it i
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar, assert_never
 
 from jobs.batcher import Batcher, Pacing
+from jobs.batching import EntryRejected, in_batches
 from jobs.clock import Clock
+from jobs.dead_letters import bare
 from jobs.delivery import Delivery
 from jobs.errors import TransportError
 from jobs.events import Events, SettlementFailed, SettlementFlushed
@@ -25,7 +29,12 @@ from jobs.topology import MAX_VISIBILITY, Topology
 
 T = TypeVar("T")
 
+_log = logging.getLogger("headgate.consume")
+
 _PACING = Pacing(linger_s=0.01, tries=2)
+
+_PARALLEL = 16
+"""Requests under way at most while a surplus is given back."""
 
 _HELD_BEFORE_S = 360
 """How long Lambda may have had a message before: its longest batching window, and a minute.
@@ -66,9 +75,10 @@ class Settler:
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._sends: dict[str, Batcher[OutgoingMessage]] = {}
         self._changes: dict[str, Batcher[VisibilityChange]] = {}
+        self._returns = asyncio.Semaphore(_PARALLEL)
 
     async def settle(self, delivery: Delivery, verdict: Verdict) -> bool:
-        """Carry a verdict out and say so; returns whether Lambda may delete the message."""
+        """Carry a verdict out and say so; returns whether the message is to be deleted."""
         job_id = verdict.attempt.job_id
         verdict, handed_over = await self._handed_over(delivery, verdict)
         if handed_over:
@@ -87,9 +97,27 @@ class Settler:
             self.tell(verdict)
         return carried_out and not stays
 
-    async def give_back(self, delivery: Delivery) -> None:
-        """Show a message that has not been started at once."""
-        await self._show_in(delivery, 0, "")
+    async def give_back(self, unstarted: Sequence[tuple[Delivery, int]]) -> None:
+        """Show messages that have not been started again, each after its delay in seconds.
+
+        As far as there is time: what is left shows when its visibility timeout ends.
+        """
+        changes: defaultdict[str, list[VisibilityChange]] = defaultdict(list)
+        for delivery, delay_s in unstarted:
+            changes[delivery.queue.name].append(self._change(delivery, delay_s))
+        failed = await asyncio.gather(
+            *(
+                self._returned(queue, batch)
+                for queue, of_queue in changes.items()
+                for batch in in_batches(of_queue, lambda _change: 0)
+            )
+        )
+        if left := sum(failed):
+            _log.warning(
+                "%d messages that were not started show again only when their visibility timeout "
+                "ends: SQS did not take their return in time",
+                left,
+            )
 
     def tell(self, verdict: Verdict) -> None:
         """Emit what follows from a verdict."""
@@ -109,19 +137,29 @@ class Settler:
     async def _park(
         self, delivery: Delivery, verdict: Verdict, action: DeadLetter | Quarantine
     ) -> bool:
+        """Send a dead letter. If that can't be done the next delivery tries again, and runs
+        nothing."""
         target, letter = parked(
             delivery, verdict, action, quarantine=self._quarantine, at=self._clock.now()
         )
         sends = self._batcher(self._sends, target, self._transport.send, size_of)
-        return await self._confirmed(sends.put(letter), "send", delivery, verdict.attempt.job_id)
+        job_id = verdict.attempt.job_id
+        error = await self._refusal(sends.put(letter), "send", delivery, job_id)
+        if isinstance(error, EntryRejected) and error.failure.sender_fault:
+            error = await self._refusal(sends.put(bare(letter)), "send", delivery, job_id)
+        return error is None
 
     async def _show_in(self, delivery: Delivery, delay_s: int, job_id: str) -> bool:
-        queue = delivery.queue.name
-        change = VisibilityChange(
+        changes = self._batcher(
+            self._changes, delivery.queue.name, self._transport.change_visibility
+        )
+        changed = changes.put(self._change(delivery, delay_s))
+        return await self._refusal(changed, "change_visibility", delivery, job_id) is None
+
+    def _change(self, delivery: Delivery, delay_s: int) -> VisibilityChange:
+        return VisibilityChange(
             receipt=delivery.message.receipt, timeout_s=self._possible_s(delivery, delay_s)
         )
-        changes = self._batcher(self._changes, queue, self._transport.change_visibility)
-        return await self._confirmed(changes.put(change), "change_visibility", delivery, job_id)
 
     def _possible_s(self, delivery: Delivery, wanted_s: int) -> int:
         """A visibility timeout within what SQS leaves: 12 h since the receive, else it errs.
@@ -131,10 +169,18 @@ class Settler:
         held_s = self._clock.monotonic() - delivery.received_at + _HELD_BEFORE_S
         return max(0, min(wanted_s, int(MAX_VISIBILITY.total_seconds() - held_s)))
 
-    async def _confirmed(
+    async def _returned(self, queue: str, changes: Sequence[VisibilityChange]) -> int:
+        """Carry out some changes; returns how many could not be."""
+        try:
+            async with asyncio.timeout_at(self._ends_at), self._returns:
+                return len(await self._flush(self._transport.change_visibility, queue, changes))
+        except (TransportError, TimeoutError):
+            return len(changes)
+
+    async def _refusal(
         self, done: asyncio.Future[None], action: str, delivery: Delivery, job_id: str
-    ) -> bool:
-        """Whether SQS has carried it out. If not, the message comes again by itself."""
+    ) -> TransportError | None:
+        """Why SQS has not carried it out, which is told; the message then comes again by itself."""
         try:
             await done
         except TransportError as error:
@@ -148,8 +194,8 @@ class Settler:
                     error=str(error),
                 )
             )
-            return False
-        return True
+            return error
+        return None
 
     def _batcher(
         self,

@@ -1,0 +1,105 @@
+"""Deleting what is done while other jobs of the invocation go on.
+
+Lambda deletes what the answer doesn't name, so usually there is nothing to do here. But a function
+that dies never answers, and all of its batch is delivered again. What has ended must not run again
+because a neighbour killed the function, so it is deleted shortly after; that Lambda then deletes
+it too does no harm. What ended just before the answer is left to Lambda alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+
+from jobs.clock import Clock
+from jobs.delivery import Delivery
+from jobs.errors import TransportError
+from jobs.events import Events, SettlementFlushed
+from jobs.ports import Transport
+from jobs.topology import MAX_BATCH
+
+_log = logging.getLogger("headgate.consume")
+
+LINGER_S = 0.05
+"""How long a delete waits for company, or for the answer that makes it needless."""
+
+_PATIENCE_S = 1.0
+"""How long a request may take."""
+
+
+class Deletes:
+    """Deletes the messages of one invocation that are done.
+
+    Args:
+        transport: where to.
+        clock: tells the time.
+        events: hears of each request.
+    """
+
+    def __init__(self, transport: Transport, *, clock: Clock, events: Events) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._events = events
+        self._waiting: defaultdict[str, list[str]] = defaultdict(list)
+        self._timer: asyncio.TimerHandle | None = None
+        self._flights: set[asyncio.Task[None]] = set()
+
+    def put(self, delivery: Delivery) -> None:
+        """Delete a message soon."""
+        queue = delivery.queue.name
+        self._waiting[queue].append(delivery.message.receipt)
+        if len(self._waiting[queue]) == MAX_BATCH:
+            self._send(queue)
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._send_all)
+
+    async def drain(self) -> None:
+        """Delete what waits, and return when SQS has answered or takes too long."""
+        self._send_all()
+        await self._landed()
+
+    async def close(self) -> None:
+        """Leave what waits to Lambda, and return when nothing is under way any more."""
+        self._waiting.clear()
+        self._send_all()
+        await self._landed()
+
+    async def _landed(self) -> None:
+        if self._flights:
+            await asyncio.wait(self._flights)
+
+    def _send_all(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for queue in [*self._waiting]:
+            self._send(queue)
+
+    def _send(self, queue: str) -> None:
+        flight = asyncio.create_task(
+            self._delete(queue, self._waiting.pop(queue)), name="headgate-delete"
+        )
+        self._flights.add(flight)
+        flight.add_done_callback(self._flights.discard)
+
+    async def _delete(self, queue: str, receipts: Sequence[str]) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                failures = await self._transport.delete(queue, receipts)
+        except (TransportError, TimeoutError) as error:
+            self._leave(queue, len(receipts), str(error) or "no answer")
+            return
+        self._events.emit(
+            SettlementFlushed(
+                at=self._clock.now(), queue=queue, action="delete", entries=len(receipts)
+            )
+        )
+        if failures:
+            self._leave(queue, len(failures), failures[0].message)
+
+    def _leave(self, queue: str, count: int, error: str) -> None:
+        _log.warning(
+            "%d finished messages of %s are left to Lambda to delete: %s", count, queue, error
+        )

@@ -1,0 +1,226 @@
+"""A deployed function on virtual time, whose environments may die at any await.
+
+Lambda's part is played as documented: it polls, invokes, and deletes what the answer doesn't name.
+Of an environment that dies nothing is answered: its messages show again by their visibility.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from jobs import App, Client
+from jobs.events import Event, Events
+from jobs.job import JobType
+from jobs.ports import ReceivedMessage
+from jobs.testing import MemorySqs, MemoryTable, StoredMessage, VirtualClock
+from lambdas.consume import Consumer, Response, consumer
+
+_GRAVES: list[Any] = []
+"""What died is never collected: its coroutines would be closed, and so go on a little."""
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_GRAVES))
+
+
+class Died(BaseException):
+    """The execution environment is gone, in the middle of whatever it did."""
+
+
+class EnvironmentLoop(asyncio.SelectorEventLoop):
+    """An event loop that has the world's time, lets it pass when idle, and may die.
+
+    Callbacks run one at a time, so that it can die between any two steps.
+    """
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__()
+        self._world = clock
+        self._clock_resolution = 1e-5  # the world counts microseconds
+        self._is_dead = False
+        self.steps = 0
+        self.dies_after: int | None = None
+        self.dies_at: float | None = None
+        """On the world's time; whatever is under way then, Lambda ends it."""
+
+    def time(self) -> float:
+        return self._world.monotonic()
+
+    async def die(self) -> None:
+        """End the environment: a handler that awaits this never goes on."""
+        self._is_dead = True
+        await asyncio.Event().wait()
+
+    async def block(self) -> None:
+        """Block the loop until Lambda ends the environment."""
+        if self.dies_at is not None:
+            self._world.advance(max(0.0, self.dies_at - self.time()))
+        await self.die()
+
+    def _run_once(self) -> None:
+        self.steps += 1
+        if self._is_dead or self.steps == self.dies_after:
+            raise Died
+        ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
+        while scheduled and scheduled[0]._cancelled:
+            heapq.heappop(scheduled)._scheduled = False
+        if not ready and scheduled:
+            self._pass(max(0.0, scheduled[0].when() - self.time()))
+        rest = deque([ready.popleft() for _ in range(len(ready))])
+        if rest:
+            ready.append(rest.popleft())
+        super()._run_once()  # type: ignore[misc]
+        ready.extendleft(reversed(rest))
+
+    def _pass(self, seconds: float) -> None:
+        if self.dies_at is not None and self.time() + seconds >= self.dies_at:
+            self._world.advance(max(0.0, self.dies_at - self.time()))
+            raise Died
+        self._world.advance(seconds)
+
+
+@dataclass
+class Invocation:
+    """What the context object says, on the world's time."""
+
+    clock: VirtualClock
+    ends_at: float
+    aws_request_id: str = "invocation"
+
+    def get_remaining_time_in_millis(self) -> int:
+        """How long the function may still run."""
+        return int((self.ends_at - self.clock.monotonic()) * 1000)
+
+
+@dataclass
+class Function:
+    """A function, its queue and Lambda's pollers."""
+
+    app: App
+    queue: str
+    timeout_s: float = 30.0
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of `lambdas.consume.consumer`."""
+    events: list[Event] = field(default_factory=list)
+    invocations: int = 0
+    deaths: int = 0
+
+    def __post_init__(self) -> None:
+        self.clock = VirtualClock()
+        self.sqs = MemorySqs(self.clock)
+        self.sqs.provision(self.app.topology)
+        self.table = MemoryTable(self.clock)
+        self._environment: tuple[Consumer, EnvironmentLoop] | None = None
+
+    @property
+    def loop(self) -> EnvironmentLoop:
+        """The environment's that runs now."""
+        return self._warm()[1]
+
+    def submit(self, job: JobType[Any, Any], *payloads: Any, **overrides: Any) -> list[str]:
+        """Submit a job a payload; returns their ids."""
+        with Client(self.app, transport=self.sqs.blocking, clock=self.clock) as client:
+            return [each.id for each in client.submit_many(job, list(payloads), **overrides)]
+
+    def invoke(self, *, batch: int = 10, dies_after: int | None = None) -> Response | None:
+        """Poll, invoke, delete what did not fail; None if the environment died, or had nothing."""
+        messages: list[ReceivedMessage] = []
+        while len(messages) < batch:
+            limit = min(10, batch - len(messages))
+            found = asyncio.run(self.sqs.receive(self.queue, limit=limit, wait_s=0))
+            messages += found
+            if not found:
+                break
+        if not messages:
+            return None
+        self.invocations += 1
+        made, loop = self._warm()
+        loop.steps, loop.dies_after = 0, dies_after
+        loop.dies_at = self.clock.monotonic() + self.timeout_s
+        context = Invocation(self.clock, loop.dies_at)
+        try:
+            response = made({"Records": [self._record(each) for each in messages]}, context)
+        except Died:
+            self.deaths += 1
+            _GRAVES.append((made, *asyncio.all_tasks(loop)))
+            loop.close()
+            self._environment = None
+            return None
+        loop.dies_at = loop.dies_after = None
+        failed = {each["itemIdentifier"] for each in response["batchItemFailures"]}
+        done = [each.receipt for each in messages if each.message_id not in failed]
+        for at in range(0, len(done), 10):
+            assert asyncio.run(self.sqs.delete(self.queue, done[at : at + 10])) == []
+        return response
+
+    def drain(self, *, within_s: float = 100_000, batch: int = 10) -> None:
+        """Invoke until the queue is empty, as its messages show again."""
+        ends_at = self.clock.monotonic() + within_s
+        while left := self.messages():
+            assert self.clock.monotonic() < ends_at, f"{len(left)} messages are left"
+            invocations = self.invocations
+            self.invoke(batch=batch)
+            if self.invocations == invocations:  # nothing is there yet
+                now = self.clock.now()
+                later = (each.visible_at for each in left if each.visible_at is not None)
+                self._wait_until(min((at for at in later if at > now), default=now))
+
+    def messages(self, queue: str | None = None) -> list[StoredMessage]:
+        """What a queue holds, the function's own by default."""
+        return self.sqs.messages(queue or self.queue)
+
+    def heard(self, kind: type[Event]) -> int:
+        """How many events of a kind there were."""
+        return sum(isinstance(event, kind) for event in self.events)
+
+    def close(self) -> None:
+        """Close the environment that lives."""
+        if self._environment is not None:
+            self._environment[0].close()
+
+    def _warm(self) -> tuple[Consumer, EnvironmentLoop]:
+        if self._environment is None:
+            made = consumer(
+                self.app,
+                transport=self.sqs,
+                table=self.table,
+                clock=self.clock,
+                events=Events(self.events.append),
+                **self.options,
+            )
+            loop = EnvironmentLoop(self.clock)
+            made._runner = asyncio.Runner(loop_factory=lambda: loop)
+            self._environment = made, loop
+        return self._environment
+
+    def _wait_until(self, at: datetime) -> None:
+        self.clock.advance(max(0.001, (at - self.clock.now()).total_seconds()))
+
+    def _record(self, message: ReceivedMessage) -> dict[str, Any]:
+        return record_of(message, self.queue)
+
+
+def record_of(message: ReceivedMessage, queue: str) -> dict[str, Any]:
+    """A message as Lambda hands it over."""
+    attributes = {
+        "ApproximateReceiveCount": str(message.receive_count),
+        "SentTimestamp": str(int(message.sent_at.timestamp() * 1000)),
+    }
+    if message.group is not None:
+        attributes["MessageGroupId"] = message.group
+    return {
+        "messageId": message.message_id,
+        "receiptHandle": message.receipt,
+        "body": message.body,
+        "attributes": attributes,
+        "messageAttributes": {
+            name: {"stringValue": value, "dataType": "String"}
+            for name, value in message.attributes.items()
+        },
+        "eventSource": "aws:sqs",
+        "eventSourceARN": f"arn:aws:sqs:eu-central-1:123456789012:{queue}",
+        "awsRegion": "eu-central-1",
+    }

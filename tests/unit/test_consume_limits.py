@@ -1,0 +1,296 @@
+"""What a function has no time for, what waits behind others, and a table that doesn't answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import App, Backoff, Client, JobContext, Priority, Retry
+from jobs.events import (
+    JobCancelled,
+    JobCompleted,
+    JobDeadLettered,
+    JobQuarantined,
+    JobStarted,
+    RecordsWritten,
+    SettlementFailed,
+)
+from jobs.ports import EntryFailure, OutgoingMessage
+from jobs.records import RecordsLevel
+from jobs.topology import Lane
+from tests.support.functions import Function
+
+QUARANTINE = "shop-quarantine"
+RETRY = Retry(attempts=3, backoff=Backoff.fixed(10))
+
+
+class Note(BaseModel):
+    text: str = ""
+
+
+Send = Callable[..., Any]
+
+
+@contextmanager
+def function_of(
+    send: Send,
+    *,
+    visibility_s: float = 60,
+    fifo: bool = False,
+    records: RecordsLevel = "outcomes",
+    **options: Any,
+) -> Iterator[Function]:
+    """A function whose one type runs that handler; its other fields are `Function`'s."""
+    lane = Lane(visibility=timedelta(seconds=visibility_s), start_within=timedelta(0), share=0)
+    app = App("shop", records=records)
+    queue = app.queue(
+        "mail", priorities=[Priority.NORMAL], lanes={Priority.NORMAL: lane}, retry=RETRY, fifo=fifo
+    )
+    queue.job("send")(send)
+    deployed = Function(app, app.topology.queues[-1].name, **options)
+    try:
+        yield deployed
+    finally:
+        deployed.close()
+
+
+def submitted(deployed: Function, *texts: str, **overrides: Any) -> list[str]:
+    notes = (Note(text=text) for text in texts)
+    return deployed.submit(deployed.app.types["send"], *notes, **overrides)
+
+
+def dead(deployed: Function) -> list[str]:
+    dlq = deployed.app.topology.queues[-1].dlq_name
+    return [each.attributes["JobId"] for each in deployed.messages(dlq)]
+
+
+# --- no time -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("records", ["outcomes", "off"])
+def test_of_a_batch_that_is_much_too_large_every_job_runs_once(records: RecordsLevel) -> None:
+    runs: Counter[str] = Counter()
+
+    async def send(note: Note) -> None:
+        await asyncio.sleep(0.02)
+        runs[note.text] += 1
+
+    options = {"concurrency": 1}
+    with function_of(send, records=records, timeout_s=5, options=options) as deployed:
+        submitted(deployed, *map(str, range(1000)))
+        deployed.drain(batch=1000)
+        assert deployed.messages(QUARANTINE) == []
+        assert dead(deployed) == []
+    assert len(runs) == 1000
+    assert set(runs.values()) == {1}
+
+
+def test_a_surplus_comes_back_about_as_fast_as_the_function_runs_jobs() -> None:
+    async def send(_note: Note) -> None:
+        await asyncio.sleep(1)
+
+    with function_of(send, timeout_s=13, options={"concurrency": 1}) as deployed:
+        submitted(deployed, *map(str, range(50)))
+        deployed.invoke(batch=50)
+        now = deployed.clock.now()
+        away_s = sorted(
+            (each.visible_at - now).total_seconds()
+            for each in deployed.messages()
+            if each.visible_at is not None
+        )
+    assert len(away_s) == 40, "it ran ten"
+    assert away_s[0] <= 10
+    assert 30 <= away_s[-1] <= 10 * 40 / 10 + 1
+    assert sum(away_s) / 40 == pytest.approx(20, abs=10)
+
+
+# --- FIFO ----------------------------------------------------------------------------------------
+
+
+def test_failing_jobs_of_a_group_cost_those_behind_them_nothing() -> None:
+    seen: list[tuple[str, int]] = []
+
+    async def send(note: Note, ctx: JobContext) -> None:
+        seen.append((note.text, ctx.attempt))
+        if note.text.startswith("fails"):
+            raise ConnectionError
+
+    with function_of(send, fifo=True) as deployed:
+        failing = submitted(deployed, *(f"fails {n}" for n in range(9)), group="one")
+        submitted(deployed, "a", "b", "c", group="one")
+        deployed.drain()
+        assert dead(deployed) == failing
+        assert deployed.messages(QUARANTINE) == []
+    expected = [(f"fails {n}", attempt) for n in range(9) for attempt in (1, 2, 3)]
+    assert seen == [*expected, ("a", 1), ("b", 1), ("c", 1)]
+
+
+def test_a_group_that_has_no_time_comes_again_in_order() -> None:
+    order: list[str] = []
+
+    async def send(note: Note) -> None:
+        await asyncio.sleep(2)
+        order.append(note.text)
+
+    with function_of(send, fifo=True, timeout_s=10) as deployed:
+        submitted(deployed, *"abcdefghij", group="one")
+        deployed.drain()
+    assert order == [*"abcdefghij"]
+
+
+# --- a table that doesn't answer -----------------------------------------------------------------
+
+
+def hang(deployed: Function) -> None:
+    deployed.table.faults.slow_down(None, by_s=100_000, times=1_000_000)
+
+
+@pytest.mark.parametrize("timeout_s", [4.5, 5, 6, 7])
+def test_a_table_that_does_not_answer_keeps_no_short_function_from_its_jobs(
+    timeout_s: float,
+) -> None:
+    async def send(_note: Note) -> None: ...
+
+    with function_of(send, timeout_s=timeout_s) as deployed:
+        hang(deployed)
+        submitted(deployed, *"abcdefghij")
+        assert deployed.invoke() == {"batchItemFailures": []}
+        assert deployed.heard(JobCompleted) == 10
+
+
+def test_a_table_that_does_not_answer_holds_no_function_for_long() -> None:
+    async def send(note: Note) -> None:
+        if note.text == "fails" and not deployed.heard(JobCompleted):
+            raise ConnectionError
+
+    with function_of(send, timeout_s=120, visibility_s=200) as deployed:
+        hang(deployed)
+        for _ in range(3):
+            submitted(deployed, "a", "fails", "b")
+            began_at = deployed.clock.monotonic()
+            deployed.invoke()
+            assert deployed.clock.monotonic() - began_at < 5
+            deployed.clock.advance(12)
+        assert deployed.heard(JobCompleted) >= 7
+
+
+def test_what_could_not_be_recorded_is_recorded_by_a_later_invocation() -> None:
+    async def send(_note: Note) -> str:
+        return "sent"
+
+    with function_of(send) as deployed:
+        hang(deployed)
+        [job_id] = submitted(deployed, "a")
+        deployed.invoke()
+        deployed.table.faults.clear()
+        deployed.clock.advance(60)
+        submitted(deployed, "b")
+        deployed.invoke()
+        assert deployed.heard(RecordsWritten)
+        with Client(
+            deployed.app,
+            transport=deployed.sqs.blocking,
+            table=deployed.table.blocking,
+            clock=deployed.clock,
+        ) as client:
+            assert client.handle(job_id).result(timeout=1) == "sent"
+
+
+def test_a_cancellation_that_is_read_late_ends_the_job_that_runs() -> None:
+    ended: list[str] = []
+
+    async def send(note: Note) -> None:
+        await asyncio.sleep(10)
+        ended.append(note.text)
+
+    with function_of(send) as deployed:
+        cancelled, _ = submitted(deployed, "cancelled", "other")
+        with Client(
+            deployed.app,
+            transport=deployed.sqs.blocking,
+            table=deployed.table.blocking,
+            clock=deployed.clock,
+        ) as client:
+            client.handle(cancelled).cancel()
+        deployed.table.faults.slow_down("query", by_s=1.5)
+        assert deployed.invoke() == {"batchItemFailures": []}
+    assert ended == ["other"]
+    assert deployed.heard(JobCancelled) == 1
+
+
+# --- dead-letter queues that refuse --------------------------------------------------------------
+
+
+def test_only_the_parking_is_tried_again_while_the_dead_letter_queue_refuses() -> None:
+    async def send(_note: Note) -> None:
+        raise ConnectionError
+
+    with function_of(send) as deployed:
+        [job_id] = submitted(deployed, "a")
+        deployed.sqs.faults.fail_entries(
+            "send",
+            queue=deployed.app.topology.queues[-1].dlq_name,
+            times=100_000,
+            sender_fault=True,
+        )
+        for _ in range(30):
+            deployed.invoke()
+            deployed.clock.advance(61)
+        assert deployed.heard(JobStarted) == 3
+        assert deployed.heard(SettlementFailed) >= 27
+        assert deployed.heard(JobDeadLettered) == 0
+        deployed.sqs.faults.clear()
+        deployed.drain()
+        assert dead(deployed) == [job_id]
+        assert deployed.heard(JobStarted) == 3
+        assert deployed.heard(JobDeadLettered) == 1
+
+
+def test_only_the_parking_is_tried_again_while_the_quarantine_refuses() -> None:
+    async def send(_note: Note) -> None:
+        await asyncio.sleep(2)
+        await deployed.loop.die()
+
+    with function_of(send) as deployed:
+        submitted(deployed, "kills")
+        deployed.sqs.faults.fail_entries("send", queue=QUARANTINE, times=100_000)
+        for _ in range(10):
+            deployed.invoke()
+            deployed.clock.advance(61)
+        assert deployed.deaths == 3
+        deployed.sqs.faults.clear()
+        deployed.drain()
+        assert len(deployed.messages(QUARANTINE)) == 1
+        assert deployed.deaths == 3
+        assert deployed.heard(JobQuarantined) == 1
+
+
+def test_a_letter_that_sqs_finds_fault_with_is_sent_without_its_details() -> None:
+    async def send(_note: Note) -> None:
+        raise ValueError("no")
+
+    with function_of(send) as deployed:
+        send_to, refused = deployed.sqs.send, 0
+
+        async def choosy(queue: str, messages: list[OutgoingMessage]) -> list[EntryFailure]:
+            nonlocal refused
+            failures = [
+                EntryFailure(index=at, code="Invalid", message="no", sender_fault=True)
+                for at, each in enumerate(messages)
+                if len(each.attributes) > 2
+            ]
+            refused += len(failures)
+            return failures or await send_to(queue, messages)
+
+        [job_id] = submitted(deployed, "a")
+        deployed.sqs.send = choosy  # type: ignore[assignment,method-assign]
+        deployed.drain()
+        assert dead(deployed) == [job_id]
+    assert refused == 1
