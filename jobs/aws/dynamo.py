@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from jobs.aws import dynamo_wire as wire
 from jobs.aws.attributes import Attributes
 from jobs.aws.connection import Connection, async_client
-from jobs.aws.faults import FOREIGN, fault
+from jobs.aws.faults import naming
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError
 from jobs.ports import Item, Key
@@ -108,15 +108,17 @@ class DynamoTable:
         if not items:
             return []
         request = wire.put_request(self.name, items)
-        with self._calling("BatchWriteItem") as client:
+        client = self._opened()
+        with naming("dynamodb:BatchWriteItem", self.name):
             answer: Any = await client.batch_write_item(**request)
-        return wire.unprocessed(self.name, items, answer)
+            return wire.unprocessed(self.name, items, answer)
 
     async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
         """Query, strongly consistent; a request for every MiB that it reads."""
         request = wire.query_request(self.name, pk, prefix)
         now, found = self._clock.now(), list[Item]()
-        with self._calling("Query") as client:
+        client = self._opened()
+        with naming("dynamodb:Query", self.name):
             while True:
                 page: Any = await client.query(**request)
                 found += wire.read_items(page, now)
@@ -125,9 +127,10 @@ class DynamoTable:
 
     async def get(self, pk: str, sk: str) -> Item | None:
         """GetItem, strongly consistent."""
-        with self._calling("GetItem") as client:
+        client = self._opened()
+        with naming("dynamodb:GetItem", self.name):
             answer: Any = await client.get_item(**wire.get_request(self.name, pk, sk))
-        return wire.read_item(answer.get("Item"), self._clock.now())
+            return wire.read_item(answer.get("Item"), self._clock.now())
 
     async def lines(
         self, name: str, *, after: str = "", before: str = "", limit: int = 100
@@ -135,7 +138,8 @@ class DynamoTable:
         """Query on the index; a request for every MiB that it reads."""
         request = wire.lines_request(self.name, name, after, before)
         now, found = self._clock.now(), list[Item]()
-        with self._calling("Query") as client:
+        client = self._opened()
+        with naming("dynamodb:Query", self.name):
             while True:
                 # Two more than are wanted: the bounds themselves are left out.
                 page: Any = await client.query(**request, Limit=limit - len(found) + 2)
@@ -148,9 +152,10 @@ class DynamoTable:
         if not keys:
             return []
         request = wire.delete_request(self.name, keys)
-        with self._calling("BatchWriteItem") as client:
+        client = self._opened()
+        with naming("dynamodb:BatchWriteItem", self.name):
             answer: Any = await client.batch_write_item(**request)
-        return wire.undeleted(self.name, answer)
+            return wire.undeleted(self.name, answer)
 
     async def replace(self, item: Item) -> Item | None:
         """PutItem on the condition that the version before stands there; refused, it costs no read.
@@ -170,7 +175,8 @@ class DynamoTable:
         """
         now = self._clock.now()
         written = wire.written_once(item)
-        with self._calling("PutItem") as client:
+        client = self._opened()
+        with naming("dynamodb:PutItem", self.name):
             try:
                 await client.put_item(**wire.replace_request(self.name, written, item.version, now))
             except client.exceptions.ConditionalCheckFailedException as refusal:
@@ -178,14 +184,9 @@ class DynamoTable:
                 found: Attributes = refusal.response.get("Item", {})  # type: ignore[assignment]
             else:
                 return None
-        return wire.read_refusal(item, written, found, now)
+            return wire.read_refusal(item, written, found, now)
 
-    @contextmanager
-    def _calling(self, action: str) -> Iterator[DynamoDBClient]:
-        """The client, for one action whose failures become Headgate's own errors."""
+    def _opened(self) -> DynamoDBClient:
         if self._client is None:
             raise ConfigurationError("DynamoTable is not open: use it in `async with`")
-        try:
-            yield self._client
-        except FOREIGN as error:
-            raise fault(error, action=f"dynamodb:{action}", target=self.name) from error
+        return self._client

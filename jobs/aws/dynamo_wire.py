@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from datetime import datetime
@@ -24,6 +25,8 @@ CONNECT_TIMEOUT_S = 1.0
 READ_TIMEOUT_S = 2.0
 ATTEMPTS = 2
 """With a pause of up to 1 s between them: 5 s at most, since jobs wait for it."""
+
+_log = logging.getLogger("headgate.table")
 
 _WRITE = "write"
 """An attribute of ours on what `Table.replace` wrote: a random name of that one call."""
@@ -106,8 +109,21 @@ def query_request(table: str, pk: str, prefix: str) -> dict[str, Any]:
 
 
 def read_items(page: Any, now: datetime) -> list[Item]:
-    """The items on a page of a Query that live."""
-    return [item for each in page["Items"] if lives(item := decode(each), now)]
+    """The items on a page of a Query that live.
+
+    One that nothing of ours wrote is left out, and logged without its content: whoever may write
+    one item must not be able to hide the others.
+    """
+    found: list[Item] = []
+    for each in page["Items"]:
+        try:
+            item = decode(each)
+        except Exception as error:  # noqa: BLE001 - as above
+            _log.warning("an item of the table can't be read: %s", type(error).__name__)
+            continue
+        if lives(item, now):
+            found.append(item)
+    return found
 
 
 def turn_page(request: dict[str, Any], page: Any) -> bool:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from http import HTTPStatus
+from types import TracebackType
+from typing import TypeGuard
 
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
@@ -15,6 +17,7 @@ from jobs.errors import (
     AccessDenied,
     BucketMissing,
     CredentialsMissing,
+    HeadgateError,
     ItemRefused,
     QueueMissing,
     RegionMissing,
@@ -140,11 +143,46 @@ _GIVE_CREDENTIALS = (
 _GIVE_REGION = "set AWS_REGION, or a region in the profile that AWS_PROFILE names"
 
 
+class naming:  # noqa: N801 - reads as what it does: `with naming("sqs:SendMessage", queue):`
+    """Raise whatever a call to AWS raises as the error of Headgate's that says what it means.
+
+    Whatever: an answer that nobody foresaw, such as a proxy's page or half a document, makes the
+    SDK's parser and ours raise anything. It is then no answer, and never the end of a process.
+    The arguments are `fault`'s.
+
+    Raises:
+        TransportError: in place of any exception that is not Headgate's own.
+    """
+
+    __slots__ = ("_action", "_target")
+
+    def __init__(self, action: str, target: str) -> None:
+        self._action = action
+        self._target = target
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if is_foreign(error):
+            raise fault(error, action=self._action, target=self._target) from error
+
+
+def is_foreign(error: BaseException | None) -> TypeGuard[Exception]:
+    """Whether an error is to be named: no error of Headgate's own, and no end of this task."""
+    return isinstance(error, Exception) and not isinstance(error, HeadgateError)
+
+
 def fault(error: Exception, *, action: str, target: str) -> TransportError:
     """The error of Headgate's that says what ``error`` means; raise it ``from error``.
 
     Args:
-        error: What botocore, aiohttp or the network raised.
+        error: What botocore, aiohttp, the network or a parser raised.
         action: The permission that the call needs, such as ``sqs:SendMessage``.
         target: The physical name of the queue (table, group of schedules) that was asked.
     """
@@ -158,6 +196,11 @@ def fault(error: Exception, *, action: str, target: str) -> TransportError:
     if names & _CONNECTION_ERRORS:
         return ServiceUnavailable(
             f"{action} on {target!r} got no answer: {type(error).__name__}: {text_of(error)}"
+        )
+    if not isinstance(error, FOREIGN):
+        # Raised by reading the answer. Its text may quote a payload.
+        return ServiceUnavailable(
+            f"{action} on {target!r} got an answer that can't be read: {type(error).__name__}"
         )
     # botocore's complaint about a parameter quotes it, and it may be a payload.
     detail = "a parameter is not valid" if names & _QUOTES_ITS_VALUES else text_of(error)

@@ -28,6 +28,7 @@ from botocore.exceptions import (
     ClientError,
     ConnectionClosedError,
     ConnectTimeoutError,
+    CredentialRetrievalError,
     EndpointConnectionError,
     HTTPClientError,
     ReadTimeoutError,
@@ -39,7 +40,7 @@ from botocore.utils import get_environ_proxies
 from pydantic_core import from_json, to_json
 from yarl import URL
 
-from jobs.aws.connection import CONNECT_TIMEOUT_S, Connection
+from jobs.aws.connection import Connection
 from jobs.aws.faults import FOREIGN, FOREIGN_AT_OPENING, fault
 from jobs.aws.sigv4 import Credentials, Signer
 from jobs.aws.wire import Request
@@ -151,7 +152,7 @@ async def lean_caller(
         ssl=route.tls or True,
     )
     timeout = aiohttp.ClientTimeout(
-        sock_connect=CONNECT_TIMEOUT_S, sock_read=connection.read_timeout_s
+        sock_connect=connection.connect_timeout_s, sock_read=connection.read_timeout_s
     )
     async with aiohttp.ClientSession(
         connector=connector,
@@ -160,7 +161,14 @@ async def lean_caller(
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
     ) as http:
-        yield LeanCaller(http, route, attempts=connection.attempts, clock=clock)
+        yield LeanCaller(
+            http,
+            route,
+            attempts=connection.attempts,
+            pool=connection.pool,
+            bound_s=connection.connect_timeout_s + connection.read_timeout_s,
+            clock=clock,
+        )
 
 
 class LeanCaller:
@@ -169,6 +177,9 @@ class LeanCaller:
     Throttling, 5xx and connection errors are tried again after a pause with full jitter, as in
     botocore's ``standard`` mode. When AWS doesn't take a signature and its clock is minutes off
     ours, the request is signed once more by AWS's clock, and so are those that follow.
+
+    Each try is bounded as a whole by ``bound_s``, from when it has one of the ``pool`` connections:
+    an answer that drips in byte by byte would never be silent for as long as a read timeout.
     """
 
     def __init__(
@@ -177,6 +188,8 @@ class LeanCaller:
         route: Route,
         *,
         attempts: int,
+        pool: int,
+        bound_s: float,
         clock: Clock,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
@@ -184,6 +197,8 @@ class LeanCaller:
         self._http = http
         self._route = route
         self._attempts = attempts
+        self._places = asyncio.Semaphore(pool)
+        self._bound_s = bound_s
         self._clock = clock
         self._pause = pause
         self._rng = rng or random.Random()  # noqa: S311  spreads load, guards no secret
@@ -226,15 +241,29 @@ class LeanCaller:
         signed = self._signer.signed(
             {**self._headers, "x-amz-target": f"AmazonSQS.{action}"},
             body,
-            credentials=await self._route.credentials.get_frozen_credentials(),
+            credentials=await self._credentials(),
             at=self._clock.now() + self._skew,
         )
         url, headers = self._route.endpoint, {**signed, **self._unsigned}
         with _botocores_errors(str(url)):
-            async with self._http.post(
-                url, data=body, headers=headers, allow_redirects=False
-            ) as response:
+            async with (
+                self._places,
+                asyncio.timeout(self._bound_s),
+                self._http.post(url, data=body, headers=headers, allow_redirects=False) as response,
+            ):
                 return _Answer(response.status, response.headers, await response.read())
+
+    async def _credentials(self) -> Credentials:
+        """botocore's, refreshed; a ``credential_process`` may make that raise anything."""
+        try:
+            return await self._route.credentials.get_frozen_credentials()
+        except FOREIGN:
+            raise
+        except Exception as error:
+            # Only the error's class: its text may show what the process printed.
+            raise CredentialRetrievalError(
+                provider="botocore", error_msg=type(error).__name__
+            ) from error
 
     def _learns_skew(self, refusal: ClientError, headers: Mapping[str, str]) -> bool:
         """Whether the clock's error, and not the credentials', may be why AWS refused."""
@@ -264,13 +293,25 @@ class _Answer:
         if not isinstance(parsed, dict):
             raise ResponseParserError("the response is no JSON object")
         # botocore leaves out what is null. Most bodies have no such word, so aren't walked through.
-        return _without_nulls(parsed) if b"null" in self.body else parsed
+        if b"null" not in self.body:
+            return parsed
+        try:
+            return {name: _without_nulls(item) for name, item in parsed.items() if item is not None}
+        except RecursionError as error:
+            raise ResponseParserError("the response is nested too deeply") from error
 
     def refusal(self, action: str) -> ClientError:
         """By botocore's own parser: it takes every form that error responses come in."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         response = {"status_code": self.status, "headers": headers, "body": self.body}
-        return ClientError(create_parser("json").parse(response, _NO_SHAPE), action)
+        try:
+            parsed = create_parser("json").parse(response, _NO_SHAPE)
+        except Exception:  # noqa: BLE001 - a proxy's page, or whatever else has that status
+            parsed = {
+                "Error": {"Code": str(self.status), "Message": "the answer can't be read"},
+                "ResponseMetadata": {"HTTPStatusCode": self.status},
+            }
+        return ClientError(parsed, action)
 
 
 def _written(params: Request) -> bytes:
@@ -290,7 +331,7 @@ def _read(body: bytes) -> Any:
 def _read_by_json(body: bytes) -> Any:
     try:
         return json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ResponseParserError("the response is no JSON") from error
 
 

@@ -24,7 +24,7 @@ from jobs.aws.descriptions import (
     table_properties,
     tags_of,
 )
-from jobs.aws.faults import FOREIGN, fault
+from jobs.aws.faults import naming
 from jobs.topology import QueueSpec, Topology
 
 if TYPE_CHECKING:
@@ -74,10 +74,8 @@ async def create_table(
     """
     connection = Connection(endpoint_url=endpoint_url, region=region)
     async with async_client("dynamodb", connection) as dynamodb:
-        try:
+        with naming("dynamodb:CreateTable", name):
             await _create_table(dynamodb, name)
-        except FOREIGN as error:
-            raise fault(error, action="dynamodb:CreateTable", target=name) from error
 
 
 async def create_bucket(
@@ -92,12 +90,10 @@ async def create_bucket(
     connection = Connection(endpoint_url=endpoint_url, region=region)
     bucket = topology.bucket
     async with async_client("sts", connection) as sts, async_client("s3", connection) as s3:
-        try:
+        with naming("s3:CreateBucket", bucket.prefix):
             account = (await sts.get_caller_identity())["Account"]
             name = bucket.name_in(account, s3.meta.region_name)
             await _create_bucket(s3, name, topology)
-        except FOREIGN as error:
-            raise fault(error, action="s3:CreateBucket", target=bucket.prefix) from error
 
 
 async def delete_table(
@@ -111,10 +107,8 @@ async def delete_table(
     """
     connection = Connection(endpoint_url=endpoint_url, region=region)
     async with async_client("dynamodb", connection) as dynamodb:
-        try:
+        with naming("dynamodb:DeleteTable", name):
             await _delete_table(dynamodb, name)
-        except FOREIGN as error:
-            raise fault(error, action="dynamodb:DeleteTable", target=name) from error
 
 
 async def _create_pair(sqs: SQSClient, topology: Topology, spec: QueueSpec) -> None:
@@ -122,31 +116,27 @@ async def _create_pair(sqs: SQSClient, topology: Topology, spec: QueueSpec) -> N
     dlq_url, dlq_arn = await _create(sqs, topology, spec.dlq_name, dead_letter_attributes(spec))
     _, arn = await _create(sqs, topology, spec.name, queue_attributes(spec, dlq_arn))
     policy = json.dumps(redrive_allow_policy(arn))
-    try:
+    with naming("sqs:SetQueueAttributes", spec.dlq_name):
         await sqs.set_queue_attributes(QueueUrl=dlq_url, Attributes={"RedriveAllowPolicy": policy})
-    except FOREIGN as error:
-        raise fault(error, action="sqs:SetQueueAttributes", target=spec.dlq_name) from error
 
 
 async def _create(
     sqs: SQSClient, topology: Topology, name: str, attributes: Attributes
 ) -> tuple[str, str]:
     """Create a queue, and return its URL and its ARN."""
-    try:
+    with naming("sqs:CreateQueue", name):
         # The stubs want literal keys; ours are a plain mapping, compared with the CDK template's.
         created = await sqs.create_queue(QueueName=name, Attributes=attributes)  # type: ignore[arg-type]
         url = created["QueueUrl"]
         await sqs.tag_queue(QueueUrl=url, Tags=tags_of(topology))
         answer = await sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
-    except FOREIGN as error:
-        raise fault(error, action="sqs:CreateQueue", target=name) from error
     return url, answer["Attributes"]["QueueArn"]
 
 
 async def _protect_table(dynamodb: DynamoDBClient, topology: Topology) -> None:
     """What a table has that DynamoDB Local doesn't know."""
     name = topology.table_name
-    try:
+    with naming("dynamodb:UpdateContinuousBackups", name):
         await dynamodb.update_continuous_backups(
             TableName=name,
             PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": POINT_IN_TIME_RECOVERY},
@@ -155,17 +145,13 @@ async def _protect_table(dynamodb: DynamoDBClient, topology: Topology) -> None:
         await dynamodb.tag_resource(
             ResourceArn=found["Table"]["TableArn"], Tags=_listed(tags_of(topology))
         )
-    except FOREIGN as error:
-        raise fault(error, action="dynamodb:UpdateContinuousBackups", target=name) from error
 
 
 async def _create_group(scheduler: Any, topology: Topology) -> None:
     name = topology.schedule_group
-    try:
-        with suppress(scheduler.exceptions.ConflictException):  # it exists
-            await scheduler.create_schedule_group(Name=name, Tags=_listed(tags_of(topology)))
-    except FOREIGN as error:
-        raise fault(error, action="scheduler:CreateScheduleGroup", target=name) from error
+    exists = suppress(scheduler.exceptions.ConflictException)
+    with naming("scheduler:CreateScheduleGroup", name), exists:
+        await scheduler.create_schedule_group(Name=name, Tags=_listed(tags_of(topology)))
 
 
 def _listed(tags: dict[str, str]) -> list[Any]:

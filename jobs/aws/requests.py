@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
-from jobs.aws.faults import FOREIGN, fault
+from jobs.aws.faults import fault, is_foreign
 from jobs.clock import Clock
 from jobs.errors import QueueMissing
 
@@ -92,7 +92,7 @@ class Call:
             self.ledger.ended(self)
         except Exception:  # noqa: BLE001 - the user's code; what was received must not be lost
             _log.exception("an observer of requests failed")
-        if isinstance(error, FOREIGN):
+        if is_foreign(error):
             known = fault(error, action=_PERMISSIONS[self.action], target=self.queue)
             if isinstance(known, QueueMissing):
                 # Made anew it may have another address.

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
 from jobs.aws.connection import Connection, async_client, async_session, blocking_client
-from jobs.aws.faults import FOREIGN, fault
+from jobs.aws.faults import naming
 from jobs.errors import ConfigurationError
 from jobs.topology import Bucket
 
@@ -79,17 +78,13 @@ class S3Store:
     async def put(self, key: str, content: bytes) -> None:
         """PutObject."""
         client, bucket = await self._client()
-        with _naming("s3:PutObject", bucket):
+        with naming("s3:PutObject", bucket):
             await client.put_object(**_put_request(bucket, key, content))
 
     async def get(self, key: str) -> bytes | None:
         """GetObject; None if there is no such object."""
         client, bucket = await self._client()
-        from aiohttp import (
-            ClientError,
-        )  # what reading a body raises, if it is cut off in the middle
-
-        with _naming("s3:GetObject", bucket, ClientError):
+        with naming("s3:GetObject", bucket):
             try:
                 answer = await client.get_object(Bucket=bucket, Key=key)
             except client.exceptions.NoSuchKey:
@@ -114,7 +109,7 @@ class S3Store:
             name = self._bucket.name
             if name is None:
                 async with async_client("sts", self._connection, session) as sts:
-                    with _naming("sts:GetCallerIdentity", self._bucket.prefix):
+                    with naming("sts:GetCallerIdentity", self._bucket.prefix):
                         account = (await sts.get_caller_identity())["Account"]
                 name = self._bucket.name_in(account, s3.meta.region_name)
             self._closing = stack.pop_all()
@@ -146,13 +141,13 @@ class SyncS3:
     def put(self, key: str, content: bytes) -> None:
         """PutObject."""
         client, bucket = self._client()
-        with _naming("s3:PutObject", bucket):
+        with naming("s3:PutObject", bucket):
             client.put_object(**_put_request(bucket, key, content))
 
     def get(self, key: str) -> bytes | None:
         """GetObject; None if there is no such object."""
         client, bucket = self._client()
-        with _naming("s3:GetObject", bucket):
+        with naming("s3:GetObject", bucket):
             try:
                 body = client.get_object(Bucket=bucket, Key=key)["Body"]
             except client.exceptions.NoSuchKey:
@@ -171,7 +166,7 @@ class SyncS3:
     def _found(self, region: str) -> str:
         sts = blocking_client("sts", self._connection)
         try:
-            with _naming("sts:GetCallerIdentity", self._bucket.prefix):
+            with naming("sts:GetCallerIdentity", self._bucket.prefix):
                 account = sts.get_caller_identity()["Account"]
         finally:
             sts.close()
@@ -191,12 +186,3 @@ def _connection(endpoint_url: str | None, region: str | None, pool: int) -> Conn
 def _put_request(bucket: str, key: str, content: bytes) -> dict[str, Any]:
     # Not as Content-Encoding: clients between here and there would unpack it.
     return {"Bucket": bucket, "Key": key, "Body": content, "ContentType": "application/gzip"}
-
-
-@contextmanager
-def _naming(action: str, target: str, *others: type[Exception]) -> Iterator[None]:
-    """Name what fails as Headgate's own errors."""
-    try:
-        yield
-    except (*FOREIGN, *others) as error:
-        raise fault(error, action=action, target=target) from error

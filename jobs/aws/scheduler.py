@@ -12,10 +12,11 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from botocore.exceptions import ClientError
+
 from jobs.aws import schedule_wire as wire
 from jobs.aws.connection import Connection, async_client, async_session, blocking_client
-from jobs.aws.faults import FOREIGN, fault
-from jobs.errors import TransportError
+from jobs.aws.faults import naming
 from jobs.ports import ScheduleSpec
 
 if TYPE_CHECKING:
@@ -75,23 +76,25 @@ class EventBridgeScheduler:
     async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
         """CreateSchedule."""
         client, place = await self._opened()
-        try:
-            await client.create_schedule(**wire.create_request(schedule, place, token))
-        except FOREIGN as error:
-            if wire.refused_with(error, wire.NAME_TAKEN):
-                return False
-            raise _fault(error, "CreateSchedule", schedule.group) from error
+        with naming("scheduler:CreateSchedule", schedule.group):
+            try:
+                await client.create_schedule(**wire.create_request(schedule, place, token))
+            except ClientError as error:
+                if wire.refused_with(error, wire.NAME_TAKEN):
+                    return False
+                raise
         return True
 
     async def get(self, group: str, name: str) -> ScheduleSpec | None:
         """GetSchedule."""
         client, _ = await self._opened()
-        try:
-            return wire.read_schedule(await client.get_schedule(**wire.address(group, name)))
-        except FOREIGN as error:
-            if wire.refused_with(error, wire.NOT_THERE):
-                return None
-            raise _fault(error, "GetSchedule", group) from error
+        with naming("scheduler:GetSchedule", group):
+            try:
+                return wire.read_schedule(await client.get_schedule(**wire.address(group, name)))
+            except ClientError as error:
+                if wire.refused_with(error, wire.NOT_THERE):
+                    return None
+                raise
 
     async def names(self, group: str, *, prefix: str) -> list[str]:
         """ListSchedules, a request for every hundred."""
@@ -99,34 +102,34 @@ class EventBridgeScheduler:
         found: list[str] = []
         page: str | None = None
         while True:
-            try:
+            with naming("scheduler:ListSchedules", group):
                 answer = await client.list_schedules(**wire.names_request(group, prefix, page))
-            except FOREIGN as error:
-                raise _fault(error, "ListSchedules", group) from error
-            found += wire.read_names(answer)
+                found += wire.read_names(answer)
             if (page := wire.next_page(answer)) is None:
                 return found
 
     async def update(self, schedule: ScheduleSpec) -> bool:
         """UpdateSchedule."""
         client, place = await self._opened()
-        try:
-            await client.update_schedule(**wire.update_request(schedule, place))
-        except FOREIGN as error:
-            if wire.refused_with(error, wire.NOT_THERE):
-                return False
-            raise _fault(error, "UpdateSchedule", schedule.group) from error
+        with naming("scheduler:UpdateSchedule", schedule.group):
+            try:
+                await client.update_schedule(**wire.update_request(schedule, place))
+            except ClientError as error:
+                if wire.refused_with(error, wire.NOT_THERE):
+                    return False
+                raise
         return True
 
     async def delete(self, group: str, name: str) -> bool:
         """DeleteSchedule."""
         client, _ = await self._opened()
-        try:
-            await client.delete_schedule(**wire.address(group, name))
-        except FOREIGN as error:
-            if wire.refused_with(error, wire.NOT_THERE):
-                return False
-            raise _fault(error, "DeleteSchedule", group) from error
+        with naming("scheduler:DeleteSchedule", group):
+            try:
+                await client.delete_schedule(**wire.address(group, name))
+            except ClientError as error:
+                if wire.refused_with(error, wire.NOT_THERE):
+                    return False
+                raise
         return True
 
     async def _opened(self) -> tuple[Any, wire.Place]:
@@ -150,10 +153,8 @@ class EventBridgeScheduler:
         if self._account is not None:
             return wire.Place(partition=partition, account=self._account, region=region)
         async with async_client("sts", self._connection, session) as sts:
-            try:
+            with naming("sts:GetCallerIdentity", "sts"):
                 return wire.place_of(await sts.get_caller_identity(), region)
-            except FOREIGN as error:
-                raise _identity_fault(error) from error
 
 
 class SyncScheduler:
@@ -188,23 +189,25 @@ class SyncScheduler:
     def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
         """CreateSchedule."""
         client, place = self._opened()
-        try:
-            client.create_schedule(**wire.create_request(schedule, place, token))
-        except FOREIGN as error:
-            if wire.refused_with(error, wire.NAME_TAKEN):
-                return False
-            raise _fault(error, "CreateSchedule", schedule.group) from error
+        with naming("scheduler:CreateSchedule", schedule.group):
+            try:
+                client.create_schedule(**wire.create_request(schedule, place, token))
+            except ClientError as error:
+                if wire.refused_with(error, wire.NAME_TAKEN):
+                    return False
+                raise
         return True
 
     def get(self, group: str, name: str) -> ScheduleSpec | None:
         """GetSchedule."""
         client, _ = self._opened()
-        try:
-            return wire.read_schedule(client.get_schedule(**wire.address(group, name)))
-        except FOREIGN as error:
-            if wire.refused_with(error, wire.NOT_THERE):
-                return None
-            raise _fault(error, "GetSchedule", group) from error
+        with naming("scheduler:GetSchedule", group):
+            try:
+                return wire.read_schedule(client.get_schedule(**wire.address(group, name)))
+            except ClientError as error:
+                if wire.refused_with(error, wire.NOT_THERE):
+                    return None
+                raise
 
     def names(self, group: str, *, prefix: str) -> list[str]:
         """ListSchedules, a request for every hundred."""
@@ -212,34 +215,34 @@ class SyncScheduler:
         found: list[str] = []
         page: str | None = None
         while True:
-            try:
+            with naming("scheduler:ListSchedules", group):
                 answer = client.list_schedules(**wire.names_request(group, prefix, page))
-            except FOREIGN as error:
-                raise _fault(error, "ListSchedules", group) from error
-            found += wire.read_names(answer)
+                found += wire.read_names(answer)
             if (page := wire.next_page(answer)) is None:
                 return found
 
     def update(self, schedule: ScheduleSpec) -> bool:
         """UpdateSchedule."""
         client, place = self._opened()
-        try:
-            client.update_schedule(**wire.update_request(schedule, place))
-        except FOREIGN as error:
-            if wire.refused_with(error, wire.NOT_THERE):
-                return False
-            raise _fault(error, "UpdateSchedule", schedule.group) from error
+        with naming("scheduler:UpdateSchedule", schedule.group):
+            try:
+                client.update_schedule(**wire.update_request(schedule, place))
+            except ClientError as error:
+                if wire.refused_with(error, wire.NOT_THERE):
+                    return False
+                raise
         return True
 
     def delete(self, group: str, name: str) -> bool:
         """DeleteSchedule."""
         client, _ = self._opened()
-        try:
-            client.delete_schedule(**wire.address(group, name))
-        except FOREIGN as error:
-            if wire.refused_with(error, wire.NOT_THERE):
-                return False
-            raise _fault(error, "DeleteSchedule", group) from error
+        with naming("scheduler:DeleteSchedule", group):
+            try:
+                client.delete_schedule(**wire.address(group, name))
+            except ClientError as error:
+                if wire.refused_with(error, wire.NOT_THERE):
+                    return False
+                raise
         return True
 
     def _opened(self) -> tuple[Any, wire.Place]:
@@ -252,16 +255,7 @@ class SyncScheduler:
     def _place(self, region: str) -> wire.Place:
         sts = blocking_client("sts", self._connection)
         try:
-            return wire.place_of(sts.get_caller_identity(), region)
-        except FOREIGN as error:
-            raise _identity_fault(error) from error
+            with naming("sts:GetCallerIdentity", "sts"):
+                return wire.place_of(sts.get_caller_identity(), region)
         finally:
             sts.close()
-
-
-def _fault(error: Exception, action: str, group: str) -> TransportError:
-    return fault(error, action=f"scheduler:{action}", target=group)
-
-
-def _identity_fault(error: Exception) -> TransportError:
-    return fault(error, action="sts:GetCallerIdentity", target="sts")

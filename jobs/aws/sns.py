@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from jobs.aws.connection import Connection, blocking_client
-from jobs.aws.faults import FOREIGN, fault
+from jobs.aws.faults import naming
 
 
 class SyncSns:
@@ -42,10 +42,8 @@ class SyncSns:
         https://docs.aws.amazon.com/sns/latest/api/API_Publish.html
         """
         client = self._opened()
-        try:
+        with naming("sns:Publish", self._topic):
             client.publish(TopicArn=self._topic, Subject=subject, Message=text)
-        except FOREIGN as error:
-            raise fault(error, action="sns:Publish", target=self._topic) from error
 
     def _opened(self) -> Any:
         with self._opening:

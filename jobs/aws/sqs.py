@@ -168,7 +168,7 @@ class SqsTransport:
         commands, url = self._opened().commands, await self._url(queue)
         with self._ledger.call("send", queue, len(messages)):
             response = await commands.call("SendMessageBatch", wire.send_request(url, messages))
-        return wire.read_failures(response, len(messages))
+            return wire.read_failures(response, len(messages))
 
     async def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
@@ -179,14 +179,14 @@ class SqsTransport:
         with self._ledger.call("receive", queue) as call:
             messages = wire.read_messages(await polling.call("ReceiveMessage", request))
             call.entries = len(messages)
-        return messages
+            return messages
 
     async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
         """DeleteMessageBatch. Deleting again what is gone is no failure on SQS."""
         commands, url = self._opened().commands, await self._url(queue)
         with self._ledger.call("delete", queue, len(receipts)):
             response = await commands.call("DeleteMessageBatch", wire.delete_request(url, receipts))
-        return wire.read_failures(response, len(receipts))
+            return wire.read_failures(response, len(receipts))
 
     async def change_visibility(
         self, queue: str, changes: Sequence[VisibilityChange]
@@ -196,14 +196,14 @@ class SqsTransport:
         request = wire.change_visibility_request(url, changes)
         with self._ledger.call("change_visibility", queue, len(changes)):
             response = await commands.call("ChangeMessageVisibilityBatch", request)
-        return wire.read_failures(response, len(changes))
+            return wire.read_failures(response, len(changes))
 
     async def depth(self, queue: str) -> QueueDepth:
         """GetQueueAttributes: about how many messages there are."""
         sdk, url = self._opened().sdk, await self._url(queue)
         with self._ledger.call("depth", queue):
             response = await sdk.get_queue_attributes(**wire.depth_request(url))
-        return wire.read_depth(response)
+            return wire.read_depth(response)
 
     async def _url(self, queue: str) -> str:
         """The queue's address; however many ask for a new one at once, SQS is asked once."""
@@ -215,7 +215,7 @@ class SqsTransport:
             sdk = self._opened().sdk
             with self._ledger.call("resolve", queue):
                 response = await sdk.get_queue_url(QueueName=queue)
-            return self._ledger.urls.setdefault(queue, response["QueueUrl"])
+                return self._ledger.urls.setdefault(queue, wire.read_url(response))
 
     def _opened(self) -> _Clients:
         if self._clients is None:
@@ -271,7 +271,7 @@ class SyncSqs:
         client, url = self._opened(), self._url(queue)
         with self._ledger.call("send", queue, len(messages)):
             response = client.send_message_batch(**wire.send_request(url, messages))
-        return wire.read_failures(response, len(messages))
+            return wire.read_failures(response, len(messages))
 
     def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
@@ -282,7 +282,7 @@ class SyncSqs:
         with self._ledger.call("receive", queue) as call:
             messages = wire.read_messages(client.receive_message(**request))
             call.entries = len(messages)
-        return messages
+            return messages
 
     def change_visibility(
         self, queue: str, changes: Sequence[VisibilityChange]
@@ -293,14 +293,14 @@ class SyncSqs:
             response = client.change_message_visibility_batch(
                 **wire.change_visibility_request(url, changes)
             )
-        return wire.read_failures(response, len(changes))
+            return wire.read_failures(response, len(changes))
 
     def depth(self, queue: str) -> QueueDepth:
         """GetQueueAttributes: about how many messages there are."""
         client, url = self._opened(), self._url(queue)
         with self._ledger.call("depth", queue):
             response = client.get_queue_attributes(**wire.depth_request(url))
-        return wire.read_depth(response)
+            return wire.read_depth(response)
 
     def _url(self, queue: str) -> str:
         if url := self._ledger.urls.get(queue):
@@ -311,7 +311,7 @@ class SyncSqs:
                 return url
             with self._ledger.call("resolve", queue):
                 response = client.get_queue_url(QueueName=queue)
-            return self._ledger.urls.setdefault(queue, response["QueueUrl"])
+                return self._ledger.urls.setdefault(queue, wire.read_url(response))
 
     def _opened(self) -> BlockingClient:
         with self._opening:

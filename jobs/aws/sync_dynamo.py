@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from jobs.aws import dynamo_wire as wire
 from jobs.aws.connection import Connection, blocking_client
-from jobs.aws.faults import FOREIGN, fault
+from jobs.aws.faults import naming
 from jobs.clock import Clock, SystemClock
 from jobs.ports import Item, Key
 
@@ -72,15 +71,17 @@ class SyncDynamoTable:
         if not items:
             return []
         request = wire.put_request(self.name, items)
-        with self._calling("BatchWriteItem") as client:
+        client = self._opened()
+        with naming("dynamodb:BatchWriteItem", self.name):
             answer = client.batch_write_item(**request)
-        return wire.unprocessed(self.name, items, answer)
+            return wire.unprocessed(self.name, items, answer)
 
     def query(self, pk: str, *, prefix: str = "") -> list[Item]:
         """Query, strongly consistent; a request for every MiB that it reads."""
         request = wire.query_request(self.name, pk, prefix)
         now, found = self._clock.now(), list[Item]()
-        with self._calling("Query") as client:
+        client = self._opened()
+        with naming("dynamodb:Query", self.name):
             while True:
                 page = client.query(**request)
                 found += wire.read_items(page, now)
@@ -89,9 +90,10 @@ class SyncDynamoTable:
 
     def get(self, pk: str, sk: str) -> Item | None:
         """GetItem, strongly consistent."""
-        with self._calling("GetItem") as client:
+        client = self._opened()
+        with naming("dynamodb:GetItem", self.name):
             answer = client.get_item(**wire.get_request(self.name, pk, sk))
-        return wire.read_item(answer.get("Item"), self._clock.now())
+            return wire.read_item(answer.get("Item"), self._clock.now())
 
     def lines(
         self, name: str, *, after: str = "", before: str = "", limit: int = 100
@@ -99,7 +101,8 @@ class SyncDynamoTable:
         """Query on the index; see `jobs.aws.dynamo.DynamoTable.lines`."""
         request = wire.lines_request(self.name, name, after, before)
         now, found = self._clock.now(), list[Item]()
-        with self._calling("Query") as client:
+        client = self._opened()
+        with naming("dynamodb:Query", self.name):
             while True:
                 page = client.query(**request, Limit=limit - len(found) + 2)
                 found += wire.read_lines(page, now, after, before)
@@ -111,31 +114,24 @@ class SyncDynamoTable:
         if not keys:
             return []
         request = wire.delete_request(self.name, keys)
-        with self._calling("BatchWriteItem") as client:
+        client = self._opened()
+        with naming("dynamodb:BatchWriteItem", self.name):
             answer = client.batch_write_item(**request)
-        return wire.undeleted(self.name, answer)
+            return wire.undeleted(self.name, answer)
 
     def replace(self, item: Item) -> Item | None:
         """PutItem on a condition; see `jobs.aws.dynamo.DynamoTable.replace`."""
         now = self._clock.now()
         written = wire.written_once(item)
-        with self._calling("PutItem") as client:
+        client = self._opened()
+        with naming("dynamodb:PutItem", self.name):
             try:
                 client.put_item(**wire.replace_request(self.name, written, item.version, now))
             except client.exceptions.ConditionalCheckFailedException as refusal:
                 found = refusal.response.get("Item", {})
             else:
                 return None
-        return wire.read_refusal(item, written, found, now)
-
-    @contextmanager
-    def _calling(self, action: str) -> Iterator[Any]:
-        """The client, for one action whose failures become Headgate's own errors."""
-        client = self._opened()
-        try:
-            yield client
-        except FOREIGN as error:
-            raise fault(error, action=f"dynamodb:{action}", target=self.name) from error
+            return wire.read_refusal(item, written, found, now)
 
     def _opened(self) -> Any:
         with self._opening:

@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_Operat
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,6 +26,8 @@ _DEPTH = [
     "ApproximateNumberOfMessagesNotVisible",
     "ApproximateNumberOfMessagesDelayed",
 ]
+
+_log = logging.getLogger("headgate.sqs")
 
 Request = dict[str, Any]
 Response = Mapping[str, Any]
@@ -108,6 +111,11 @@ def depth_request(url: str) -> Request:
 # --- responses -----------------------------------------------------------------------------------
 
 
+def read_url(response: Response) -> str:
+    """The queue's address in the response of GetQueueUrl."""
+    return _text(response["QueueUrl"])
+
+
 def read_failures(response: Response, entries: int) -> list[EntryFailure]:
     """The entries of a batch of ``entries`` that SQS did not carry out, in their order.
 
@@ -132,31 +140,49 @@ def _failure(index: int, entry: Mapping[str, Any] | None) -> EntryFailure:
         )
     return EntryFailure(
         index=index,
-        code=entry["Code"],
-        message=entry.get("Message", ""),
-        sender_fault=entry["SenderFault"],
+        code=_text(entry["Code"]),
+        message=_text(entry.get("Message", "")),
+        sender_fault=entry["SenderFault"] is True,
     )
 
 
 def read_messages(response: Response) -> list[ReceivedMessage]:
-    """The deliveries in the response of ReceiveMessage; none when there were no messages."""
-    return [_received(message) for message in response.get("Messages", ())]
+    """The deliveries in the response of ReceiveMessage; none when there were no messages.
+
+    A delivery that can't be read is left out, and logged without its content. SQS delivers it again
+    when its visibility timeout ends.
+
+    Raises:
+        Exception: none of them can be read, so that this is no answer of SQS's.
+    """
+    found: list[ReceivedMessage] = []
+    fault: Exception | None = None
+    for message in response.get("Messages", ()):
+        try:
+            found.append(_received(message))
+        except Exception as error:  # noqa: BLE001 - one delivery must not hide the others
+            fault = error
+            _log.warning("a received message can't be read: %s", type(error).__name__)
+    if fault is not None and not found:
+        raise fault
+    return found
 
 
 def _received(message: Mapping[str, Any]) -> ReceivedMessage:
     system = message["Attributes"]
+    group = system.get("MessageGroupId")
     return ReceivedMessage(
-        message_id=message["MessageId"],
-        receipt=message["ReceiptHandle"],
-        body=message["Body"],
+        message_id=_text(message["MessageId"]),
+        receipt=_text(message["ReceiptHandle"]),
+        body=_text(message["Body"]),
         receive_count=int(system["ApproximateReceiveCount"]),
         sent_at=datetime.fromtimestamp(int(system["SentTimestamp"]) / 1000, UTC),
         attributes={
-            name: attribute["StringValue"]
+            name: _text(attribute["StringValue"])
             for name, attribute in message.get("MessageAttributes", {}).items()
             if "StringValue" in attribute  # a foreign sender's may be binary: not one of ours
         },
-        group=system.get("MessageGroupId"),
+        group=None if group is None else _text(group),
     )
 
 
@@ -164,3 +190,9 @@ def read_depth(response: Response) -> QueueDepth:
     """The depth in the response of GetQueueAttributes."""
     visible, in_flight, delayed = (int(response["Attributes"][name]) for name in _DEPTH)
     return QueueDepth(visible=visible, in_flight=in_flight, delayed=delayed)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"SQS's answer has {type(value).__name__} where a string belongs")
+    return value

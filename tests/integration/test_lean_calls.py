@@ -7,8 +7,8 @@ import json
 import random
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from botocore.credentials import ReadOnlyCredentials
 from botocore.exceptions import (
     ClientError,
     ConnectionClosedError,
+    CredentialRetrievalError,
     EndpointConnectionError,
     ReadTimeoutError,
 )
@@ -28,9 +29,10 @@ from botocore.parsers import ResponseParserError
 from yarl import URL
 
 from jobs.aws.connection import Connection, async_client, async_session
+from jobs.aws.faults import fault
 from jobs.aws.lean import LeanCaller, Route, find_route, lean_caller
 from jobs.aws.sqs import SqsTransport
-from jobs.errors import TransportError
+from jobs.errors import CredentialsMissing, TransportError
 from tests.support.environment import REGION, with_test_credentials, without_aws
 
 NOON = datetime(2030, 1, 2, 12, tzinfo=UTC)
@@ -263,6 +265,41 @@ async def test_an_answer_that_does_not_come_in_time_is_given_up() -> None:
     ):
         with pytest.raises(ReadTimeoutError):
             await caller.call("ReceiveMessage", {})
+
+
+async def test_an_answer_that_drips_in_is_given_up_like_a_silent_one() -> None:
+    async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+        writer.close()
+
+    server = await asyncio.start_server(drip, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    connection = Connection(attempts=1, connect_timeout_s=0.2, read_timeout_s=0.2)
+    route = route_to(URL(f"http://{host}:{port}/"))
+    async with server, lean_caller(route, connection, StoppedClock()) as caller:
+        with pytest.raises(ReadTimeoutError):
+            await caller.call("ReceiveMessage", {})
+
+
+async def test_credentials_that_fail_in_any_way_are_missing_for_now() -> None:
+    class Broken:
+        async def get_frozen_credentials(self) -> ReadOnlyCredentials:
+            raise ValueError("secret: what the process printed")
+
+    credentials: Any = Broken()
+    async with serving() as server:
+        route = replace(route_to(server.url), credentials=credentials)
+        async with lean_caller(route, Connection(attempts=1), StoppedClock()) as caller:
+            with pytest.raises(CredentialRetrievalError) as caught:
+                await caller.call("ReceiveMessage", {})
+    known = fault(caught.value, action="sqs:ReceiveMessage", target="q")
+    assert isinstance(known, CredentialsMissing)
+    assert "secret" not in str(known)
 
 
 async def test_an_endpoint_that_is_down_is_named() -> None:
