@@ -3,7 +3,7 @@
     marks of a delivery              what it was
     failed                           an attempt
     crashed                          an attempt, and a crash
-    deferred, released               neither
+    deferred, released, unrunnable   neither
     started, and no end              judged by the life of the worker that began it (`jobs.lives`):
       it died                        an attempt, and a crash
       it lived                       an attempt: the record of its end was lost, or is to come, or
@@ -101,6 +101,11 @@ class Past:
     def is_clear(self) -> bool:
         """Whether no worker's life has to be known to judge it."""
         return not self.starts and not self.is_silent
+
+    @property
+    def unrunnable(self) -> int:
+        """How many could not become a job where they were received."""
+        return len(self._times_of(Mark.UNRUNNABLE))
 
     @property
     def resumed_at(self) -> datetime | None:

@@ -132,6 +132,10 @@ class Run:
         """None if the message is no job here."""
         self._unfit = Unrunnable(reason=Reason.UNREADABLE, detail="")
         """Why it is none."""
+        self._tries: int | None = None
+        """Earlier deliveries that were none either; None where deliveries alone tell."""
+        self._known = True
+        """Nothing has failed that would tell more of earlier deliveries."""
         self._hindrance: Deferred | None = None
         """Why it can't run now."""
         self._names: dict[str, Any] = {}
@@ -154,6 +158,16 @@ class Run:
     def cancellable(self) -> bool:
         """Whether its handler can be ended from outside: it is async, or in a child process."""
         return self.job is not None and self._executor.means.can_cancel(self.job)
+
+    @property
+    def identity(self) -> tuple[str, str] | None:
+        """The id and the type of the job that the message is; None where it can't say so."""
+        if (job := self.job) is not None:
+            return job.attempt.job_id, job.type.name
+        if self._unfit.reason is Reason.WRONG_QUEUE:
+            return None  # whoever may write to this queue speaks for no job of another one
+        envelope = legible(self._executor.means.app, self.delivery)
+        return None if envelope is None else (str(envelope.id), envelope.type)
 
     @property
     def lacks_payload(self) -> bool:
@@ -180,6 +194,10 @@ class Run:
     def foregone(self) -> Outcome | None:
         """Its outcome, if its handler must not be called by what is known already."""
         return None if self.job is None else foregone(self.job.attempt)
+
+    def tried(self, times: int) -> None:
+        """Take in how many earlier deliveries could not become a job."""
+        self._tries = times
 
     def recall(self, past: History, *, beats: Mapping[str, int], crash: Crashed) -> None:
         """Take in what records tell of earlier deliveries, before the verdict is asked for.
@@ -211,6 +229,7 @@ class Run:
 
     def forget(self) -> None:
         """Records could not be read: its attempts are counted by deliveries."""
+        self._known = False
         if (job := self.job) is not None:
             self._take(replace(job, attempt=replace(job.attempt, known=False)))
 
@@ -314,9 +333,10 @@ class Run:
         envelope = legible(self._executor.means.app, self.delivery)
         attempt = Attempt(
             job_id=str(envelope.id) if envelope else message.message_id,
-            number=message.receive_count,
+            number=message.receive_count if self._tries is None else self._tries + 1,
             max_attempts=self._executor.means.app.parking.attempts,
             receives=message.receive_count,
+            known=self._known,
         )
         return Verdict(
             outcome=outcome,

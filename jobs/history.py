@@ -206,6 +206,8 @@ def _attempts(timeline: Sequence[Happening]) -> Iterable[AttemptRecord]:
 
 
 def _is_attempt(facts: Mapping[str, Happening]) -> bool:
+    if Mark.UNRUNNABLE in facts:
+        return False
     if facts.keys() & _ATTEMPTED.keys():
         return True
     return facts.keys() == {Mark.STARTED}

@@ -80,7 +80,10 @@ class Crashed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unrunnable:
-    """The message can't become a job here; a newer worker might know how."""
+    """The message can't become a job here; a newer worker might know how.
+
+    Its attempt is the delivery that was tried so, by the app's parking policy.
+    """
 
     reason: Reason
     detail: str

@@ -27,11 +27,22 @@ from jobs.deliveries import Past, Start
 from jobs.errors import ResultNotKept, ServiceUnavailable, TransportError
 from jobs.events import Event, Events, JobProgress, RecordsFailed, RecordsWritten
 from jobs.execution import Run, Verdict
+from jobs.foreign import UNNAMED
 from jobs.journal import Journal
 from jobs.large_results import put_result
 from jobs.late_starts import LateStarts
 from jobs.lives import LEASE_S, Fate, Lives
-from jobs.outcome import Cancelled, Crashed, Deferred, Discarded, Done, Failed, Interrupted, Outcome
+from jobs.outcome import (
+    Cancelled,
+    Crashed,
+    Deferred,
+    Discarded,
+    Done,
+    Failed,
+    Interrupted,
+    Outcome,
+    Unrunnable,
+)
 from jobs.ports import MAX_PUT, EntryFailure, Item, ObjectStore, Table
 from jobs.progress import Progress
 from jobs.records import Mark, Scribe, deliveries_of, keeps, partition
@@ -134,6 +145,9 @@ class Recorder:
         except TransportError as error:
             self._report("read", scribe, error)
             run.forget()
+            return
+        run.tried(past.unrunnable)
+        if run.job is None:
             return
         await self._look(past, scribe)
         now = self._clock.now()
@@ -245,7 +259,7 @@ class Recorder:
 
     def parked(self, run: Run, verdict: Verdict) -> None:
         """It has left its queue for good, for one where no worker receives."""
-        if (scribe := self._scribe(run)) is None:
+        if run.identity is None or (scribe := self._scribe(run)) is None:
             return
         told: dict[str, Any] = {"attempt": verdict.attempt.number}
         match verdict.action:
@@ -284,20 +298,21 @@ class Recorder:
 
     def _scribe(self, run: Run) -> Scribe | None:
         """Who writes of a delivery; None if nothing is to be written."""
-        if (job := run.job) is None:
+        app, message = self._app, run.delivery.message
+        job_id, job_type = run.identity or (message.message_id, UNNAMED)
+        declared = run.job.type if run.job is not None else app.types.get(job_type)
+        level = app.records if declared is None else app.records_of(declared)
+        if level == "off":
             return None
-        if (level := self._app.records_of(job.type)) == "off":
-            return None
-        message = run.delivery.message
         return Scribe(
-            job_id=job.attempt.job_id,
+            job_id=job_id,
             message_id=message.message_id,
             receive=message.receive_count,
-            job_type=job.type.name,
+            job_type=job_type,
             queue=run.delivery.queue.group,
             worker=self._worker,
             level=level,
-            keep=self._app.keep_of(job.type),
+            keep=app.keep if declared is None else app.keep_of(declared),
         )
 
     def _ended(self, scribe: Scribe, verdict: Verdict) -> None:
@@ -410,6 +425,8 @@ def _mark_of(outcome: Outcome) -> Mark | None:
             return Mark.RELEASED
         case Cancelled():
             return Mark.CANCELLED
+        case Unrunnable():
+            return Mark.UNRUNNABLE
         case _:
             return None
 
@@ -431,5 +448,7 @@ def _details(verdict: Verdict) -> dict[str, Any]:
             return {"detail": detail, **again}
         case Deferred(reason=reason) | Interrupted(reason=reason) | Cancelled(reason=reason):
             return {"reason": reason, **again}
+        case Unrunnable(reason=why, detail=detail):
+            return {"reason": why, "detail": detail, **again}
         case _:
             return {}

@@ -66,6 +66,8 @@ class Mark(StrEnum):
     CRASHED = "crashed"
     DEFERRED = "deferred"
     RELEASED = "released"
+    UNRUNNABLE = "unrunnable"
+    """It could not become a job where it was received; see `jobs.outcome.Unrunnable`."""
     DEAD = "dead"
     QUARANTINED = "quarantined"
     COMPLETED = "completed"

@@ -186,10 +186,11 @@ def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
         case Spent(reason=reason, error_type=error_type, error_message=message):
             return DeadLetter(reason=reason, error_type=error_type, error_message=message)
         case Unrunnable(reason=reason, detail=detail):
-            # No attempt was made, so only the receives tell how often it was tried.
-            if attempt.receives >= policy.attempts:
+            # As for what is deferred, SQS's own redrive is not waited for.
+            tried_enough = attempt.known and attempt.number >= policy.attempts
+            if tried_enough or attempt.receives >= attempt.receive_limit - 1:
                 return DeadLetter(reason=reason, error_type="", error_message=detail)
-            return _backed_off(policy, attempt.receives, attempt)
+            return _backed_off(policy, attempt.number, attempt)
         case _:
             assert_never(outcome)
 

@@ -12,7 +12,8 @@
     submitted     it was sent to its queue
     scheduled     likewise, and it starts no sooner than ``not_before``
     running       a worker has started it
-    retrying      it is delivered again: an attempt failed or crashed, or it was given back
+    retrying      it is delivered again: an attempt failed or crashed, it was given back, or it
+                  could not be run where it was received
     completed     its handler returned
     discarded     its handler ended it
     cancelled     somebody did, before its handler returned
@@ -77,7 +78,7 @@ _FINAL: Mapping[str, JobState] = {
 _DEATHS = frozenset({Mark.DEAD, Mark.QUARANTINED})
 
 _ORDER = (
-    *(SUBMITTED, CANCEL, Mark.STARTED, PROGRESS, Mark.RELEASED, Mark.DEFERRED),
+    *(SUBMITTED, CANCEL, Mark.STARTED, PROGRESS, Mark.RELEASED, Mark.DEFERRED, Mark.UNRUNNABLE),
     *(Mark.CRASHED, Mark.FAILED, Mark.DEAD, Mark.QUARANTINED),
     *(Mark.CANCELLED, Mark.DISCARDED, Mark.COMPLETED),
 )

@@ -106,6 +106,16 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
         _attempt(3),
         DeadLetter(reason=Reason.UNREADABLE, error_type="", error_message="?"),
     ),
+    (
+        Unrunnable(reason=Reason.UNREADABLE, detail="?"),
+        _attempt(2, receives=600),
+        RetryAfter(delay_s=7),
+    ),
+    (
+        Unrunnable(reason=Reason.UNREADABLE, detail="?"),
+        _attempt(2, receives=999),
+        DeadLetter(reason=Reason.UNREADABLE, error_type="", error_message="?"),
+    ),
 ]
 
 
@@ -202,7 +212,9 @@ def test_any_delivery_gets_one_action_and_no_rule_is_broken(
         if attempt.number >= attempt.max_attempts:
             assert isinstance(action, DeadLetter)
     if isinstance(outcome, Unrunnable):
-        assert isinstance(action, DeadLetter) == (attempt.receives >= policy.attempts)
+        near_the_end = attempt.receives >= attempt.receive_limit - 1
+        tried_enough = attempt.number >= policy.attempts
+        assert isinstance(action, DeadLetter) == (tried_enough or near_the_end)
     if isinstance(action, Quarantine):
         assert isinstance(outcome, Crashed)
     if isinstance(outcome, Deferred):

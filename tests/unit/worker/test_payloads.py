@@ -15,6 +15,7 @@ from jobs.envelope import VERSION, Envelope, PayloadRef, new_job_id
 from jobs.errors import AccessDenied, BucketMissing, ServiceUnavailable, TransportError
 from jobs.events import (
     JobCompleted,
+    JobCrashed,
     JobDeadLettered,
     JobDeferred,
     JobFailed,
@@ -121,6 +122,20 @@ async def test_an_object_that_is_gone_is_backed_off_and_then_parked_with_its_rea
     assert letter.attributes["JobId"] == job_id
     assert letter.body == message.body
     assert ran == []
+
+
+async def test_an_object_that_is_gone_is_no_crash_and_costs_no_attempt() -> None:
+    ran: list[str] = []
+    rig = _rig(ran)
+    await rig.submit(_send(rig.app), LARGE)
+    objects = dict(rig.store.objects)
+    rig.store.objects.clear()
+    async with rig.working():
+        await rig.happens(MessageUnrunnable, 2)
+        rig.store.objects.update(objects)
+        [done] = await rig.happens(JobCompleted)
+    assert done.attempt == 1
+    assert not rig.heard(JobCrashed)
 
 
 async def test_an_object_that_is_put_back_in_time_is_run() -> None:

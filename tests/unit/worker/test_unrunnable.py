@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from pydantic import field_validator
 
-from jobs import App, Backoff, JobContext, Priority, Retry, RetryLater
-from jobs.events import JobCompleted, JobDeferred, MessageUnrunnable
-from jobs.ports import OutgoingMessage
+from jobs import App, Backoff, Client, JobContext, JobState, Priority, Retry, RetryLater
+from jobs.errors import JobDead
+from jobs.events import JobCompleted, JobCrashed, JobDeferred, MessageUnrunnable
+from jobs.ports import OutgoingMessage, VisibilityChange
+from jobs.records import partition
 from tests.unit.worker.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
@@ -157,6 +159,97 @@ async def test_a_worker_that_knows_the_type_by_then_runs_it() -> None:
         [done] = await rig.happens(JobCompleted)
     assert done.job_type == "from-the-future"
     assert rig.sqs.messages(DEAD_MAIL) == []
+
+
+async def test_waiting_before_does_not_shorten_the_time_until_it_is_parked() -> None:
+    """What a limit gave back thirty times may meet a worker that does not know its type yet."""
+    rig = Rig(_app("known"))
+    await rig.sqs.send(MAIL, [OutgoingMessage(body=_body(type="from-the-future"))])
+    for _ in range(30):
+        [message] = await rig.sqs.receive(MAIL, limit=1, wait_s=0)
+        back = VisibilityChange(receipt=message.receipt, timeout_s=0)
+        await rig.sqs.change_visibility(MAIL, [back])
+    async with rig.working():
+        said = await rig.happens(MessageUnrunnable, 3)
+    assert [event.retry_in_s for event in said] == [10, 60, None]
+    assert [event.receives for event in said] == [31, 32, 33]
+
+
+async def test_a_body_that_nobody_can_read_is_counted_too() -> None:
+    rig = Rig(_app("known"))
+    await rig.sqs.send(MAIL, [OutgoingMessage(body="hello")])
+    [message] = await rig.sqs.receive(MAIL, limit=1, wait_s=0)
+    back = VisibilityChange(receipt=message.receipt, timeout_s=0)
+    await rig.sqs.change_visibility(MAIL, [back])
+    async with rig.working():
+        said = await rig.happens(MessageUnrunnable, 3)
+    assert [event.retry_in_s for event in said] == [10, 60, None]
+
+
+async def test_without_records_every_delivery_is_a_try() -> None:
+    app, _ = one_lane(parking=_PARKING, records="off")
+    rig = Rig(app)
+    await rig.sqs.send(MAIL, [OutgoingMessage(body="hello")])
+    for _ in range(2):
+        [message] = await rig.sqs.receive(MAIL, limit=1, wait_s=0)
+        back = VisibilityChange(receipt=message.receipt, timeout_s=0)
+        await rig.sqs.change_visibility(MAIL, [back])
+    async with rig.working():
+        [said] = await rig.happens(MessageUnrunnable)
+    assert said.retry_in_s is None
+
+
+async def test_a_job_that_no_worker_could_run_is_dead_with_its_reason() -> None:
+    rig = Rig(_app("known"))
+    await rig.sqs.send(MAIL, [OutgoingMessage(body=_body(payload={"text": 5}))])
+    async with rig.working():
+        await rig.happens(MessageUnrunnable, 3)
+    with Client(
+        rig.app, transport=rig.sqs.blocking, table=rig.table.blocking, clock=rig.clock
+    ) as client:
+        handle = client.handle("01960000-0000-7000-8000-000000000000")
+        assert handle.status() is JobState.DEAD
+        assert handle.history().attempts == ()
+        with pytest.raises(JobDead, match="payload-invalid"):
+            handle.result(timeout=1)
+
+
+async def test_a_message_in_the_wrong_queue_says_nothing_of_the_job_it_names() -> None:
+    app, _ = _two_groups()
+    rig = Rig(app)
+    forged = _body(type="capture-payment", queue="payments")
+    await rig.sqs.send("shop-uploads-normal", [OutgoingMessage(body=forged)])
+    async with rig.working():
+        await rig.happens(MessageUnrunnable, 3)
+    job = partition("01960000-0000-7000-8000-000000000000")
+    assert rig.table.blocking.query(job) == []
+
+
+async def test_nothing_is_parked_while_its_tries_can_not_be_read() -> None:
+    rig = Rig(_app("known"))
+    rig.table.missing = True
+    await rig.sqs.send(MAIL, [OutgoingMessage(body="hello")])
+    async with rig.working():
+        said = await rig.happens(MessageUnrunnable, 5)
+        assert None not in [event.retry_in_s for event in said]
+        rig.table.missing = False
+        while said[-1].retry_in_s is not None:
+            said = await rig.happens(MessageUnrunnable, len(said) + 1)
+    assert len(rig.sqs.messages(DEAD_MAIL)) == 1
+    assert rig.remaining() == 0
+
+
+async def test_a_try_to_read_a_message_is_no_attempt_of_its_job() -> None:
+    """Nor a crash: the first delivery of a job leaves no other mark."""
+    rig = Rig(_app("known"))
+    await rig.sqs.send(MAIL, [OutgoingMessage(body=_body(type="from-the-future"))])
+    async with rig.working():
+        await rig.happens(MessageUnrunnable, 2)
+    rig.app = _app("known", "from-the-future")
+    async with rig.working():
+        [done] = await rig.happens(JobCompleted)
+    assert done.attempt == 1
+    assert not rig.heard(JobCrashed)
 
 
 async def test_unrunnable_messages_do_not_hold_up_the_jobs_among_them() -> None:
