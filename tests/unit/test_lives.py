@@ -1,0 +1,233 @@
+"""Which workers died, told by watching their signs of life and no clock but one's own."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from jobs.clock import SKEW_S
+from jobs.errors import ServiceUnavailable
+from jobs.lives import LEASE_S, LIVES, Fate, Life, Lives, life_item, read_life
+from jobs.ports import Item
+from jobs.testing import MemoryTable, VirtualClock
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Watching:
+    """A worker that watches another."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.table = MemoryTable(self.clock)
+        self.lives = Lives(self.table, own="me", clock=self.clock)
+
+    async def beats(
+        self, beat: int, *, name: str = "other", groups: frozenset[str] = frozenset({"mail"})
+    ) -> None:
+        life = Life(name=name, beat=beat, groups=groups, at=self.clock.now())
+        await self.table.put([life_item(life)])
+
+    async def look_for(self, seconds: float, *, every: float = 10) -> None:
+        """Look every now and then for so long."""
+        for _ in range(int(seconds / every)):
+            self.clock.advance(every)
+            await self.lives.look()
+
+    def fate(self, *, seen: int | None = None) -> Fate:
+        return self.lives.fate("other", seen=seen)
+
+
+async def test_a_worker_that_has_been_silent_for_the_lease_has_died() -> None:
+    it = Watching()
+    await it.beats(1)
+    await it.lives.look()
+    await it.look_for(LEASE_S - 10)
+    assert it.fate() is Fate.OPEN
+    await it.look_for(10)
+    assert it.fate() is Fate.DIED
+
+
+async def test_a_worker_that_beats_is_not_known_to_have_died_however_long_it_is_watched() -> None:
+    it = Watching()
+    for beat in range(1, 20):
+        await it.beats(beat)
+        await it.look_for(10)
+        assert it.fate() is Fate.OPEN
+
+
+async def test_who_has_just_begun_to_watch_judges_nobody() -> None:
+    it = Watching()
+    assert it.fate() is Fate.OPEN
+    await it.beats(1)
+    it.clock.advance(3600)
+    await it.lives.look()
+    assert it.fate() is Fate.OPEN
+
+
+async def test_silence_is_measured_between_looks() -> None:
+    it = Watching()
+    await it.beats(1)
+    await it.lives.look()
+    it.clock.advance(10 * LEASE_S)  # the watcher itself stood still
+    assert it.fate() is Fate.OPEN
+
+
+async def test_a_worker_that_ended_in_order_has_not_died() -> None:
+    it = Watching()
+    await it.beats(1)
+    await it.lives.look()
+    await it.table.delete([(LIVES, "other")])
+    await it.look_for(10)
+    assert it.fate() is Fate.LIVED
+
+
+async def test_a_worker_that_beat_after_its_message_had_come_again_has_outlived_it() -> None:
+    it = Watching()
+    await it.beats(7)
+    await it.lives.look()
+    await it.look_for(LEASE_S)
+    assert it.fate(seen=6) is Fate.LIVED
+    assert it.fate(seen=7) is Fate.DIED
+
+
+async def test_oneself_lives() -> None:
+    it = Watching()
+    await it.beats(1, name="me")
+    await it.lives.look()
+    await it.look_for(LEASE_S)
+    assert it.lives.fate("me") is Fate.LIVED
+
+
+async def test_a_worker_that_never_beat_again_after_an_outage_has_not_died_by_that() -> None:
+    it = Watching()
+    await it.beats(1)
+    await it.lives.look()
+    await it.look_for(LEASE_S - 10)
+    it.table.faults.raise_on("query", ServiceUnavailable("away"))
+    with pytest.raises(ServiceUnavailable):
+        await it.lives.look()
+    assert it.fate() is Fate.OPEN
+    await it.look_for(LEASE_S)
+    assert it.fate() is Fate.OPEN, "the looks before the outage don't count"
+    await it.look_for(10)
+    assert it.fate() is Fate.LIVED
+
+
+async def test_a_worker_that_beat_after_an_outage_can_die_like_any_other() -> None:
+    it = Watching()
+    await it.beats(1)
+    await it.lives.look()
+    it.lives.doubt()
+    await it.beats(2)
+    await it.lives.look()
+    await it.look_for(LEASE_S)
+    assert it.fate() is Fate.DIED
+
+
+async def test_a_look_of_a_moment_ago_serves_many() -> None:
+    it = Watching()
+    await it.lives.look()
+    for _ in range(100):
+        await it.lives.catch_up()
+    assert it.table.calls == ["query"]
+    it.clock.advance(1)
+    await it.lives.catch_up()
+    assert it.table.calls == ["query"] * 2
+
+
+async def test_the_beats_of_those_that_are_known_are_told() -> None:
+    it = Watching()
+    await it.beats(3)
+    await it.lives.look()
+    assert it.lives.beats({"other", "nobody"}) == {"other": 3}
+
+
+async def test_those_that_have_been_silent_for_long_are_told() -> None:
+    it = Watching()
+    await it.beats(1)
+    await it.beats(1, name="me")
+    await it.lives.look()
+    await it.look_for(100)
+    await it.beats(2, name="me")
+    await it.look_for(10)
+    assert it.lives.silent_for(110) == ["other"]
+    assert it.lives.silent_for(111) == []
+
+
+# --- whether any died ----------------------------------------------------------------------------
+
+
+async def _after_a_death(groups: frozenset[str] = frozenset({"mail"})) -> tuple[Watching, datetime]:
+    it = Watching()
+    await it.beats(1, groups=groups)
+    died_at = it.clock.now()
+    await it.lives.look()
+    await it.look_for(LEASE_S)
+    return it, died_at
+
+
+async def test_a_death_counts_for_what_was_sent_before_and_came_again_after() -> None:
+    it, died_at = await _after_a_death()
+    second = timedelta(seconds=1)
+    lease, skew = timedelta(seconds=LEASE_S), timedelta(seconds=SKEW_S)
+
+    def fate(since: datetime, until: datetime) -> Fate:
+        return it.lives.fate_of_any("mail", since, until)
+
+    assert fate(died_at - second, died_at + second) is Fate.DIED
+    assert fate(died_at + lease, died_at + lease) is Fate.DIED, "it may have died after its beat"
+    assert fate(died_at + lease + second, died_at + 2 * lease) is not Fate.DIED
+    assert fate(died_at - 100 * lease, died_at - skew) is Fate.DIED
+    assert fate(died_at - 100 * lease, died_at - skew - second) is not Fate.DIED
+
+
+async def test_a_death_counts_for_the_queues_that_the_worker_served() -> None:
+    it, died_at = await _after_a_death(frozenset({"uploads"}))
+    assert it.lives.fate_of_any("mail", died_at, died_at) is Fate.LIVED
+    assert it.lives.fate_of_any("uploads", died_at, died_at) is Fate.DIED
+
+
+async def test_that_nobody_died_is_known_once_whoever_did_would_have_been_found() -> None:
+    it = Watching()
+    await it.lives.look()
+    now = it.clock.now()
+    assert it.lives.fate_of_any("mail", now, now) is Fate.OPEN
+    await it.look_for(LEASE_S - 10)
+    assert it.lives.fate_of_any("mail", now, now) is Fate.OPEN
+    await it.look_for(10)
+    assert it.lives.fate_of_any("mail", now, now) is Fate.LIVED
+    assert it.lives.fate_of_any("mail", now, it.clock.now()) is Fate.OPEN, "it came just now"
+
+
+# --- items ---------------------------------------------------------------------------------------
+
+
+def test_a_life_is_read_as_it_was_written() -> None:
+    life = Life(name="w", beat=3, groups=frozenset({"a", "b"}), at=NOW)
+    item = life_item(life)
+    assert read_life(item) == life
+    assert item.expires_at == NOW + timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"beat": "1", "groups": [], "at": NOW.isoformat()},
+        {"beat": 1, "groups": "mail", "at": NOW.isoformat()},
+        {"beat": 1, "groups": [], "at": "today"},
+        {"beat": 1, "groups": [], "at": "2026-01-01T00:00:00"},
+        {"beat": 1, "groups": []},
+    ],
+)
+async def test_a_strange_item_is_no_life_and_hinders_no_look(data: dict[str, Any]) -> None:
+    strange = Item(pk=LIVES, sk="strange", data=data)
+    assert read_life(strange) is None
+    it = Watching()
+    await it.table.put([strange])
+    await it.beats(1)
+    await it.lives.look()
+    assert it.lives.beats({"strange", "other"}) == {"other": 1}
