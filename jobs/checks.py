@@ -121,8 +121,8 @@ def attempts_above_backstop(app: App, _now: datetime) -> Iterator[Fault]:
                 rule="attempts-above-backstop",
                 where=_type(job),
                 what=f"it may make {job.retry.attempts} attempts",
-                why=f"SQS moves a message away after {MAX_RECEIVE_COUNT} receives, and prefetching "
-                "and deploys use some up",
+                why=f"SQS moves a message away after {MAX_RECEIVE_COUNT} receives, and what is "
+                "given back unstarted is received again",
                 instead=f"Declare at most {most} attempts",
             )
 

@@ -471,9 +471,9 @@ class JobSignal(Exception):
 class RetryLater(JobSignal):
     """Give the job back and run it again after ``after``, at least a second.
 
-    It is no failure. But as long as attempts are counted by deliveries it uses one up, unless a
-    one-time schedule holds the job (beyond SQS's 12 hours); and when SQS's limit on deliveries is
-    near the job is dead-lettered as ``deferred-too-often``.
+    It is no failure, and uses up no attempt; but without records, where attempts are counted by
+    deliveries, it uses one. A wait of more than a year is taken for a mistake: the job is
+    dead-lettered as ``wait-too-long``.
     """
 
     def __init__(self, after: timedelta, reason: str = "") -> None:

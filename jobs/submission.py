@@ -446,8 +446,8 @@ def _check_attempts(job: JobType[Any, Any], attempts: object, queue: QueueSpec) 
     if not 1 <= attempts < queue.max_receive_count:
         raise OptionInvalid(
             f"{job.name!r}: attempts must lie between 1 and {queue.max_receive_count - 1}, got "
-            f"{attempts}: after {queue.max_receive_count} receives SQS itself dead-letters a "
-            f"message of {queue.name!r}. Declare more on the type: retry=Retry(attempts=...)"
+            f"{attempts}: SQS itself dead-letters a message after {queue.max_receive_count} "
+            "receives"
         )
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from jobs.app import App
 from jobs.aws.provision import provision
+from jobs.outcome import Reason
 from tests.support.environment import REGION, with_test_credentials
 
 ROOT = Path(__file__).parents[2]
@@ -87,3 +88,10 @@ def test_every_file_that_a_page_links_to_exists(page: Path) -> None:
 def test_every_make_target_that_the_readme_names_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"make ([a-z-]+)", README)) <= targets
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "dead-letters.md"])
+def test_every_reason_of_a_dead_letter_is_explained(page: Path) -> None:
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| `")]
+    explained = {word for row in rows for word in re.findall(r"`([a-z-]+)`", row.split("|")[1])}
+    assert explained >= set(Reason)
