@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format lock schema synth cdk-app bench bench-quick simulate clean
+.PHONY: help install demo test mutants lint format lock schema synth cdk-app bench bench-quick simulate clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ demo: $(INSTALLED) ## The whole system on this machine, bounded and self-checkin
 
 test: $(INSTALLED) ## All tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+mutants: $(INSTALLED) ## Break the code in chosen places: tests have to notice each (a quarter of an hour)
+	$(BIN)/python -m tests.mutants
 
 lint: $(INSTALLED) ## ruff and mypy --strict
 	$(BIN)/ruff check .

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -85,6 +85,27 @@ async def test_of_two_items_for_one_place_the_later_one_stands() -> None:
         await asyncio.sleep(5)
     [standing] = await desk.table.query("job#1")
     assert standing.data == {"value": 3}
+
+
+async def test_an_item_whose_writing_failed_takes_no_later_ones_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    desk = Desk()
+
+    async def fail_late(_items: Sequence[Item]) -> list[Item]:
+        await asyncio.sleep(1)
+        raise ServiceUnavailable("gone")
+
+    async with desk.writing():
+        with monkeypatch.context() as away:
+            away.setattr(desk.table, "put", fail_late)
+            desk.journal.put(item("a", 1))
+            await asyncio.sleep(0.5)
+            desk.journal.put(item("a", 2))
+            await asyncio.sleep(0.7)  # the first has failed meanwhile
+        await asyncio.sleep(5)
+    [standing] = await desk.table.query("job#1")
+    assert standing.data == {"value": 2}
 
 
 async def test_what_the_table_leaves_unprocessed_is_written_later() -> None:

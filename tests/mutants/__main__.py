@@ -1,0 +1,85 @@
+"""``python -m tests.mutants``: break the code in chosen places, and see that tests notice each."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from tests.mutants.catalogue import Mutant, catalogue
+from tests.mutants.trial import Copy, Fate, Trial
+
+
+def main() -> int:
+    """Try all, or those that are asked for; returns 0 if every one was killed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--list", action="store_true", help="name them, and what each breaks")
+    parser.add_argument(
+        "--only", nargs="+", metavar="TEXT", help="those whose area, name or file has one of these"
+    )
+    parser.add_argument("-j", type=int, default=os.cpu_count() or 1, help="so many at once")
+    options = parser.parse_args()
+    mutants = [each for each in catalogue() if _is_wanted(each, options.only)]
+    if options.list:
+        for mutant in mutants:
+            _print(f"{mutant.area:<12} {mutant.name:<40} {mutant.file:<28} {mutant.breaks}")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="headgate-mutants-") as folder:
+        return _try_all(mutants, Path(folder), max(1, options.j))
+
+
+def _is_wanted(mutant: Mutant, only: Sequence[str] | None) -> bool:
+    about = f"{mutant.area}/{mutant.name} {mutant.file}"
+    return only is None or any(text in about for text in only)
+
+
+def _try_all(mutants: Sequence[Mutant], folder: Path, at_once: int) -> int:
+    began = time.monotonic()
+    copies: SimpleQueue[Copy] = SimpleQueue()
+    first = Copy(folder / "0")
+    tests = sorted({test for mutant in mutants for test in mutant.tests})
+    _print(f"{len(mutants)} mutants; first their {len(tests)} selections of tests as they are")
+    code, output = first.run(tests)
+    if code != 0:
+        _print(f"{output}\nthe tests fail, or hang, without any mutant")
+        return 2
+    copies.put(first)
+    for number in range(1, at_once):
+        copies.put(Copy(folder / str(number)))
+
+    def try_(mutant: Mutant) -> Trial:
+        copy = copies.get()
+        try:
+            trial = copy.try_(mutant)
+        finally:
+            copies.put(copy)
+        about = f"{mutant.area}/{mutant.name}"
+        _print(f"{trial.fate.value:<8} {about:<52} {trial.took_s:5.1f} s  {trial.note}")
+        return trial
+
+    with ThreadPoolExecutor(at_once) as threads:
+        trials = list(threads.map(try_, mutants))
+    fates = Counter(trial.fate for trial in trials)
+    took_s = time.monotonic() - began
+    _print(f"\n{fates[Fate.KILLED]} of {len(mutants)} killed, in {took_s:.0f} s")
+    for trial in trials:
+        if trial.fate is not Fate.KILLED:
+            _print(f"{trial.fate.value} {trial.mutant.area}/{trial.mutant.name}: {trial.note}")
+    if fates[Fate.STALE]:
+        return 2
+    return 1 if fates[Fate.SURVIVED] else 0
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - what the command is for
+
+
+if __name__ == "__main__":
+    sys.exit(main())

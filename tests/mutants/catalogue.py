@@ -1,0 +1,66 @@
+"""The list of mutants: lines that a guarantee hangs on, each with the change that breaks it.
+
+It stands in the TOML files beside this one. Tools such as cosmic-ray and mutmut make mutants of
+every line by rule; these here are chosen, and each names the tests that have to notice it.
+
+    [[mutant]]
+    name = "delete-before-send"
+    file = "workers/settling.py"
+    original = '''...'''          # stands in the file exactly once
+    replacement = '''...'''
+    breaks = "A dead letter that can't be sent is lost."
+    tests = ["tests/unit/worker/test_settling.py"]    # seconds, please
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One change of one file."""
+
+    area: str
+    """The file of the catalogue that it stands in."""
+    name: str
+    file: str
+    """Relative to the root of the repository."""
+    original: str
+    replacement: str
+    breaks: str
+    tests: tuple[str, ...]
+    """What pytest is given: files, or single tests of them."""
+
+    def applied(self, source: str) -> str:
+        """The file's text with the change made.
+
+        Raises:
+            Stale: the original doesn't stand in it exactly once, or what comes out is no Python.
+        """
+        if (times := source.count(self.original)) != 1:
+            raise Stale(f"{self.name}: the original stands in {self.file} {times} times")
+        mutated = source.replace(self.original, self.replacement)
+        try:
+            ast.parse(mutated)
+        except SyntaxError as error:
+            raise Stale(f"{self.name}: with it {self.file} is no Python: {error}") from error
+        return mutated
+
+
+class Stale(Exception):
+    """A mutant no longer fits the code: write it anew."""
+
+
+def catalogue() -> Iterator[Mutant]:
+    """All mutants, by area."""
+    for path in sorted(Path(__file__).parent.glob("*.toml")):
+        for fields in tomllib.loads(path.read_text())["mutant"]:
+            tests = tuple(fields.pop("tests"))
+            yield Mutant(area=path.stem, tests=tests, **fields)
