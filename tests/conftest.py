@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.support.servers import running_server
 
@@ -14,6 +14,10 @@ from tests.support.servers import running_server
 # long it may take to make one. Both fail on a busy machine and say nothing of a guarantee.
 settings.register_profile("headgate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("headgate")
+# That a mutant is noticed is enough: nobody reads the smallest example.
+settings.register_profile(
+    "mutants", settings.get_profile("headgate"), phases=[Phase.explicit, Phase.generate]
+)
 
 
 def pytest_configure() -> None:

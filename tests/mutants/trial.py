@@ -93,7 +93,8 @@ class Copy:
 
     def run(self, tests: Sequence[str]) -> tuple[int | None, str]:
         """Run tests in the copy; returns pytest's exit code (None: they hung) and what it said."""
-        options = ["-x", "-q", "-p", "no:cacheprovider", "--tb=no", "--hypothesis-seed=1"]
+        options = ["-x", "-q", "-p", "no:cacheprovider", "--tb=no"]
+        options += ["--hypothesis-seed=1", "--hypothesis-profile=mutants"]
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *options, f"--timeout={_TEST_LIMIT_S}", *tests],
             cwd=self._folder,
