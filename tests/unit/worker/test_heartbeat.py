@@ -234,6 +234,26 @@ async def test_an_extension_under_way_never_overtakes_a_retrys_visibility_change
     assert timeouts == [(30,), (500,)]
 
 
+async def test_while_the_answer_to_a_retry_is_under_way_its_message_is_not_extended() -> None:
+    app, mail = one_lane(Retry(attempts=2, backoff=Backoff.fixed(15)), visibility_s=30)
+
+    @mail.job("render")
+    async def render(_note: Note) -> None:
+        raise ConnectionError
+
+    rig = Rig(app)
+
+    async def slow_answer() -> None:
+        await asyncio.sleep(14)  # a beat would be due meanwhile
+
+    rig.wire.answers["change_visibility"] = slow_answer
+    await rig.submit(render)
+    async with rig.working():
+        first, second = await rig.happens(JobStarted, 2)
+        await rig.happens(JobDeadLettered)
+    assert (second.at - first.at).total_seconds() == pytest.approx(15, abs=1)
+
+
 @pytest.mark.parametrize("ends_after_s", [8.75, 9.99, 10.0, 10.01, 10.2])
 async def test_a_retry_in_the_very_moment_of_a_beat_keeps_its_delay(ends_after_s: float) -> None:
     app, mail = one_lane(Retry(attempts=2, backoff=Backoff.fixed(500)), visibility_s=30)

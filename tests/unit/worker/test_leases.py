@@ -120,6 +120,34 @@ async def test_what_starts_while_others_come_first_counts_as_in_use() -> None:
 
 
 @pytest.mark.looptime
+async def test_what_is_given_up_is_not_used_while_that_is_being_said() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    one, two = Holder(table, "one", clock), Holder(table, "two", clock)
+    await one.renew()
+    await two.renew(hungry=True)
+    table.faults.slow_down("replace", 0)  # by which it learns of the other
+    table.faults.slow_down("replace", 3)
+    renewal = asyncio.create_task(one.renew(hungry=True))
+    await asyncio.sleep(1)
+    assert one.tokens == 5
+    await renewal
+
+
+@pytest.mark.looptime
+async def test_a_lease_counts_from_the_request_and_not_from_its_answer() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    one = Holder(table, "one", clock)
+    table.faults.slow_down("replace", 3)
+    await one.renew()
+    await asyncio.sleep(LEASE_S - 3.1)
+    assert one.tokens == 10
+    await asyncio.sleep(0.2)
+    assert one.tokens == 0
+
+
+@pytest.mark.looptime
 async def test_a_worker_that_serves_other_queues_keeps_no_token_from_those_who_need_it() -> None:
     clock = LoopClock()
     table = MemoryTable(clock)
