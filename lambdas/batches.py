@@ -27,6 +27,7 @@ from jobs.execution import Executor, Run, Verdict
 from jobs.outcome import Interrupted
 from jobs.ports import Scheduler, Transport
 from jobs.recording import Recorder
+from jobs.settlement import Ack
 from lambdas.deleting import Deletes
 from lambdas.settling import Settler
 from lambdas.source import delivery_of
@@ -273,7 +274,7 @@ class Batch:
             return
         if await self._settle(run, verdict):
             self._done.add(run.delivery.message.message_id)
-            self._deletes.put(run.delivery)
+            self._deletes.put(run.delivery, at_once=not isinstance(verdict.action, Ack))
             line.popleft()
             return
         behind = [*line][1:]

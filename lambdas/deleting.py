@@ -46,11 +46,11 @@ class Deletes:
         self._timer: asyncio.TimerHandle | None = None
         self._flights: set[asyncio.Task[None]] = set()
 
-    def put(self, delivery: Delivery) -> None:
-        """Delete a message soon."""
+    def put(self, delivery: Delivery, *, at_once: bool = False) -> None:
+        """Delete a message soon, or ``at_once`` if it is elsewhere already, too."""
         queue = delivery.queue.name
         self._waiting[queue].append(delivery.message.receipt)
-        if len(self._waiting[queue]) == MAX_BATCH:
+        if at_once or len(self._waiting[queue]) == MAX_BATCH:
             self._send(queue)
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._send_all)

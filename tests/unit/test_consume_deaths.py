@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Backoff, Priority, Retry
+from jobs import App, Backoff, DoNotRetry, Priority, Retry
 from jobs.events import JobQuarantined
 from jobs.topology import Lane
 from tests.support.functions import Function
 
-QUEUE, DEAD, QUARANTINE = "shop-mail-normal", "shop-mail-normal-dlq", "shop-quarantine"
+DEAD, QUARANTINE = "shop-mail-normal-dlq", "shop-quarantine"
 
 
 class Note(BaseModel):
@@ -28,7 +28,9 @@ Send = Callable[[Note], Any]
 
 
 @contextmanager
-def function_of(send: Send, *, visibility_s: float = 300, **options: Any) -> Iterator[Function]:
+def function_of(
+    send: Send, *, visibility_s: float = 300, fifo: bool = False, **options: Any
+) -> Iterator[Function]:
     """A function whose one type runs that handler; its other fields are `Function`'s."""
     lane = Lane(visibility=timedelta(seconds=visibility_s), start_within=timedelta(0), share=0)
     app = App("shop")
@@ -37,17 +39,19 @@ def function_of(send: Send, *, visibility_s: float = 300, **options: Any) -> Ite
         priorities=[Priority.NORMAL],
         lanes={Priority.NORMAL: lane},
         retry=Retry(attempts=5, backoff=Backoff.fixed(10)),
+        fifo=fifo,
     )
     queue.job("send")(send)
-    deployed = Function(app, QUEUE, **options)
+    deployed = Function(app, app.topology.queues[-1].name, **options)
     try:
         yield deployed
     finally:
         deployed.close()
 
 
-def submitted(deployed: Function, *texts: str) -> list[str]:
-    return deployed.submit(deployed.app.types["send"], *(Note(text=text) for text in texts))
+def submitted(deployed: Function, *texts: str, **overrides: Any) -> list[str]:
+    notes = (Note(text=text) for text in texts)
+    return deployed.submit(deployed.app.types["send"], *notes, **overrides)
 
 
 def quarantined(deployed: Function, ids: list[str]) -> list[int]:
@@ -171,7 +175,9 @@ def test_whatever_await_a_function_dies_at_no_job_is_lost_or_blamed() -> None:
         opened, ends = world()
         with opened as deployed:
             submitted(deployed, "a", "fails", "long")
-            asyncio.run(deployed.sqs.receive(QUEUE, limit=10, wait_s=0))  # a throttled delivery
+            asyncio.run(
+                deployed.sqs.receive(deployed.queue, limit=10, wait_s=0)
+            )  # a throttled delivery
             deployed.clock.advance(301)
             died = deployed.invoke(dies_after=step) is None
             steps = max(steps, step + died)
@@ -182,3 +188,37 @@ def test_whatever_await_a_function_dies_at_no_job_is_lost_or_blamed() -> None:
             assert deployed.messages(DEAD) == [], f"step {step}"
             assert deployed.messages(QUARANTINE) == [], f"step {step}"
     assert steps > 20
+
+
+def test_a_suspect_of_a_fifo_group_runs_alone_and_those_behind_it_follow_in_order() -> None:
+    order: list[str] = []
+
+    async def send(note: Note) -> None:
+        await asyncio.sleep(2)
+        if note.text == "kills":
+            await deployed.loop.die()
+        order.append(note.text)
+
+    with function_of(send, fifo=True) as deployed:
+        ids = submitted(deployed, "kills", "a1", "a2", group="a")
+        ids += submitted(deployed, "b1", "b2", group="b")
+        deployed.drain()
+        assert quarantined(deployed, ids) == [0]
+        assert deployed.messages(f"{DEAD}.fifo") == []
+    assert [each for each in dict.fromkeys(order) if each[0] == "a"] == ["a1", "a2"]
+    assert [each for each in dict.fromkeys(order) if each[0] == "b"] == ["b1", "b2"]
+
+
+def test_a_dead_letter_leaves_its_queue_before_a_neighbour_can_end_the_function() -> None:
+    async def send(note: Note) -> None:
+        if note.text == "kills":
+            await asyncio.sleep(0.04)
+            await deployed.loop.die()
+        raise DoNotRetry("no")
+
+    with function_of(send) as deployed:
+        submitted(deployed, "dies", "kills")
+        deployed.invoke()
+        assert deployed.deaths == 1
+        assert len(deployed.messages(DEAD)) == 1
+        assert len(deployed.messages()) == 1
