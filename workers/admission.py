@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from jobs.app import App
 from jobs.delivery import Job
 from jobs.execution import Verdict
-from jobs.job import JobType
-from jobs.limits import Limits
 from jobs.outcome import Failed, Outcome
 from jobs.settlement import RetryAfter
-from jobs.topology import QueueSpec
-from workers.choosing import Obstacle
-from workers.groups import Groups
+from workers.choosing import Line
+from workers.groups import Departure, Groups
+from workers.guards import GUESS_S, Block
 from workers.holding import Hold
 from workers.isolation import ChildPool
 from workers.limiting import Gate
 
 _PROCESS = "process"
 
-_JITTER = 0.2
-"""How much longer than a limit lasts what it sends back stays away, at most and in proportion."""
+_CHILDREN = "children"
+_PROBATION = "probation"
+"""What holds a job back besides its limits, by name."""
 
 
 class Admission:
@@ -35,29 +33,28 @@ class Admission:
         app: its types tell which queues need child processes.
         gate: the limits and breakers.
         children: the child processes, if any type needs them.
-        rng: spreads the return of what a limit sends back.
     """
 
-    def __init__(
-        self, app: App, gate: Gate, children: ChildPool | None, *, rng: random.Random
-    ) -> None:
+    def __init__(self, app: App, gate: Gate, children: ChildPool | None) -> None:
         self._gate = gate
         self._children = children
-        self._rng = rng
         self._groups = Groups()
-        self._isolated = _isolated_groups(app.types.values())
+        self._isolated = frozenset(
+            name for name, job in app.types.items() if job.isolation == _PROCESS
+        )
+        self._bounded = _bounded(app, gate, self._isolated)
         self._in_children = 0
         """Jobs that have, or are about to get, a child process."""
         self._on_probation: Hold | None = None
         """The suspect that runs, or has run and is not settled: were the process to die of the next
         one meanwhile, it would seem to have died with it."""
 
-    def take(self, hold: Hold) -> None:
-        """A message has been received."""
-        self._groups.take(hold)
+    def take(self, hold: Hold) -> bool:
+        """A message has been received; returns whether none of its FIFO group is before it."""
+        return self._groups.take(hold)
 
-    def left(self, hold: Hold, *, gone: bool) -> list[Hold]:
-        """A message is no longer held; returns those of its FIFO group that have to go back too.
+    def left(self, hold: Hold, *, gone: bool) -> Departure:
+        """A message is no longer held; returns what follows for its FIFO group.
 
         Args:
             hold: which.
@@ -67,33 +64,33 @@ class Admission:
             self._on_probation = None
         return self._groups.left(hold, gone=gone)
 
-    def obstacle(self, hold: Hold) -> Obstacle | None:
-        """What keeps it from starting, other than the want of a slot."""
-        if not hold.ready:
-            return Obstacle.RECALL
-        if self._groups.is_behind(hold):
-            return Obstacle.ORDER
-        if (job := hold.run.job) is not None and self._is_held_back(job):
-            return Obstacle.LIMIT
-        return None
+    def block(self, hold: Hold) -> Block | None:
+        """What holds it back, other than the want of a slot and its FIFO group."""
+        if (job := hold.run.job) is None:
+            return None
+        if self._on_probation is not None and job.attempt.suspect:
+            return Block(_PROBATION, GUESS_S, 1)
+        if self._is_isolated(job) and self._free_children < 1:
+            return Block(_CHILDREN, GUESS_S, self._capacity)
+        return self._gate.block(job)
 
-    def acceptable(self, queue: QueueSpec) -> float:
-        """How many messages of a queue could start soon if there were slots enough: as many as its
-        limits let, and of isolated types as far as child processes are free."""
-        acceptable = self._gate.acceptable(queue)
-        if self._children is not None and queue.group in self._isolated:
-            return min(acceptable, self._free_children)
-        return acceptable
+    def acceptable(self, line: Line) -> float:
+        """How many more messages of a queue could start soon if there were slots enough.
 
-    def back_in_s(self, hold: Hold) -> int:
-        """How long a message that goes back unstarted should stay away: about as long as the limit
-        lasts that keeps it from starting, at most its visibility timeout; else not at all."""
-        if self.obstacle(hold) is not Obstacle.LIMIT or (job := hold.run.job) is None:
-            return 0
-        if (block := self._gate.block(job)) is None:
-            return 0
-        away_s = block.retry_in_s * self._rng.uniform(1, 1 + _JITTER)
-        return min(math.ceil(away_s), hold.delivery.queue.visibility_s)
+        As many as its limits let, and of isolated types as far as child processes are free. Any
+        number where one type is not bounded by more than slots, whatever holds the others back.
+        """
+        group = line.queue.group
+        if group not in self._bounded:
+            return math.inf
+        by_queue = self._gate.room(line)
+        if (types := self._bounded[group]) is None:
+            return by_queue
+        return min(by_queue, self._room_of_types(line, types))
+
+    def startable_soon(self, limit: str) -> float:
+        """How many a limit would let start within about a second; 0 where that isn't known."""
+        return self._gate.startable_soon(limit)
 
     def occupy(self, hold: Hold) -> None:
         """Take what a job needs to run, at once, so that the next choice reckons with it."""
@@ -124,40 +121,46 @@ class Admission:
         """Wait for retry budgets no longer than a moment: the worker ends."""
         self._gate.hurry()
 
-    def _is_held_back(self, job: Job) -> bool:
-        if self._on_probation is not None and job.attempt.suspect:
-            return True
-        if self._is_isolated(job) and self._free_children < 1:
-            return True
-        return self._gate.block(job) is not None
+    def _room_of_types(self, line: Line, types: Sequence[str]) -> float:
+        in_loop = isolated = 0.0
+        free = self._free_children - line.held_back_by(_CHILDREN)
+        for name in types:
+            room = max(0.0, self._gate.room(line, name))
+            if name in self._isolated:
+                isolated += room
+                free -= line.startable_of(name)
+            else:
+                in_loop += room
+        return in_loop + max(0.0, min(isolated, free))
 
     def _is_isolated(self, job: Job) -> bool:
         return self._children is not None and job.type.isolation == _PROCESS
 
     @property
+    def _capacity(self) -> int:
+        return 0 if self._children is None else self._children.capacity
+
+    @property
     def _free_children(self) -> int:
-        return self._children.capacity - self._in_children if self._children is not None else 0
-
-
-def guarded(app: App, queues: Iterable[QueueSpec]) -> frozenset[str]:
-    """The physical names of the queues whose messages may meet an obstacle that lasts."""
-    none = Limits()
-    groups = {
-        queue
-        for job in app.types.values()
-        for queue in job.runs_from
-        if job.isolation == _PROCESS
-        or any(level.limits != none for level in (app, app.queues[job.queue], job))
-    }
-    return frozenset(spec.name for spec in queues if spec.fifo or spec.group in groups)
+        return self._capacity - self._in_children
 
 
 def _is_retryable(job: Job, outcome: Outcome) -> bool:
     return isinstance(outcome, Failed) and job.type.retry.should_retry(outcome.error)
 
 
-def _isolated_groups(types: Iterable[JobType[Any, Any]]) -> frozenset[str]:
-    """The queue groups all of whose messages run in child processes."""
-    types = tuple(types)
-    mixed = {queue for job in types if job.isolation != _PROCESS for queue in job.runs_from}
-    return frozenset(queue for job in types for queue in job.runs_from) - mixed
+def _bounded(
+    app: App, gate: Gate, isolated: frozenset[str]
+) -> Mapping[str, tuple[str, ...] | None]:
+    """The queue groups that have any bound, with their types; None if one of those has no own."""
+    types: defaultdict[str, list[str]] = defaultdict(list)
+    for name, job in app.types.items():
+        for group in job.runs_from:
+            types[group].append(name)
+    bounded: dict[str, tuple[str, ...] | None] = {}
+    for group, names in types.items():
+        if all(name in isolated or gate.bounds(group, name) for name in names):
+            bounded[group] = tuple(names)
+        elif gate.bounds(group):
+            bounded[group] = None
+    return bounded

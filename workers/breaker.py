@@ -69,6 +69,7 @@ class Circuit:
         self, name: str, breaker: Breaker, *, clock: Clock, tell: Callable[[Event], None]
     ) -> None:
         self.name = name
+        self.probes = breaker.probes
         self._breaker = breaker
         self._clock = clock
         self._tell = tell

@@ -40,8 +40,8 @@ class WorkerSettings:
     30 s; raise both together."""
     give_back_after: timedelta = timedelta(seconds=5)
     """A received message that found no slot for so long goes back to its queue. One that comes
-    again, or that a limit holds back, is kept twelve times longer; the latter sixty times where no
-    records tell attempts from deliveries."""
+    again, or that a limit holds back, is kept twelve times longer, growing to 72 times with each
+    return. See `workers.patience`."""
     receive_wait: timedelta | None = None
     """How long a poll waits for the first message, 1 to 20 s; None takes the queue's, 20 s."""
 

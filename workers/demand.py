@@ -10,8 +10,9 @@ from functools import partial
 
 from jobs.clock import Clock
 from jobs.topology import MAX_BATCH, Priority, QueueSpec
-from workers.choosing import Waiting
+from workers.choosing import Line, Waiting
 from workers.holding import Holdings
+from workers.pace import Pace
 from workers.shares import Shares
 
 _TURNOVER_S = 1.0
@@ -32,7 +33,8 @@ class Demand:
 
     Free slots, plus those that will come free while a receive is under way, minus what waits
     already and what other receives are about to bring; or what the queue is owed of them by its
-    guaranteed share, whatever waits elsewhere. Never more than its limits let start.
+    guaranteed share, whatever waits elsewhere. Never more than its limits let start. What can't
+    start, whatever slots are free, takes no part in it.
 
     Args:
         concurrency: slots in all.
@@ -40,7 +42,7 @@ class Demand:
         waiting: what has been received and not started.
         holdings: all that this worker is answerable for.
         shares: which queues are owed a start.
-        acceptable: how many messages of a queue could start if there were slots enough.
+        acceptable: how many more messages of a queue could start if there were slots enough.
         clock: tells the time.
         on_change: called when there may be room that there was not before.
     """
@@ -54,7 +56,7 @@ class Demand:
         shares: Shares,
         clock: Clock,
         *,
-        acceptable: Callable[[QueueSpec], float],
+        acceptable: Callable[[Line], float],
         on_change: Callable[[], None],
     ) -> None:
         self._shares = shares
@@ -76,6 +78,7 @@ class Demand:
         once, from a queue that has just given a full batch."""
         self._coming_of: Counter[str] = Counter()
         """The same by queue."""
+        self._paces: dict[str, Pace] = {}
         self.latency_s = 0.01
         """How long a receive takes that need not wait, smoothed."""
         self.answered = False
@@ -95,6 +98,24 @@ class Demand:
     def changed(self) -> None:
         """There may be room that there was not before."""
         self._on_change()
+
+    def brought(self, count: int, queue: QueueSpec) -> None:
+        """A receive has returned with so many messages."""
+        if (pace := self._paces.get(queue.name)) is None:
+            pace = self._paces[queue.name] = Pace(queue.priority)
+        pace.brought(count)
+
+    def sent_back(self, count: int, queue: QueueSpec) -> None:
+        """So many of them went back at once, since they may not start for a while."""
+        if (pace := self._paces.get(queue.name)) is None:
+            return
+        if pause_s := pace.sent_back(count, self._clock.monotonic()):
+            asyncio.get_running_loop().call_later(pause_s, self._on_change)
+
+    def is_in_vain(self, queue: QueueSpec) -> bool:
+        """Whether all that was received last of that queue went back at once."""
+        pace = self._paces.get(queue.name)
+        return pace is not None and pace.is_in_vain
 
     def took(self, seconds: float) -> None:
         """A receive brought a full batch in that time.
@@ -164,10 +185,14 @@ class Demand:
         return max(1, min(MAX_BATCH, startable))
 
     def _startable(self, queue: QueueSpec, *, within_s: float) -> float:
-        # What is settling counts as well: if SQS takes no deletes we must not receive for ever.
-        bound = 2 * self._concurrency + MAX_BATCH - len(self._holdings)
         name, rank, coming = queue.name, queue.priority.rank, self._coming_of[queue.name]
-        acceptable = self._acceptable(queue) - self._waiting.buffered(name) - coming
+        if (pace := self._paces.get(name)) and pace.is_pausing(self._clock.monotonic()):
+            return 0
+        # What is settling counts as well: if SQS takes no deletes we must not receive for ever.
+        most = 2 * self._concurrency + MAX_BATCH
+        bound = most - (self._holdings.engaged - self._waiting.aside)
+        bound = min(bound, most - self._holdings.aside(name))
+        acceptable = self._acceptable(self._waiting.line(name)) - coming
         soon = self.free(queue.priority) + self._rate_now() * within_s
         # What a lower priority is about to bring would start later, so it takes no room here.
         by_priority = soon - self._waiting.up_to(rank) - sum(self._coming[: rank + 1])

@@ -10,9 +10,25 @@ Pure: it knows no clock and no event loop.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from workers.holding import Hold
 
 _Group = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """What follows for its group from a message that is no longer held."""
+
+    heir: Hold | None = None
+    """The message that is now the first."""
+    returning: Sequence[Hold] = ()
+    """Those that have to go back unstarted, in order."""
+
+
+_NO_GROUP = Departure()
 
 
 class Groups:
@@ -25,20 +41,16 @@ class Groups:
         """Groups of which something is held."""
         return len(self._lines)
 
-    def take(self, hold: Hold) -> None:
-        """A message has come. What comes from a standard queue has no order to keep."""
-        if hold.delivery.queue.fifo:
-            self._lines.setdefault(_group(hold), []).append(hold)
-
-    def is_behind(self, hold: Hold) -> bool:
-        """Whether another one of its group has to leave the queue before this one may start."""
+    def take(self, hold: Hold) -> bool:
+        """Add a message; returns whether it is the first of its group, or from a standard queue."""
         if not hold.delivery.queue.fifo:
-            return False
-        line = self._lines.get(_group(hold))
-        return line is None or line[0] is not hold  # None: it is on its way back
+            return True
+        line = self._lines.setdefault(_group(hold), [])
+        line.append(hold)
+        return len(line) == 1
 
-    def left(self, hold: Hold, *, gone: bool) -> list[Hold]:
-        """A message is no longer held; returns those that have to go back unstarted, in order.
+    def left(self, hold: Hold, *, gone: bool) -> Departure:
+        """Remove a message that is no longer held.
 
         Args:
             hold: which.
@@ -47,13 +59,13 @@ class Groups:
         """
         line = self._lines.get(_group(hold), []) if hold.delivery.queue.fifo else []
         if hold not in line:  # of a standard queue, or sent back with one before it
-            return []
+            return _NO_GROUP
         at = line.index(hold)
-        later = [] if gone else line[at + 1 :]
+        returning = [] if gone else line[at + 1 :]
         del line[at : at + 1 if gone else None]
         if not line:
             del self._lines[_group(hold)]
-        return later
+        return Departure(heir=line[0] if line and at == 0 else None, returning=returning)
 
 
 def _group(hold: Hold) -> _Group:

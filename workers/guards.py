@@ -34,9 +34,11 @@ class Block:
     """What holds a job back."""
 
     limit: str
-    """Its name, as in `jobs.events.LimitEvent`."""
+    """Its name, as in `jobs.events.LimitEvent`, with the key where it counts by key."""
     retry_in_s: float
     """When it is worth asking again; a guess where that hangs on other jobs."""
+    places: int
+    """How many it lets run at once, or start in its window."""
 
 
 class Guard(Protocol):
@@ -44,8 +46,8 @@ class Guard(Protocol):
 
     name: str
 
-    def wait_s(self, job: Job, now: float) -> float:
-        """How long a job would have to wait; 0: it may start now."""
+    def block(self, job: Job, now: float) -> Block | None:
+        """What holds a job back; None: it may start now."""
         ...
 
     def ahead(self, now: float) -> float:
@@ -69,14 +71,14 @@ class RateGuard:
         self.window = window
         self._lease = lease
 
-    def wait_s(self, job: Job, now: float) -> float:
-        """Until a token is back."""
+    def block(self, job: Job, now: float) -> Block | None:
+        """It lasts until a token is back."""
         del job
         wait_s = self.window.wait_s(now)
-        if self._lease is None:
-            return wait_s
-        self._lease.ask(enough=wait_s == 0)
-        return min(wait_s, RENEW_S)
+        if self._lease is not None:
+            self._lease.ask(enough=wait_s == 0)
+            wait_s = min(wait_s, RENEW_S)
+        return Block(self.name, wait_s, self.window.capacity) if wait_s > 0 else None
 
     def ahead(self, now: float) -> float:
         """Tokens that are there, or will be."""
@@ -109,11 +111,13 @@ class SlotGuard:
         self._is_told = False
         """It has been said that the function for keys fails."""
 
-    def wait_s(self, job: Job, now: float) -> float:
-        """A guess, since jobs end when they end."""
+    def block(self, job: Job, now: float) -> Block | None:
+        """How long it lasts is a guess, since jobs end when they end."""
         del now
         key = self._key_of(job)
-        return 0.0 if key is None or self._free(key) > 0 else GUESS_S
+        if key is None or self._free(key) > 0:
+            return None
+        return Block(self._named(key), GUESS_S, self._limit)
 
     def ahead(self, now: float) -> float:
         """Free slots, and those that came free within the last second, as some will in the next."""
@@ -190,10 +194,11 @@ class BreakerGuard:
         self.name = circuit.name
         self._circuit = circuit
 
-    def wait_s(self, job: Job, now: float) -> float:
-        """Until it probes."""
+    def block(self, job: Job, now: float) -> Block | None:
+        """It lasts until it probes."""
         del job
-        return self._circuit.wait_s(now)
+        wait_s = self._circuit.wait_s(now)
+        return Block(self.name, wait_s, self._circuit.probes) if wait_s > 0 else None
 
     def ahead(self, now: float) -> float:
         """Any number, none, or the probes that are left."""

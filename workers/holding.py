@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -26,12 +27,18 @@ class Hold:
     """When its visibility was last set, on the clock's monotonic time."""
     failed_at: float = -math.inf
     """When an extension was last tried in vain."""
+    since: float = 0.0
+    """When it began to wait: when it was received, or became the first of its FIFO group."""
     ready: bool = True
     """What happened to its job before is known, so that it may start."""
+    limit: str = ""
+    """The limit that held it back when that was last looked at."""
     ticket: tuple[Any, ...] = ()
     """What the limits want back when it has ended."""
     returning: bool = False
     """It is being given back, without having been started."""
+    aside: bool = False
+    """It bounds what is received of its own queue alone; see `Holdings.set_aside`."""
     lost: bool = False
     """SQS no longer honours its receipt; another worker may have the message."""
     shared: bool = False
@@ -70,6 +77,8 @@ class Holdings:
 
     def __init__(self) -> None:
         self._holds: dict[str, Hold] = {}
+        self._aside: Counter[str] = Counter()
+        self._aside_total = 0
 
     def __len__(self) -> int:
         return len(self._holds)
@@ -80,12 +89,39 @@ class Holdings:
     def __contains__(self, hold: Hold) -> bool:
         return hold.receipt in self._holds
 
+    @property
+    def engaged(self) -> int:
+        """How many are held and not set aside."""
+        return len(self._holds) - self._aside_total
+
     def take(self, run: Run) -> Hold:
         """Begin to hold a delivery."""
-        hold = Hold(run, run.delivery.received_at)
+        received_at = run.delivery.received_at
+        hold = Hold(run, received_at, since=received_at)
+        self._forget(hold.receipt)
         self._holds[hold.receipt] = hold
         return hold
 
+    def set_aside(self, hold: Hold) -> None:
+        """Reckon with a hold for its own queue alone.
+
+        It needs no slot any more, and waits for SQS: it goes back unstarted, or what became of it
+        could not be carried out yet.
+        """
+        if self._holds.get(hold.receipt) is hold and not hold.aside:
+            hold.aside = True
+            self._aside[hold.delivery.queue.name] += 1
+            self._aside_total += 1
+
+    def aside(self, queue: str) -> int:
+        """How many of that queue are set aside."""
+        return self._aside[queue]
+
     def drop(self, hold: Hold) -> None:
         """Stop holding it: it has been settled, or SQS will deliver it again."""
-        self._holds.pop(hold.receipt, None)
+        self._forget(hold.receipt)
+
+    def _forget(self, receipt: str) -> None:
+        if (hold := self._holds.pop(receipt, None)) is not None and hold.aside:
+            self._aside[hold.delivery.queue.name] -= 1
+            self._aside_total -= 1

@@ -22,9 +22,10 @@ from jobs.outcome import Crashed, Failed, Outcome, Reason
 from jobs.ports import Table
 from jobs.settlement import DeadLetter, RetryAfter
 from jobs.texts import text_of, type_of
-from jobs.topology import MAX_VISIBILITY, QueueSpec
+from jobs.topology import MAX_VISIBILITY
 from workers.breaker import Circuit
 from workers.budget import Budget, WorkerBudget
+from workers.choosing import Line
 from workers.fleet import Fleet
 from workers.fleet_budget import FleetBudget
 from workers.guards import Block, BreakerGuard, Guard, RateGuard, SlotGuard
@@ -90,7 +91,8 @@ class Gate:
         self._shared = made.shared
         """By queue group, what all its types have to pass."""
         self._own = made.own
-        """By queue group, what each of its types has to pass besides; left out if one has none."""
+        """By queue group and type, what its types have to pass besides."""
+        self._named = {guard.name: guard for guards in made.guards.values() for guard in guards}
         self._spendings = made.spendings
         """By type, its retry budget."""
         self._spent: set[str] = set()
@@ -105,19 +107,37 @@ class Gate:
             return None
         now = self._clock.monotonic()
         for guard in guards:
-            if (wait_s := guard.wait_s(job, now)) > 0:
-                self._hold(guard, wait_s, now)
-                return Block(guard.name, wait_s)
+            if (block := guard.block(job, now)) is not None:
+                self._hold(guard, block.retry_in_s, now)
+                return block
         return None
 
-    def acceptable(self, queue: QueueSpec) -> float:
-        """How many messages of a queue the limits would let start within about a second."""
-        shared, own = self._shared.get(queue.group, ()), self._own.get(queue.group, ())
-        if not shared and not own:
-            return math.inf
-        now = self._clock.monotonic()
-        by_types = sum(self._least(guards, now) for guards in own) if own else math.inf
-        return min(by_types, self._least(shared, now))
+    def bounds(self, group: str, job_type: str | None = None) -> bool:
+        """Whether limits bound the starts of a queue group's jobs, of all its types or of one."""
+        return bool(self._of(group, job_type))
+
+    def room(self, line: Line, job_type: str | None = None) -> float:
+        """How many more of a queue's messages the limits would let start within about a second.
+
+        Reckons with what waits for each limit already; what another one holds back does not.
+
+        Args:
+            line: what waits of the queue.
+            job_type: by the limits of one type besides those that all have to pass.
+        """
+        now, least = self._clock.monotonic(), math.inf
+        before = line.startable if job_type is None else line.startable_of(job_type)
+        for guard in self._of(line.queue.group, job_type):
+            if (ahead := guard.ahead(now)) < 1:
+                self._hold(guard, _LATEST_S, now)
+            least = min(least, ahead - before - line.held_back_by(guard.name))
+        return least
+
+    def startable_soon(self, limit: str) -> float:
+        """How many that limit would let start within about a second; 0 where that isn't known."""
+        guard = self._named.get(limit)
+        ahead = 0.0 if guard is None else guard.ahead(self._clock.monotonic())
+        return ahead if ahead < math.inf else 0.0
 
     def start(self, job: Job) -> Ticket:
         """A job starts; `end` wants the ticket back."""
@@ -170,13 +190,10 @@ class Gate:
             self._alarm.cancel()
         await self._fleet.close()
 
-    def _least(self, guards: tuple[Guard, ...], now: float) -> float:
-        least = math.inf
-        for guard in guards:
-            if (ahead := guard.ahead(now)) < 1:
-                self._hold(guard, _LATEST_S, now)
-            least = min(least, ahead)
-        return max(0.0, least)
+    def _of(self, group: str, job_type: str | None) -> tuple[Guard, ...]:
+        if job_type is None:
+            return self._shared.get(group, ())
+        return self._own.get(group, {}).get(job_type, ())
 
     def _hold(self, guard: Guard, wait_s: float, now: float) -> None:
         """A limit holds something back: tell of it once, and look again in time."""
@@ -260,11 +277,14 @@ class _Maker:
         self.guards = {
             name: (*self.shared[job.queue], *by_type[name]) for name, job in app.types.items()
         }
-        self.own: dict[str, list[tuple[Guard, ...]]] = {}
-        for queue in app.queues:
-            own = [by_type[name] for name, job in app.types.items() if queue in job.runs_from]
-            if own and all(own):
-                self.own[queue] = own
+        self.own = {
+            queue: {
+                name: tuple(guard for guard in self.guards[name] if guard not in shared)
+                for name, job in app.types.items()
+                if queue in job.runs_from
+            }
+            for queue, shared in self.shared.items()
+        }
         named = {name: found for name in app.types if (found := self._budget(name)) is not None}
         budgets = {limit: self._spending(limit, values) for limit, values in named.values()}
         self.spendings = {name: budgets[limit] for name, (limit, _) in named.items()}

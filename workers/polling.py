@@ -2,7 +2,8 @@
 
 While idle each queue has one long poll outstanding, so that any priority is picked up at once.
 When batches come back full and slots are free, a queue gets more receivers; they leave again when
-batches don't fill. All of it follows from one number, `Demand.room`.
+batches don't fill, or bring only what may not start. All of it follows from one number,
+`Demand.room`.
 """
 
 from __future__ import annotations
@@ -123,9 +124,11 @@ class Poller:
     def _claim(self) -> _Claim | None:
         """Take room for one receive, at once, so that no other poller counts on it as well."""
         queue = self.queue
-        if self._waiting.buffered(queue.name) >= MAX_BATCH or self._demand.room(queue) < 1:
+        if self._waiting.startable(queue.name) >= MAX_BATCH or self._demand.room(queue) < 1:
             return None
         limit = self._demand.limit(queue)
+        if self._demand.is_in_vain(queue):
+            return _Claim(limit, self._demand.expect(0, queue, surely=False))
         expected = limit if self._full else min(self._last, limit)
         return _Claim(limit, self._demand.expect(expected, queue, surely=self._last >= MAX_BATCH))
 
@@ -156,6 +159,7 @@ class Poller:
         self._failures, self._demand.answered = 0, True
         self._report(len(messages), started)
         self._last, self._full = len(messages), len(messages) >= claim.limit
+        self._demand.brought(len(messages), self.queue)
         self._accept(messages, started, wait_s)
         if not self._full:
             self._demand.changed()
@@ -186,6 +190,7 @@ class Poller:
         while (
             self._full
             and not self._stopping.is_set()
+            and not self._demand.is_in_vain(self.queue)
             and len(self._extras) < MAX_RECEIVERS - 1
             and (claim := self._claim())
         ):
@@ -207,7 +212,8 @@ class Poller:
                 await self._receive(_EXTRA_WAIT_S, claim)
             except TransportError:
                 return  # the queue's first receiver meets the same fault, and reports it
-            more = self._full and not self._stopping.is_set()
+            more = self._full and not self._demand.is_in_vain(self.queue)
+            more = more and not self._stopping.is_set()
             claim = self._claim() if more else None
 
     async def _back_off(self, error: TransportError) -> None:

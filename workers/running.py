@@ -20,6 +20,7 @@ from workers.admission import Admission
 from workers.choosing import Waiting
 from workers.demand import Demand
 from workers.holding import Hold, Holdings
+from workers.returning import Return, Returns
 from workers.settling import Settler
 
 _log = logging.getLogger("headgate.worker")
@@ -67,12 +68,14 @@ class Running:
         holdings: Holdings,
         demand: Demand,
         admission: Admission,
+        returns: Returns,
         *,
         recorder: Recorder | None,
         cancelled: Callable[[str], str | None],
         on_change: Callable[[], None],
     ) -> None:
         self._admission = admission
+        self._returns = returns
         self._recorder = recorder
         self._cancelled = cancelled
         self._executor = executor
@@ -102,14 +105,14 @@ class Running:
         """Take in what a receive brought: it starts, waits for a slot, or goes back."""
         for delivery in deliveries:
             hold = self._holdings.take(self._executor.begin(delivery))
-            self._admission.take(hold)
+            is_first = self._admission.take(hold)
             if not self._accepting:
                 self.release(hold)
             elif self._is_cancelled(hold):
                 self._drop(hold)
             else:
                 self._recall(hold)
-                self._waiting.put(hold)
+                self._waiting.put(hold, behind=not is_first)
         self.fill()
 
     def end_cancelled(self) -> None:
@@ -121,7 +124,7 @@ class Running:
             self._drop(hold)
 
     def fill(self) -> None:
-        """Start what waits, as far as slots are free."""
+        """Start what waits, as far as slots are free; what is not worth holding goes back."""
         while self._accepting and (hold := self._next()):
             if self._is_gone(hold):
                 self._leave(hold, gone=False)
@@ -131,6 +134,13 @@ class Running:
             task = asyncio.create_task(self._process(hold), name="headgate-job")
             self._tasks[task] = hold
             task.add_done_callback(self._ended)
+        for back in self._returns.at_once():
+            self._demand.sent_back(1 + self._send_back(back), back.hold.delivery.queue)
+
+    def give_back(self) -> None:
+        """Return what has waited for its time, so that other workers can have it."""
+        for back in self._returns.overdue():
+            self._send_back(back)
 
     def _next(self) -> Hold | None:
         if self._demand.free(Priority.CRITICAL) <= 0:
@@ -174,18 +184,24 @@ class Running:
         self._tasks[task] = hold
         task.add_done_callback(self._ended)
 
-    def release(self, hold: Hold, delay_s: int = 0) -> None:
-        """Give back a message that has not been started, to be seen again after that delay."""
-        later = self._admission.left(hold, gone=False)
+    def release(self, hold: Hold, delay_s: int = 0) -> int:
+        """Give back a message that has not been started, to be seen again after that delay.
+
+        Returns how many of its FIFO group go back with it: they must not come before it.
+        """
+        departure = self._admission.left(hold, gone=False)
         self._release(hold, delay_s)
-        for behind in later:  # of its FIFO group: they must not come before it
-            self._waiting.remove(behind)
-            self._release(behind, 0)
+        self._release_unstarted(departure.returning)
+        return len(departure.returning)
+
+    def _send_back(self, back: Return) -> int:
+        return self.release(back.hold, back.away_s)
 
     def _release(self, hold: Hold, delay_s: int) -> None:
         if hold.returning:
             return  # with one before it in its group
         hold.returning = True
+        self._holdings.set_aside(hold)
         if self._is_gone(hold):
             self._holdings.drop(hold)
             return
@@ -193,12 +209,19 @@ class Running:
         self._releases[task] = hold
         task.add_done_callback(self._released)
 
+    def _release_unstarted(self, holds: Sequence[Hold]) -> None:
+        for hold in holds:
+            self._waiting.remove(hold)
+            self._release(hold, 0)
+
     def _leave(self, hold: Hold, *, gone: bool) -> None:
         """Hold a message no longer; ``gone``: it has left its queue."""
         self._holdings.drop(hold)
-        for behind in self._admission.left(hold, gone=gone):
-            self._waiting.remove(behind)
-            self._release(behind, 0)
+        departure = self._admission.left(hold, gone=gone)
+        if (heir := departure.heir) is not None:
+            heir.since = self._executor.means.clock.monotonic()
+            self._waiting.lead(heir)
+        self._release_unstarted(departure.returning)
 
     def close(self) -> None:
         """Start nothing more, and give back what waits."""

@@ -194,6 +194,7 @@ class Settler:
                 self.given_up += 1
                 return refused
             self._report(hold, verdict.attempt.job_id, refused)
+            self._holdings.set_aside(hold)
             rounds += 1
             with suppress(TimeoutError):
                 async with asyncio.timeout(_ROUNDS.delay_s(min(rounds, 10), self._rng)):

@@ -25,6 +25,11 @@ class Window:
         self._per_s = per_s
         self._taken: deque[float] = deque()
 
+    @property
+    def capacity(self) -> int:
+        """How many tokens there are."""
+        return self._capacity()
+
     def out(self, now: float) -> int:
         """Tokens that are out."""
         while self._taken and self._taken[0] + self._per_s <= now:

@@ -20,6 +20,7 @@ from jobs.cancelling import Cancelling
 from jobs.claims import Claims
 from jobs.clock import Clock, SystemClock
 from jobs.context import JobContext
+from jobs.delivery import Job
 from jobs.envelope import parse
 from jobs.events import Events
 from jobs.execution import Executor
@@ -30,18 +31,20 @@ from jobs.ports import ObjectStore, OutgoingMessage, Scheduler, Table, Transport
 from jobs.recording import Recorder
 from jobs.submission import Submission
 from jobs.topology import Priority, QueueSpec
-from workers.admission import Admission, guarded
+from workers.admission import Admission
 from workers.backlog import Backlog
-from workers.choosing import Obstacle, Waiting
+from workers.choosing import Waiting
 from workers.configuration import DEFAULTS, WorkerSettings
 from workers.demand import Demand
 from workers.heartbeat import Heartbeat
-from workers.holding import Hold, Holdings
+from workers.holding import Holdings
 from workers.hooks import HookRunner
 from workers.isolation import ChildPool
 from workers.lifeline import Lifeline
 from workers.limiting import Gate
+from workers.patience import Patience
 from workers.polling import Poller
+from workers.returning import Returns
 from workers.running import Running, ThreadPool
 from workers.settling import SETTLEMENT_PACING, Settler
 from workers.shares import Shares
@@ -49,13 +52,6 @@ from workers.shutdown import FLUSH_S, Report, drain
 from workers.trimming import Trimmer
 
 _log = logging.getLogger("headgate.worker")
-
-_PATIENCE = 12
-"""How much longer a message is kept that comes again, whose past or payload is being read, or that
-a limit holds back."""
-
-_LIMITED_PATIENCE = 60
-"""The same for a limit where no records tell attempts from deliveries: to give it back counts."""
 
 
 class Worker:
@@ -120,14 +116,9 @@ class Worker:
             on_change=self._changed,
         )
         self._children = self._pool(settings.children, rng) if _isolates(app) else None
-        self._admission = Admission(app, self._gate, self._children, rng=rng)
+        self._admission = Admission(app, self._gate, self._children)
         shares = Shares(queues, slots=settings.concurrency)
-        self._waiting = Waiting(
-            queues,
-            shares,
-            obstacle=self._admission.obstacle,
-            guarded=guarded(app, queues),
-        )
+        self._waiting = Waiting(queues, shares, block=self._admission.block)
         self._demand = Demand(
             settings.concurrency,
             _reserved(settings, queues),
@@ -217,6 +208,13 @@ class Worker:
             self._holdings,
             self._demand,
             self._admission,
+            Returns(
+                self._waiting,
+                self._admission,
+                Patience(settings.give_back_after.total_seconds(), rng=rng),
+                clock,
+                is_recorded=self._is_recorded,
+            ),
             recorder=self._recorder,
             cancelled=self._cancelling.reason if self._cancelling else _never,
             on_change=self._notice,
@@ -393,25 +391,11 @@ class Worker:
         """Return what has not been started for a while, so that other workers can have it."""
         while True:
             await asyncio.sleep(min(1.0, self._settings.give_back_after.total_seconds()))
-            overdue = partial(self._is_overdue, now=self._clock.monotonic())
-            for hold in self._waiting.take_if(overdue):
-                self._running.release(hold, self._admission.back_in_s(hold))
+            self._running.give_back()
             self._notice()
 
-    def _is_overdue(self, hold: Hold, *, now: float) -> bool:
-        # Each return costs one of the receives that SQS's redrive counts (and, without records, the
-        # attempts), so a message must not be handed round quickly; nor may it wait here for long
-        # while another worker is idle.
-        obstacle = self._admission.obstacle(hold)
-        if obstacle is Obstacle.ORDER:
-            return hold.lost  # nobody else could start it either
-        patience = 1
-        if obstacle is Obstacle.LIMIT:
-            patience = _LIMITED_PATIENCE if self._recorder is None else _PATIENCE
-        elif obstacle is Obstacle.RECALL or hold.delivery.message.receive_count > 1:
-            patience = _PATIENCE
-        patience_s = self._settings.give_back_after.total_seconds() * patience
-        return hold.lost or now - hold.delivery.received_at > patience_s
+    def _is_recorded(self, job: Job) -> bool:
+        return self._recorder is not None and self._app.records_of(job.type) != "off"
 
     def _pool(self, size: int | None, rng: random.Random) -> ChildPool:
         return ChildPool(

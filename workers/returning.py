@@ -1,0 +1,100 @@
+"""Which messages go back unstarted, so that other workers can have them, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jobs.clock import Clock
+from jobs.delivery import Job
+from workers.admission import Admission
+from workers.choosing import Waiting
+from workers.guards import Block
+from workers.holding import Hold
+from workers.patience import Patience, Waiter
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """A message that has been taken out of the waiting ones."""
+
+    hold: Hold
+    away_s: int
+
+
+class Returns:
+    """Takes out of what waits whatever has to go back.
+
+    Args:
+        waiting: what waits.
+        admission: says what holds a message back.
+        patience: decides how long one is held, and stays away.
+        clock: tells the time.
+        is_recorded: whether records tell a job's attempts from its deliveries.
+    """
+
+    def __init__(
+        self,
+        waiting: Waiting,
+        admission: Admission,
+        patience: Patience,
+        clock: Clock,
+        *,
+        is_recorded: Callable[[Job], bool],
+    ) -> None:
+        self._waiting = waiting
+        self._admission = admission
+        self._patience = patience
+        self._clock = clock
+        self._is_recorded = is_recorded
+
+    def at_once(self) -> list[Return]:
+        """Take out what was found to be held back, and is not worth holding."""
+        found = [self._if_hopeless(hold, block) for hold, block in self._waiting.news()]
+        return [each for each in found if each is not None]
+
+    def overdue(self) -> list[Return]:
+        """Take out what has waited for its time."""
+        return [
+            Return(hold, self._patience.away_s(self._waiter(hold, self._admission.block(hold))))
+            for hold in self._waiting.take_if(self._is_overdue)
+        ]
+
+    def _if_hopeless(self, hold: Hold, block: Block) -> Return | None:
+        waiter, line = self._waiter(hold, block), self._waiting.line(hold.delivery.queue.name)
+        too_much = self._patience.is_too_much(
+            waiter,
+            of_limit=line.held_back_by(block.limit),
+            of_queue=line.held_back,
+        )
+        if not too_much and not self._patience.lasts(waiter):
+            return None
+        self._waiting.remove(hold)
+        return Return(hold, self._patience.away_s(waiter, too_much=too_much))
+
+    def _is_overdue(self, hold: Hold) -> bool:
+        if hold.lost:
+            return True
+        if hold in self._waiting.line(hold.delivery.queue.name).behind:
+            return False  # nobody else could start it either
+        waited_s = self._clock.monotonic() - hold.since
+        return waited_s > self._patience.held_s(self._waiter(hold, self._admission.block(hold)))
+
+    def _waiter(self, hold: Hold, block: Block | None) -> Waiter:
+        receives, job = hold.delivery.message.receive_count, hold.run.job
+        is_costly = job is None or not job.attempt.known or not self._is_recorded(job)
+        return Waiter(
+            receives=receives,
+            returns=receives - 1 if job is None or is_costly else _returns(job, receives),
+            is_known=hold.ready,
+            limit_s=None if block is None else block.retry_in_s,
+            places=0 if block is None else block.places,
+            startable_soon=0.0 if block is None else self._admission.startable_soon(block.limit),
+            is_costly=is_costly,
+        )
+
+
+def _returns(job: Job, receives: int) -> int:
+    """How many of its earlier deliveries made no attempt."""
+    attempts = job.attempt.number - 1 - job.envelope.attempts_used
+    return max(0, receives - 1 - attempts)
