@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -68,6 +69,10 @@ class Means:
         """Whether a job's handler runs in a process of its own."""
         return job.type.isolation == "process" and self.call_isolated is not None
 
+    def in_loop(self, job: Job) -> bool:
+        """Whether its handler runs in this event loop, where it may ignore being cancelled."""
+        return job.handler.is_async and not self.isolates(job)
+
     def can_cancel(self, job: Job) -> bool:
         """Whether its handler can be ended from outside: it is async, or in a child process."""
         return job.handler.is_async or self.isolates(job)
@@ -87,6 +92,10 @@ class Call:
         self._ctx = self._context()
         self._task: asyncio.Task[Any] | None = None
         self._interruption: str | None = None
+        self._cancels = 0
+        """How often its task has been cancelled from here."""
+        self._returned = False
+        """The handler has returned, so only what it submitted is waited for."""
         self._overran = False
         self.ran_s = 0.0
         """How long the handler ran, once it has ended."""
@@ -100,7 +109,9 @@ class Call:
         """Ask it to end early; see `jobs.execution.Run.interrupt`."""
         self._interruption = self._interruption or reason
         self._ctx.request_stop()
-        if self._task is not None and (abandon or self._means.can_cancel(self._job)):
+        may_cancel = self._means.can_cancel(self._job) and not self._returned
+        if self._task is not None and (abandon or may_cancel):
+            self._cancels += 1
             self._task.cancel(reason)
 
     async def outcome(self, settled: Settled | None = None) -> Outcome:
@@ -125,6 +136,7 @@ class Call:
         try:
             with self._means.around(self._job, self._delivery):
                 result = await self._handle()
+            self._returned = True
             await self._desk.all_taken()
             return Done(result=result)
         except asyncio.CancelledError as error:
@@ -140,7 +152,8 @@ class Call:
         finally:
             current_job.reset(here)
             self._task = None
-            if self._interruption is not None and task is not None:
+            while self._cancels and task is not None:
+                self._cancels -= 1
                 task.uncancel()  # it has been dealt with; settling goes on
 
     async def _handle(self) -> Any:
@@ -163,9 +176,14 @@ class Call:
         # A thread can't be stopped. Settling the job while its thread still runs would run it
         # twice, so an overrun is reported and its late result counts.
         overrun = asyncio.get_running_loop().call_later(self._job.timeout_s, self._overrun)
-        function = partial(_call_plain, self._job, self._ctx, self._means.shared)
+        ended: Future[Any] = Future()
+        call = partial(_call_plain, self._job, self._ctx, self._means.shared)
         try:
-            return await self._means.call_blocking(function)
+            return await self._means.call_blocking(partial(_call_into, ended, call))
+        except asyncio.CancelledError:
+            if ended.done():  # in the thread, and the loop has only not heard of it
+                return ended.result()
+            raise
         finally:
             overrun.cancel()
 
@@ -205,6 +223,15 @@ class Call:
             deadline=self._means.clock.now() + timedelta(seconds=job.timeout_s),
             _host=self._desk,
         )
+
+
+def _call_into(ended: Future[Any], call: Callable[[], Any]) -> Any:
+    """Call a function, and have a future know how that ended as soon as it has."""
+    try:
+        ended.set_result(call())
+    except BaseException as error:  # noqa: BLE001 - handed on below
+        ended.set_exception(error)
+    return ended.result()
 
 
 def _call_plain(job: Job, ctx: JobContext, shared: Shared) -> Any:

@@ -155,6 +155,16 @@ class Run:
         return self._call is not None and self._call.running
 
     @property
+    def in_loop(self) -> bool:
+        """Whether its handler runs in this event loop, where it may ignore being cancelled."""
+        return self.job is not None and self._executor.means.in_loop(self.job)
+
+    @property
+    def in_child(self) -> bool:
+        """Whether its handler runs in a process of its own."""
+        return self.job is not None and self._executor.means.isolates(self.job)
+
+    @property
     def cancellable(self) -> bool:
         """Whether its handler can be ended from outside: it is async, or in a child process."""
         return self.job is not None and self._executor.means.can_cancel(self.job)

@@ -6,12 +6,13 @@
     @send_email.on_failed
     def note(event: JobFailed) -> None: ...
 
-Hooks run beside the jobs, one at a time, in the order of the events. One that raises is reported by
-an event of its own, and changes nothing.
+Hooks run beside the jobs, in the order of the events. One that raises, or takes too long, is
+reported by an event of its own, and changes nothing: a slow one holds up itself alone.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,6 +34,19 @@ H = TypeVar("H", bound=Callable[..., Any])
 Returned = TypeVar("Returned")
 Hook = Callable[[Any], Any]
 """Takes an event; a plain function, which runs in a thread, or an async one."""
+
+
+def is_async(hook: Hook) -> bool:
+    """Whether calling it makes a coroutine; true of an object with an async ``__call__`` too."""
+    return inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(type(hook).__call__)
+
+
+def name_of(hook: Hook) -> str:
+    """Where it is defined, as far as it says so: a `functools.partial` or an object has no name."""
+    function = getattr(hook, "func", hook)
+    kind = type(function)
+    name = getattr(function, "__qualname__", kind.__qualname__)
+    return f"{getattr(function, '__module__', kind.__module__)}.{name}"
 
 
 class Hooks:

@@ -1,4 +1,4 @@
-"""Tasks that stand beside the work: when one fails, that is told, and the work goes on."""
+"""Work beside the work, and work that has to come to its end whoever is cancelled meanwhile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _log = logging.getLogger("headgate.worker")
 
@@ -31,3 +33,25 @@ async def beside(work: Coroutine[Any, Any, None], *, name: str) -> AsyncIterator
     finally:
         task.cancel()
         await asyncio.wait([task])
+
+
+async def seen_through(work: asyncio.Task[T] | Coroutine[Any, Any, T]) -> T:
+    """Await work to its end, and only then be cancelled, if that was asked for meanwhile.
+
+    For what must not be left half done, such as a process that has to be killed and reaped. The
+    work has to be bounded by itself.
+
+    Raises:
+        asyncio.CancelledError: the caller was cancelled; the work has ended by now.
+        BaseException: what the work raised.
+    """
+    task = asyncio.ensure_future(work)
+    cut: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cut = error
+    if cut is not None:
+        raise cut
+    return task.result()

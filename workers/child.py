@@ -214,6 +214,7 @@ class _Attempt:
         ctx = self._context(job, envelope, host)
         self._channel.on_cancel = lambda: self._cancel(ctx)
         result = self._call(job.require_handler(), payload, ctx)
+        self._channel.send(frames.encode(Kind.RETURNED))
         host.all_taken()
         return result
 

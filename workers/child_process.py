@@ -22,10 +22,13 @@ from pythonjsonlogger.json import JsonFormatter
 from jobs.clock import Clock
 from jobs.context import JobContext
 from jobs.delivery import Job
-from jobs.errors import ChildDied, JobTimeout, RetryLater
+from jobs.errors import ChildDied, ChildFailed, JobTimeout, RetryLater
 from jobs.texts import text_of, type_of
 from workers import frames
+from workers.beside import seen_through
 from workers.frames import Frame, Kind
+
+_log = logging.getLogger("headgate.worker")
 
 Answer = Callable[[JobContext, Any], Awaitable[Any]]
 """Answers what a handler in a child asks for: from its context and JSON values to JSON values. What
@@ -36,6 +39,9 @@ _SAMPLE_S = 0.25
 
 _EXIT_S = 2.0
 """How long a child may take to end: to close its resources, or to be killed."""
+
+_ARRIVAL_S = 2.0
+"""How long a result may be on its way once its handler has returned, when the job is to end."""
 
 _MIB = 2**20
 
@@ -72,12 +78,25 @@ class _Attempt:
     def __init__(self, ctx: JobContext) -> None:
         self.ctx = ctx
         self.started = False
+        self.returned = False
+        """Its handler has returned."""
         self.over: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
 
     def end(self, how: _End) -> None:
         """It is over; what comes later counts no more."""
         if not self.over.done():
             self.over.set_result(how)
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether it ended without an end of the handler's own."""
+        if not self.over.done():
+            return True
+        match self.over.result():
+            case ChildFailed(error_type=kind):
+                return kind == asyncio.CancelledError.__name__
+            case end:
+                return isinstance(end, ChildDied | NotStarted)
 
     def result(self) -> Any:
         """What the handler returned; raises what it raised, or what ended it."""
@@ -111,6 +130,8 @@ class Child:
         self._ready: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._attempt: _Attempt | None = None
         self._fault: str | None = None
+        self._stopped = False
+        """It is ended for the worker's sake, not for what it did."""
         self._answering: set[asyncio.Task[None]] = set()
         self._life = asyncio.create_task(self._live(), name=f"headgate-child-{process.pid}")
         self.jobs = 0
@@ -148,6 +169,9 @@ class Child:
     async def run(self, job: Job, body: str, ctx: JobContext) -> Any:
         """Run a job; returns what its handler returned. Whatever cuts it short kills the child.
 
+        How the handler has ended counts even then: a result that is there, or on its way, is
+        returned though the job was cancelled or its time is up.
+
         Raises:
             JobSignal, ChildFailed: what the handler raised.
             JobTimeout: it was killed at the job's timeout.
@@ -156,18 +180,33 @@ class Child:
         """
         self.jobs += 1
         attempt = self._attempt = _Attempt(ctx)
-        self._send_job(job, body, ctx)
         try:
+            self._send_job(job, body, ctx)
             await self._until_over(attempt, job)
-            return attempt.result()
-        except asyncio.CancelledError:
-            self._writer.write(frames.encode(Kind.CANCEL))
-            await asyncio.wait({attempt.over}, timeout=self._grace_s)
-            raise
+        except (asyncio.CancelledError, JobTimeout, ChildDied) as cut:
+            if isinstance(cut, asyncio.CancelledError):
+                self._writer.write(frames.encode(Kind.CANCEL))
+                with contextlib.suppress(asyncio.CancelledError):  # asked again: no more grace
+                    await asyncio.wait({attempt.over}, timeout=self._grace_s)
+            with contextlib.suppress(asyncio.CancelledError):
+                await seen_through(self._end(attempt))
+            if attempt.was_cut:
+                raise
+        finally:
+            self._attempt = None
+        return attempt.result()
+
+    async def _end(self, attempt: _Attempt) -> None:
+        """Kill it in the middle of a job, unless that has ended, and hear what it had to say."""
+        try:
+            if attempt.returned:
+                await asyncio.wait({attempt.over}, timeout=_ARRIVAL_S)
         finally:
             if not attempt.over.done():
                 self.kill()
-            self._attempt = None
+        if not attempt.over.done():
+            # What it said before is still in the channel, and heard to its end.
+            await asyncio.wait({attempt.over}, timeout=2 * _EXIT_S)
 
     def kill(self) -> None:
         """SIGKILL to it and all that it started in its process group."""
@@ -180,16 +219,20 @@ class Child:
 
     async def close(self) -> None:
         """End it: kindly if it is idle, at once if it runs a job or is not ready; bounded."""
+        self._stopped = not self.spent.is_set()
         self.spent.set()
-        if self._attempt is not None:
-            self._attempt.end(RetryLater(timedelta(seconds=1), "the worker is stopping"))
-            self.kill()
-        elif self._ready.done():
-            self._writer.write(frames.encode(Kind.STOP))
-            await asyncio.wait({self._life}, timeout=_EXIT_S)
+        try:
+            if self._attempt is not None:
+                await self._end(self._attempt)
+            elif self._ready.done():
+                self._writer.write(frames.encode(Kind.STOP))
+                await asyncio.wait({self._life}, timeout=_EXIT_S)
+        finally:
+            if not self._life.done():
+                self.kill()
+        await asyncio.wait({self._life}, timeout=2 * _EXIT_S)
         if not self._life.done():
-            self.kill()
-            await asyncio.wait({self._life}, timeout=_EXIT_S)
+            _log.error("the child process %d was killed and does not end", self.pid)
         await _cancelled(self._life, *self._answering)
         self._writer.transport.abort()
         with contextlib.suppress(ConnectionError):  # it was lost before it was closed: no matter
@@ -242,7 +285,11 @@ class Child:
         self.spent.set()
         if not self._ready.done():
             self._ready.set_result(how)
-        if (attempt := self._attempt) is not None:
+        if (attempt := self._attempt) is None:
+            return
+        if self._stopped:
+            attempt.end(RetryLater(timedelta(seconds=1), "the worker is stopping"))
+        else:
             attempt.end(ChildDied(f"the child process {how}") if attempt.started else NotStarted())
 
     async def _hear(self) -> None:
@@ -261,6 +308,8 @@ class Child:
                 self._ready.set_result(str(frame.get("error")))
             case Kind.STARTED, _Attempt() as attempt:
                 attempt.started = True
+            case Kind.RETURNED, _Attempt() as attempt:
+                attempt.returned = True
             case Kind.PROGRESS, _Attempt(ctx=ctx):
                 _ = ctx.progress(frame["percent"], frame["message"], **frame["data"])
             case Kind.CALL, _Attempt(ctx=ctx):
@@ -289,6 +338,9 @@ async def spawned(
 ) -> AsyncIterator[Child]:
     """A new child, which may not be ready yet; it is closed when the context is left.
 
+    Whenever that is cancelled, no process is left behind: one that is being started is awaited,
+    killed and reaped, and its end is seen through.
+
     Args:
         app_path: what it imports, as ``module:attribute``.
         answers: what its handlers may ask for.
@@ -298,16 +350,32 @@ async def spawned(
     Raises:
         ChildUnfit: the system starts no more processes.
     """
-    try:
+
+    async def start() -> Child:
         process, reader, writer = await _start()
+        child = Child(process, reader, writer, answers=answers, clock=clock, grace_s=grace_s)
+        writer.write(frames.encode(Kind.SETUP, app=app_path, sys_path=sys.path, log=_logging()))
+        return child
+
+    starting = asyncio.create_task(start(), name="headgate-start-child")
+    try:
+        await asyncio.wait({starting})
+        yield _child_of(starting)
+    finally:
+        await seen_through(_ended(starting))
+
+
+def _child_of(starting: asyncio.Task[Child]) -> Child:
+    try:
+        return starting.result()
     except OSError as error:
         raise ChildUnfit(f"no process could be started: {error}") from error
-    child = Child(process, reader, writer, answers=answers, clock=clock, grace_s=grace_s)
-    try:
-        writer.write(frames.encode(Kind.SETUP, app=app_path, sys_path=sys.path, log=_logging()))
-        yield child
-    finally:
-        await child.close()
+
+
+async def _ended(starting: asyncio.Task[Child]) -> None:
+    await asyncio.wait({starting})
+    if not starting.cancelled() and starting.exception() is None:
+        await starting.result().close()
 
 
 async def _start() -> tuple[asyncio.subprocess.Process, asyncio.StreamReader, asyncio.StreamWriter]:

@@ -51,6 +51,8 @@ class Kind(StrEnum):
     """To the child: what the worker says to that number."""
     CANCEL = "cancel"
     """To the child: the job should end early."""
+    RETURNED = "returned"
+    """From the child: the handler has returned, so its result is on its way and must not be cut."""
     DONE = "done"
     """From the child: what the handler returned."""
     FAILED = "failed"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from jobs.context import JobContext
 from jobs.delivery import Job
 from jobs.errors import RetryLater
 from jobs.texts import text_of
+from workers.beside import seen_through
 from workers.child_process import Answer, Child, ChildUnfit, NotStarted, spawned
 
 _log = logging.getLogger("headgate.worker")
@@ -116,7 +117,7 @@ class ChildPool:
             keeper.cancel()
         self._ring()
         if self._keepers:
-            await asyncio.wait(self._keepers)
+            await seen_through(_all(self._keepers))
         self._keepers.clear()
 
     async def call(self, job: Job, body: str, ctx: JobContext) -> Any:
@@ -234,6 +235,10 @@ class ChildPool:
             self._faults[place] = f"{type(error).__name__}: {text_of(error)}"
             _log.error("a place in the pool of child processes is lost", exc_info=error)
             self._ring()
+
+
+async def _all(keepers: Collection[asyncio.Task[None]]) -> None:
+    await asyncio.wait(keepers)
 
 
 def _has_room(child: Child, job: Job) -> bool:

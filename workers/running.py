@@ -242,19 +242,25 @@ class Running:
         for hold in self._tasks.values():
             hold.run.interrupt(reason)
 
-    def abandon(self, reason: str) -> None:
-        """Give back what still runs, and wait for it no more.
+    def abandon(self, reason: str) -> list[str]:
+        """Give back what still runs, and wait for it no more; returns the ids of those jobs.
 
         A thread is left to itself. So is an async handler that ignores being cancelled: should it
-        ever return, its message is deleted after all.
+        ever return, its message is deleted after all. A child process is killed; what its handler
+        has said by then counts, so its job is not among these.
         """
+        left = []
         for task, hold in [*self._tasks.items()]:
-            if hold.run.running:
-                hold.run.interrupt(reason, abandon=True)
-                if hold.run.cancellable:
-                    del self._tasks[task]
-                    self.release(hold)
-                    hold.lost = True
+            if not hold.run.running:
+                continue
+            hold.run.interrupt(reason, abandon=True)
+            if hold.run.in_loop:
+                del self._tasks[task]
+                self.release(hold)
+                hold.lost = True
+            if hold.run.job is not None and not hold.run.in_child:
+                left.append(hold.run.job.attempt.job_id)
+        return left
 
     def _is_gone(self, hold: Hold) -> bool:
         """Whether a message that has not been started is no longer ours alone."""

@@ -92,8 +92,7 @@ async def drain(
         poll.cancel()
     running.interrupt(_WHY)
     await asyncio.wait([finishing], timeout=0.1 if hurry.is_set() else CLEAN_UP_S)
-    abandoned = _ids(running)
-    running.abandon(_WHY)
+    abandoned = tuple(running.abandon(_WHY))
     settler.close()
     flushed = asyncio.create_task(_flush(settler, finishing), name="headgate-flush")
     await asyncio.wait([flushed], timeout=FLUSH_S)
@@ -118,9 +117,3 @@ async def _flush(settler: Settler, finishing: asyncio.Task[None]) -> None:
     await settler.drain()
     await asyncio.wait([finishing])
     await settler.drain()
-
-
-def _ids(running: Running) -> tuple[str, ...]:
-    return tuple(
-        hold.run.job.attempt.job_id for hold in running.unfinished if hold.run.job is not None
-    )

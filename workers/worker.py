@@ -299,7 +299,9 @@ class Worker:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             self.hurry()
-            await asyncio.wait([work])
+            while not work.done():
+                with suppress(asyncio.CancelledError):  # asked again: what is held still goes back
+                    await asyncio.wait([work])
             raise
 
     async def _work(self) -> Report:
@@ -369,15 +371,20 @@ class Worker:
             await self._lifeline.start()
 
     async def _flush(self) -> None:
-        """Let what stands beside the jobs come to an end, within a bound."""
+        """Let what stands beside the jobs come to an end, within a bound.
+
+        A hook of the users that hangs must keep neither records nor the worker's end unwritten.
+        """
         with suppress(TimeoutError):
-            async with asyncio.timeout(FLUSH_S):
-                await self._client.close()
-                await self._hooks.drain()
+            async with asyncio.timeout(FLUSH_S), asyncio.TaskGroup() as endings:
+                endings.create_task(self._client.close(), name="headgate-end-client")
+                endings.create_task(self._hooks.drain(), name="headgate-end-hooks")
+                endings.create_task(self._gate.close(), name="headgate-end-limits")
                 if self._recorder is not None:
-                    await self._recorder.drain()
-                await self._gate.close()
-                if self._lifeline is not None:
+                    endings.create_task(self._recorder.drain(), name="headgate-end-records")
+        if self._lifeline is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_S):
                     await self._lifeline.close()
 
     def _close(self) -> None:

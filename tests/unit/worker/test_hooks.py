@@ -8,67 +8,22 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import App, Backoff, JobContext, RetryLater
+from jobs import App, Backoff, RetryLater
 from jobs.events import (
     HookFailed,
     JobCompleted,
-    JobDeadLettered,
     JobDeferred,
-    JobFailed,
-    JobProgress,
-    JobQuarantined,
-    JobRetryScheduled,
     JobStalled,
     JobStarted,
 )
+from jobs.lives import LIVES
+from jobs.records import partition
 from jobs.retry import Retry
 from tests.unit.worker.rig import Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
 
 TWICE = Retry(attempts=2, backoff=Backoff.fixed(1))
-
-
-async def test_hooks_of_app_and_type_hear_of_each_step_in_order() -> None:
-    app, queue = one_lane(retry=TWICE)
-    heard: list[str] = []
-
-    @queue.job("send")
-    async def send(_note: Note, ctx: JobContext) -> None:
-        await ctx.progress(50, "half")
-        raise ConnectionError("down")
-
-    @app.on_start
-    async def _(event: JobStarted) -> None:
-        heard.append(f"app start {event.attempt}")
-
-    @send.on_start
-    def _(event: JobStarted) -> None:
-        heard.append(f"type start {event.attempt}")
-
-    @send.on_progress
-    def _(event: JobProgress) -> None:
-        heard.append(f"progress {event.percent} {event.note}")
-
-    @app.on_failed
-    def _(event: JobFailed) -> None:
-        heard.append(f"failed {event.error_type}")
-
-    @app.on_retry
-    async def _(event: JobRetryScheduled) -> None:
-        heard.append(f"retry in {event.delay_s}")
-
-    @send.on_dead
-    async def _(event: JobDeadLettered | JobQuarantined) -> None:
-        heard.append(f"dead after {event.attempt}")
-
-    rig = Rig(app)
-    await rig.submit(send)
-    async with rig.working():
-        await rig.happens(JobDeadLettered)
-    first = ["app start 1", "type start 1", "progress 50 half", "failed ConnectionError"]
-    second = ["app start 2", "type start 2", "progress 50 half", "failed ConnectionError"]
-    assert heard == [*first, "retry in 1", *second, "dead after 2"]
 
 
 async def test_a_hook_of_one_type_hears_nothing_of_another() -> None:
@@ -93,32 +48,6 @@ async def test_a_hook_of_one_type_hears_nothing_of_another() -> None:
     assert heard == ["loud"]
 
 
-async def test_a_hook_that_raises_is_reported_and_changes_nothing() -> None:
-    app, queue = one_lane()
-    heard: list[str] = []
-
-    @queue.job("send")
-    async def send(_note: Note) -> None: ...
-
-    @app.on_complete
-    def broken(_event: JobCompleted) -> None:
-        raise ZeroDivisionError("in the hook")
-
-    @app.on_complete
-    async def sound(event: JobCompleted) -> None:
-        heard.append(event.job_id)
-
-    rig = Rig(app)
-    [job_id] = await rig.submit(send)
-    async with rig.working():
-        [failed] = await rig.happens(HookFailed)
-    assert failed.error == "ZeroDivisionError: in the hook"
-    assert failed.hook.endswith("broken")
-    assert failed.event == "job.completed"
-    assert heard == [job_id]
-    assert rig.remaining() == 0
-
-
 async def test_a_hook_that_hangs_is_given_up_and_holds_up_no_job() -> None:
     app, queue = one_lane()
 
@@ -136,24 +65,6 @@ async def test_a_hook_that_hangs_is_given_up_and_holds_up_no_job() -> None:
         [failed, *_] = await rig.happens(HookFailed, 1)
     assert failed.at - completed[-1].at > timedelta(seconds=20)
     assert "TimeoutError" in failed.error
-
-
-async def test_a_plain_hook_runs_in_a_thread_of_its_own() -> None:
-    app, queue = one_lane()
-    threads: list[str] = []
-
-    @queue.job("send")
-    async def send(_note: Note) -> None: ...
-
-    @app.on_complete
-    def _(_event: JobCompleted) -> None:
-        threads.append(threading.current_thread().name)
-
-    rig = Rig(app)
-    await rig.submit(send)
-    async with rig.working():
-        await rig.happens(JobCompleted)
-    assert threads == ["headgate-hook_0"]
 
 
 async def test_a_stalled_plain_function_is_told_of() -> None:
@@ -212,3 +123,107 @@ def test_the_harness_calls_hooks_too_and_shows_what_they_raise() -> None:
     jobs.client.submit(send, Note())
     with pytest.raises(ZeroDivisionError):
         jobs.drain()
+
+
+# --- whatever a hook does ------------------------------------------------------------------------
+
+
+class _Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (asyncio.CancelledError(), "CancelledError"),
+        (SystemExit(3), "SystemExit: 3"),
+        (StopIteration(), "StopIteration"),
+        (StopAsyncIteration(), "StopAsyncIteration"),
+        (_Mute(), "<RuntimeError in _Mute.__str__>"),
+        (ValueError("x" * 500_000), "500,000 characters"),
+        (BaseExceptionGroup("both", [SystemExit()]), "BaseExceptionGroup"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+async def test_a_hook_may_raise_anything_and_the_worker_goes_on(
+    error: BaseException, said: str
+) -> None:
+    app, queue = one_lane()
+
+    @queue.job("send")
+    async def send(_note: Note) -> None: ...
+
+    @app.on_start
+    async def failing(_event: JobStarted) -> None:
+        raise error
+
+    rig = Rig(app)
+    await rig.submit(send, "a")
+    async with rig.working() as worker:
+        [failed] = await rig.happens(HookFailed)
+        await rig.submit(send, "b")
+        await rig.happens(JobCompleted, 2)
+        await rig.happens(HookFailed, 2)
+        assert worker.is_receiving
+    assert said in failed.error or isinstance(error, StopIteration)
+    assert rig.remaining() == 0
+
+
+@pytest.mark.parametrize("kind", ["async", "deaf"])
+async def test_a_hook_that_hangs_at_every_call_holds_up_no_other(kind: str) -> None:
+    app, queue = one_lane()
+    let_go = asyncio.Event()
+    heard: list[str] = []
+
+    @queue.job("send")
+    async def send(_note: Note) -> None: ...
+
+    async def hanging(_event: JobStarted) -> None:
+        await asyncio.Event().wait()
+
+    async def deaf(_event: JobStarted) -> None:
+        while not let_go.is_set():
+            try:
+                await asyncio.sleep(10_000)
+            except asyncio.CancelledError:
+                heard.append("not yet")
+
+    app.on_start(hanging if kind == "async" else deaf)
+
+    @app.on_complete
+    async def note(event: JobCompleted) -> None:
+        heard.append(event.job_id)
+
+    rig = Rig(app)
+    ids = await rig.submit(send, *"abcdefgh")
+    async with rig.working():
+        await rig.happens(JobCompleted, 8)
+        began = rig.clock.monotonic()
+        await asyncio.sleep(20)
+        assert [each for each in heard if each != "not yet"] == ids, "well before it is given up"
+        failed = await rig.happens(HookFailed, 8)
+        assert rig.clock.monotonic() - began < 8 * 31
+        let_go.set()
+    if kind != "async":
+        assert sum("not called: 3 calls of it hang" in event.error for event in failed) == 5
+    assert sum("TimeoutError" in event.error for event in failed) == (8 if kind == "async" else 3)
+
+
+async def test_a_hook_that_hangs_keeps_nothing_unwritten_at_the_stop() -> None:
+    app, queue = one_lane(records="full")
+
+    @queue.job("send")
+    async def send(_note: Note) -> None: ...
+
+    @app.on_complete
+    async def hanging(_event: JobCompleted) -> None:
+        await asyncio.Event().wait()
+
+    rig = Rig(app)
+    [job_id] = await rig.submit(send)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    marks = [item.sk for item in await rig.table.query(partition(job_id))]
+    assert any(mark.endswith("#completed") for mark in marks)
+    assert await rig.table.query(LIVES) == [], "its end is known to be in order"

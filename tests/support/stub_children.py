@@ -1,0 +1,193 @@
+"""Child processes that are none: tasks that speak their protocol, step by step of the loop.
+
+What a process has written arrives though it is killed, frame by frame, and the end of the stream
+after it. A killed one ends some steps later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic_core import from_json
+
+from workers import child_process, frames
+from workers.frames import Frame, Kind
+
+DYING_STEPS = 3
+"""Turns of the loop from the signal to the end of a process."""
+
+
+async def steps(count: int) -> None:
+    """Let the loop turn so often; no time passes."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+class StubProcess:
+    """Stands for an `asyncio.subprocess.Process`."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.is_alive = True
+        self.is_reaped = False
+        self.over = asyncio.Event()
+        self._code = 0
+
+    async def wait(self) -> int:
+        await self.over.wait()
+        self.is_reaped = True
+        return self._code
+
+    def signal(self, number: int) -> None:
+        """End it, a moment later."""
+        if self.is_alive:
+            self.end(-number)
+
+    def end(self, code: int) -> None:
+        """It runs no further."""
+        self.is_alive = False
+        self._code = code
+        self._dying = asyncio.ensure_future(self._die())
+
+    async def _die(self) -> None:
+        await steps(DYING_STEPS)
+        self.over.set()
+
+    @property
+    def is_over(self) -> bool:
+        return self.over.is_set()
+
+
+class StubChild:
+    """A child process: one job at a time, by the protocol of `workers.child`."""
+
+    def __init__(self, pid: int, children: StubChildren) -> None:
+        self.process = StubProcess(pid)
+        self.reader = asyncio.StreamReader()
+        self.writer: Any = SimpleNamespace(
+            write=self._take, transport=SimpleNamespace(abort=self._abort), wait_closed=_closed
+        )
+        self._children = children
+        self._inbox: asyncio.Queue[Frame] = asyncio.Queue()
+        self._sent: asyncio.Queue[bytes] = asyncio.Queue()
+        self._cancelled = False
+        parts = (self._live(), self._pump(), self._end())
+        self._tasks = [asyncio.ensure_future(part) for part in parts]
+
+    def _take(self, data: bytes) -> None:
+        frame = from_json(data[4:])
+        if frame["kind"] == Kind.CANCEL:
+            self._cancelled = True
+        else:
+            self._inbox.put_nowait(frame)
+
+    def _abort(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    def _send(self, kind: Kind, **fields: Any) -> None:
+        if self.process.is_alive:
+            self._sent.put_nowait(frames.encode(kind, **fields))
+
+    async def _pump(self) -> None:
+        """Carry what was sent, each frame two steps late, and the end at last."""
+        while frame := await self._sent.get():
+            await steps(2)
+            self.reader.feed_data(frame)
+        self.reader.feed_eof()
+
+    async def _end(self) -> None:
+        await self.process.over.wait()
+        self._sent.put_nowait(b"")
+
+    async def _live(self) -> None:
+        await self._inbox.get()
+        await steps(3)
+        self._send(Kind.READY)
+        while (await self._inbox.get())["kind"] != Kind.STOP:
+            await self._run()
+        if self.process.is_alive:
+            self.process.end(0)
+
+    async def _run(self) -> None:
+        self._cancelled = False
+        self._send(Kind.STARTED)
+        for _ in range(self._children.handler_steps):
+            await steps(1)
+            if self._cancelled and self._children.heeds_cancel:
+                error = {"error_type": "CancelledError", "message": "", "traceback": ""}
+                self._send(Kind.FAILED, **error, retryable=True, retry_after_s=None)
+                return
+        if self._children.ending == "hangs":
+            await asyncio.Event().wait()
+        if self._children.ending == "dies":
+            self.process.signal(signal.SIGSEGV)
+        if not self.process.is_alive:
+            return
+        self._children.work()
+        self._send(Kind.RETURNED)
+        await steps(self._children.result_steps)
+        self._send(Kind.DONE, value="receipt")
+
+
+class StubChildren:
+    """Takes the place of real processes while a test runs.
+
+    Args:
+        work: what a handler does; called once it comes to its end.
+        handler_steps: turns of the loop that it takes.
+        result_steps: turns from its end to the moment when its result is sent.
+        heeds_cancel: whether it ends when it is asked to.
+        ending: ``hangs`` for a handler that never ends, ``dies`` for one that kills its process.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[], None],
+        *,
+        handler_steps: int = 6,
+        result_steps: int = 0,
+        heeds_cancel: bool = True,
+        ending: str = "returns",
+    ) -> None:
+        self.work = work
+        self.handler_steps = handler_steps
+        self.result_steps = result_steps
+        self.heeds_cancel = heeds_cancel
+        self.ending = ending
+        self.processes: dict[int, StubProcess] = {}
+        self._pids = itertools.count(10**7)
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have `workers.child_process` start these."""
+        monkeypatch.setattr(child_process, "_start", self._start)
+        monkeypatch.setattr("os.killpg", self._kill)
+        monkeypatch.setattr("workers.worker.app_path", lambda _app: "stub:app")
+
+    @property
+    def left(self) -> list[StubProcess]:
+        """Those that run, or of which nobody has taken note that they ended."""
+        return [each for each in self.processes.values() if each.is_alive or not each.is_reaped]
+
+    async def _start(self) -> tuple[Any, asyncio.StreamReader, Any]:
+        await steps(1)
+        child = StubChild(next(self._pids), self)
+        self.processes[child.process.pid] = child.process
+        await steps(2)  # it runs, and who has started it has not been told yet
+        return child.process, child.reader, child.writer
+
+    def _kill(self, pid: int, number: int) -> None:
+        assert number == signal.SIGKILL
+        if self.processes[pid].is_over:
+            raise ProcessLookupError(pid)
+        self.processes[pid].signal(number)
+
+
+async def _closed() -> None:
+    """The channel is closed at once."""
