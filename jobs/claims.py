@@ -15,21 +15,24 @@ clock, from before it was asked for; others wait until it has ended by theirs, a
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_core import from_json, to_json
 
 from jobs.clock import SKEW_S, Clock
-from jobs.errors import ItemRefused, ResultNotKept
+from jobs.errors import ItemRefused, ResultNotKept, ServiceUnavailable
 from jobs.outcome import Discarded, Done
 from jobs.ports import Item, Table
 from jobs.records import partition
 from jobs.returns import MAX_RESULT_BYTES, dump_result
 from jobs.topology import QueueSpec
+
+T = TypeVar("T")
 
 CLAIM = "claim"
 """Where a job's claim stands, among its items."""
@@ -45,6 +48,22 @@ _NO_LONGER = timedelta(0)
 
 _TRIES = 4
 """So often a claim is asked for, if others come first."""
+
+_PATIENCE_S = 2.0
+"""How long a request may take. A write whose answer is lost may be repeated."""
+
+
+async def answered(asking: Awaitable[T]) -> T:
+    """The table's answer to a request that a job waits for.
+
+    Raises:
+        TransportError: it has failed, or does not answer in time.
+    """
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            return await asking
+    except TimeoutError as error:
+        raise ServiceUnavailable(f"the table did not answer within {_PATIENCE_S:g} s") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +213,7 @@ class Claim:
                 version=self._known.version + 1,
                 expires_at=self._clock.now() + lasting,
             )
-            standing = await self._table.replace(item)
+            standing = await answered(self._table.replace(item))
             if standing is None or (standing.version, standing.data) == (item.version, data):
                 self._known = item
                 return None

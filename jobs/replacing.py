@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobs.calling import Means
+from jobs.claims import answered
 from jobs.delivery import Delivery, Job
 from jobs.errors import TransportError
 from jobs.events import ClaimFailed, JobDeduplicated
@@ -20,7 +21,7 @@ async def replaced_by(means: Means, job: Job, delivery: Delivery) -> str | None:
         return None
     where, job_id = place(by), job.attempt.job_id
     try:
-        standing = await means.claims.table.get(where.pk, where.sk)
+        standing = await answered(means.claims.table.get(where.pk, where.sk))
     except TransportError as error:
         means.events.emit(
             ClaimFailed(

@@ -17,6 +17,7 @@ from jobs.events import (
     JobCancelled,
     JobCompleted,
     JobDeadLettered,
+    JobDeferred,
     JobQuarantined,
     JobStarted,
     RecordsWritten,
@@ -44,6 +45,7 @@ def function_of(
     *,
     visibility_s: float = 60,
     fifo: bool = False,
+    once: bool = False,
     records: RecordsLevel = "outcomes",
     **options: Any,
 ) -> Iterator[Function]:
@@ -53,7 +55,7 @@ def function_of(
     queue = app.queue(
         "mail", priorities=[Priority.NORMAL], lanes={Priority.NORMAL: lane}, retry=RETRY, fifo=fifo
     )
-    queue.job("send")(send)
+    queue.job("send", once=once)(send)
     deployed = Function(app, app.topology.queues[-1].name, **options)
     try:
         yield deployed
@@ -179,6 +181,24 @@ def test_a_table_that_does_not_answer_holds_no_function_for_long() -> None:
             assert deployed.clock.monotonic() - began_at < 5
             deployed.clock.advance(12)
         assert deployed.heard(JobCompleted) >= 7
+
+
+def test_a_table_that_does_not_answer_holds_no_job_that_has_to_be_claimed() -> None:
+    runs: list[str] = []
+
+    async def send(note: Note) -> None:
+        runs.append(note.text)
+
+    with function_of(send, timeout_s=120, visibility_s=200, once=True) as deployed:
+        hang(deployed)
+        submitted(deployed, "a", "b")
+        began_at = deployed.clock.monotonic()
+        deployed.invoke()
+        assert deployed.clock.monotonic() - began_at < 6
+        assert deployed.heard(JobDeferred) == 2
+        deployed.table.faults.clear()
+        deployed.drain()
+    assert sorted(runs) == ["a", "b"]
 
 
 def test_what_could_not_be_recorded_is_recorded_by_a_later_invocation() -> None:
