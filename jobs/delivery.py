@@ -91,7 +91,7 @@ def load(app: App, delivery: Delivery) -> Job:
             max_attempts=(options.attempts if options else None) or declared.retry.attempts,
             receives=delivery.message.receive_count,
             receive_limit=delivery.queue.max_receive_count,
-            backstop=_backstop(app, declared, delivery.queue),
+            backstop=_backstop(app, declared, delivery),
             crash_limit=app.crash_limit.crashes,
         ),
         lacks_payload=lacks_payload,
@@ -113,14 +113,16 @@ def _type_of(app: App, envelope: Envelope, queue: QueueSpec) -> JobType[Any, Any
     return declared
 
 
-def _backstop(app: App, declared: JobType[Any, Any], queue: QueueSpec) -> int:
+def _backstop(app: App, declared: JobType[Any, Any], delivery: Delivery) -> int:
     """The delivery at which a job is taken for a killer where nobody records what it does.
 
     0 where it may often be given back unstarted: then deliveries say nothing of attempts.
     """
+    if delivery.message.receive_count <= BACKSTOP_MARGIN:
+        return 0  # it is not reached
     levels = (app, app.queues[declared.queue], declared)
     limited = any(level.limits != Limits() for level in levels)
-    if queue.fifo or limited or declared.isolation == "process":
+    if delivery.queue.fifo or limited or declared.isolation == "process":
         return 0
     return max(declared.retry.attempts, app.parking.attempts) + BACKSTOP_MARGIN
 

@@ -203,7 +203,9 @@ class Run:
     @property
     def foregone(self) -> Outcome | None:
         """Its outcome, if its handler must not be called by what is known already."""
-        return None if self.job is None else foregone(self.job.attempt)
+        if self.job is None or self.delivery.message.receive_count == 1:
+            return None
+        return foregone(self.job.attempt)
 
     def tried(self, times: int) -> None:
         """Take in how many earlier deliveries could not become a job."""
@@ -317,6 +319,8 @@ class Run:
 
     def _counted(self, job: Job) -> Job:
         """The job, without a backstop where its deliveries say nothing of its attempts."""
+        if not job.attempt.backstop:
+            return job
         executor = self._executor
         recorded = executor.records and executor.means.app.records_of(job.type) != "off"
         if recorded or not executor.backstop:

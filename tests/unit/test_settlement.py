@@ -21,8 +21,10 @@ from jobs.outcome import (
     Done,
     Failed,
     Interrupted,
+    LastFailure,
     Outcome,
     Reason,
+    Spent,
     Unrunnable,
 )
 from jobs.settlement import (
@@ -32,6 +34,7 @@ from jobs.settlement import (
     Quarantine,
     Release,
     RetryAfter,
+    foregone,
     settle,
 )
 from jobs.texts import text_of
@@ -119,11 +122,139 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
 ]
 
 
+_BLIND = {"known": False, "receives": 9}
+
+TABLE += [
+    # Attempts that are spent are parked as what they were.
+    (
+        Spent(reason=Reason.PERMANENT_ERROR, error_type="CardError", error_message="no"),
+        _attempt(1),
+        DeadLetter(reason=Reason.PERMANENT_ERROR, error_type="CardError", error_message="no"),
+    ),
+    # Nothing final rests on the count of deliveries: the policy's delay, or more.
+    (_failed(_ERROR), _attempt(2, **_BLIND), RetryAfter(delay_s=7)),
+    (_failed(_FATAL), _attempt(2, **_BLIND), _dead(Reason.PERMANENT_ERROR, _FATAL)),
+    (_failed(_NEVER), _attempt(9, **_BLIND), _dead(Reason.DO_NOT_RETRY, _NEVER)),
+    (Crashed(detail="oom"), _attempt(2, **_BLIND), RetryAfter(delay_s=7)),
+    (Crashed(detail="oom"), _attempt(9, crashes=3, **_BLIND), Quarantine(detail="oom")),
+    (Done(), _attempt(9, **_BLIND), Ack()),
+]
+
+
 @pytest.mark.parametrize(("outcome", "attempt", "action"), TABLE)
 def test_each_outcome_has_the_action_that_the_table_says(
     outcome: Outcome, attempt: Attempt, action: Action
 ) -> None:
     assert settle(outcome, attempt, _POLICY) == action
+
+
+@pytest.mark.parametrize("outcome", [_failed(_ERROR), Crashed(detail="oom")])
+@pytest.mark.parametrize("number", [3, 4, 500])
+def test_what_deliveries_alone_call_spent_is_put_off(outcome: Outcome, number: int) -> None:
+    attempt = _attempt(number, known=False)
+    action = settle(outcome, attempt, Retry(attempts=3, backoff=Backoff.fixed(0)))
+    assert isinstance(action, RetryAfter)
+    assert 3 <= action.delay_s <= 300
+
+
+# --- what must not be run ------------------------------------------------------------------------
+
+_LAST = LastFailure(error_type="CardError", error_message="declined")
+_LAST_SAID = {"error_type": "CardError", "error_message": "declined"}
+_FINAL = LastFailure(error_type="CardError", error_message="declined", final=Reason.PERMANENT_ERROR)
+
+FOREGONE: list[tuple[Attempt, Outcome | None]] = [
+    (_attempt(1), None),
+    (_attempt(3, failures=2, last_failure=_LAST), None),
+    (
+        _attempt(4, failures=3, last_failure=_LAST),
+        Spent(reason=Reason.ATTEMPTS_EXHAUSTED, **_LAST_SAID),
+    ),
+    (_attempt(4, failures=3), Spent(reason=Reason.ATTEMPTS_EXHAUSTED)),
+    (
+        _attempt(2, failures=1, last_failure=_FINAL),
+        Spent(reason=Reason.PERMANENT_ERROR, **_LAST_SAID),
+    ),
+    # Deliveries are no attempts where nothing is recorded.
+    (_attempt(9), None),
+    # A crash is no failure: it takes as many of them as the limit says.
+    (_attempt(2, max_attempts=1, crashes=1, crashes_ever=1), None),
+    (_attempt(4, crashes=2, crashes_ever=2, failures=1), None),
+    (
+        _attempt(4, crashes=3, crashes_ever=3),
+        Crashed(detail="3 of its attempts ended with their worker"),
+    ),
+    (
+        _attempt(9, max_attempts=9, crashes=3, crashes_ever=3, known=False),
+        Crashed(detail="3 of its attempts ended with their worker"),
+    ),
+    # Long ago they count once its attempts are spent.
+    (_attempt(4, max_attempts=5, crashes_ever=3), None),
+    (_attempt(4, crashes_ever=3), Crashed(detail="3 of its attempts ended with their worker")),
+    (_attempt(4, failures=1, crashes_ever=2), None),
+    # What may have been the last crash is waited for.
+    (_attempt(3, crashes=1, suspicions=1), None),
+    (
+        _attempt(4, crashes=1, suspicions=2),
+        Deferred(after_s=15, reason="its last worker may have died of it"),
+    ),
+    # Where nothing is known it is put off rather than run once too often.
+    (_attempt(3, known=False), None),
+    # The worker's own backstop, and SQS's.
+    (_attempt(1, receives=120, unexplained=99), None),
+    (
+        _attempt(1, receives=120, unexplained=100),
+        Spent(
+            reason=Reason.RECEIVED_TOO_OFTEN,
+            error_message="nothing explains 100 of its 120 deliveries",
+        ),
+    ),
+    (_attempt(1, receives=999), None),
+    (
+        _attempt(1, receives=1000),
+        Spent(
+            reason=Reason.RECEIVED_TOO_OFTEN,
+            error_message="delivered 1000 times, as often as SQS does",
+        ),
+    ),
+    (_attempt(14, backstop=15), None),
+    (
+        _attempt(15, backstop=15),
+        Crashed(
+            detail="delivered 15 times, without an outcome that ended it: it may kill the process "
+            "that runs it"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("attempt", "outcome"), FOREGONE)
+def test_what_must_not_be_run_is_told_by_what_is_known(
+    attempt: Attempt, outcome: Outcome | None
+) -> None:
+    assert foregone(attempt) == outcome
+
+
+def test_a_job_whose_records_can_not_be_read_stays_away_for_longer_each_time() -> None:
+    found = [foregone(_attempt(number, known=False)) for number in range(4, 60)]
+    waits = [outcome.after_s for outcome in found if isinstance(outcome, Deferred)]
+    assert len(waits) == len(found)
+    assert waits[0] < 60
+    assert all(150 <= wait <= 300 for wait in waits[6:])
+
+
+@pytest.mark.parametrize(
+    ("crashes", "suspicions", "limit", "suspect"),
+    [
+        *((0, 0, 3, False), (1, 0, 3, False), (2, 0, 3, True), (1, 1, 3, True), (0, 2, 3, True)),
+        *((0, 0, 2, False), (0, 1, 2, True), (1, 0, 1, False)),
+    ],
+)
+def test_a_job_is_a_suspect_that_may_be_one_crash_from_quarantine(
+    crashes: int, suspicions: int, limit: int, *, suspect: bool
+) -> None:
+    attempt = _attempt(1, crashes=crashes, suspicions=suspicions, crash_limit=limit)
+    assert attempt.suspect is suspect
 
 
 def test_a_retry_after_is_kept_to_and_spread_by_at_most_a_fifth() -> None:

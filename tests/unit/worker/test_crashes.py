@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs import App, Backoff, JobContext, Retry, RetryLater
+from jobs import App, Backoff, Concurrency, JobContext, Retry, RetryLater
 from jobs.app import BACKSTOP_MARGIN
 from jobs.errors import ServiceUnavailable
 from jobs.events import (
@@ -443,3 +443,55 @@ async def test_a_worker_that_stops_in_order_leaves_no_life_behind() -> None:
         [life] = await rig.table.query(LIVES)
         assert life.data["beat"] == 3
     assert await rig.table.query(LIVES) == []
+
+
+async def _receive(rig: Rig, times: int) -> None:
+    """Have the one message received so often by nobody who says what became of it."""
+    for _ in range(times):
+        [message] = await rig.sqs.receive(MAIL, limit=1, wait_s=20)
+        change = VisibilityChange(receipt=message.receipt, timeout_s=0)
+        await rig.sqs.change_visibility(MAIL, [change])
+
+
+@pytest.mark.parametrize(("receives", "dies"), [(100, False), (101, True)])
+async def test_a_message_that_nothing_explains_a_hundred_times_is_dead_lettered(
+    receives: int, *, dies: bool
+) -> None:
+    app, queue = recorded()
+    seen: list[int] = []
+    rig = Rig(app)
+    [job_id] = await rig.submit(sender(queue, seen))
+    await _receive(rig, receives)
+    async with rig.working():
+        if not dies:
+            await rig.happens(JobCompleted)
+            return
+        [dead] = await rig.happens(JobDeadLettered)
+    assert (dead.job_id, dead.reason) == (job_id, "received-too-often")
+    assert seen == []
+    assert rig.heard(JobQuarantined) == []
+    assert rig.heard(JobCrashed) == []
+
+
+@pytest.mark.parametrize(("receives", "dies"), [(998, False), (999, True)])
+async def test_without_records_what_a_limit_sends_back_has_no_backstop_but_sqs_s(
+    receives: int, *, dies: bool
+) -> None:
+    app = App("shop", records="off")
+    queue = app.queue("mail", priorities=[Priority.NORMAL])
+    seen: list[int] = []
+
+    @queue.job("crawl", concurrency=Concurrency(5))
+    async def crawl(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+
+    rig = Rig(app)
+    await rig.submit(crawl)
+    await _receive(rig, receives)
+    async with rig.working():
+        if not dies:
+            await rig.happens(JobCompleted)
+            return
+        [dead] = await rig.happens(JobDeadLettered)
+    assert dead.reason == "received-too-often"
+    assert seen == []
