@@ -16,13 +16,12 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from jobs.cancelling import Cancelling
 from jobs.delivery import Delivery
-from jobs.errors import MessageUnreadable
 from jobs.execution import Executor, Run, Verdict
 from jobs.outcome import Interrupted
 from jobs.ports import Scheduler, Transport
@@ -30,8 +29,8 @@ from jobs.recording import Recorder
 from jobs.settlement import Ack
 from lambdas.deleting import Deletes
 from lambdas.settling import Settler
-from lambdas.source import delivery_of
-from lambdas.spreading import away_s
+from lambdas.source import Line, lines_of
+from lambdas.spreading import spread
 from lambdas.timetable import START_S, Timetable
 
 _log = logging.getLogger("headgate.consume")
@@ -43,9 +42,6 @@ _WRITE_S = 1.0
 """How long records that nothing else waits for may keep the invocation."""
 
 _WHY = "the function's time is nearly up"
-
-Line = deque[Delivery]
-"""Messages that have to run one after the other: those of one FIFO group; else one alone."""
 
 
 class Batch:
@@ -124,7 +120,8 @@ class Batch:
         Raises:
             ConfigurationError: a record is of a queue that the app doesn't have; nothing has begun.
         """
-        self._lines.extend(self._lines_of(records))
+        now = self._means.clock.monotonic()
+        self._lines.extend(lines_of(records, self._means.app.topology, now))
         loop = asyncio.get_running_loop()
         alarms = (
             loop.call_at(self._times.interrupt_at, self._interrupt),
@@ -144,20 +141,6 @@ class Batch:
         await self._finish(beside)
         ids = (str(record["messageId"]) for record in records)
         return [each for each in ids if each not in self._done]
-
-    def _lines_of(self, records: Sequence[Mapping[str, Any]]) -> Iterable[Line]:
-        lines: dict[tuple[str, str], Line] = {}
-        now = self._means.clock.monotonic()
-        for record in records:
-            try:
-                delivery = delivery_of(record, self._means.app.topology, now)
-            except MessageUnreadable as error:
-                _log.error("%s; it stays in its queue", error)
-                continue
-            own = delivery.message.message_id
-            line = (delivery.message.group or own) if delivery.queue.fifo else own
-            lines.setdefault((delivery.queue.name, line), deque()).append(delivery)
-        return lines.values()
 
     # --- beside the jobs -------------------------------------------------------------------------
 
@@ -308,25 +291,16 @@ class Batch:
         lines = [line, *self._lines, *self._suspects]
         self._lines.clear()
         self._suspects.clear()
-        if any(lines):
-            self._spawn(self._settler.give_back(self._spread(lines)))
-
-    def _spread(self, lines: Sequence[Line]) -> list[tuple[Delivery, int]]:
-        """Each message with its delay. A group comes as a whole, when its first one does."""
-        count = sum(map(len, lines))
-        self._unstarted += count
-        took_s = asyncio.get_running_loop().time() - self._times.began_at
-        spread: list[tuple[Delivery, int]] = []
-        for line in lines:
-            delay_s = away_s(
-                unstarted=count,
-                started=self._started,
-                at_once=self._concurrency,
-                took_s=took_s,
-                rng=self._rng,
-            )
-            spread += ((delivery, 0 if at else delay_s) for at, delivery in enumerate(line))
-        return spread
+        returns = spread(
+            lines,
+            started=self._started,
+            at_once=self._concurrency,
+            took_s=asyncio.get_running_loop().time() - self._times.began_at,
+            rng=self._rng,
+        )
+        self._unstarted += len(returns)
+        if returns:
+            self._spawn(self._settler.give_back(returns))
 
     # --- the end ---------------------------------------------------------------------------------
 

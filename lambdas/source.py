@@ -5,6 +5,8 @@ https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +18,11 @@ from jobs.delivery import Delivery
 from jobs.errors import ConfigurationError, MessageUnreadable
 from jobs.ports import ReceivedMessage
 from jobs.topology import QueueSpec, Topology
+
+_log = logging.getLogger("headgate.consume")
+
+Line = deque[Delivery]
+"""Messages that have to run one after the other: those of one FIFO group; else one alone."""
 
 
 class _Attribute(BaseModel):
@@ -57,6 +64,27 @@ def records_of(event: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
             "the app, and nothing else"
         )
     return records
+
+
+def lines_of(
+    records: Sequence[Mapping[str, Any]], topology: Topology, received_at: float
+) -> list[Line]:
+    """Records as deliveries, in lines; one that can't be read is told of, and left out.
+
+    Raises:
+        ConfigurationError: one comes from a queue that the app doesn't have.
+    """
+    lines: dict[tuple[str, str], Line] = {}
+    for record in records:
+        try:
+            delivery = delivery_of(record, topology, received_at)
+        except MessageUnreadable as error:
+            _log.error("%s; it stays in its queue", error)
+            continue
+        own = delivery.message.message_id
+        line = (delivery.message.group or own) if delivery.queue.fifo else own
+        lines.setdefault((delivery.queue.name, line), deque()).append(delivery)
+    return [*lines.values()]
 
 
 def delivery_of(record: Mapping[str, Any], topology: Topology, received_at: float) -> Delivery:

@@ -4,9 +4,27 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
+
+from jobs.delivery import Delivery
+from lambdas.source import Line
 
 MOST_S = 900
 """The longest that one stays away."""
+
+
+def spread(
+    lines: Sequence[Line], *, started: int, at_once: int, took_s: float, rng: random.Random
+) -> list[tuple[Delivery, int]]:
+    """Each message of a surplus with its delay; see `away_s`. A group comes when its first does."""
+    unstarted = sum(map(len, lines))
+    returns: list[tuple[Delivery, int]] = []
+    for line in lines:
+        delay_s = away_s(
+            unstarted=unstarted, started=started, at_once=at_once, took_s=took_s, rng=rng
+        )
+        returns += ((delivery, 0 if at else delay_s) for at, delivery in enumerate(line))
+    return returns
 
 
 def away_s(*, unstarted: int, started: int, at_once: int, took_s: float, rng: random.Random) -> int:
