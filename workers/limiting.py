@@ -273,9 +273,17 @@ class _Maker:
             name: (*self._at(f"type:{name}", job.limits), *self._breaker(name))
             for name, job in app.types.items()
         }
-        self.shared = {name: (*by_app, *guards) for name, guards in by_queue.items()}
         self.guards = {
-            name: (*self.shared[job.queue], *by_type[name]) for name, job in app.types.items()
+            name: (*by_app, *by_queue[job.queue], *by_type[name]) for name, job in app.types.items()
+        }
+        # What comes from another group has that one's limits to pass, and not these.
+        self.shared = {
+            queue: tuple(
+                guard
+                for guard in (*by_app, *guards)
+                if all(guard in self.guards[job.name] for job in app.types_from(queue))
+            )
+            for queue, guards in by_queue.items()
         }
         self.own = {
             queue: {
