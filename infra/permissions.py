@@ -51,8 +51,9 @@ PEEK = ("sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage"
 READ = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:BatchWriteItem")
 """What reading the table takes, and asking for cancellations."""
 
-DELAY = ("scheduler:CreateSchedule", "scheduler:DeleteSchedule")
-"""What making and removing schedules takes; who makes one also hands it its role."""
+DELAY = ("scheduler:CreateSchedule", "scheduler:GetSchedule", "scheduler:DeleteSchedule")
+"""What making and removing schedules takes, and seeing what one of that name holds; who makes one
+also hands it its role."""
 
 CHANGE = ("scheduler:GetSchedule", "scheduler:UpdateSchedule")
 """What reading, pausing and changing schedules takes."""
@@ -84,14 +85,14 @@ def grant_work(
     table: dynamodb.ITableV2,
     bucket: s3.IBucket,
 ) -> iam.Grant:
-    """Let ``grantee`` run the jobs of these queues, record them in the table, read payloads, and
-    keep large results.
+    """Let ``grantee`` run the jobs of these queues, send them anew before SQS deletes them, record
+    them in the table, read payloads and keep them for longer, and keep large results.
 
     ``parking`` is where it may move what it gives up: the dead-letter queues and the quarantine.
     """
     record = _grant_table(grantee, RECORD, table).combine(_grant_lines(grantee, table))
-    keep = _grant_put(grantee, bucket, RESULTS)
-    work = _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, parking))
+    keep = _grant_put(grantee, bucket, PAYLOADS)
+    work = _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, [*queues, *parking]))
     read = _grant_read(grantee, bucket, PAYLOADS)
     return work.combine(record).combine(keep).combine(read)
 

@@ -91,8 +91,8 @@ def wait_beyond_visibility(app: App, _now: datetime) -> Iterator[Fault]:
                 where=_type(job),
                 what=f"{job.retry.backoff!r} may wait {longest}",
                 why=f"SQS hides a message for {MAX_VISIBILITY} at most, so retries come sooner",
-                instead="Lower the backoff's cap to 43200 seconds, or have fewer attempts; on a "
-                "standard queue App(long_delays=True) keeps to it",
+                instead="Lower the backoff's cap to 43200 seconds, have fewer attempts, or use a "
+                "standard queue, which keeps to it",
             )
 
 
@@ -107,7 +107,7 @@ def retries_outlive_retention(app: App, _now: datetime) -> Iterator[Fault]:
                 rule="retries-outlive-retention",
                 where=_type(job),
                 what=f"its {job.retry.attempts} attempts may take {timedelta(seconds=window_s)}",
-                why=f"SQS deletes a message after {queue.retention}, without a dead letter",
+                why=f"SQS deletes a message after {queue.retention}, so it is dead-lettered before",
                 instead="Have fewer attempts, a shorter timeout or a lower cap of the backoff",
             )
 
@@ -379,9 +379,8 @@ def _type(job: JobType[Any, Any]) -> str:
 
 
 def has_long_delays(app: App, job: JobType[Any, Any]) -> bool:
-    """Whether a one-time schedule holds its jobs where SQS can't until the next attempt."""
-    fifo = any(queue.fifo for name, queue in app.queues.items() if name in job.runs_from)
-    return app.long_delays and not fifo
+    """Whether its jobs go on in another message where SQS can't hold theirs until an attempt."""
+    return not any(queue.fifo for name, queue in app.queues.items() if name in job.runs_from)
 
 
 def _fields_of(payload: Any) -> tuple[frozenset[str], frozenset[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from jobs.app import BACKSTOP_MARGIN, App
@@ -42,6 +43,17 @@ class Delivery:
     queue: QueueSpec
     received_at: float
     """On the clock's monotonic time."""
+
+    def lives_s(self, now: datetime) -> float:
+        """How long the message may still stay hidden: SQS deletes it at its retention's end, and
+        before that it may have to wait for its next receive. Below 0 it is too late already."""
+        expires_at = self.message.sent_at + self.queue.retention
+        return (expires_at - self.queue.spare - now).total_seconds()
+
+    def may_go_back(self, now: datetime) -> bool:
+        """Whether SQS would show the message again: it has neither grown too old for that, nor
+        been delivered too often."""
+        return self.lives_s(now) > 0 and self.message.receive_count < self.queue.worn_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +105,8 @@ def load(app: App, delivery: Delivery) -> Job:
             receive_limit=delivery.queue.max_receive_count,
             backstop=_backstop(app, declared, delivery),
             crash_limit=app.crash_limit.crashes,
+            worn_at=delivery.queue.worn_at,
+            renewable=not foreign and not delivery.queue.fifo,
         ),
         lacks_payload=lacks_payload,
         rewritten=foreign,

@@ -106,7 +106,7 @@ class Envelope(BaseModel):
     priority: Priority
     submitted_at: AwareDatetime = Field(description="With a UTC offset or Z.")
     not_before: AwareDatetime | None = Field(
-        None, description="When a delayed job was due. Says so only: SQS's own delay holds it back."
+        None, description="When the job may run. A worker that gets it earlier gives it back."
     )
     tenant: Tenant | None = Field(
         None, description="Its org is the MessageGroupId that the message is sent with."

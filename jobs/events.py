@@ -250,7 +250,7 @@ class SettlementFailed(QueueEvent):
     message_id: str
     job_id: str
     action: str
-    """``delete``, ``change_visibility``, ``send`` or ``schedule``."""
+    """``delete``, ``change_visibility``, ``send``, ``schedule`` or ``keep_payload``."""
     error: str
 
 

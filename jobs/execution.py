@@ -38,10 +38,11 @@ from jobs.outcome import (
     Reason,
     Spent,
     Unrunnable,
+    Unstarted,
 )
 from jobs.ports import OutgoingMessage
 from jobs.replacing import replaced_by
-from jobs.settlement import Action, DeadLetter, Quarantine, foregone, settle
+from jobs.settlement import Action, DeadLetter, Quarantine, foregone, lasting, settle
 from jobs.texts import text_of
 
 Backlog = Callable[[str], Awaitable[int]]
@@ -84,6 +85,11 @@ def parked(
     )
     return (delivery.queue.dlq_name if isinstance(action, DeadLetter) else quarantine), letter
 
+
+_EARLY_S = 60.0
+"""A message that shows so little before its job is due runs: clocks differ by as much."""
+
+_NOT_STARTED = "it was not started"
 
 _CANCELLABLE = (Interrupted, Failed, Deferred, Crashed, Spent)
 """How an attempt of a cancelled job may end without having completed it."""
@@ -142,6 +148,8 @@ class Run:
         self._call: Call | OnceCall | None = None
         self._interruption: str | None = None
         self._cancellation: str | None = None
+        self._unread = False
+        """There are records of earlier deliveries, which have not been read yet."""
         self.beats: Mapping[str, int] = {}
         """Of the workers that began it and are not heard of, as seen after its receipt."""
         try:
@@ -233,6 +241,7 @@ class Run:
             unexplained=past.unexplained,
         )
         self.beats = beats
+        self._unread = False
         self._take(replace(job, attempt=attempt))
         if past.found:
             means = self._executor.means
@@ -252,15 +261,28 @@ class Run:
         if (job := self.job) is None:
             return self._unrunnable(self._unfit)
         outcome = await self._outcome(job)
-        attempt = await self._attempt(job, outcome)
-        return Verdict(
-            outcome=outcome,
-            action=settle(outcome, attempt, job.type.retry),
-            attempt=attempt,
-            job_type=job.type.name,
-            ran_s=self._call.ran_s if self._call is not None else 0.0,
-            tell=partial(reporting.aftermath, self._names_at(attempt), outcome),
-        )
+        return self._settled(job, outcome, await self._attempt(job, outcome))
+
+    def unstarted(self, delay_s: float = 0.0) -> Verdict:
+        """The verdict where the job is not run but goes back, to show again after that delay."""
+        outcome = Unstarted(after_s=delay_s, reason=_NOT_STARTED)
+        if (job := self.job) is None:
+            return self._unrunnable(outcome)
+        # While it is not due none of its message's deliveries has run it.
+        known = job.attempt.known and not self._unread and not self.due_in_s
+        return self._settled(job, outcome, replace(job.attempt, known=known))
+
+    @property
+    def due_in_s(self) -> float:
+        """How long the job must not run yet; 0 if it may.
+
+        What SQS or a schedule delays comes in time, give or take what clocks differ. A job that
+        waits for longer than its message can comes earlier, and goes back.
+        """
+        if self.job is None or (not_before := self.job.envelope.not_before) is None:
+            return 0.0
+        early_s = (not_before - self._executor.means.clock.now()).total_seconds()
+        return early_s if early_s > _EARLY_S else 0.0
 
     def interrupt(self, reason: str, *, abandon: bool = False) -> None:
         """Ask the attempt to end early.
@@ -323,6 +345,7 @@ class Run:
             return job
         executor = self._executor
         recorded = executor.records and executor.means.app.records_of(job.type) != "off"
+        self._unread = recorded and job.attempt.receives > 1
         if recorded or not executor.backstop:
             return replace(job, attempt=replace(job.attempt, backstop=0))
         return job
@@ -331,6 +354,21 @@ class Run:
         if attempt.number == self._names["attempt"]:
             return self._names
         return self._names | {"attempt": attempt.number}
+
+    def _settled(self, job: Job, outcome: Outcome, attempt: Attempt) -> Verdict:
+        attempt = replace(attempt, lives_s=self._lives_s)
+        return Verdict(
+            outcome=outcome,
+            action=settle(outcome, attempt, job.type.retry),
+            attempt=attempt,
+            job_type=job.type.name,
+            ran_s=self._call.ran_s if self._call is not None else 0.0,
+            tell=partial(reporting.aftermath, self._names_at(attempt), outcome),
+        )
+
+    @property
+    def _lives_s(self) -> float:
+        return self.delivery.lives_s(self._executor.means.clock.now())
 
     def _take(self, job: Job) -> None:
         self.job = job
@@ -342,7 +380,7 @@ class Run:
 
     # --- messages that are no job here -----------------------------------------------------------
 
-    def _unrunnable(self, outcome: Unrunnable) -> Verdict:
+    def _unrunnable(self, outcome: Unrunnable | Unstarted) -> Verdict:
         message = self.delivery.message
         envelope = legible(self._executor.means.app, self.delivery)
         attempt = Attempt(
@@ -351,11 +389,14 @@ class Run:
             max_attempts=self._executor.means.app.parking.attempts,
             receives=message.receive_count,
             known=self._known,
+            lives_s=self._lives_s,
+            renewable=False,  # what can't be read is left as it is
         )
+        action = settle(outcome, attempt, self._executor.means.app.parking)
         return Verdict(
             outcome=outcome,
-            action=settle(outcome, attempt, self._executor.means.app.parking),
+            action=lasting(action, self._unfit, attempt),
             attempt=attempt,
             job_type=envelope.type if envelope else message.attributes.get("JobType", UNNAMED),
-            tell=partial(reporting.unrunnable, self.delivery, envelope, outcome),
+            tell=partial(reporting.unrunnable, self.delivery, envelope, self._unfit),
         )

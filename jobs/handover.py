@@ -1,158 +1,281 @@
-"""A job whose next attempt lies beyond what SQS can hold: a one-time schedule owns it until then.
+"""A job whose next attempt its message can't wait for: it goes on in another message.
 
-The schedule is made first and the message deleted after, so the job is never lost; at worst it is
-there twice, under one id. What it carries says how many attempts were made. Without a scheduler, or
-where it fails, the message stays in its queue and shows again sooner.
+    the wait                                             what becomes of it
+    fits                                                 the message is hidden until then
+    over 12 h, or past the retention; or the receives    a one-time schedule holds the job and sends
+    are nearly used up                                   it when it is due
+    likewise, and up to 15 min; or no schedule can       the job is sent anew at once, and goes back
+                                                         unstarted until it is due
+    the message is not Headgate's, or its queue FIFO     the message is hidden for 12 h at the most
+
+The schedule is made, or the message sent, before the old message is deleted: so the job is never
+lost; at worst it is there twice, under one id. The new message says how many attempts were made,
+and from when the job may run (``not_before``). Nothing of SQS's clocks thus ends a job: neither the
+time that it keeps a message, nor the number of receives that it grants.
+
+What can't go on in another message is dead-lettered before SQS deletes it; that is decided with
+everything else, in `jobs.settlement`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
 from jobs.clock import Clock
-from jobs.delays import MAX_INPUT_BYTES, DelayedJob, delayed, retry_name, schedule_of
+from jobs.delays import MAX_INPUT_BYTES, delayed, read_delayed, retry_name, schedule_of
 from jobs.delivery import Delivery
-from jobs.envelope import parse
-from jobs.errors import MessageError, TransportError
+from jobs.envelope import MOST_ATTEMPTS_USED, parse
+from jobs.errors import MessageUnreadable, TransportError
 from jobs.events import Events, SettlementFailed
 from jobs.execution import Verdict
 from jobs.messages import sendable
-from jobs.outcome import Crashed, Deferred, Failed
-from jobs.ports import OutgoingMessage, Scheduler, ScheduleSpec
+from jobs.outcome import Attempt, Crashed, Failed, Unstarted
+from jobs.ports import ObjectStore, OutgoingMessage, Scheduler, ScheduleSpec
 from jobs.settlement import Release, RetryAfter
-from jobs.topology import Topology
+from jobs.topology import MAX_DELAY, Topology
 
-_SPARE = timedelta(hours=1)
-"""What has to be left of a message's retention when it shows again: it may wait in the queue."""
+_MAX_DELAY_S = int(MAX_DELAY.total_seconds())
+
+_PAYLOAD_REF = '"payload_ref"'
+"""Stands in the body of each message whose payload is in the object store, and in few others."""
 
 _SQS_LIMIT = "SQS hides a message for 12 hours since its receipt at most"
 
+_NOT_OURS = "only a message of Headgate's own can be sent anew"
 
-class HandOver:
-    """Makes the schedules.
+
+class Way(Enum):
+    """Where a job waits for its next attempt."""
+
+    HIDDEN = auto()
+    """In its message, for as long as that can be hidden."""
+    SCHEDULED = auto()
+    """In a one-time schedule."""
+    ANEW = auto()
+    """In a message of its own, sent now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What SQS, the scheduler and the object store leave for a wait."""
+
+    hidden_s: int
+    """How long the message can still be hidden."""
+    scheduled_s: float = 0
+    """How long a one-time schedule may hold the job; 0 where none can."""
+
+
+def way_of(wait_s: float, attempt: Attempt, room: Room) -> Way:
+    """Decide where a job waits.
 
     Args:
-        scheduler: keeps them; None if there is none.
-        topology: names what they invoke.
+        wait_s: until its next attempt.
+        attempt: how long its message lives, how often SQS has delivered it, and whether the job can
+            go on in another one.
+        room: what there is to wait in.
+    """
+    fits = wait_s <= min(room.hidden_s, attempt.lives_s)
+    if not attempt.renewable or (fits and attempt.receives < attempt.worn_at):
+        return Way.HIDDEN
+    return Way.SCHEDULED if _MAX_DELAY_S < wait_s <= room.scheduled_s else Way.ANEW
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stays:
+    """The verdict is to be carried out as it is here."""
+
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A schedule owns the job: its message has to be deleted."""
+
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewed:
+    """The job goes on in another message: that has to be sent, and its own deleted after."""
+
+    verdict: Verdict
+    message: OutgoingMessage
+
+
+Course = Stays | Held | Renewed
+"""How a verdict is carried out."""
+
+
+class HandOver:
+    """Sees to it that jobs outlive their messages.
+
+    Args:
+        scheduler: keeps one-time schedules; None if there is none.
+        topology: names what they invoke, and says how long payloads are kept.
         clock: tells the time.
         events: hears of schedules that could not be made.
+        store: has the payloads that are too large for messages.
     """
 
     def __init__(
-        self, scheduler: Scheduler | None, topology: Topology, *, clock: Clock, events: Events
+        self,
+        scheduler: Scheduler | None,
+        topology: Topology,
+        *,
+        clock: Clock,
+        events: Events,
+        store: ObjectStore | None = None,
     ) -> None:
         self._scheduler = scheduler
         self._topology = topology
         self._clock = clock
         self._events = events
+        self._store = store
 
-    async def take(
-        self, delivery: Delivery, verdict: Verdict, possible_s: int
-    ) -> tuple[Verdict, bool]:
-        """Take a job over if need be.
+    async def take(self, delivery: Delivery, verdict: Verdict, possible_s: int) -> Course:
+        """Find where a job waits, and take it over if its message can't.
 
         Args:
             delivery: of its message.
-            verdict: on it, to retry it or to give it back.
+            verdict: on it.
             possible_s: how long SQS can still hide the message.
-
-        Returns:
-            the verdict as it can be carried out, and whether a schedule owns the job now, so that
-            its message has to be deleted.
         """
-        now = self._clock.now()
-        if not beyond_sqs(delivery, verdict, possible_s, now):
-            return _cut(verdict, possible_s, _SQS_LIMIT), False
-        if self._scheduler is None:
-            return _cut(verdict, possible_s, f"{_SQS_LIMIT}, and there is no scheduler"), False
-        if not _is_own(delivery.message.body):
-            why = "a one-time schedule holds no message but Headgate's own"
-            return _cut(verdict, possible_s, why), False
-        if (spec := _next_attempt(delivery, verdict, self._topology, now)) is None:
-            why = "the job is too large for a one-time schedule"
-            return _cut(verdict, possible_s, why), False
-        try:
-            made = await self._scheduler.create(spec, token=_token(delivery))
-        except TransportError as error:
-            self._report(delivery, verdict, error)
-            return _cut(verdict, possible_s, f"no one-time schedule: {error}"), False
-        if not made:
-            why = "there is a one-time schedule of this job already"
-            return _cut(verdict, possible_s, why), False
-        return verdict, True
+        if not isinstance(verdict.action, RetryAfter | Release):
+            return Stays(verdict=verdict)
+        verdict = _shortened(verdict, possible_s)
+        room = self._room(delivery, verdict, possible_s)
+        way = way_of(_wait_s(verdict), verdict.attempt, room)
+        if way is Way.HIDDEN:
+            return Stays(verdict=_cut(verdict, possible_s, delivery))
+        await self._refresh_payload(delivery, verdict)
+        if way is Way.SCHEDULED and await self._is_held(delivery, verdict):
+            return Held(verdict=verdict)
+        return Renewed(verdict=verdict, message=_again(delivery, verdict, self._clock.now()))
 
-    def _report(self, delivery: Delivery, verdict: Verdict, error: TransportError) -> None:
+    def _room(self, delivery: Delivery, verdict: Verdict, possible_s: int) -> Room:
+        if self._scheduler is None or isinstance(verdict.outcome, Unstarted):
+            return Room(hidden_s=possible_s)
+        if _PAYLOAD_REF not in delivery.message.body:
+            return Room(hidden_s=possible_s, scheduled_s=math.inf)
+        # Half of it is for the queue and the dead-letter queue, once the schedule has fired.
+        kept_s = self._topology.payload_retention.total_seconds() / 2
+        return Room(hidden_s=possible_s, scheduled_s=kept_s)
+
+    async def _is_held(self, delivery: Delivery, verdict: Verdict) -> bool:
+        """Whether a one-time schedule owns the job now."""
+        spec = self._schedule(delivery, verdict)
+        if self._scheduler is None or len(spec.input.encode()) > MAX_INPUT_BYTES:
+            return False
+        try:
+            if await self._scheduler.create(spec, token=_token(delivery)):
+                return True
+            standing = await self._scheduler.get(spec.group, spec.name)
+        except TransportError as error:
+            self._report(delivery, verdict, "schedule", error)
+            return False
+        return standing is not None and _is_of(standing, delivery)
+
+    def _schedule(self, delivery: Delivery, verdict: Verdict) -> ScheduleSpec:
+        now, job_id = self._clock.now(), verdict.attempt.job_id
+        job = delayed(
+            _again(delivery, verdict, now),
+            queue_name=delivery.queue.name,
+            job_id=job_id,
+            job_type=verdict.job_type,
+            due=now + timedelta(seconds=_wait_s(verdict)),
+            token=_token(delivery),
+        )
+        return schedule_of(job, self._topology, retry_name(job_id), now)
+
+    async def _refresh_payload(self, delivery: Delivery, verdict: Verdict) -> None:
+        """Have a payload in the object store kept for as long again: it expires by its own age."""
+        if self._store is None or _PAYLOAD_REF not in delivery.message.body:
+            return
+        if (ref := parse(delivery.message.body).payload_ref) is None:
+            return
+        try:
+            if (content := await self._store.get(ref.key)) is not None:
+                await self._store.put(ref.key, content)
+        except TransportError as error:
+            self._report(delivery, verdict, "keep_payload", error)
+
+    def _report(
+        self, delivery: Delivery, verdict: Verdict, action: str, error: TransportError
+    ) -> None:
         self._events.emit(
             SettlementFailed(
                 at=self._clock.now(),
                 queue=delivery.queue.name,
                 message_id=delivery.message.message_id,
                 job_id=verdict.attempt.job_id,
-                action="schedule",
+                action=action,
                 error=str(error),
             )
         )
 
 
-def beyond_sqs(delivery: Delivery, verdict: Verdict, possible_s: int, now: datetime) -> bool:
-    """Whether the next attempt can't wait for its time in the queue, and may wait elsewhere.
-
-    It can't where SQS would show the message sooner, or has deleted it by then. On a FIFO queue it
-    stays nevertheless: the jobs of its group, which wait behind it, would otherwise go first.
-    """
-    action = verdict.action
-    if not isinstance(action, RetryAfter | Release) or delivery.queue.fifo:
-        return False
-    if not isinstance(verdict.outcome, Failed | Crashed | Deferred):
-        return False
-    expires_at = delivery.message.sent_at + delivery.queue.retention
-    due = now + timedelta(seconds=action.delay_s)
-    return action.delay_s > possible_s or due > expires_at - _SPARE
-
-
-def _next_attempt(
-    delivery: Delivery, verdict: Verdict, topology: Topology, now: datetime
-) -> ScheduleSpec | None:
-    """The schedule that owns a job until its next attempt; None if it is too large for one."""
-    action, attempt = verdict.action, verdict.attempt
-    if not isinstance(action, RetryAfter | Release):
-        return None
-    due = now + timedelta(seconds=action.delay_s)
-    used = attempt.number - isinstance(verdict.outcome, Deferred)  # which is no attempt
-    job = _again(delivery, verdict, used, due)
-    spec = schedule_of(job, topology, retry_name(attempt.job_id), now)
-    return spec if len(spec.input.encode()) <= MAX_INPUT_BYTES else None
-
-
-def _again(delivery: Delivery, verdict: Verdict, used: int, due: datetime) -> DelayedJob:
+def _again(delivery: Delivery, verdict: Verdict, now: datetime) -> OutgoingMessage:
     """The same job in a new message. What this version doesn't know of the body stays in it."""
-    message = delivery.message
+    message, wait_s = delivery.message, _wait_s(verdict)
     body = from_json(message.body)
-    body |= {"attempts_used": used, "not_before": due.isoformat()}
-    return delayed(
-        OutgoingMessage(
-            body=sendable(to_json(body).decode()),
-            attributes=message.attributes,
-            group=message.group,
-        ),
-        queue_name=delivery.queue.name,
-        job_id=verdict.attempt.job_id,
-        job_type=verdict.job_type,
-        due=due,
-        token=_token(delivery),
+    due = now + timedelta(seconds=wait_s)
+    if isinstance(verdict.outcome, Unstarted) and (early := parse(message.body).not_before):
+        due = max(due, early)  # what it waits for already
+    body |= {"attempts_used": _used(body, verdict), "not_before": due.isoformat()}
+    return OutgoingMessage(
+        body=sendable(to_json(body).decode()),
+        attributes=message.attributes,
+        delay_s=min(wait_s, _MAX_DELAY_S),
+        group=message.group,
     )
 
 
-def _is_own(body: str) -> bool:
-    """Whether a message is in Headgate's format, and not one that a type knows how to read."""
-    try:
-        parse(body)
-    except MessageError:
-        return False
-    return True
+def _used(body: dict[str, Any], verdict: Verdict) -> int:
+    """The attempts that were made up to now."""
+    made = isinstance(verdict.outcome, Failed | Crashed)
+    if verdict.attempt.known:
+        used = verdict.attempt.number - (not made)
+    else:  # the deliveries of its message may have been no attempts
+        used = body.get("attempts_used", 0) + made
+    return min(used, MOST_ATTEMPTS_USED)
+
+
+def _wait_s(verdict: Verdict) -> int:
+    action = verdict.action
+    return action.delay_s if isinstance(action, RetryAfter | Release) else 0
+
+
+def _shortened(verdict: Verdict, possible_s: int) -> Verdict:
+    """The verdict on an unstarted job with a wait that its message, or SQS's own delay, can hold.
+
+    It goes back once more if it comes too soon, and that costs it nothing.
+    """
+    if not isinstance(verdict.outcome, Unstarted) or not isinstance(verdict.action, Release):
+        return verdict
+    attempt = verdict.attempt
+    stays = attempt.lives_s > 0 and attempt.receives < attempt.worn_at
+    most_s = math.floor(min(possible_s, attempt.lives_s)) if stays else _MAX_DELAY_S
+    delay_s = min(verdict.action.delay_s, most_s)
+    return replace(verdict, action=Release(delay_s=delay_s))
+
+
+def _cut(verdict: Verdict, possible_s: int, delivery: Delivery) -> Verdict:
+    """The verdict as it is carried out where its wait is too long."""
+    match verdict.action:
+        case RetryAfter(delay_s=delay_s, note=note) as action if delay_s > possible_s:
+            why = _SQS_LIMIT if delivery.queue.fifo else f"{_SQS_LIMIT}; {_NOT_OURS}"
+            said = "; ".join(filter(None, (note, f"{delay_s} s were wanted: {why}")))
+            return replace(verdict, action=replace(action, delay_s=possible_s, note=said))
+        case Release(delay_s=delay_s) as action if delay_s > possible_s:
+            return replace(verdict, action=replace(action, delay_s=possible_s))
+        case _:
+            return verdict
 
 
 def _token(delivery: Delivery) -> str:
@@ -161,13 +284,13 @@ def _token(delivery: Delivery) -> str:
     return f"{message.message_id}-{message.receive_count}"[-64:]
 
 
-def _cut(verdict: Verdict, possible_s: int, why: str) -> Verdict:
-    """The verdict as it is carried out where its wait is too long."""
-    match verdict.action:
-        case RetryAfter(delay_s=delay_s, note=note) as action if delay_s > possible_s:
-            said = "; ".join(filter(None, (note, f"{delay_s} s were wanted: {why}")))
-            return replace(verdict, action=replace(action, delay_s=possible_s, note=said))
-        case Release(delay_s=delay_s) as action if delay_s > possible_s:
-            return replace(verdict, action=replace(action, delay_s=possible_s))
-        case _:
-            return verdict
+def _is_of(standing: ScheduleSpec, delivery: Delivery) -> bool:
+    """Whether a schedule holds the job for another delivery of this very message.
+
+    One of an earlier hand-over may outlive its firing for a while.
+    """
+    try:
+        job = read_delayed(from_json(standing.input))
+    except (MessageUnreadable, ValueError):
+        return False
+    return job.token.startswith(f"{delivery.message.message_id}-")

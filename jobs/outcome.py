@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -65,6 +66,14 @@ class Interrupted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unstarted:
+    """The job was not run, for reasons that are none of its own; it goes back."""
+
+    after_s: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cancelled:
     """Somebody asked for the job to be cancelled, and it has not completed."""
 
@@ -100,7 +109,16 @@ class Spent:
 
 
 Outcome = (
-    Done | Failed | Deferred | Discarded | Cancelled | Interrupted | Crashed | Unrunnable | Spent
+    Done
+    | Failed
+    | Deferred
+    | Discarded
+    | Unstarted
+    | Cancelled
+    | Interrupted
+    | Crashed
+    | Unrunnable
+    | Spent
 )
 
 
@@ -149,6 +167,14 @@ class Attempt:
     """Earlier deliveries that nothing explains."""
     backlog: int = 0
     """Messages visible in the queue, where an adaptive backoff asks for it."""
+    worn_at: int = 1000
+    """The delivery from which a message is not given back to wait any more."""
+    lives_s: float = math.inf
+    """How long the message may stay hidden before SQS would delete it, less what is spared for its
+    next receive; below 0 it is too late already."""
+    renewable: bool = True
+    """Whether the job can go on in another message: its own is Headgate's, and not of a FIFO queue,
+    where the job would come behind its successors."""
 
     @property
     def suspect(self) -> bool:

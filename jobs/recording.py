@@ -42,6 +42,7 @@ from jobs.outcome import (
     Interrupted,
     Outcome,
     Unrunnable,
+    Unstarted,
 )
 from jobs.ports import MAX_PUT, EntryFailure, Item, ObjectStore, Table
 from jobs.progress import Progress
@@ -421,7 +422,7 @@ def _mark_of(outcome: Outcome) -> Mark | None:
             return Mark.CRASHED
         case Deferred():
             return Mark.DEFERRED
-        case Interrupted():
+        case Interrupted() | Unstarted():
             return Mark.RELEASED
         case Cancelled():
             return Mark.CANCELLED
@@ -446,7 +447,12 @@ def _details(verdict: Verdict) -> dict[str, Any]:
             }
         case Crashed(detail=detail):
             return {"detail": detail, **again}
-        case Deferred(reason=reason) | Interrupted(reason=reason) | Cancelled(reason=reason):
+        case (
+            Deferred(reason=reason)
+            | Interrupted(reason=reason)
+            | Unstarted(reason=reason)
+            | Cancelled(reason=reason)
+        ):
             return {"reason": reason, **again}
         case Unrunnable(reason=why, detail=detail):
             return {"reason": why, "detail": detail, **again}

@@ -38,6 +38,7 @@ from jobs.outcome import (
     Interrupted,
     Outcome,
     Unrunnable,
+    Unstarted,
 )
 from jobs.settlement import (
     Ack,
@@ -138,6 +139,8 @@ def aftermath(
         case Release(delay_s=delay_s):
             if isinstance(outcome, Deferred):
                 return JobDeferred(at=at, delay_s=delay_s, reason=outcome.reason, **names)
+            if isinstance(outcome, Unstarted):
+                return None
             reason = outcome.reason if isinstance(outcome, Interrupted) else ""
             return JobInterrupted(at=at, reason=reason, **names)
 
@@ -148,8 +151,10 @@ def unrunnable(
     outcome: Unrunnable,
     action: Action,
     at: datetime,
-) -> MessageUnrunnable:
-    """A message that is no job here has been backed off or parked."""
+) -> MessageUnrunnable | None:
+    """A message that is no job here has been backed off or parked; None where it just goes back."""
+    if isinstance(action, Release):
+        return None
     message = delivery.message
     return MessageUnrunnable(
         at=at,

@@ -7,6 +7,7 @@
     Failed         Retry(delay)                             DeadLetter(reason)
     Deferred       Release(delay)                           DeadLetter(reason)
     Interrupted    Release(0)
+    Unstarted      Release(delay)
     Crashed        Retry(delay)                             Quarantine
     Unrunnable     Retry(delay)                             DeadLetter(reason)
     Spent          DeadLetter(reason)                       DeadLetter(reason)
@@ -25,6 +26,9 @@ must not be run at all, by what is known before, `foregone` says:
 
 Where records can't be read (``Attempt.known``) nothing final rests on the count of deliveries: what
 would be an attempt too many is put off.
+
+A job whose message SQS would delete before it shows again goes on in another message
+(`jobs.handover`). Where it can't, Retry and Release become DeadLetter (`lasting`).
 """
 
 from __future__ import annotations
@@ -49,9 +53,11 @@ from jobs.outcome import (
     Reason,
     Spent,
     Unrunnable,
+    Unstarted,
 )
 from jobs.retry import DEFAULT_RETRY, Retry, retry_delay_s
 from jobs.texts import text_of, type_of
+from jobs.topology import MAX_VISIBILITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,13 +176,42 @@ def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
         attempt: which attempt it was, and of how many.
         policy: the type's retry policy; for `Unrunnable`, the app's parking policy.
     """
+    return lasting(_decided(outcome, attempt, policy), outcome, attempt)
+
+
+def lasting(action: Action, outcome: Outcome, attempt: Attempt) -> Action:
+    """The action, or a dead letter if the message can't last until it would show again."""
+    if attempt.renewable or not isinstance(action, RetryAfter | Release):
+        return action
+    if min(action.delay_s, MAX_VISIBILITY.total_seconds()) <= attempt.lives_s:
+        return action
+    match outcome:
+        case Failed(error=error):
+            return _overdue(type_of(error), text_of(error))
+        case Deferred(reason=why) | Interrupted(reason=why) | Unstarted(reason=why):
+            return _overdue("", why)
+        case Crashed(detail=detail):
+            return _overdue("", detail)
+        case Unrunnable(reason=reason, detail=detail):
+            return DeadLetter(reason=reason, error_type="", error_message=detail)
+        case _:
+            return action
+
+
+def _overdue(error_type: str, error_message: str) -> DeadLetter:
+    return DeadLetter(
+        reason=Reason.WAIT_TOO_LONG, error_type=error_type, error_message=error_message
+    )
+
+
+def _decided(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
     match outcome:
         case Done() | Discarded() | Cancelled():
             return Ack()
         case Failed():
             return _after_failure(outcome, attempt, policy)
-        case Deferred():
-            return _after_deferral(outcome, attempt)
+        case Deferred() | Unstarted():
+            return _put_off(outcome, attempt)
         case Interrupted():
             return Release()
         case Crashed(detail=detail):
@@ -195,17 +230,16 @@ def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
             assert_never(outcome)
 
 
-def _after_deferral(deferred: Deferred, attempt: Attempt) -> Action:
-    if not deferred.after_s <= LONGEST_WAIT_S:  # NaN included
-        asked = f"it asked to run again in {deferred.after_s:,.0f} s, which is over a year"
-        detail = ": ".join(filter(None, (asked, deferred.reason)))
-        return DeadLetter(reason=Reason.WAIT_TOO_LONG, error_type="", error_message=detail)
-    if attempt.receives >= attempt.receive_limit - 1:
+def _put_off(outcome: Deferred | Unstarted, attempt: Attempt) -> Action:
+    if not outcome.after_s <= LONGEST_WAIT_S:  # NaN included
+        asked = f"it asked to run again in {outcome.after_s:,.0f} s, which is over a year"
+        return _overdue("", ": ".join(filter(None, (asked, outcome.reason))))
+    if isinstance(outcome, Deferred) and attempt.receives >= attempt.receive_limit - 1:
         # The next delivery but one would be SQS's redrive, which gives no reason.
         return DeadLetter(
-            reason=Reason.DEFERRED_TOO_OFTEN, error_type="", error_message=deferred.reason
+            reason=Reason.DEFERRED_TOO_OFTEN, error_type="", error_message=outcome.reason
         )
-    return Release(delay_s=math.ceil(max(0.0, deferred.after_s)))
+    return Release(delay_s=math.ceil(max(0.0, outcome.after_s)))
 
 
 def _after_failure(failed: Failed, attempt: Attempt, policy: Retry) -> Action:

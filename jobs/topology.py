@@ -137,6 +137,22 @@ class QueueSpec:
         return int(self.lane.visibility.total_seconds())
 
     @property
+    def spare(self) -> timedelta:
+        """How long before SQS deletes a message it has to show again at the latest.
+
+        It may have to wait in the queue then. An hour, or an eighth of a short retention.
+        """
+        return min(timedelta(hours=1), self.retention / 8)
+
+    @property
+    def worn_at(self) -> int:
+        """The delivery from which a message is not given back to wait any more.
+
+        The last tenth of what SQS grants is spared for workers that die, and polls cut off.
+        """
+        return self.max_receive_count - self.max_receive_count // 10
+
+    @property
     def heartbeat_s(self) -> float:
         """Seconds between two extensions: a third of the timeout, so that two may be lost."""
         return self.visibility_s / 3

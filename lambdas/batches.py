@@ -94,6 +94,7 @@ class Batch:
             eager=lambda: not self._running,
             ends_at=times.settled_at,
             scheduler=scheduler,
+            store=self._means.store,
         )
         self._deletes = Deletes(transport, clock=self._means.clock, events=self._means.events)
         self._rng = random.Random()  # noqa: S311 - spreads returns, guards no secret
@@ -229,6 +230,8 @@ class Batch:
         """None where there is no time to begin."""
         if self._is_late or not self._has_time(run):
             return None
+        if run.due_in_s:
+            return run.unstarted(run.due_in_s)
         self._started += 1
         self._cancel(run)
         self._running.add(run)
@@ -300,7 +303,21 @@ class Batch:
         )
         self._unstarted += len(returns)
         if returns:
-            self._spawn(self._settler.give_back(returns))
+            self._spawn(self._return(returns))
+
+    async def _return(self, unstarted: Sequence[tuple[Delivery, int]]) -> None:
+        now = self._means.clock.now()
+        back = [each for each in unstarted if each[0].may_go_back(now)]
+        ending = [each for each in unstarted if not each[0].may_go_back(now)]
+        await asyncio.gather(self._settler.give_back(back), *map(self._renew, ending))
+
+    async def _renew(self, unstarted: tuple[Delivery, int]) -> None:
+        """Settle one that is not run and can't go back: it goes on in another message."""
+        delivery, delay_s = unstarted
+        run = self._executor.begin(delivery)
+        if await self._settle(run, run.unstarted(delay_s)):
+            self._done.add(delivery.message.message_id)
+            self._deletes.put(delivery)
 
     # --- the end ---------------------------------------------------------------------------------
 

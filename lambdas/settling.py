@@ -21,9 +21,16 @@ from jobs.delivery import Delivery
 from jobs.errors import TransportError
 from jobs.events import Events, SettlementFailed, SettlementFlushed
 from jobs.execution import Verdict, parked
-from jobs.handover import HandOver
+from jobs.handover import Course, HandOver, Held, Renewed, Stays
 from jobs.messages import size_of
-from jobs.ports import EntryFailure, OutgoingMessage, Scheduler, Transport, VisibilityChange
+from jobs.ports import (
+    EntryFailure,
+    ObjectStore,
+    OutgoingMessage,
+    Scheduler,
+    Transport,
+    VisibilityChange,
+)
 from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.topology import MAX_VISIBILITY, Topology
 
@@ -51,7 +58,8 @@ class Settler:
         events: hears what became of each message.
         eager: true when nothing else runs, so that waiting for company would be in vain.
         ends_at: on the event loop's time; a request that is not answered by then has failed.
-        scheduler: owns what has to wait longer than SQS can; None leaves it to come sooner.
+        scheduler: owns what has to wait longer than SQS can; without one it is sent anew.
+        store: has the payloads of what is handed over.
     """
 
     def __init__(
@@ -64,10 +72,11 @@ class Settler:
         eager: Callable[[], bool],
         ends_at: float,
         scheduler: Scheduler | None = None,
+        store: ObjectStore | None = None,
     ) -> None:
         self._transport = transport
         self._quarantine = topology.quarantine_name
-        self._hand_over = HandOver(scheduler, topology, clock=clock, events=events)
+        self._hand_over = HandOver(scheduler, topology, clock=clock, events=events, store=store)
         self._clock = clock
         self._events = events
         self._eager = eager
@@ -80,10 +89,10 @@ class Settler:
     async def settle(self, delivery: Delivery, verdict: Verdict) -> bool:
         """Carry a verdict out and say so; returns whether the message is to be deleted."""
         job_id = verdict.attempt.job_id
-        verdict, handed_over = await self._handed_over(delivery, verdict)
-        if handed_over:
-            self.tell(verdict)
-            return True
+        course = await self._course(delivery, verdict)
+        verdict = course.verdict
+        if not isinstance(course, Stays):
+            return await self._moved(delivery, course)
         match verdict.action:
             case Ack():
                 carried_out, stays = True, False
@@ -124,15 +133,26 @@ class Settler:
         if (event := verdict.aftermath(self._clock.now())) is not None:
             self._events.emit(event)
 
-    async def _handed_over(self, delivery: Delivery, verdict: Verdict) -> tuple[Verdict, bool]:
+    async def _course(self, delivery: Delivery, verdict: Verdict) -> Course:
         if not isinstance(verdict.action, RetryAfter | Release):
-            return verdict, False
+            return Stays(verdict=verdict)
         possible_s = self._possible_s(delivery, verdict.action.delay_s)
         try:
             async with asyncio.timeout_at(self._ends_at):
                 return await self._hand_over.take(delivery, verdict, possible_s)
         except TimeoutError:
-            return verdict, False  # the time is up for whatever else there were to do, too
+            # The time is up for whatever else there were to do, too.
+            return Stays(verdict=verdict)
+
+    async def _moved(self, delivery: Delivery, course: Held | Renewed) -> bool:
+        """Whether the job goes on elsewhere, so that its message may be deleted."""
+        if isinstance(course, Renewed):
+            queue, job_id = delivery.queue.name, course.verdict.attempt.job_id
+            sends = self._batcher(self._sends, queue, self._transport.send, size_of)
+            if await self._refusal(sends.put(course.message), "send", delivery, job_id):
+                return False
+        self.tell(course.verdict)
+        return True
 
     async def _park(
         self, delivery: Delivery, verdict: Verdict, action: DeadLetter | Quarantine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -110,6 +111,8 @@ class Running:
                 self.release(hold)
             elif self._is_cancelled(hold):
                 self._drop(hold)
+            elif early_s := hold.run.due_in_s:
+                self.release(hold, math.ceil(early_s))
             else:
                 self._recall(hold)
                 self._waiting.put(hold, behind=not is_first)
@@ -301,9 +304,12 @@ class Running:
         return await self._admission.retried(hold, verdict)
 
     async def _give_back(self, hold: Hold, delay_s: int) -> None:
+        verdict = hold.run.unstarted(delay_s)
         if self._recorder is not None:
             await self._recorder.released(hold.run)
-        await self._settler.release(hold, delay_s)
+        settled = await self._settler.give_back(hold, verdict)
+        if self._recorder is not None and settled:
+            self._recorder.parked(hold.run, verdict)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if (hold := self._tasks.pop(task, None)) is None:

@@ -22,9 +22,16 @@ from jobs.dead_letters import bare
 from jobs.errors import TransportError
 from jobs.events import Events, SettlementFailed, SettlementFlushed
 from jobs.execution import Verdict, parked
-from jobs.handover import HandOver
+from jobs.handover import Course, HandOver, Held, Renewed, Stays
 from jobs.messages import size_of
-from jobs.ports import EntryFailure, OutgoingMessage, Scheduler, Transport, VisibilityChange
+from jobs.ports import (
+    EntryFailure,
+    ObjectStore,
+    OutgoingMessage,
+    Scheduler,
+    Transport,
+    VisibilityChange,
+)
 from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.topology import Topology
 from workers.holding import Hold, Holdings
@@ -63,7 +70,8 @@ class Settler:
         events: hears what became of each message.
         eager: true when nothing else runs, so that waiting for company would be in vain.
         rng: spreads the pauses between tries.
-        scheduler: owns what has to wait longer than SQS can; None leaves it to come sooner.
+        scheduler: owns what has to wait longer than SQS can; without one it is sent anew.
+        store: has the payloads of what is handed over.
     """
 
     def __init__(
@@ -77,6 +85,7 @@ class Settler:
         eager: Callable[[], bool],
         rng: random.Random,
         scheduler: Scheduler | None = None,
+        store: ObjectStore | None = None,
         pacing: Pacing = SETTLEMENT_PACING,
     ) -> None:
         self._transport = transport
@@ -87,7 +96,7 @@ class Settler:
         self._eager = eager
         self._rng = rng
         self._pacing = pacing
-        self._hand_over = HandOver(scheduler, topology, clock=clock, events=events)
+        self._hand_over = HandOver(scheduler, topology, clock=clock, events=events, store=store)
         self._closing = asyncio.Event()
         self.given_up = 0
         """Verdicts that were not carried out because the worker had to end."""
@@ -103,10 +112,14 @@ class Settler:
         if (hold.lost or hold.shared) and not isinstance(verdict.action, Ack):
             self._holdings.drop(hold)
             return False  # it is visible, or with another worker, and that one's verdict counts
+        return await self.give_back(hold, verdict)
+
+    async def give_back(self, hold: Hold, verdict: Verdict) -> bool:
+        """`settle`, for what is not run here any more, whoever else may have it."""
         try:
-            verdict, handed_over = await self._handed_over(hold, verdict)
-            carry_out = self._delete if handed_over else self._carry_out
-            refused = await carry_out(hold, verdict)
+            course = await self._course(hold, verdict)
+            verdict = course.verdict
+            refused = await self._follow(hold, course)
         finally:
             self._holdings.drop(hold)
         if refused is None:
@@ -115,15 +128,6 @@ class Settler:
             return True
         self._report(hold, verdict.attempt.job_id, refused)
         return False
-
-    async def release(self, hold: Hold, delay_s: int = 0) -> None:
-        """Give back a message that has not been started, to be seen again after that delay."""
-        try:
-            refused = await self._show_in(hold, delay_s)
-        finally:
-            self._holdings.drop(hold)
-        if refused is not None:
-            self._report(hold, "", refused)
 
     def close(self) -> None:
         """Insist no more: what fails from now on is given up after one more round of tries."""
@@ -135,11 +139,26 @@ class Settler:
         for batchers in (self._sends, self._deletes, self._changes):
             await asyncio.gather(*(batcher.drain() for batcher in batchers.values()))
 
-    async def _handed_over(self, hold: Hold, verdict: Verdict) -> tuple[Verdict, bool]:
+    async def _course(self, hold: Hold, verdict: Verdict) -> Course:
         if not isinstance(verdict.action, RetryAfter | Release):
-            return verdict, False
+            return Stays(verdict=verdict)
         possible_s = hold.possible_s(verdict.action.delay_s, self._clock.monotonic())
         return await self._hand_over.take(hold.delivery, verdict, possible_s)
+
+    async def _follow(self, hold: Hold, course: Course) -> _Refused | None:
+        match course:
+            case Stays(verdict=verdict):
+                return await self._carry_out(hold, verdict)
+            case Held(verdict=verdict):
+                return await self._delete(hold, verdict)
+            case Renewed(verdict=verdict, message=message):
+                queue = hold.delivery.queue.name
+                sends = self._batcher(self._sends, queue, self._transport.send, size_of)
+                return await self._insist(
+                    "send", partial(sends.put, message), hold, verdict
+                ) or await self._delete(hold, verdict)
+            case _:
+                assert_never(course)
 
     async def _carry_out(self, hold: Hold, verdict: Verdict) -> _Refused | None:
         match verdict.action:

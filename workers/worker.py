@@ -173,6 +173,7 @@ class Worker:
             rng=rng,
             pacing=SETTLEMENT_PACING,
             scheduler=scheduler,
+            store=store,
         )
         self._client = AsyncClient(
             app,

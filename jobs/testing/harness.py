@@ -25,7 +25,7 @@ from jobs.errors import HeadgateError, MessageError
 from jobs.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
 from jobs.execution import Executor, Verdict, parked
 from jobs.foreign import envelope_of
-from jobs.handover import HandOver
+from jobs.handover import Course, HandOver, Renewed, Stays
 from jobs.job import JobType
 from jobs.offloading import unpacked
 from jobs.ports import EntryFailure, ReceivedMessage, VisibilityChange
@@ -105,6 +105,7 @@ class Harness:
             app.topology,
             clock=self.clock,
             events=self._hub,
+            store=self.store,
         )
         self._hooked = 0
         """How many of them have had their hooks called."""
@@ -216,12 +217,12 @@ class Harness:
             spec, message = taken
             delivery = Delivery(message=message, queue=spec, received_at=self.clock.monotonic())
             run = executor.begin(delivery)
-            verdict = await remembering.verdict(run)
-            verdict, handed_over = await self._hand_over.take(delivery, verdict, _MAX_VISIBILITY_S)
-            if handed_over:
-                _all_done(await self.sqs.delete(spec.name, [message.receipt]))
-            else:
-                await self._carry_out(delivery, verdict)
+            verdict = (
+                run.unstarted(run.due_in_s) if run.due_in_s else await remembering.verdict(run)
+            )
+            course = await self._hand_over.take(delivery, verdict, _MAX_VISIBILITY_S)
+            verdict = course.verdict
+            await self._follow(delivery, course)
             await remembering.settled(run, verdict, self.events[self._hooked :])
             if (event := verdict.aftermath(self.clock.now())) is not None:
                 self._hub.emit(event)
@@ -258,6 +259,15 @@ class Harness:
         if (delayed := self.scheduler.next_due(PREFIX)) is not None:
             waits.append((delayed - self.clock.now()).total_seconds())
         return min(waits, default=0.0)
+
+    async def _follow(self, delivery: Delivery, course: Course) -> None:
+        if isinstance(course, Stays):
+            await self._carry_out(delivery, course.verdict)
+            return
+        queue = delivery.queue.name
+        if isinstance(course, Renewed):
+            _all_done(await self.sqs.send(queue, [course.message]))
+        _all_done(await self.sqs.delete(queue, [delivery.message.receipt]))
 
     async def _carry_out(self, delivery: Delivery, verdict: Verdict) -> None:
         queue, receipt = delivery.queue.name, delivery.message.receipt

@@ -220,16 +220,16 @@ def test_its_role_reaches_its_own_queues_and_what_their_jobs_take(
         all_ = {spec.name: submit for spec in app.topology.queues if submit}
         assert granted(template, function["Role"]["Fn::GetAtt"][0]) == {
             **all_,
-            **{spec.name: work | submit for spec in specs},
+            **{spec.name: work | SUBMITTED for spec in specs},
             **{spec.dlq_name: park for spec in specs},
             app.topology.quarantine_name: park,
             app.topology.table_name: record,
             f"/index/{LINES}": {"dynamodb:Query"},
-            "/payloads/*": {"s3:GetObject"} | ({"s3:PutObject"} if submit else set()),
-            "/payloads/results/*": {"s3:PutObject"},
+            "/payloads/*": {"s3:GetObject", "s3:PutObject"},
             bucket: {"s3:ListBucket"},
             f"schedule/{app.topology.schedule_group}/delay.*": {
                 "scheduler:CreateSchedule",
+                "scheduler:GetSchedule",
                 "scheduler:DeleteSchedule",
             },
             scheduler: {"iam:PassRole"},

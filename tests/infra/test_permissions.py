@@ -229,7 +229,7 @@ def test_a_worker_parks_dead_letters_and_never_takes_them_out(app: App, policies
         assert policies.allows(role("Worker"), "sqs:ReceiveMessage", queue)
         assert policies.allows(role("Worker"), "sqs:SendMessage", dead)
         assert not policies.allows(role("Worker"), "sqs:DeleteMessage", dead)
-        assert not policies.allows(role("Worker"), "sqs:SendMessage", queue)
+        assert policies.allows(role("Worker"), "sqs:SendMessage", queue), "to send jobs anew"
 
 
 def test_an_operator_takes_from_what_is_parked_alone(app: App, policies: Policies) -> None:

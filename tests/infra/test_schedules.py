@@ -135,6 +135,7 @@ def test_who_submits_or_works_may_make_and_remove_delays_and_no_other_schedules(
 ) -> None:
     assert scheduling(granted, role) == {
         ("scheduler:CreateSchedule", "schedule/shop-test/delay.*"),
+        ("scheduler:GetSchedule", "schedule/shop-test/delay.*"),
         ("scheduler:DeleteSchedule", "schedule/shop-test/delay.*"),
     }
 
@@ -146,6 +147,7 @@ def test_who_manages_schedules_may_change_all_and_make_and_remove_its_own(
         ("scheduler:GetSchedule", "schedule/shop-test/*"),
         ("scheduler:UpdateSchedule", "schedule/shop-test/*"),
         ("scheduler:CreateSchedule", "schedule/shop-test/dynamic.*"),
+        ("scheduler:GetSchedule", "schedule/shop-test/dynamic.*"),
         ("scheduler:DeleteSchedule", "schedule/shop-test/dynamic.*"),
         ("scheduler:ListSchedules", "*"),
     }

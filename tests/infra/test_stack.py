@@ -316,7 +316,11 @@ def delaying(template: Mapping[str, Any]) -> dict[str, set[str]]:
         if "-scheduler" in json.dumps(each.get("RoleName", ""))
     ]
     return {
-        "schedule/shop-test/delay.*": {"scheduler:CreateSchedule", "scheduler:DeleteSchedule"},
+        "schedule/shop-test/delay.*": {
+            "scheduler:CreateSchedule",
+            "scheduler:GetSchedule",
+            "scheduler:DeleteSchedule",
+        },
         role: {"iam:PassRole"},
     }
 
@@ -365,7 +369,7 @@ def test_who_follows_jobs_may_read_the_table_and_ask_for_cancellations(
     }
 
 
-def test_who_works_may_receive_and_settle_and_park_but_not_submit(
+def test_who_works_may_receive_settle_park_and_send_anew_but_not_submit_elsewhere(
     app: App, granted: Mapping[str, Any]
 ) -> None:
     work = {
@@ -380,13 +384,12 @@ def test_who_works_may_receive_and_settle_and_park_but_not_submit(
     parking = [*(spec.dlq_name for spec in app.topology.queues), app.topology.quarantine_name]
     [bucket] = resources(granted, "AWS::S3::Bucket")
     assert reach(granted, "Worker") == {
-        **{spec.name: work for spec in app.topology.queues},
+        **{spec.name: work | park for spec in app.topology.queues},
         **dict.fromkeys(parking, park),
         app.topology.table_name: record,
         **delaying(granted),
         f"/index/{LINES}": {"dynamodb:Query"},
-        "/payloads/*": {"s3:GetObject"},
-        "/payloads/results/*": {"s3:PutObject"},
+        "/payloads/*": {"s3:GetObject", "s3:PutObject"},
         bucket: {"s3:ListBucket"},
     }
 

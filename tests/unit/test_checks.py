@@ -27,18 +27,16 @@ def declared(**options: Any) -> App:
     return app
 
 
-def short(**options: Any) -> App:
-    """One whose waits SQS alone has to hold."""
-    app = App("shop", long_delays=False)
-    app.define("note", Note, **options)
-    return app
-
-
 def fifo(**options: Any) -> App:
     app = App("shop")
     queue = app.queue("ledger", fifo=True, priorities=[Priority.NORMAL])
     queue.define("book", Note, **options)
     return app
+
+
+def in_order(**options: Any) -> App:
+    """One whose waits the message itself has to hold."""
+    return fifo(group_by=lambda note: note.text, **options)
 
 
 def accepting(*queues: str) -> App:
@@ -70,13 +68,13 @@ PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
     ),
     "wait-beyond-visibility": (
         lambda: declared(retry=Retry(attempts=2, backoff=Backoff.fixed(43_200))),
-        lambda: short(retry=Retry(attempts=2, backoff=Backoff.fixed(43_201))),
+        lambda: in_order(retry=Retry(attempts=2, backoff=Backoff.fixed(43_201))),
     ),
     "retries-outlive-retention": (
         lambda: declared(
             retry=Retry(attempts=9, backoff=Backoff.fixed(42_000)), timeout=timedelta(minutes=10)
         ),
-        lambda: short(
+        lambda: in_order(
             retry=Retry(attempts=9, backoff=Backoff.fixed(42_000)), timeout=timedelta(hours=2)
         ),
     ),

@@ -67,7 +67,6 @@ from jobs.testing import (
     StoredMessage,
     VirtualClock,
 )
-from jobs.topology import MAX_VISIBILITY
 from lambdas.consume import Consumer, Response, consumer
 from lambdas.emf import Emf
 from lambdas.timetable import LEAST_S
@@ -384,7 +383,7 @@ def test_dead_letters_that_are_too_large_for_one_request_share_several() -> None
     assert function.messages() == []
 
 
-def test_a_delay_beyond_what_sqs_can_hide_is_cut_to_the_longest_that_it_can() -> None:
+def test_a_delay_beyond_what_sqs_can_hide_is_waited_out_in_a_message_sent_anew() -> None:
     async def send(_note: Note) -> None:
         raise RetryLater(after=timedelta(hours=13), reason="tomorrow")
 
@@ -393,9 +392,8 @@ def test_a_delay_beyond_what_sqs_can_hide_is_cut_to_the_longest_that_it_can() ->
         function.submit(job)
         function.invoke()
     [message] = function.messages()
-    assert message.visible_at is not None
-    hidden = message.visible_at - function.clock.now()
-    assert MAX_VISIBILITY - timedelta(minutes=10) < hidden < MAX_VISIBILITY
+    assert parse(message.body).not_before == function.clock.now() + timedelta(hours=13)
+    assert message.visible_at == function.clock.now() + timedelta(minutes=15)
     assert function.heard(SettlementFailed) == 0
 
 
@@ -420,6 +418,31 @@ def test_a_delay_beyond_what_sqs_can_hide_is_handed_to_a_one_time_schedule() -> 
     letter = read_delayed(json.loads(held.input))
     assert letter.delayed_until == function.clock.now() + timedelta(hours=13)
     assert function.heard(JobDeferred) == 1
+
+
+def test_a_job_outlives_its_message_in_a_function_too() -> None:
+    attempts: list[int] = []
+
+    async def send(_note: Note, ctx: JobContext) -> None:
+        attempts.append(ctx.attempt)
+        if len(attempts) == 1:
+            raise RetryLater(after=timedelta(hours=3))
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job)
+        [first] = function.messages()
+        function.clock.advance(timedelta(days=4, hours=-2))
+        function.invoke()
+        [anew] = function.messages()
+        assert anew.message_id != first.message_id
+        function.clock.advance(timedelta(minutes=15))
+        function.invoke()  # it is not due
+        function.clock.advance(timedelta(hours=2, minutes=45))
+        function.invoke()
+    assert attempts == [1, 1]
+    assert function.messages() == []
+    assert function.heard(JobCompleted) == 1
 
 
 def test_a_fault_of_ours_costs_only_the_message_it_struck(

@@ -18,7 +18,7 @@ from jobs.calling import Means
 from jobs.delivery import Delivery
 from jobs.events import Events
 from jobs.execution import Executor, Verdict, parked
-from jobs.handover import HandOver
+from jobs.handover import HandOver, Renewed
 from jobs.outcome import Unrunnable
 from jobs.ports import OutgoingMessage, ReceivedMessage
 from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
@@ -94,8 +94,13 @@ class Host:
         return asyncio.run(self._through(Delivery(message=message, queue=QUEUE, received_at=0.0)))
 
     async def _through(self, delivery: Delivery) -> Verdict:
-        verdict = await self._executor.begin(delivery).verdict()
-        verdict, _ = await self._hand_over.take(delivery, verdict, 43_000)
+        run = self._executor.begin(delivery)
+        verdict = run.unstarted(run.due_in_s) if run.due_in_s else await run.verdict()
+        course = await self._hand_over.take(delivery, verdict, 43_000)
+        if isinstance(course, Renewed):
+            check_message(course.message, fifo=False)
+            return verdict
+        verdict = course.verdict
         match verdict.action:
             case DeadLetter() | Quarantine() as action:
                 _, letter = parked(delivery, verdict, action, quarantine="q", at=self.clock.now())

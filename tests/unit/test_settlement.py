@@ -26,6 +26,7 @@ from jobs.outcome import (
     Reason,
     Spent,
     Unrunnable,
+    Unstarted,
 )
 from jobs.settlement import (
     Ack,
@@ -78,6 +79,46 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
     (Discarded(reason="done before"), _attempt(3), Ack()),
     (Cancelled(reason="a mistake"), _attempt(1), Ack()),
     (Cancelled(reason="a mistake"), _attempt(3), Ack()),
+    (_failed(_ERROR), _attempt(1, lives_s=6), RetryAfter(delay_s=7)),
+    (_failed(_ERROR), _attempt(1, lives_s=7, renewable=False), RetryAfter(delay_s=7)),
+    (
+        _failed(_ERROR),
+        _attempt(1, lives_s=6, renewable=False),
+        _dead(Reason.WAIT_TOO_LONG, _ERROR),
+    ),
+    (
+        Deferred(after_s=10 * 86_400, reason="full"),
+        _attempt(1, lives_s=43_200, renewable=False),
+        Release(delay_s=864_000),
+    ),
+    (
+        Deferred(after_s=10 * 86_400, reason="full"),
+        _attempt(1, lives_s=43_199, renewable=False),
+        DeadLetter(reason=Reason.WAIT_TOO_LONG, error_type="", error_message="full"),
+    ),
+    (
+        Interrupted(reason="shutdown"),
+        _attempt(1, lives_s=-1, renewable=False),
+        DeadLetter(reason=Reason.WAIT_TOO_LONG, error_type="", error_message="shutdown"),
+    ),
+    (
+        Unrunnable(reason=Reason.UNKNOWN_TYPE, detail="no handler"),
+        _attempt(1, lives_s=6, renewable=False),
+        DeadLetter(reason=Reason.UNKNOWN_TYPE, error_type="", error_message="no handler"),
+    ),
+    (
+        Crashed(detail="killed"),
+        _attempt(1, crashes=1, lives_s=6, renewable=False),
+        DeadLetter(reason=Reason.WAIT_TOO_LONG, error_type="", error_message="killed"),
+    ),
+    (Unstarted(after_s=6.5, reason="full"), _attempt(1), Release(delay_s=7)),
+    (Unstarted(reason="full"), _attempt(1, receives=999), Release()),
+    (Unstarted(reason="full"), _attempt(1, lives_s=-1), Release()),
+    (
+        Unstarted(reason="full"),
+        _attempt(1, lives_s=-1, renewable=False),
+        DeadLetter(reason=Reason.WAIT_TOO_LONG, error_type="", error_message="full"),
+    ),
     (_failed(_ERROR), _attempt(1), RetryAfter(delay_s=7)),
     (_failed(_ERROR), _attempt(2), RetryAfter(delay_s=7)),
     (_failed(_ERROR), _attempt(3), _dead(Reason.ATTEMPTS_EXHAUSTED, _ERROR)),

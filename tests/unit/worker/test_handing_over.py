@@ -8,7 +8,17 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import App, AsyncClient, Backoff, JobContext, Priority, Retry, RetryLater, rate
+from jobs import (
+    App,
+    AsyncClient,
+    Backoff,
+    Concurrency,
+    JobContext,
+    Priority,
+    Retry,
+    RetryLater,
+    rate,
+)
 from jobs.delays import read_delayed
 from jobs.envelope import new_job_id, parse
 from jobs.errors import AccessDenied
@@ -25,10 +35,12 @@ from jobs.firing import schedule_input
 from jobs.job import JobType
 from jobs.outcome import Reason
 from jobs.ports import OutgoingMessage
+from jobs.records import partition
 from jobs.submission import prepare
 from jobs.testing import MemoryScheduler
+from jobs.testing.inspection import StoredMessage
 from tests.support.bridge import DeployedBridge
-from tests.unit.worker.rig import MAIL, Note, Rig, one_lane
+from tests.unit.worker.rig import MAIL, Gate, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
 
@@ -62,6 +74,11 @@ class Scheduled(Rig):
         """Have a worker run until that has happened so often; it does not idle through the days."""
         async with self.working():
             await self.happens(kind, times)
+
+    def sqs_shows_in(self, message: StoredMessage) -> float:
+        """Seconds until a hidden message shows."""
+        assert message.visible_at is not None
+        return (message.visible_at - self.clock.now()).total_seconds()
 
     async def fire_next(self) -> None:
         """Let the next schedule fire when it is due."""
@@ -199,40 +216,46 @@ async def test_a_message_that_can_not_be_deleted_leaves_the_job_twice_under_one_
     assert read_delayed(json.loads(held.input)).job_id == job_id == str(parse(stored.body).id)
 
 
-async def test_what_a_schedule_can_not_take_stays_in_the_queue_with_a_note() -> None:
-    app, charge, _ = daily()
+@pytest.mark.parametrize("why", ["no scheduler", "refused", "too large"])
+async def test_a_wait_that_no_schedule_can_hold_is_waited_out_in_a_message_sent_anew(
+    why: str,
+) -> None:
+    app, charge, made = daily(attempts=2)
     rig = Scheduled(app)
-    rig.schedules.error = AccessDenied("no scheduler:CreateSchedule")
-    await rig.submit(charge)
-    async with rig.working():
-        [scheduled] = await rig.happens(JobRetryScheduled)
-    assert 43_000 < scheduled.delay_s < 43_200
-    assert "86400 s were wanted: no one-time schedule: no scheduler:CreateSchedule" in (
-        scheduled.note
+    if why == "no scheduler":
+        rig.scheduler = None
+    if why == "refused":
+        rig.schedules.error = AccessDenied("no scheduler:CreateSchedule")
+    # In a schedule the text is escaped once more.
+    [job_id] = await rig.submit(charge, '"' * 100_000 if why == "too large" else "")
+    [first] = rig.sqs.messages(MAIL)
+    await rig.work_until(JobRetryScheduled)
+    [scheduled] = rig.heard(JobRetryScheduled)
+    assert (scheduled.delay_s, scheduled.note) == (DAY_S, "")
+    assert [event.action for event in rig.heard(SettlementFailed)] == (
+        ["schedule"] if why == "refused" else []
     )
-    [failed] = rig.heard(SettlementFailed)
-    assert failed.action == "schedule"
-    assert rig.remaining() == 1
-
-
-async def test_without_a_scheduler_the_wait_is_cut_with_a_note() -> None:
-    app, charge, _ = daily()
-    rig = Rig(app)
-    await rig.submit(charge)
-    async with rig.working():
-        [scheduled] = await rig.happens(JobRetryScheduled)
-    assert 43_000 < scheduled.delay_s < 43_200
-    assert "there is no scheduler" in scheduled.note
-
-
-async def test_a_job_too_large_for_a_schedule_stays_in_the_queue_with_a_note() -> None:
-    app, charge, _ = daily()
-    rig = Scheduled(app)
-    await rig.submit(charge, '"' * 100_000)  # it is escaped once more in the schedule
-    async with rig.working():
-        [scheduled] = await rig.happens(JobRetryScheduled)
-    assert "too large" in scheduled.note
+    [stored] = rig.sqs.messages(MAIL)
+    assert stored.message_id != first.message_id
+    assert parse(stored.body).attempts_used == 1
     assert rig.schedules.schedules == []
+
+    await _sleep(rig.sqs_shows_in(stored))
+    async with rig.working():
+        await asyncio.sleep(1)  # it is not due
+    assert made == [1]
+    [waiting] = rig.sqs.messages(MAIL)
+    await _sleep(rig.sqs_shows_in(waiting))
+    async with rig.working():
+        await asyncio.sleep(1)
+    [waiting] = rig.sqs.messages(MAIL)
+    await _sleep(rig.sqs_shows_in(waiting))
+    await rig.work_until(JobDeadLettered)
+    [dead] = rig.heard(JobDeadLettered)
+    assert (dead.job_id, dead.attempt, dead.reason) == (job_id, 2, Reason.ATTEMPTS_EXHAUSTED)
+    starts = [event.at for event in rig.heard(JobStarted)]
+    assert timedelta(days=1) <= starts[1] - starts[0] < timedelta(days=1, minutes=1)
+    assert made == [1, 2]
 
 
 async def test_a_fifo_queue_keeps_its_order_and_so_its_message() -> None:
@@ -328,3 +351,76 @@ async def test_a_wait_that_nothing_can_hold_ends_in_the_dead_letters_with_a_reas
     assert dead.reason == "wait-too-long"
     assert "in ten thousand years" in dead.error_message
     assert rig.remaining() == 0
+
+
+NEARLY_FOUR_DAYS_S = timedelta(days=4, minutes=-30).total_seconds()
+
+
+async def test_what_goes_back_unstarted_near_its_retentions_end_is_sent_anew() -> None:
+    app, mail = one_lane()
+    gate = Gate()
+    work = mail.job("work", concurrency=Concurrency(1))(gate.__call__)
+    mail.job("other")(gate.__call__)  # for which the queue is received all the same
+    rig = Scheduled(app)
+    ids = await rig.submit(work, "running", "waiting")
+    before = {message.message_id for message in rig.sqs.messages(MAIL)}
+    await _sleep(NEARLY_FOUR_DAYS_S)
+    async with rig.working(concurrency=2, drain=timedelta(seconds=1)):
+        await gate.reached(1)
+    anew = rig.sqs.messages(MAIL)
+    assert {str(parse(message.body).id) for message in anew} == set(ids)
+    assert not before & {message.message_id for message in anew}
+    assert [parse(message.body).attempts_used for message in anew] == [0, 0]
+    await _sleep(timedelta(hours=1).total_seconds())
+    gate.open("running", "waiting")
+    await rig.work_until(JobCompleted, 2)
+    assert {event.attempt for event in rig.heard(JobCompleted)} == {1}
+
+
+async def test_an_unstarted_fifo_job_is_dead_lettered_before_sqs_deletes_it() -> None:
+    app = App("shop")
+    books = app.queue("books", fifo=True, priorities=[Priority.NORMAL])
+    gate = Gate()
+    book = books.job("book", group_by=lambda _note: "a")(gate.__call__)
+    rig = Scheduled(app)
+    ids = await rig.submit(book, "first", "second")
+    await _sleep(NEARLY_FOUR_DAYS_S)
+    async with rig.working(concurrency=2, drain=timedelta(seconds=1)):
+        await gate.reached(1)
+    assert rig.remaining() == 0
+    dead = rig.heard(JobDeadLettered)
+    assert {(event.job_id, event.reason) for event in dead} == {
+        (each, Reason.WAIT_TOO_LONG) for each in ids
+    }
+    for each in ids:
+        marks = {item.sk.rpartition("#")[2] for item in await rig.table.query(partition(each))}
+        assert "dead" in marks
+    [spec] = app.topology.queues
+    reasons = [message.attributes["Reason"] for message in rig.sqs.messages(spec.dlq_name)]
+    assert reasons == [Reason.WAIT_TOO_LONG] * 2
+
+
+async def test_a_job_that_is_not_due_goes_back_unstarted_and_uses_nothing() -> None:
+    app, mail = one_lane()
+    made: list[int] = []
+
+    @mail.job("work")
+    async def work(_note: Note, ctx: JobContext) -> None:
+        made.append(ctx.attempt)
+
+    rig = Scheduled(app)
+    now = rig.clock.now()
+    prepared = prepare(app, app.topology, work, Note(), {}, now=now, job_id=new_job_id(now))
+    due = now + timedelta(hours=2)
+    body = json.loads(prepared.message.body) | {"not_before": due.isoformat()}
+    await rig.sqs.send(MAIL, [OutgoingMessage(body=json.dumps(body))])
+    async with rig.working():
+        await asyncio.sleep(5)
+    [waiting] = rig.sqs.messages(MAIL)
+    assert waiting.visible_at is not None
+    assert timedelta(0) <= waiting.visible_at - due < timedelta(seconds=1)
+    assert made == []
+    assert rig.heard(JobStarted) == []
+    await _sleep(timedelta(hours=2).total_seconds())
+    await rig.work_until(JobCompleted)
+    assert made == [1]

@@ -142,21 +142,6 @@ async def test_a_custom_backoff_that_fails_is_replaced_by_the_default_and_said()
     assert "Backoff.custom" in scheduled.note
 
 
-async def test_a_delay_beyond_twelve_hours_becomes_the_longest_that_sqs_takes() -> None:
-    app, mail = one_lane(Retry(attempts=2, backoff=Backoff.fixed(86_400)), visibility_s=300)
-
-    @mail.job("charge")
-    async def charge(_note: Note) -> None:
-        raise ConnectionError("refused")
-
-    rig = Rig(app)
-    await rig.submit(charge)
-    async with rig.working():
-        await rig.happens(JobRetryScheduled)
-    [delay] = _delays_on_the_server(rig)
-    assert 43_190 <= delay < 43_200
-
-
 async def test_attempts_are_counted_by_receives_and_told_to_the_handler() -> None:
     app, mail = one_lane(Retry(attempts=4, backoff=Backoff.fixed(1)))
     seen: list[tuple[int, int]] = []

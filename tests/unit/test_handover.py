@@ -1,0 +1,238 @@
+"""Where a job waits for its next attempt: in its message, in a schedule, or in a message anew."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import Accepts, App, Backoff, JobContext, Priority, Retry, RetryLater
+from jobs.batching import EntryRejected
+from jobs.delays import read_delayed
+from jobs.envelope import parse
+from jobs.events import JobDeadLettered, JobRetryScheduled, JobStarted
+from jobs.handover import Room, Way, way_of
+from jobs.outcome import Attempt, Reason
+from jobs.ports import OutgoingMessage
+from jobs.testing import Harness
+
+DAY_S, HOUR_S = 86_400, 3_600
+_ATTEMPT = Attempt(job_id="job", number=1, max_attempts=3, receives=1, worn_at=900, lives_s=DAY_S)
+_SCHEDULES = Room(hidden_s=12 * HOUR_S, scheduled_s=math.inf)
+_NONE = Room(hidden_s=12 * HOUR_S)
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "changes", "room", "way"),
+    [
+        (0, {}, _NONE, Way.HIDDEN),
+        (12 * HOUR_S, {}, _SCHEDULES, Way.HIDDEN),
+        (12 * HOUR_S + 1, {}, _SCHEDULES, Way.SCHEDULED),
+        (12 * HOUR_S + 1, {}, _NONE, Way.ANEW),
+        # The message does not live for so long.
+        (7_200, {"lives_s": 7_200}, _SCHEDULES, Way.HIDDEN),
+        (7_200, {"lives_s": 7_199}, _SCHEDULES, Way.SCHEDULED),
+        (7_200, {"lives_s": 7_199}, _NONE, Way.ANEW),
+        (900, {"lives_s": 899}, _SCHEDULES, Way.ANEW),
+        (901, {"lives_s": 899}, _SCHEDULES, Way.SCHEDULED),
+        (0, {"lives_s": -1}, _SCHEDULES, Way.ANEW),
+        # It was delivered too often.
+        (5, {"receives": 899}, _SCHEDULES, Way.HIDDEN),
+        (5, {"receives": 900}, _SCHEDULES, Way.ANEW),
+        (901, {"receives": 900}, _SCHEDULES, Way.SCHEDULED),
+        # Its payload would expire while a schedule holds it.
+        (20 * DAY_S, {}, Room(hidden_s=0, scheduled_s=18 * DAY_S), Way.ANEW),
+        (18 * DAY_S, {}, Room(hidden_s=0, scheduled_s=18 * DAY_S), Way.SCHEDULED),
+        # It can't go on in another message.
+        (20 * DAY_S, {"renewable": False}, _SCHEDULES, Way.HIDDEN),
+        (5, {"renewable": False, "receives": 999}, _SCHEDULES, Way.HIDDEN),
+    ],
+)
+def test_a_job_waits_where_there_is_room(
+    wait_s: int, changes: dict[str, Any], room: Room, way: Way
+) -> None:
+    assert way_of(wait_s, replace(_ATTEMPT, **changes), room) is way
+
+
+class Note(BaseModel):
+    text: str = ""
+
+
+class Life:
+    """A type that is tried again and again, for days, and what it saw."""
+
+    def __init__(self, retry: Retry, *, fails: int, **of_app: Any) -> None:
+        self.app = App("shop", **of_app)
+        self.seen: list[int] = []
+
+        @self.app.job("work", retry=retry)
+        def work(_note: Note, ctx: JobContext) -> None:
+            self.seen.append(ctx.attempt)
+            if len(self.seen) <= fails:
+                raise ConnectionError("refused")
+
+        self.work = work
+        self.jobs = Harness(self.app)
+
+    @property
+    def starts(self) -> list[float]:
+        """When it was started, in seconds since the first time."""
+        at = [event.at for event in self.jobs.events if isinstance(event, JobStarted)]
+        return [(each - at[0]).total_seconds() for each in at]
+
+
+@pytest.mark.parametrize("long_delays", [True, False])
+@pytest.mark.parametrize(
+    ("every_s", "fails"),
+    [(3 * HOUR_S, 80), (13 * HOUR_S, 20), (5 * DAY_S, 4)],
+    ids=["three hours", "thirteen hours", "five days"],
+)
+def test_a_job_that_is_retried_for_longer_than_sqs_keeps_messages_makes_every_attempt(
+    long_delays: bool, every_s: int, fails: int
+) -> None:
+    retry = Retry(attempts=1000, backoff=Backoff.fixed(every_s))
+    life = Life(retry, fails=fails, long_delays=long_delays)
+    handle = life.jobs.client.submit(life.work, Note())
+    life.jobs.drain()
+    assert life.seen == [*range(1, fails + 2)]
+    assert life.jobs.completed(life.work) == 1
+    assert life.starts == [every_s * number for number in range(fails + 1)]
+    scheduled = [each for each in life.jobs.events if isinstance(each, JobRetryScheduled)]
+    assert {(each.delay_s, each.note) for each in scheduled} == {(every_s, "")}
+    assert len(handle.history().attempts) == fails + 1
+
+
+def test_a_job_that_is_delivered_more_often_than_sqs_grants_goes_on() -> None:
+    life = Life(Retry(attempts=1000, backoff=Backoff.fixed(60)), fails=990, records="off")
+    life.jobs.client.submit(life.work, Note())
+    life.jobs.drain()
+    assert life.seen == [*range(1, 992)]
+    assert life.jobs.dead_letters() == []
+
+
+@pytest.mark.parametrize("long_delays", [True, False])
+def test_a_job_that_puts_itself_off_for_weeks_uses_no_attempt(long_delays: bool) -> None:
+    app = App("shop", long_delays=long_delays)
+    seen: list[int] = []
+
+    @app.job("poll", retry=Retry(attempts=2))
+    def poll(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+        if len(seen) <= 12:
+            raise RetryLater(after=timedelta(hours=40))
+
+    jobs = Harness(app)
+    jobs.client.submit(poll, Note())
+    jobs.drain()
+    assert seen == [1] * 13
+    assert jobs.completed(poll) == 1
+
+
+@pytest.mark.parametrize("kind", ["fifo", "foreign"])
+def test_what_can_not_be_sent_anew_is_dead_lettered_before_sqs_deletes_it(kind: str) -> None:
+    app = App("shop")
+    queue = app.queue("books", fifo=kind == "fifo", priorities=[Priority.NORMAL])
+    retry = Retry(attempts=1000, backoff=Backoff.fixed(13 * HOUR_S))
+    seen: list[int] = []
+
+    @queue.job(
+        "book",
+        retry=retry,
+        group_by=(lambda _note: "a") if kind == "fifo" else None,
+        accepts=Accepts.json() if kind == "foreign" else None,
+    )
+    def book(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+        raise ConnectionError("refused")
+
+    jobs = Harness(app)
+    [spec] = app.topology.queues
+    if kind == "fifo":
+        jobs.client.submit(book, Note())
+    else:
+        sent = OutgoingMessage(body='{"text": "a"}', attributes={"JobType": "book"})
+        assert jobs.sqs.blocking.send(spec.name, [sent]) == []
+    began = jobs.clock.now()
+    jobs.drain()
+    [letter] = jobs.dead_letters(book)
+    assert letter.attributes["Reason"] == Reason.WAIT_TOO_LONG
+    assert letter.attributes["ErrorMessage"] == "refused"
+    [dead] = [event for event in jobs.events if isinstance(event, JobDeadLettered)]
+    assert dead.reason == Reason.WAIT_TOO_LONG
+    assert timedelta(days=3) < dead.at - began < spec.retention
+    assert seen == [*range(1, len(seen) + 1)]
+    assert 7 <= len(seen) <= 9
+
+
+def test_a_payload_in_the_object_store_is_kept_for_as_long_as_its_job_goes_on() -> None:
+    retry = Retry(attempts=10, backoff=Backoff.fixed(5 * DAY_S))
+    life = Life(retry, fails=3)
+    life.jobs.client.submit(life.work, Note(text="x" * 400_000))
+    [stored] = life.jobs.store.objects
+    written: list[float] = []
+    put = life.jobs.store.put
+
+    async def noted(key: str, content: bytes) -> None:
+        written.append(life.jobs.clock.monotonic())
+        await put(key, content)
+
+    life.jobs.store.put = noted  # type: ignore[method-assign]  # as a spy
+    life.jobs.drain()
+    assert life.seen == [1, 2, 3, 4]
+    assert [round(each / DAY_S) for each in written] == [0, 5, 10]
+    assert set(life.jobs.store.objects) == {stored}
+
+
+def test_a_job_that_is_handed_over_by_two_deliveries_of_a_message_is_held_once() -> None:
+    app = App("shop")
+    seen: list[int] = []
+
+    @app.job("work", retry=Retry(attempts=3, backoff=Backoff.fixed(DAY_S)))
+    def work(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+        raise ConnectionError("refused")
+
+    jobs = Harness(app)
+    jobs.client.submit(work, Note())
+    jobs.sqs.faults.fail_entries("delete")  # so that the message is delivered again
+    with pytest.raises(EntryRejected, match="InternalError"):
+        jobs.drain()
+    [held] = jobs.scheduler.schedules
+    token = read_delayed(json.loads(held.input)).token
+    jobs.clock.advance(timedelta(minutes=10))
+    jobs.drain()
+    assert token.endswith("-1")
+    assert jobs.dead_lettered(work) == 1
+    assert len([each for each in jobs.events if isinstance(each, JobDeadLettered)]) == 1
+    assert asyncio.run(_depth(jobs)) == 0
+
+
+async def _depth(jobs: Harness) -> int:
+    return sum([len(jobs.sqs.messages(spec.name)) for spec in jobs.app.topology.queues])
+
+
+def test_what_a_body_says_beyond_this_version_is_sent_anew_too() -> None:
+    life = Life(Retry(attempts=2, backoff=Backoff.fixed(DAY_S)), fails=2, long_delays=False)
+    life.jobs.client.submit(life.work, Note())
+    [spec] = [each for each in life.app.topology.queues if life.jobs.sqs.messages(each.name)]
+    [stored] = life.jobs.sqs.messages(spec.name)
+    body = json.loads(stored.body) | {"of_the_future": {"a": 1}}
+    life.jobs.sqs.blocking.send(spec.name, [OutgoingMessage(body=json.dumps(body))])
+    sent: list[OutgoingMessage] = []
+    send = life.jobs.sqs.send
+
+    async def noted(queue: str, messages: Any) -> Any:
+        sent.extend(messages)
+        return await send(queue, messages)
+
+    life.jobs.sqs.send = noted  # type: ignore[method-assign]  # as a spy
+    life.jobs.drain()
+    futures = [json.loads(each.body).get("of_the_future") for each in sent]
+    assert {"a": 1} in futures
+    assert all(parse(each.body).not_before is not None for each in sent)
