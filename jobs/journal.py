@@ -112,18 +112,24 @@ class Journal:
                         return
                     await self._pause()
         finally:
-            for flight in self._flights:
-                flight.cancel()
+            await self._recall()
 
     async def drain(self) -> None:
         """The same for the last time: what is left is shed."""
         try:
             await self.flush()
         finally:
-            self._shed += len(self._waiting) + len(self._under_way)
+            self._shed += len(self._waiting)
             self._waiting.clear()
             self._bytes = 0
             self._tell_shed()
+
+    async def _recall(self) -> None:
+        """Give up what is under way, and return when all of it waits again."""
+        for flight in self._flights:
+            flight.cancel()
+        if self._flights:
+            await asyncio.wait(self._flights)
 
     async def _pause(self) -> None:
         await asyncio.sleep(_PAUSES.delay_s(self._failures, self._rng))

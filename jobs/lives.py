@@ -9,7 +9,8 @@ not compared, and a worker that has just started judges nobody.
 
 A table that is away stops every beat. What is known of lives then proves nothing any more: each has
 to be seen anew, and one that never beats again has not died by that evidence, since it may have
-ended while it could not say so.
+ended while it could not say so. A watcher that starts only after such an end can't know that: to
+it the worker has died, which costs a job that it had begun one crash at the most.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from jobs.errors import ServiceUnavailable, TransportError
 from jobs.events import Events, RecordsFailed
 from jobs.lives import LIVES, RENEW_S, Life, Lives, life_item
 from jobs.ports import MAX_PUT, Table
+from jobs.texts import text_of
 
 _JITTER = 0.2
 
@@ -21,8 +22,8 @@ _AGAIN_S = 2.0
 _ANSWER_S = 5.0
 """Without an answer for so long a beat has failed."""
 
-_FIRST_ANSWER_S = 1.0
-"""The same for the first one, which jobs wait for."""
+_QUICK_ANSWER_S = 1.0
+"""The same where jobs wait for it, or the end of the process."""
 
 _FORGET_S = 2 * 3600.0
 """Lives without a beat for so long are deleted: the messages of dead workers have been seen again
@@ -65,7 +66,7 @@ class Lifeline:
 
     async def start(self) -> None:
         """Begin to live, before the first message is received; a failure stops nothing."""
-        await self._beat(_FIRST_ANSWER_S)
+        await self._beat(_QUICK_ANSWER_S)
 
     async def run(self) -> NoReturn:
         """Beat until cancelled."""
@@ -77,9 +78,12 @@ class Lifeline:
     async def close(self) -> None:
         """End in order, once the last mark is written: what was begun here was no crash."""
         try:
-            await self._table.delete([(LIVES, self._name)])
+            async with asyncio.timeout(_QUICK_ANSWER_S):
+                await self._table.delete([(LIVES, self._name)])
+        except TimeoutError:
+            self._tell(_unanswered(_QUICK_ANSWER_S))
         except TransportError as error:
-            self._tell(str(error))
+            self._tell(text_of(error))
 
     async def _beat(self, patience_s: float) -> None:
         self._beats += 1
@@ -90,10 +94,10 @@ class Lifeline:
                 await self._forget()
         except TimeoutError:
             self._lives.doubt()
-            self._tell(f"no answer within {patience_s:g} s")
+            self._tell(_unanswered(patience_s))
         except TransportError as error:
             self._lives.doubt()
-            self._tell(str(error))
+            self._tell(text_of(error))
         else:
             self._fault = ""
 
@@ -111,3 +115,7 @@ class Lifeline:
             self._fault = fault
             told = RecordsFailed(at=self._clock.now(), action="renew", error=fault)
             self._events.emit(told)
+
+
+def _unanswered(patience_s: float) -> str:
+    return f"no answer within {patience_s:g} s"

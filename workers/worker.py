@@ -384,9 +384,7 @@ class Worker:
                 if self._recorder is not None:
                     endings.create_task(self._recorder.drain(), name="headgate-end-records")
         if self._lifeline is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(FLUSH_S):
-                    await self._lifeline.close()
+            await self._lifeline.close()
 
     def _close(self) -> None:
         for poller in self._pollers:

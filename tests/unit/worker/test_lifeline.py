@@ -146,6 +146,17 @@ async def test_the_dead_of_long_ago_are_forgotten() -> None:
     await worker.kill()
 
 
+async def test_a_table_that_hangs_holds_the_end_up_for_a_second_only() -> None:
+    table = MemoryTable(LoopClock())
+    worker = Alive(table, "a")
+    await worker.line.start()
+    table.faults.slow_down("delete", 3600)
+    began = asyncio.get_running_loop().time()
+    await worker.line.close()
+    assert asyncio.get_running_loop().time() - began <= 1
+    assert worker.faults == ["no answer within 1 s"]
+
+
 async def test_what_can_not_be_deleted_at_the_end_is_told() -> None:
     table = MemoryTable(LoopClock())
     worker = Alive(table, "a")
