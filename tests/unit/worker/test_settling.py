@@ -118,6 +118,19 @@ async def test_a_dead_letter_that_can_not_be_sent_leaves_the_original() -> None:
     assert rig.remaining() == 0
 
 
+async def test_a_worker_that_stops_before_a_dead_letter_is_sent_deletes_nothing() -> None:
+    rig = _rig()
+    await rig.submit(rig.app.types["charge"], "dies")
+    rig.sqs.faults.raise_on("send", ServiceUnavailable("503"), queue=DEAD_MAIL, times=100_000)
+    async with rig.working():
+        await rig.happens(SettlementFailed)
+    assert len(rig.sqs.messages(MAIL)) == 1
+    assert rig.sqs.messages(DEAD_MAIL) == []
+    assert rig.calls("delete") == 0
+    assert rig.report is not None
+    assert rig.report.unsettled == 1
+
+
 async def test_only_the_parking_is_retried_while_the_dead_letter_queue_refuses() -> None:
     rig = _rig()
     await rig.submit(rig.app.types["charge"], "dies")
