@@ -18,6 +18,7 @@ from jobs.events import (
     JobStarted,
     SettlementFailed,
 )
+from jobs.records import RecordsLevel
 from jobs.testing import MessageState
 from jobs.testing.faults import BatchAction
 from tests.unit.worker.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane
@@ -28,9 +29,9 @@ _RETRY = Retry(attempts=3, backoff=Backoff.fixed(2))
 _FAULTS: list[TransportError] = [Throttled("slow down"), ServiceUnavailable("503")]
 
 
-def _rig(*, old_receipts_work: bool = False) -> Rig:
+def _rig(*, old_receipts_work: bool = False, records: RecordsLevel = "outcomes") -> Rig:
     """Jobs that end well at once, at the second attempt, or never."""
-    app, mail = one_lane(_RETRY)
+    app, mail = one_lane(_RETRY, records=records)
 
     @mail.job("charge")
     async def charge(note: Note, ctx: JobContext) -> None:
@@ -131,8 +132,11 @@ async def test_a_worker_that_stops_before_a_dead_letter_is_sent_deletes_nothing(
     assert rig.report.unsettled == 1
 
 
-async def test_only_the_parking_is_retried_while_the_dead_letter_queue_refuses() -> None:
-    rig = _rig()
+@pytest.mark.parametrize("records", ["outcomes", "off"])
+async def test_only_the_parking_is_retried_while_the_dead_letter_queue_refuses(
+    records: RecordsLevel,
+) -> None:
+    rig = _rig(records=records)
     await rig.submit(rig.app.types["charge"], "dies")
     rig.sqs.faults.fail_entries("send", queue=DEAD_MAIL, times=100_000, sender_fault=True)
     async with rig.working():
