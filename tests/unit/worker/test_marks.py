@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -74,7 +75,7 @@ async def test_a_start_is_written_once_a_job_has_run_for_a_second_and_not_before
     began = loop.time()
     late = LateStarts(lambda item: written.append((item.sk, loop.time() - began)))
     for number in range(3):
-        late.begun(f"run-{number}", lambda ago_s, number=number: _item(number, ago_s))
+        late.begun(f"run-{number}", partial(_item, number))
         await asyncio.sleep(0.4)
     late.ended("run-1")
     await asyncio.sleep(5)
