@@ -11,7 +11,7 @@ from jobs.app import App
 from jobs.delivery import Job
 from jobs.execution import Verdict
 from jobs.outcome import Failed, Outcome
-from jobs.settlement import RetryAfter
+from jobs.settlement import RetryAfter, lasting
 from workers.choosing import Line
 from workers.groups import Departure, Groups
 from workers.guards import GUESS_S, Block
@@ -111,11 +111,16 @@ class Admission:
             self._in_children -= 1
 
     async def retried(self, hold: Hold, verdict: Verdict) -> Verdict:
-        """What becomes of a retry, if it is one, by the retry budgets."""
+        """What becomes of a retry, if it is one, by the retry budgets.
+
+        The longer wait, too, has to end before SQS deletes its message.
+        """
         if not isinstance(verdict.action, RetryAfter) or (job := hold.run.job) is None:
             return verdict
         action = await self._gate.retry(job, verdict.outcome, verdict.action)
-        return verdict if action == verdict.action else replace(verdict, action=action)
+        if action == verdict.action:
+            return verdict
+        return replace(verdict, action=lasting(action, verdict.outcome, verdict.attempt))
 
     def hurry(self) -> None:
         """Wait for retry budgets no longer than a moment: the worker ends."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from jobs import (
     JobContext,
     Priority,
     Retry,
+    RetryBudget,
     RetryLater,
     rate,
 )
@@ -79,6 +81,15 @@ class Scheduled(Rig):
         """Seconds until a hidden message shows."""
         assert message.visible_at is not None
         return (message.visible_at - self.clock.now()).total_seconds()
+
+    def next_due(self) -> datetime | None:
+        """When a message shows or a schedule fires next; None if nothing is left."""
+        due = [
+            message.visible_at or self.clock.now()
+            for spec in self.app.topology.queues
+            for message in self.sqs.messages(spec.name)
+        ]
+        return min(filter(None, [*due, self.schedules.next_due()]), default=None)
 
     async def fire_next(self) -> None:
         """Let the next schedule fire when it is due."""
@@ -424,3 +435,77 @@ async def test_a_job_that_is_not_due_goes_back_unstarted_and_uses_nothing() -> N
     await _sleep(timedelta(hours=2).total_seconds())
     await rig.work_until(JobCompleted)
     assert made == [1]
+
+
+@pytest.mark.parametrize("long_delays", [True, False])
+async def test_jobs_of_every_kind_of_wait_live_through_a_fortnight_under_workers(
+    long_delays: bool,
+) -> None:
+    app = App("shop", long_delays=long_delays)
+    made: dict[str, list[int]] = {}
+
+    def waiting(
+        name: str, retry: Retry, fails: int, *, once: bool = False, later: float = 0
+    ) -> Any:
+        made[name] = []
+
+        @app.job(name, retry=retry, once=once)
+        async def handle(_note: Note, ctx: JobContext) -> None:
+            made[name].append(ctx.attempt)
+            if len(made[name]) > fails:
+                return
+            if later:
+                raise RetryLater(after=timedelta(seconds=later))
+            raise ConnectionError("refused")
+
+        return handle
+
+    types = [
+        waiting("often", Retry(attempts=200, backoff=Backoff.fixed(3 * 3_600)), 110),
+        waiting("half-daily", Retry(attempts=50, backoff=Backoff.fixed(HALF_DAY_S)), 24),
+        waiting("charge", Retry(attempts=5, backoff=Backoff.fixed(5 * DAY_S)), 2, once=True),
+        waiting("poll", Retry(attempts=2), 8, later=40 * 3_600),
+    ]
+    rig = Scheduled(app)
+    if not long_delays:
+        rig.scheduler = None
+    ids = [(await rig.submit(each))[0] for each in types]
+    ends = rig.clock.now() + timedelta(days=15)
+    while (due := rig.next_due()) is not None and due < ends:
+        await _sleep((due - rig.clock.now()).total_seconds())
+        rig.schedules.fire_due()
+        if rig.schedules.fired:
+            rig.schedules.repeat()
+        async with rig.working():
+            await asyncio.sleep(2)
+    assert made == {
+        "often": [*range(1, 112)],
+        "half-daily": [*range(1, 26)],
+        "charge": [1, 2, 3],
+        "poll": [1] * 9,
+    }
+    assert sorted(event.job_id for event in rig.heard(JobCompleted)) == sorted(ids)
+    assert rig.remaining() == 0
+    assert rig.heard(JobDeadLettered) == []
+    assert rig.heard(SettlementFailed) == []
+
+
+async def test_a_fifo_retry_that_a_budget_holds_back_is_dead_lettered_in_time() -> None:
+    app = App("shop")
+    books = app.queue(
+        "books",
+        fifo=True,
+        priorities=[Priority.NORMAL],
+        retry=Retry(attempts=9, backoff=Backoff.fixed(60)),
+        retry_budget=RetryBudget(1, per=timedelta(hours=2), on_exhausted="wait"),
+    )
+
+    @books.job("book", group_by=lambda note: note.text)
+    async def book(_note: Note) -> None:
+        raise ConnectionError("refused")
+
+    rig = Scheduled(app)
+    await rig.submit(book, "a", "b")
+    await _sleep(timedelta(days=4, hours=-2).total_seconds())
+    await rig.work_until(JobDeadLettered)
+    assert {event.reason for event in rig.heard(JobDeadLettered)} == {Reason.WAIT_TOO_LONG}
