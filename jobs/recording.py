@@ -1,4 +1,4 @@
-"""Attempts told from deliveries: what happened to a job before, and what happens to it here.
+"""Counts attempts, not deliveries: what happened to a job before, and what happens to it here.
 
 A first delivery waits for nothing. From the second on the job's items are read before it may start,
 and a mark is written before it does. Whatever makes a message visible again is written first, so
