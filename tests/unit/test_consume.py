@@ -512,6 +512,22 @@ def test_an_unknown_type_is_backed_off_and_not_deleted() -> None:
     assert function.heard(MessageUnrunnable) == 1
 
 
+def test_waiting_before_does_not_shorten_the_time_until_a_message_is_parked() -> None:
+    function, _ = _mail(_nothing)
+    with _closed(function):
+        asyncio.run(function.sqs.send(QUEUE, [OutgoingMessage(body="no json")]))
+        for _ in range(30):
+            [message] = asyncio.run(function.sqs.receive(QUEUE, limit=1, wait_s=0))
+            back = VisibilityChange(receipt=message.receipt, timeout_s=0)
+            asyncio.run(function.sqs.change_visibility(QUEUE, [back]))
+        tries = 0
+        while not function.messages(DEAD):
+            tries += 1
+            function.invoke()
+            function.clock.advance(3600)
+    assert tries == function.app.parking.attempts
+
+
 def test_a_function_runs_no_type_of_another_queue() -> None:
     app = App("shop", parking=Retry(attempts=2, backoff=Backoff.fixed(10)))
     ran: list[str] = []
