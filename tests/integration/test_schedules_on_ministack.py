@@ -194,6 +194,12 @@ def _made_at(job_id: UUID) -> datetime:
     return datetime.fromtimestamp((job_id.int >> 80) / 1000, UTC)
 
 
+def _due_now(job: DelayedJob) -> DelayedJob:
+    """The same job as it would be two days later: before that no worker runs it."""
+    body = json.loads(job.body) | {"not_before": datetime.now(UTC).isoformat()}
+    return job.model_copy(update={"body": json.dumps(body)})
+
+
 def _send(job: DelayedJob, deployed: Deployed, now: datetime) -> None:
     with SyncSqs(endpoint_url=deployed.endpoint_url) as sqs:
         Bridge(sqs, None, lambda: now).submit(job)
@@ -232,7 +238,8 @@ async def test_a_worker_hands_a_long_wait_over_and_the_job_goes_on_when_it_is_du
             held = await deployed.scheduler.get(group, retry_name(handle_of_job.id))
             assert held is not None
             job = read_delayed(json.loads(held.input))
-            await asyncio.to_thread(_send, job, deployed, job.delayed_until)
+            assert parse(job.body).not_before == job.delayed_until
+            await asyncio.to_thread(_send, _due_now(job), deployed, job.delayed_until)
             await done.wait()
     finally:
         worker.stop()
