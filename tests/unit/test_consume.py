@@ -668,6 +668,32 @@ def test_what_has_no_time_left_is_not_started_and_goes_back_with_a_delay(is_asyn
     assert function.heard(SettlementFailed) == 0
 
 
+def test_what_a_function_has_no_time_for_outlives_its_message() -> None:
+    app, ran = App("shop"), []
+    queue = app.queue("mail", priorities=[Priority.NORMAL])
+
+    @app.resource
+    async def pool() -> AsyncIterator[Pool]:
+        await asyncio.sleep(20)  # a cold start that takes what the jobs were to have
+        yield Pool()
+
+    @queue.job("send")
+    async def send(note: Note, ctx: JobContext, _pool: Pool) -> None:
+        ran.append((note.text, ctx.attempt))
+
+    function = Function(app)
+    with _closed(function):
+        function.submit(send, "a", "b")
+        first = {message.message_id for message in function.messages()}
+        function.clock.advance(timedelta(days=4, minutes=-30))
+        assert function.invoke(function.travel(23.5)) == {"batchItemFailures": []}
+        assert not first & {message.message_id for message in function.messages()}
+        function.clock.advance(timedelta(hours=1))
+        function.invoke()
+    assert sorted(ran) == [("a", 1), ("b", 1)]
+    assert function.messages() == []
+
+
 def test_what_still_runs_when_time_is_nearly_up_is_interrupted_and_goes_back_at_once() -> None:
     async def send(note: Note) -> None:
         await asyncio.sleep(3600 if note.text == "long" else 50)
