@@ -155,6 +155,7 @@ class Attempt:
     failures: int = 0
     """Attempts that are known to have failed, and those used under earlier messages."""
     last_failure: LastFailure | None = None
+    """The latest under this message; None if none has failed."""
     crashes: int = 0
     """Attempts that lately ended with their process; a `Crashed` one is counted."""
     crashes_ever: int = 0

@@ -145,16 +145,13 @@ def _has_crashed_enough(attempt: Attempt) -> bool:
 
 
 def _spent(attempt: Attempt) -> Spent | None:
-    last = attempt.last_failure
-    final = last.final if last is not None else None
-    if final is None and attempt.failures >= attempt.max_attempts:
-        final = Reason.ATTEMPTS_EXHAUSTED
-    if final is not None:
-        return Spent(
-            reason=final,
-            error_type=last.error_type if last is not None else "",
-            error_message=last.error_message if last is not None else "",
-        )
+    if (last := attempt.last_failure) is not None:
+        exhausted = attempt.failures >= attempt.max_attempts
+        reason = last.final or (Reason.ATTEMPTS_EXHAUSTED if exhausted else None)
+        if reason is not None:
+            return Spent(
+                reason=reason, error_type=last.error_type, error_message=last.error_message
+            )
     if attempt.unexplained >= MOST_UNEXPLAINED:
         return Spent(
             reason=Reason.RECEIVED_TOO_OFTEN,
