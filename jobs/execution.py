@@ -32,6 +32,7 @@ from jobs.outcome import (
     Crashed,
     Deferred,
     Discarded,
+    Done,
     Failed,
     Interrupted,
     Outcome,
@@ -341,12 +342,11 @@ class Run:
 
     def _counted(self, job: Job) -> Job:
         """The job, without a backstop where its deliveries say nothing of its attempts."""
-        if not job.attempt.backstop:
+        if job.attempt.receives == 1:
             return job
         executor = self._executor
-        recorded = executor.records and executor.means.app.records_of(job.type) != "off"
-        self._unread = recorded and job.attempt.receives > 1
-        if recorded or not executor.backstop:
+        self._unread = executor.records and executor.means.app.records_of(job.type) != "off"
+        if job.attempt.backstop and (self._unread or not executor.backstop):
             return replace(job, attempt=replace(job.attempt, backstop=0))
         return job
 
@@ -356,7 +356,8 @@ class Run:
         return self._names | {"attempt": attempt.number}
 
     def _settled(self, job: Job, outcome: Outcome, attempt: Attempt) -> Verdict:
-        attempt = replace(attempt, lives_s=self._lives_s)
+        if not isinstance(outcome, Done):  # whose message has no time to come
+            attempt = replace(attempt, lives_s=self._lives_s)
         return Verdict(
             outcome=outcome,
             action=settle(outcome, attempt, job.type.retry),

@@ -4,42 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-
-from jobs.ports import Item
+from typing import Generic, TypeVar
 
 AFTER_S = 1.0
 """A job that ends sooner leaves no start."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    at: float
-    """On the event loop's time."""
-    item: Callable[[float], Item]
+R = TypeVar("R")
 
 
-class LateStarts:
+class LateStarts(Generic[R]):
     """What runs and has not been written down yet; one timer for all of it.
 
     Args:
-        put: takes the items.
+        put: writes the start of a run that began so many seconds ago.
     """
 
-    def __init__(self, put: Callable[[Item], None]) -> None:
+    def __init__(self, put: Callable[[R, float], None]) -> None:
         self._put = put
-        self._begun: dict[object, _Begun] = {}
-        """In the order in which they began."""
+        self._begun: dict[R, float] = {}
+        """When each began on the event loop's time, in that order."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def begun(self, run: object, item: Callable[[float], Item]) -> None:
-        """A job begins; ``item`` makes its start of so many seconds ago."""
+    def begun(self, run: R) -> None:
+        """A job begins."""
         loop = asyncio.get_running_loop()
-        self._begun[run] = _Begun(loop.time(), item)
+        self._begun[run] = loop.time()
         if self._timer is None:
             self._timer = loop.call_later(AFTER_S, self._look)
 
-    def ended(self, run: object) -> None:
+    def ended(self, run: R) -> None:
         """It has ended; no matter if it was written down before."""
         self._begun.pop(run, None)
 
@@ -48,9 +41,9 @@ class LateStarts:
         loop = asyncio.get_running_loop()
         now = loop.time()
         while self._begun:
-            run, begun = next(iter(self._begun.items()))
-            if begun.at + AFTER_S > now:
-                self._timer = loop.call_at(begun.at + AFTER_S, self._look)
+            run, at = next(iter(self._begun.items()))
+            if at + AFTER_S > now:
+                self._timer = loop.call_at(at + AFTER_S, self._look)
                 return
             del self._begun[run]
-            self._put(begun.item(now - begun.at))
+            self._put(run, now - at)

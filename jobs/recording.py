@@ -33,6 +33,7 @@ from jobs.large_results import put_result
 from jobs.late_starts import LateStarts
 from jobs.lives import LEASE_S, Fate, Lives
 from jobs.outcome import (
+    Attempt,
     Cancelled,
     Crashed,
     Deferred,
@@ -124,7 +125,7 @@ class Recorder:
         )
         self._journal = Journal(table, clock=clock, events=events, rng=rng)
         self._progress = Progress(app, worker, self._journal)
-        self._late = LateStarts(self._journal.put)
+        self._late = LateStarts(self._put_start)
 
     def __call__(self, event: Event) -> None:
         """Subscriber: how far jobs are, and that the table takes records again."""
@@ -226,17 +227,21 @@ class Recorder:
         """
         if (job := run.job) is None or run.foregone is not None:
             return
-        if (scribe := self._scribe(run)) is None:
-            return
-        if scribe.receive > 1:
-            await self._write(scribe, self._start(run, scribe, job.attempt.number))
-        elif keeps(scribe.level, "full"):
-            self._journal.put(self._start(run, scribe, job.attempt.number))
-        elif keeps(scribe.level, "outcomes") and scribe.keep.completed:
-            self._late.begun(run, partial(self._start, run, scribe, job.attempt.number))
+        level = self._app.records_of(job.type)
+        if job.attempt.receives > 1:
+            if (scribe := self._scribe(run)) is not None:
+                await self._write(scribe, self._start(run, scribe, job.attempt))
+        elif keeps(level, "full"):
+            self._put_start(run)
+        elif keeps(level, "outcomes") and self._app.keep_of(job.type).completed:
+            self._late.begun(run)
 
-    def _start(self, run: Run, scribe: Scribe, number: int, ago_s: float = 0.0) -> Item:
-        told: dict[str, Any] = {"attempt": number, **_seen(run)}
+    def _put_start(self, run: Run, ago_s: float = 0.0) -> None:
+        if (job := run.job) is not None and (scribe := self._scribe(run)) is not None:
+            self._journal.put(self._start(run, scribe, job.attempt, ago_s))
+
+    def _start(self, run: Run, scribe: Scribe, attempt: Attempt, ago_s: float = 0.0) -> Item:
+        told: dict[str, Any] = {"attempt": attempt.number, **_seen(run)}
         if self._until is not None and (until := self._until()) is not None:
             told["until"] = until.isoformat()
         return scribe.mark(Mark.STARTED, self._clock.now() - timedelta(seconds=ago_s), told)
@@ -260,7 +265,9 @@ class Recorder:
 
     def parked(self, run: Run, verdict: Verdict) -> None:
         """It has left its queue for good, for one where no worker receives."""
-        if run.identity is None or (scribe := self._scribe(run)) is None:
+        if not isinstance(verdict.action, DeadLetter | Quarantine) or run.identity is None:
+            return
+        if (scribe := self._scribe(run)) is None:
             return
         told: dict[str, Any] = {"attempt": verdict.attempt.number}
         match verdict.action:
@@ -270,8 +277,6 @@ class Recorder:
             case Quarantine(detail=detail):
                 told |= {"detail": detail}
                 self._journal.put(scribe.mark(Mark.QUARANTINED, self._clock.now(), told))
-            case _:
-                pass
 
     async def released(self, run: Run) -> None:
         """It goes back without having been started; to be awaited before it does."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from functools import partial
 
 import pytest
 
@@ -12,7 +11,6 @@ from jobs import Concurrency
 from jobs.events import JobCompleted, JobCrashed
 from jobs.late_starts import AFTER_S, LateStarts
 from jobs.lives import Life, life_item
-from jobs.ports import Item
 from jobs.records import Mark, partition
 from tests.unit.worker.rig import MAIL, Gate, Note, Rig, one_lane
 
@@ -70,19 +68,19 @@ async def test_a_crash_is_written_down_when_it_is_found_and_found_once() -> None
 
 
 async def test_a_start_is_written_once_a_job_has_run_for_a_second_and_not_before() -> None:
-    written: list[tuple[str, float]] = []
+    written: list[tuple[str, float, float]] = []
     loop = asyncio.get_running_loop()
     began = loop.time()
-    late = LateStarts(lambda item: written.append((item.sk, loop.time() - began)))
+
+    def write(run: str, ago_s: float) -> None:
+        written.append((run, loop.time() - began, ago_s))
+
+    late = LateStarts(write)
     for number in range(3):
-        late.begun(f"run-{number}", partial(_item, number))
+        late.begun(f"run-{number}")
         await asyncio.sleep(0.4)
     late.ended("run-1")
     await asyncio.sleep(5)
-    assert [name for name, _ in written] == ["start-0", "start-2"]
-    assert [at for _, at in written] == pytest.approx([AFTER_S, 0.8 + AFTER_S], abs=0.01)
-
-
-def _item(number: int, ago_s: float) -> Item:
-    assert ago_s == pytest.approx(AFTER_S, abs=0.01)
-    return Item(pk="job#1", sk=f"start-{number}")
+    assert [run for run, _, _ in written] == ["run-0", "run-2"]
+    assert [at for _, at, _ in written] == pytest.approx([AFTER_S, 0.8 + AFTER_S], abs=0.01)
+    assert [ago_s for _, _, ago_s in written] == pytest.approx([AFTER_S] * 2, abs=0.01)
