@@ -72,9 +72,10 @@ class App(Hooks):
         crash_limit: how many of a job's attempts may kill the process that runs them before it is
             put into quarantine.
         records: what workers write into the app's DynamoDB table: ``outcomes`` (how jobs ended,
-            with their results), ``failures`` (only what did not simply complete), ``full``
-            (submissions and first starts as well) or ``off``. With records an attempt is a failure
-            or a crash; without them every delivery counts as one.
+            with their results, and that they run, once they have for a second), ``failures`` (only
+            what did not simply complete), ``full`` (submissions and every start as well) or
+            ``off``. With records an attempt is a failure or a crash; without them every delivery
+            counts as one.
         keep: how long that is kept: a `Keep`, how long completed jobs are, or 0 for nothing of
             those that simply complete.
         long_delays: delays over 15 minutes, and retries beyond the 12 hours that SQS can hide a

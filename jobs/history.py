@@ -47,10 +47,11 @@ class AttemptRecord:
     number: int
     """From 1."""
     outcome: Mark | None
-    """``completed``, ``discarded``, ``cancelled``, ``failed`` or ``crashed``; None: it runs, or has
-    died without a word."""
+    """``completed``, ``discarded``, ``cancelled``, ``failed`` or ``crashed``; None: it runs, or
+    nothing is known of its end."""
     started_at: datetime | None
-    """None where that is not known: a first start is written at the level ``full`` alone."""
+    """None where that is not known: below the level ``full`` a first start is written only once the
+    job has run for a second."""
     ended_at: datetime | None
     worker: str
     """The name of the worker that wrote of it."""

@@ -11,7 +11,7 @@
     unknown       nothing
     submitted     it was sent to its queue
     scheduled     likewise, and it starts no sooner than ``not_before``
-    running       a worker has started it
+    running       a worker has started it; said of a job that has run for a second
     retrying      it is delivered again: an attempt failed or crashed, it was given back, or it
                   could not be run where it was received
     completed     its handler returned
@@ -20,9 +20,11 @@
     dead          it is in its dead-letter queue
     quarantined   it is in the quarantine: it kills what runs it
 
-The state is that of the facts which are there. Items are immutable and written beside the jobs, so
-they come in any order, twice, or not at all: what is missing is not known, and a later state than
-the facts' is never made up. Three rules decide:
+A job of which no delivery is known waits, or has run for less than a second; ``full`` tells every
+start at once, and ``failures`` none of a first delivery. The state is that of the facts which are
+there. Items are immutable and written beside the jobs, so they come in any order, twice, or not at
+all: what is missing is not known, and a later state than the facts' is never made up.
+Three rules decide:
 
 1. The latest final fact counts, whatever else is known. Nothing reopens a job that has completed,
    was discarded or cancelled: a message that SQS delivers twice may well run again.
