@@ -3,6 +3,7 @@
     pk  job#ID   sk  claim
 
     data  {"state": "running", "runner": RUNNER, "since": S, "until": S}  it is being run
+          {"state": "lapsed", "runner": RUNNER, "since": S, "until": S}   its lease has ended
           {"state": "free", "runner": RUNNER}                            an attempt has ended
           {"state": "done", "runner": RUNNER, "result": JSON_TEXT}       it has completed
           {"state": "done", "runner": RUNNER, "discarded": REASON}       its handler ended it
@@ -11,6 +12,10 @@ Each write replaces exactly what its writer has seen (`jobs.ports.Table.replace`
 that want a job one gets it, and whoever was overtaken can't say that it is done. A runner is one
 delivery in one process. It believes in its lease for as long as that lasts by its own monotonic
 clock, from before it was asked for; others wait until it has ended by theirs, and `SKEW_S` more.
+
+Whoever finds a lease that has ended says so first, and leaves `GRACE_S` before the job is claimed:
+while the table was away its runner may have finished, and not have been able to say that. As long
+as it lives and reaches the table within that time, what it says counts.
 """
 
 from __future__ import annotations
@@ -40,6 +45,10 @@ CLAIM = "claim"
 LEASED_OF_VISIBILITY = 2 / 3
 """Of the visibility timeout. After a crash a message that was extended in time, at a third, is
 hidden for so much longer at the least, so that its next receiver mostly finds the lease over."""
+
+GRACE_S = 4.0
+"""How long a runner whose lease has ended has left to say that its job is done. It tries again
+within a second of each answer, and waits `_PATIENCE_S` for one."""
 
 _UNDONE = timedelta(days=2)
 """When an item that nobody comes back to may go. A runner holds on to one for 12 h at the most."""
@@ -91,7 +100,9 @@ def standing_of(item: Item, now_s: float) -> Held | Ended | None:
         now_s: the wall clock, in seconds since 1970.
     """
     match item.data:
-        case {"state": "running", "since": since, "until": until} if until + SKEW_S > now_s:
+        case {"state": "running" | "lapsed", "since": since, "until": until} if (
+            until + SKEW_S > now_s
+        ):
             return Held(left_s=until + SKEW_S - now_s, ran_s=max(0.0, now_s - since))
         case {"state": "done", "discarded": reason}:
             return Ended(outcome=Discarded(reason=reason))
@@ -161,12 +172,19 @@ class Claim:
         return self._ends_at - self._clock.monotonic()
 
     async def take(self) -> Held | Ended | None:
-        """Claim the job; None: this runner has it. The first try costs one request."""
+        """Claim the job; None: this runner has it. The first try costs one request.
+
+        Of one whose lease has ended that is said, and it is held for the grace.
+        """
         for _ in range(_TRIES):
             standing = standing_of(self._known, self._clock.now().timestamp())
             if standing is not None:
                 return standing
-            if (refusal := await self._lease()) is None:
+            if self._known.data.get("state") == "running":
+                refusal = await self._lapse()
+                if refusal is None:
+                    return Held(left_s=GRACE_S + SKEW_S, ran_s=0.0)
+            elif (refusal := await self._lease()) is None:
                 return None
             self._known = refusal
         return Held(left_s=self.lease_s, ran_s=0.0)  # whoever comes first again and again has it
@@ -201,6 +219,11 @@ class Claim:
         if refusal is None:
             self._ends_at = started + self.lease_s
         return refusal
+
+    async def _lapse(self) -> Item | None:
+        """Say that another's lease has ended; what its runner writes next still counts."""
+        until = self._clock.now().timestamp() + GRACE_S
+        return await self._write({**self._known.data, "state": "lapsed", "until": until}, _UNDONE)
 
     async def _write(self, said: Mapping[str, Any], lasting: timedelta) -> Item | None:
         """Replace the item if it is still what is known, or one of ours; else what stands there."""

@@ -6,6 +6,11 @@
 
 A runner that loses its claim is stopped, as far as its handler can be, and its outcome counts only
 if nobody has claimed the job since.
+
+While the table is away nothing new is claimed, and what has ended is held until that can be said.
+That holds however long it takes, if the runner lives and reaches the table about as soon as others
+do (`jobs.claims`). A job that has ended is run again in two cases: its process dies before it could
+say so, or it had to stop before, its message was deleted, and a second message of the job comes.
 """
 
 from __future__ import annotations
@@ -38,8 +43,9 @@ _AWAY = Backoff.exponential(base=5, cap=900, jitter="equal")
 _LONGEST_S = 3600.0
 """How long one stays away at most that another runner has."""
 
-_ROUNDS = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
-"""The pauses between tries to say that a job is done."""
+_ROUNDS = Backoff.exponential(base=0.25, factor=2, cap=1, jitter="equal")
+"""The pauses between tries to say that a job is done: no longer than `jobs.claims.GRACE_S` allows,
+so that it is said before another runner can have the job, once the table is back."""
 
 _PATIENCE_S = 1.0
 """How long an interrupted call still tries to settle its claim."""
@@ -184,7 +190,7 @@ class OnceCall:
         """What an outcome counts as, once the claim says the same."""
         if self._keeping is not None:
             self._keeping.cancel()  # or it would go on from what is no longer there
-        if self._goes_on:
+        if self._goes_on and isinstance(outcome, Interrupted):
             return outcome  # a retry must not start before the lease has ended
         try:
             if isinstance(outcome, Done | Discarded):
@@ -192,13 +198,25 @@ class OnceCall:
             else:
                 is_ours = await self._bounded(self._release())
         except TimeoutError:
-            is_ours = False
+            return self._unsaid(outcome)
         return outcome if is_ours else self._interrupted()
+
+    def _unsaid(self, outcome: Outcome) -> Outcome:
+        """What an outcome counts as that could not be said in the claim before the end of this.
+
+        A job that has ended would surely run again if its message were given back; deleted, only a
+        second message of the job can bring it back, and only after the lease.
+        """
+        if not isinstance(outcome, Done | Discarded):
+            return self._interrupted()
+        self._report("finish", TransportError("that the job is done could not be said in time"))
+        return outcome
 
     async def _insist(self, outcome: Done | Discarded) -> bool:
         """Try until the claim says that the job is done: it would be run again otherwise.
 
-        The host holds the message meanwhile, and interrupts this when it no longer can.
+        The host holds the message meanwhile, and interrupts this when it no longer can. However
+        long the table is away, whoever finds that the lease has ended leaves the time for it.
         """
         rounds = 0
         while True:

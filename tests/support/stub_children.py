@@ -133,6 +133,8 @@ class StubChild:
         self._children.work()
         self._send(Kind.RETURNED)
         await steps(self._children.result_steps)
+        if self._children.result_s:
+            await asyncio.sleep(self._children.result_s)
         self._send(Kind.DONE, value="receipt")
 
 
@@ -143,6 +145,7 @@ class StubChildren:
         work: what a handler does; called once it comes to its end.
         handler_steps: turns of the loop that it takes.
         result_steps: turns from its end to the moment when its result is sent.
+        result_s: seconds of the loop's time besides.
         heeds_cancel: whether it ends when it is asked to.
         ending: ``hangs`` for a handler that never ends, ``dies`` for one that kills its process.
     """
@@ -153,12 +156,14 @@ class StubChildren:
         *,
         handler_steps: int = 6,
         result_steps: int = 0,
+        result_s: float = 0,
         heeds_cancel: bool = True,
         ending: str = "returns",
     ) -> None:
         self.work = work
         self.handler_steps = handler_steps
         self.result_steps = result_steps
+        self.result_s = result_s
         self.heeds_cancel = heeds_cancel
         self.ending = ending
         self.processes: dict[int, StubProcess] = {}

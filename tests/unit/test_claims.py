@@ -19,7 +19,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from jobs.claims import Claim, Ended, Held, ended, standing_of
+from jobs import App, Priority
+from jobs.claims import GRACE_S, Claim, Claims, Ended, Held, ended, standing_of
 from jobs.clock import SKEW_S, Clock
 from jobs.errors import ServiceUnavailable, TransportError
 from jobs.outcome import Discarded, Done
@@ -55,8 +56,68 @@ async def test_a_job_that_another_has_is_held_until_its_lease_has_ended_by_all_c
     assert await _claim(table, "one", clock).take() is None
     clock.advance(5)
     assert await _claim(table, "two", clock).take() == Held(left_s=LEASE_S - 5 + SKEW_S, ran_s=5)
-    clock.advance(LEASE_S - 5 + SKEW_S)
-    assert await _claim(table, "two", clock).take() is None
+    clock.advance(LEASE_S - 5)
+    assert await _claim(table, "two", clock).take() == Held(left_s=SKEW_S, ran_s=LEASE_S)
+    clock.advance(SKEW_S - 0.001)
+    assert isinstance(await _claim(table, "two", clock).take(), Held)
+    clock.advance(0.001)
+    assert await _claim(table, "two", clock).take() == Held(left_s=GRACE_S + SKEW_S, ran_s=0)
+
+
+async def test_a_lease_that_has_ended_is_taken_over_only_after_the_grace() -> None:
+    clock = VirtualClock()
+    table = MemoryTable(clock)
+    assert await _claim(table, "one", clock).take() is None
+    clock.advance(LEASE_S + SKEW_S)
+    assert await _claim(table, "two", clock).take() == Held(left_s=GRACE_S + SKEW_S, ran_s=0)
+    clock.advance(GRACE_S)
+    assert isinstance(await _claim(table, "three", clock).take(), Held)
+    clock.advance(SKEW_S)
+    assert await _claim(table, "three", clock).take() is None
+
+
+@pytest.mark.parametrize("action", ["finish", "release", "renew"])
+async def test_within_the_grace_what_its_runner_says_counts(action: str) -> None:
+    clock = VirtualClock()
+    table = MemoryTable(clock)
+    one = _claim(table, "one", clock)
+    assert await one.take() is None
+    clock.advance(LEASE_S + SKEW_S)
+    assert isinstance(await _claim(table, "two", clock).take(), Held)
+    assert await (one.finish(Done(result=1)) if action == "finish" else getattr(one, action)())
+    standing = await _claim(table, "two", clock).take()
+    expected: dict[str, object] = {
+        "finish": Ended(outcome=Done(result=1)),
+        "release": None,
+        "renew": Held(left_s=LEASE_S + SKEW_S, ran_s=LEASE_S + SKEW_S),
+    }
+    assert standing == expected[action]
+
+
+@pytest.mark.parametrize("keep", [timedelta(0), timedelta(days=1), timedelta(days=30)])
+async def test_that_a_job_is_done_is_known_for_as_long_as_a_message_of_it_may_come(
+    keep: timedelta,
+) -> None:
+    clock = VirtualClock()
+    table = MemoryTable(clock)
+    app = App("shop")
+    app.queue("mail", priorities=[Priority.NORMAL])
+    [spec] = app.topology.queues
+    claims = Claims(table, owner="one", clock=clock)
+    claim = claims.on(JOB, spec, keep=keep)
+    assert await claim.take() is None
+    assert await claim.finish(Done())
+    clock.advance(max(keep, spec.retention) - timedelta(seconds=1))
+    assert await claims.on(JOB, spec).take() == Ended(outcome=Done())
+    clock.advance(2)
+    assert await claims.on(JOB, spec).take() is None
+
+
+async def _pass_the_lease(table: MemoryTable, clock: VirtualClock) -> None:
+    """Let a lease end, and the grace after it."""
+    clock.advance(LEASE_S + SKEW_S)
+    assert isinstance(await _claim(table, "another", clock).take(), Held)
+    clock.advance(GRACE_S + SKEW_S)
 
 
 async def test_a_renewed_claim_holds_on() -> None:
@@ -114,7 +175,7 @@ async def test_who_was_overtaken_can_not_say_that_the_job_is_done() -> None:
     table = MemoryTable(clock)
     one, two = _claim(table, "one", clock), _claim(table, "two", clock)
     assert await one.take() is None
-    clock.advance(LEASE_S + SKEW_S)
+    await _pass_the_lease(table, clock)
     assert await two.take() is None
     assert not await one.finish(Done(result="of the first"))
     assert await two.finish(Done(result="of the second"))
@@ -238,6 +299,15 @@ FATES = st.builds(
     loses=st.sampled_from(["", "", "", "request", "answer", "delays"]),
 )
 RUNNERS = st.integers(min_value=0, max_value=3)
+
+
+async def test_a_lease_is_believed_in_from_before_it_was_asked_for() -> None:
+    clock = VirtualClock()
+    network = Network(MemoryTable(clock), clock)
+    network.fate = Fate(late_s=4)
+    claim = _claim(network, "one", clock)
+    assert await claim.take() is None
+    assert claim.left_s == LEASE_S - 8
 
 
 class Claiming(RuleBasedStateMachine):

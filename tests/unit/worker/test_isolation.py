@@ -80,7 +80,7 @@ def _stop(worker: Worker, run: asyncio.Task[Any], how: str) -> None:
 KINDS: dict[str, dict[str, Any]] = {
     "heeding": {},
     "deaf": {"heeds_cancel": False},
-    "large": {"heeds_cancel": False, "result_steps": 8},
+    "large": {"heeds_cancel": False, "result_steps": 8, "result_s": 1.0},
 }
 
 
@@ -104,6 +104,19 @@ async def test_a_worker_may_be_stopped_anywhere_and_the_charge_is_made_once(
         assert charges.count == (0 if rig.heard(JobCancelled) else 1), f"charged at {point}"
         assert not rig.heard(JobCrashed)
         assert not rig.heard(JobFailed)
+        await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
+
+
+@pytest.mark.parametrize("how", ["stop", "hurry", "cancel twice"])
+async def test_a_worker_may_be_stopped_anywhere_while_a_child_dies_and_none_is_left(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = asyncio.all_tasks()
+    for point in range(POINTS):
+        charges = Charges(monkeypatch, ending="dies", handler_steps=1)
+        await charges.rig.submit(charges.job)
+        await charges.until(point, how)
         await asyncio.sleep(0)
     assert asyncio.all_tasks() == before
 

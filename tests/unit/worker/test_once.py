@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from jobs import App, AsyncClient, Backoff, Discard, JobContext, Retry, RetryLater
-from jobs.claims import Claims
+from jobs.claims import GRACE_S, Claims
 from jobs.clock import SKEW_S
 from jobs.errors import ConfigurationError, ServiceUnavailable
 from jobs.events import (
@@ -54,7 +55,7 @@ async def _claim_of(rig: Rig, job_id: str) -> Item:
 
 async def _deliver_again(rig: Rig, job_id: str) -> None:
     """Send a job's message once more, as a retried submission does."""
-    [body] = [each.body for each in rig.sqs.messages(MAIL) if job_id in each.body]
+    body, *_ = [each.body for each in rig.sqs.messages(MAIL) if job_id in each.body]
     assert await rig.sqs.send(MAIL, [OutgoingMessage(body=body)]) == []
 
 
@@ -226,21 +227,124 @@ async def test_a_job_whose_end_can_not_be_written_is_held_until_it_can() -> None
     assert rig.remaining() == 0
 
 
-async def test_a_worker_that_stops_while_the_end_can_not_be_written_gives_the_job_back() -> None:
+@pytest.mark.parametrize("away", ["refuses", "hangs"])
+async def test_a_worker_that_stops_while_the_end_can_not_be_written_runs_it_no_second_time(
+    away: str,
+) -> None:
     app, mail = one_lane(visibility_s=VISIBILITY_S)
+    ran = []
 
     @mail.job("charge", once=True)
     async def charge(_note: Note) -> None:
-        rig.table.faults.raise_on("replace", ServiceUnavailable("away"), times=1000)
+        ran.append(1)
+        if away == "refuses":
+            rig.table.faults.raise_on("replace", ServiceUnavailable("away"), times=1000)
+        else:
+            rig.table.faults.slow_down("replace", 1000, times=1000)
 
     rig = Rig(app)
     await rig.submit(charge)
     async with rig.working(drain=timedelta(seconds=5)):
         await rig.happens(ClaimFailed)
-    assert not rig.heard(JobCompleted)
-    assert len(rig.heard(JobInterrupted)) == 1
-    [message] = rig.sqs.messages(MAIL)
-    assert message.visible_at is None
+    rig.table.faults.clear()
+    async with rig.working():
+        await asyncio.sleep(300)
+    assert ran == [1]
+    assert len(rig.heard(JobCompleted)) == 1
+    assert not rig.heard(JobInterrupted)
+    assert "could not be said in time" in rig.heard(ClaimFailed)[-1].error
+    assert rig.remaining() == 0
+
+
+@pytest.mark.parametrize(
+    ("away", "outage_s"),
+    [("refuses", 10), ("refuses", 34), ("refuses", 36), ("refuses", 60), ("hangs", 34)],
+)
+async def test_a_job_that_ended_in_an_outage_is_not_run_by_a_second_delivery(
+    away: str, outage_s: float
+) -> None:
+    app, mail = one_lane(visibility_s=VISIBILITY_S)
+    ran = []
+
+    @mail.job("charge", once=True)
+    async def charge(note: Note) -> str:
+        ran.append(note.text)
+        await asyncio.sleep(1)
+        if away == "refuses":
+            rig.table.missing = True
+        else:
+            rig.table.faults.slow_down("replace", 1000, times=10_000)
+        asyncio.get_running_loop().call_later(outage_s, back)
+        return "receipt"
+
+    def back() -> None:
+        rig.table.missing = False
+        rig.table.faults.clear()
+
+    rig = Rig(app)
+    jobs = await rig.submit(charge, *"abcde")
+    for job in jobs:
+        await _deliver_again(rig, job)
+        await _deliver_again(rig, job)
+    async with rig.working(concurrency=20):
+        await rig.happens(JobAlreadyDone, 10)
+    assert sorted(ran) == [*"abcde"]
+    assert len(rig.heard(JobCompleted)) == 5
+    assert rig.remaining() == 0
+
+
+async def test_a_claim_is_not_given_back_while_its_thread_goes_on() -> None:
+    app, mail = one_lane(visibility_s=VISIBILITY_S)
+    lets_go = threading.Event()
+    ran = []
+
+    @mail.job("charge", once=True)
+    def charge(_note: Note) -> None:
+        ran.append(1)
+        if len(ran) == 1:
+            lets_go.wait(60)
+
+    rig = Rig(app)
+    [job] = await rig.submit(charge)
+    try:
+        async with rig.working(drain=timedelta(seconds=1)):
+            await rig.happens(JobStarted)
+        left_at = rig.clock.monotonic()
+        assert (await _claim_of(rig, job)).data["state"] == "running"
+        async with rig.working():
+            await rig.happens(JobDeferred)
+            assert ran == [1], "it waits for the lease of the thread"
+            await rig.happens(JobCompleted)
+        assert rig.clock.monotonic() - left_at > LEASE_S / 2
+    finally:
+        lets_go.set()
+
+
+@pytest.mark.parametrize("how", ["once", "replace"])
+async def test_a_table_that_hangs_holds_a_slot_for_two_seconds_at_most(how: str) -> None:
+    app, mail = one_lane(visibility_s=VISIBILITY_S, records="off")
+    options: dict[str, Any] = (
+        {"once": True}
+        if how == "once"
+        else {"unique_for": timedelta(hours=1), "unique": "replace", "unique_key": lambda _: "a"}
+    )
+
+    @mail.job("charge", **options)
+    async def charge(_note: Note) -> None: ...
+
+    rig = Rig(app)
+    async with AsyncClient(
+        app, transport=rig.sqs, table=rig.table, store=rig.store, clock=rig.clock
+    ) as client:
+        await client.submit(charge, Note())
+    rig.table.faults.slow_down(None, 1000, times=10_000)
+    async with rig.working(concurrency=1):
+        began = rig.clock.monotonic()
+        [failed] = await rig.happens(ClaimFailed)
+        assert rig.clock.monotonic() - began < 3
+        assert "did not answer within 2 s" in failed.error
+        rig.table.faults.clear()
+        await rig.happens(JobCompleted)
 
 
 async def test_a_failed_attempt_is_retried_without_waiting_for_its_lease() -> None:
@@ -325,7 +429,8 @@ async def test_a_job_of_a_crashed_worker_is_run_by_the_next_once_the_lease_has_e
     async with rig.working():
         await rig.happens(JobCompleted)
     [started] = starts
-    assert LEASE_S + SKEW_S <= started - began < LEASE_S + SKEW_S + 2
+    takes_s = LEASE_S + SKEW_S + GRACE_S + SKEW_S
+    assert takes_s <= started - began < takes_s + 2
 
 
 async def test_a_handler_is_stopped_when_its_lease_ends_and_another_can_have_the_job() -> None:
