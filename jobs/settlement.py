@@ -109,7 +109,7 @@ _BLIND = Backoff.exponential(base=5, factor=2, cap=300, jitter="equal")
 
 _BLIND_STEPS = 10  # after which that has long reached its cap
 
-_UNTIL_JUDGED_S = 15.0
+_UNTIL_JUDGED_S = 10.0
 """The same for one of which it is not known yet whether it has killed its worker. About one beat of
 `jobs.lives`, by which it is mostly known."""
 

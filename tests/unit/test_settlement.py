@@ -238,7 +238,7 @@ FOREGONE: list[tuple[Attempt, Outcome | None]] = [
     (_attempt(3, crashes=1, suspicions=1), None),
     (
         _attempt(4, crashes=1, suspicions=2),
-        Deferred(after_s=15, reason="its last worker may have died of it"),
+        Deferred(after_s=10, reason="its last worker may have died of it"),
     ),
     # Where nothing is known it is put off rather than run once too often.
     (_attempt(3, known=False), None),
