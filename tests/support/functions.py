@@ -68,7 +68,8 @@ class EnvironmentLoop(asyncio.SelectorEventLoop):
         while scheduled and scheduled[0]._cancelled:
             heapq.heappop(scheduled)._scheduled = False
         if not ready and scheduled:
-            self._pass(max(0.0, scheduled[0].when() - self.time()))
+            # A microsecond at the least: of less the world's clock would take no notice.
+            self._pass(max(1e-6, scheduled[0].when() - self.time()))
         rest = deque([ready.popleft() for _ in range(len(ready))])
         if rest:
             ready.append(rest.popleft())
