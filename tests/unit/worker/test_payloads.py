@@ -280,3 +280,26 @@ async def test_an_object_that_is_no_json_is_parked_with_its_reason(
     [letter] = rig.sqs.messages(DEAD_MAIL)
     assert letter.attributes["Reason"] == "payload-lost"
     assert ran == []
+
+
+async def test_a_message_has_no_result_of_another_job_read_as_its_payload() -> None:
+    ran: list[str] = []
+    rig = _rig(ran)
+    kept = parcel("payloads/results/other", {"text": "secret"})
+    rig.store.objects[kept.ref.key] = kept.packed()
+    now = rig.clock.now()
+    envelope = Envelope(
+        v=VERSION,
+        id=new_job_id(now),
+        type="send",
+        payload=None,
+        payload_ref=kept.ref,
+        queue="mail",
+        priority=Priority.NORMAL,
+        submitted_at=now,
+    )
+    await rig.sqs.send(MAIL, [message_of(envelope)])
+    async with rig.working():
+        await rig.happens(MessageUnrunnable, 3)
+    assert ran == []
+    assert rig.store.calls == []
