@@ -23,7 +23,8 @@ async def test_a_job_that_always_kills_its_worker_is_quarantined_while_its_neigh
     # The supervisor replaces what the poison kills.
     worker = await stage.worker("brief", "--concurrency", "10", "--processes", "2")
     await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
-    await worker.logged("job.quarantined")
+    await stage.journal.until(lambda: stage.journal.count("start")[poison] == 3)
+    await worker.logged("job.quarantined")  # once its last worker has been silent for long enough
     await stage.becomes("brief")
     deaths = stage.journal.count("start")[poison]
     assert deaths == 3
