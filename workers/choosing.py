@@ -230,8 +230,7 @@ class Waiting:
                     return hold
                 if block.limit == limit:
                     break
-                line.remove(hold)
-                line.set_aside(hold, block.limit)
+                self._set_aside(line, hold, block)
         return None
 
     def _first_ready(self, line: Line) -> Hold | None:

@@ -24,6 +24,7 @@ from jobs.topology import DEFAULT_LANES, QueueSpec
 from tests.unit.worker.rig import Gate, Note, Rig
 from workers.choosing import Waiting
 from workers.configuration import WorkerSettings
+from workers.guards import Block
 from workers.holding import Hold
 from workers.shares import Shares
 
@@ -221,6 +222,39 @@ def test_slots_can_not_be_reserved_so_that_nothing_else_could_start(
 ) -> None:
     with pytest.raises(SettingsInvalid, match="reserved"):
         WorkerSettings(concurrency=concurrency, reserved=reserved)
+
+
+# --- what can't start ----------------------------------------------------------------------------
+
+
+def test_what_may_not_start_is_counted_apart_until_it_may() -> None:
+    blocks: dict[Hold, Block] = {}
+    waiting = Waiting(_SPECS, Shares(()), block=blocks.get)
+    name = _SPECS[0].name
+    first, second, third, follower = (_hold(name, float(moment)) for moment in range(4))
+    blocks |= {first: Block("a", 1, 1), second: Block("a", 1, 1)}
+    for hold in (first, second, third):
+        waiting.put(hold)
+    waiting.put(follower, behind=True)
+
+    assert waiting.next(_always, _always) is third
+    assert (waiting.startable(name), waiting.aside, waiting.up_to(3)) == (0, 3, 0)
+    assert [hold for hold, _ in waiting.news()] == [first, second]
+    assert waiting.next(_always, _always) is None
+    assert waiting.news() == []
+
+    blocks[first] = Block("b", 1, 1)  # its limit lets it through, another one does not
+    assert waiting.next(_always, _always) is None
+    line = waiting.line(name)
+    assert (line.held_back_by("a"), line.held_back_by("b"), line.held_back) == (1, 1, 2)
+    assert [hold for hold, _ in waiting.news()] == [first]
+
+    waiting.lead(follower)
+    assert waiting.next(_always, _always) is follower
+    blocks.clear()
+    assert waiting.next(_always, _always) is second
+    assert waiting.take_all() == [first]
+    assert (len(waiting), waiting.aside) == (0, 0)
 
 
 # --- guaranteed shares ---------------------------------------------------------------------------

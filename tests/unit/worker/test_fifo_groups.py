@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from jobs import App, AsyncClient, Backoff, JobContext, Priority, Retry
-from jobs.events import JobCompleted, JobDeadLettered, JobStarted
+from jobs.events import JobCancelled, JobCompleted, JobDeadLettered, JobStarted
 from jobs.job import JobType
 from tests.unit.worker.rig import Rig
 
@@ -143,3 +143,20 @@ async def test_a_slow_group_keeps_no_other_groups_messages_from_being_received()
         await rig.happens(JobCompleted, 15)
     assert ledger.done["slow"] == [*range(10)]
     assert max(event.attempt for event in rig.heard(JobStarted)) == 1, "none was handed round"
+
+
+@pytest.mark.looptime
+async def test_a_cancelled_job_that_waits_in_its_group_lets_those_after_it_go_on() -> None:
+    rig, ledger, post = _books()
+    async with AsyncClient(rig.app, transport=rig.sqs, table=rig.table, clock=rig.clock) as client:
+        entries = [Entry(account="a", number=number) for number in range(4)]
+        handles = await client.submit_many(post, entries)
+        ledger.takes_s = 60
+        async with rig.working(concurrency=10):
+            await rig.happens(JobStarted)
+            await handles[1].cancel()
+            await rig.happens(JobCancelled)
+            await rig.happens(JobCompleted, 3)
+    assert ledger.done["a"] == [0, 2, 3]
+    assert len(rig.heard(JobCancelled)) == 1
+    assert rig.remaining() == 0
