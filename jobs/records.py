@@ -44,6 +44,13 @@ if TYPE_CHECKING:
     from jobs.events import JobProgress
 
 RecordsLevel = Literal["full", "outcomes", "failures", "off"]
+"""What workers write of jobs: each level what the next one does, and more.
+
+With ``off`` every delivery counts as an attempt, and nothing tells a crash. A job that kills its
+process is then contained by the count of its deliveries; where these say nothing of attempts, on
+Lambda and where a limit, a breaker, isolation or a FIFO group may give messages back unstarted,
+only by SQS's 1,000 receives.
+"""
 
 _RANKS: Mapping[RecordsLevel, int] = {"off": 0, "failures": 1, "outcomes": 2, "full": 3}
 
