@@ -75,7 +75,8 @@ class App(Hooks):
             with their results, and that they run, once they have for a second), ``failures`` (only
             what did not simply complete), ``full`` (submissions and every start as well) or
             ``off``. With records an attempt is a failure or a crash; without them every delivery
-            counts as one.
+            counts as one, and a job that kills its process is stopped late; see
+            `jobs.records.RecordsLevel`.
         keep: how long that is kept: a `Keep`, how long completed jobs are, or 0 for nothing of
             those that simply complete.
         long_delays: delays over 15 minutes, and retries beyond the 12 hours that SQS can hide a
