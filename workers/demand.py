@@ -186,7 +186,8 @@ class Demand:
 
     def _startable(self, queue: QueueSpec, *, within_s: float) -> float:
         name, rank, coming = queue.name, queue.priority.rank, self._coming_of[queue.name]
-        if (pace := self._paces.get(name)) and pace.is_pausing(self._clock.monotonic()):
+        pace = self._paces.get(name)
+        if pace and pace.is_in_vain and pace.is_pausing(self._clock.monotonic()):
             return 0
         # What is settling counts as well: if SQS takes no deletes we must not receive for ever.
         most = 2 * self._concurrency + MAX_BATCH

@@ -98,8 +98,9 @@ class Holdings:
         """Begin to hold a delivery."""
         received_at = run.delivery.received_at
         hold = Hold(run, received_at, since=received_at)
-        self._forget(hold.receipt)
-        self._holds[hold.receipt] = hold
+        if (receipt := hold.receipt) in self._holds:
+            self._forget(receipt)
+        self._holds[receipt] = hold
         return hold
 
     def set_aside(self, hold: Hold) -> None:
@@ -115,7 +116,7 @@ class Holdings:
 
     def aside(self, queue: str) -> int:
         """How many of that queue are set aside."""
-        return self._aside[queue]
+        return self._aside.get(queue, 0)
 
     def drop(self, hold: Hold) -> None:
         """Stop holding it: it has been settled, or SQS will deliver it again."""
