@@ -128,7 +128,8 @@ async def test_a_child_that_is_killed_or_dies_is_blamed_for_it(
     charges = Charges(monkeypatch, ending=ending)
     await charges.rig.submit(charges.job)
     async with charges.rig.working(children=1):
-        [blamed] = await charges.rig.happens(event)
+        async with asyncio.timeout(60):
+            [blamed] = await charges.rig.happens(event)
     assert ("JobTimeout" if ending == "hangs" else "SIGSEGV") in str(blamed)
     assert not charges.rig.heard(JobDeferred)
     assert charges.children.left == []
