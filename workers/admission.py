@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from jobs.app import App
+from jobs.clock import Clock
 from jobs.delivery import Job
 from jobs.execution import Verdict
 from jobs.outcome import Failed, Outcome
@@ -18,6 +19,7 @@ from workers.guards import GUESS_S, Block
 from workers.holding import Hold
 from workers.isolation import ChildPool
 from workers.limiting import Gate
+from workers.windows import Endings
 
 _PROCESS = "process"
 
@@ -33,9 +35,10 @@ class Admission:
         app: its types tell which queues need child processes.
         gate: the limits and breakers.
         children: the child processes, if any type needs them.
+        clock: tells the time.
     """
 
-    def __init__(self, app: App, gate: Gate, children: ChildPool | None) -> None:
+    def __init__(self, app: App, gate: Gate, children: ChildPool | None, *, clock: Clock) -> None:
         self._gate = gate
         self._children = children
         self._groups = Groups()
@@ -43,6 +46,9 @@ class Admission:
             name for name, job in app.types.items() if job.isolation == _PROCESS
         )
         self._bounded = _bounded(app, gate, self._isolated)
+        self._clock = clock
+        self._endings = Endings()
+        """Of jobs in child processes."""
         self._in_children = 0
         """Jobs that have, or are about to get, a child process."""
         self._on_probation: Hold | None = None
@@ -90,6 +96,8 @@ class Admission:
 
     def startable_soon(self, limit: str) -> float:
         """How many a limit would let start within about a second; 0 where that isn't known."""
+        if limit == _CHILDREN:
+            return max(0, self._free_children) + self._endings.count(self._clock.monotonic())
         return self._gate.startable_soon(limit)
 
     def occupy(self, hold: Hold) -> None:
@@ -109,6 +117,7 @@ class Admission:
         self._gate.end(hold.ticket, outcome, retryable=_is_retryable(job, outcome))
         if self._is_isolated(job):
             self._in_children -= 1
+            self._endings.add(self._clock.monotonic())
 
     async def retried(self, hold: Hold, verdict: Verdict) -> Verdict:
         """What becomes of a retry, if it is one, by the retry budgets.

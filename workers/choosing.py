@@ -159,6 +159,10 @@ class Waiting:
         """What waits of that queue."""
         return self._lines[name]
 
+    def lines(self) -> Iterable[Line]:
+        """What waits, by queue, in the order of their priority."""
+        return self._lines.values()
+
     def startable(self, name: str) -> int:
         """How many of that queue wait for a slot alone."""
         return self._lines[name].startable

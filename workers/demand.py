@@ -105,15 +105,15 @@ class Demand:
             pace = self._paces[queue.name] = Pace(queue.priority)
         pace.brought(count)
 
-    def sent_back(self, count: int, queue: QueueSpec) -> None:
-        """So many of them went back at once, since they may not start for a while."""
+    def in_vain(self, count: int, queue: QueueSpec) -> None:
+        """So many of them may not start for a while, and are more than enough of their kind."""
         if (pace := self._paces.get(queue.name)) is None:
             return
-        if pause_s := pace.sent_back(count, self._clock.monotonic()):
+        if pause_s := pace.in_vain(count, self._clock.monotonic()):
             asyncio.get_running_loop().call_later(pause_s, self._on_change)
 
     def is_in_vain(self, queue: QueueSpec) -> bool:
-        """Whether all that was received last of that queue went back at once."""
+        """Whether all that was received last of that queue was in vain."""
         pace = self._paces.get(queue.name)
         return pace is not None and pace.is_in_vain
 

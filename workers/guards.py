@@ -13,7 +13,7 @@ from jobs.limits import Concurrency
 from jobs.outcome import Crashed, Done, Failed, Outcome
 from workers.breaker import Circuit, Ending
 from workers.leases import RENEW_S, Lease
-from workers.windows import AHEAD_S, Window
+from workers.windows import Endings, Window
 
 Capacity = Callable[[], int]
 """How many tokens there are for this worker now."""
@@ -54,6 +54,10 @@ class Guard(Protocol):
         """How many jobs it would let start within about a second."""
         ...
 
+    def soon(self, limit: str, now: float) -> float:
+        """The same of those alone that it holds back under that name."""
+        ...
+
     def start(self, job: Job, now: float) -> object:
         """A job starts; returns what `end` wants back."""
         ...
@@ -87,6 +91,11 @@ class RateGuard:
             self._lease.ask(enough=ahead >= 1)
         return ahead
 
+    def soon(self, limit: str, now: float) -> float:
+        """Likewise."""
+        del limit
+        return self.ahead(now)
+
     def start(self, job: Job, now: float) -> object:
         """Take a token."""
         del job
@@ -106,8 +115,7 @@ class SlotGuard:
         self._key = concurrency.key
         self._lease_of = lease_of
         self._running: Counter[str] = Counter()
-        self._ended: list[float] = []
-        """When jobs ended, within the last second."""
+        self._endings = Endings()
         self._is_told = False
         """It has been said that the function for keys fails."""
 
@@ -123,8 +131,12 @@ class SlotGuard:
         """Free slots, and those that came free within the last second, as some will in the next."""
         if self._key is not None:
             return float("inf")  # of a key that has none free another may have
-        self._ended = [ended for ended in self._ended if ended + AHEAD_S > now]
-        return self._free("") + len(self._ended)
+        return self._free("") + self._endings.count(now)
+
+    def soon(self, limit: str, now: float) -> float:
+        """Likewise, of one key."""
+        key = self._key_in(limit)
+        return self._free(key) + self._endings.count(now, key)
 
     def start(self, job: Job, now: float) -> object:
         """Take a slot of the job's key."""
@@ -141,12 +153,11 @@ class SlotGuard:
         self._running[taken] -= 1
         if not self._running[taken]:
             del self._running[taken]
-        if self._key is None:
-            self._ended.append(now)
+        self._endings.add(now, taken)
 
     def in_use(self, lease_name: str) -> int:
         """Slots that are taken of one lease."""
-        return self._running.get(lease_name.removeprefix(self.name).removeprefix("#"), 0)
+        return self._running.get(self._key_in(lease_name), 0)
 
     def _free(self, key: str) -> int:
         """Slots of a key that are free; negative if there are fewer than before."""
@@ -160,6 +171,9 @@ class SlotGuard:
 
     def _named(self, key: str) -> str:
         return f"{self.name}#{key}" if key else self.name
+
+    def _key_in(self, name: str) -> str:
+        return name.removeprefix(self.name).removeprefix("#")
 
     def _key_of(self, job: Job) -> str | None:
         match self._key:
@@ -203,6 +217,11 @@ class BreakerGuard:
     def ahead(self, now: float) -> float:
         """Any number, none, or the probes that are left."""
         return self._circuit.ahead(now)
+
+    def soon(self, limit: str, now: float) -> float:
+        """Likewise."""
+        del limit
+        return self.ahead(now)
 
     def start(self, job: Job, now: float) -> object:
         """Let it through."""

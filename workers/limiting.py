@@ -135,9 +135,10 @@ class Gate:
 
     def startable_soon(self, limit: str) -> float:
         """How many that limit would let start within about a second; 0 where that isn't known."""
-        guard = self._named.get(limit)
-        ahead = 0.0 if guard is None else guard.ahead(self._clock.monotonic())
-        return ahead if ahead < math.inf else 0.0
+        if (guard := self._named.get(limit.partition("#")[0])) is None:
+            return 0.0
+        soon = guard.soon(limit, self._clock.monotonic())
+        return soon if soon < math.inf else 0.0
 
     def start(self, job: Job) -> Ticket:
         """A job starts; `end` wants the ticket back."""

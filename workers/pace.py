@@ -1,8 +1,8 @@
-"""The pace of receives from a queue whose messages go straight back.
+"""The pace of receives from a queue that brings only what may not start.
 
 A queue may have thousands of messages that a limit holds back, and among them some that could
 start. Receiving goes on, so that those are found, but with pauses that grow as long as each receive
-is in vain: all that it brought goes back at once.
+is in vain: all that it brought is held back, and more than enough of its kind is held already.
 
 Pure: it knows no clock and no event loop. Moments are in seconds on a monotonic clock.
 """
@@ -28,29 +28,29 @@ class Pace:
 
     def __init__(self, priority: Priority) -> None:
         self._longest_s = _PAUSES_S.get(priority, _PAUSE_S)
-        self._in_vain = 0
+        self._times = 0
         self._left = 0
-        """What the last receive brought and has not gone back."""
+        """What the last receive brought that was not in vain, for all that is known."""
         self._until = float("-inf")
 
     @property
     def is_in_vain(self) -> bool:
-        """Whether all that the last receive brought went back."""
-        return self._in_vain > 0
+        """Whether all that the last receive brought was in vain."""
+        return self._times > 0
 
     def brought(self, count: int) -> None:
         """A receive has returned with so many messages."""
         if self._left or not count:
-            self._in_vain = 0
+            self._times = 0
         self._left = count
 
-    def sent_back(self, count: int, now: float) -> float:
-        """So many went back at once; returns how long the pause is that follows, 0 if none."""
+    def in_vain(self, count: int, now: float) -> float:
+        """So many were; returns how long the pause is that follows, 0 if none."""
         before, self._left = self._left, max(0, self._left - count)
         if self._left or not before:
             return 0.0
-        doublings = min(self._in_vain, _DOUBLINGS) - _DOUBLINGS
-        self._in_vain += 1
+        doublings = min(self._times, _DOUBLINGS) - _DOUBLINGS
+        self._times += 1
         pause_s = self._longest_s * 2.0**doublings
         self._until = now + pause_s
         return pause_s

@@ -5,12 +5,13 @@
     a slot, delivered before     12 times that, growing          not at all
     a limit                      12 times that, growing          as the limit says, and briefly
     a limit that lasts longer    not at all                      as the limit says
-    a limit, and is too much     not at all                      as the limit says, and growing
+    a limit, and is too much     two seconds, or not at all      as the limit says, and growing
 
 As much is held as fills all places of a limit once they come free, so that they are taken at once;
-it is offered to other workers now and then. The times grow with each delivery that ended without a
-start: so often was nobody there who could have started it. The time away grows no further than
-suits the pace at which the limit lets others start.
+it is offered to other workers now and then. What is more is held for a moment, in which the pace
+of the limit shows, unless there is far too much. The times grow with each delivery that ended
+without a start: so often was nobody there who could have started it. The time away grows no further
+than suits the pace at which the limit lets others start.
 
 Pure but for its randomness: it knows no clock and no event loop.
 """
@@ -41,8 +42,11 @@ _AHEAD_S = 5.0
 _OF_LIMIT = 2
 """Messages held at least of those that one limit holds back; else as many as it has places."""
 
-_OF_QUEUE = 4 * MAX_BATCH
-"""Messages held at most of one queue, for all its limits and their keys."""
+_OF_QUEUE = 20 * MAX_BATCH
+"""Messages held at most of one queue, for all its limits and their keys, and for a moment."""
+
+MOMENT_S = 2.0
+"""Time for which more than that is held, until it shows how fast the limit lets others start."""
 
 _LONGEST_AWAY_S = 300.0
 """How long a message stays away at most, unless its limit says longer."""
@@ -93,18 +97,14 @@ class Patience:
         first = _LONGER * _COSTLY if waiter.limit_s is not None and waiter.is_costly else _LONGER
         return self._unit_s * min(_LONGEST, first + _GROWTH * waiter.returns)
 
-    def is_too_much(self, waiter: Waiter, *, of_limit: int, of_queue: int) -> bool:
-        """Whether it must not be held, for all that is held back beside it.
-
-        Args:
-            waiter: the message; it is counted in the numbers.
-            of_limit: what its limit holds back.
-            of_queue: what all limits together hold back of its queue.
-        """
+    def most_of_limit(self, waiter: Waiter) -> int:
+        """How many messages are held of those that a limit holds back."""
         more = _COSTLY if waiter.is_costly else 1
-        soon = max(0.0, waiter.startable_soon) * _AHEAD_S
-        most = max(_OF_LIMIT, waiter.places) * more + soon
-        return of_limit > most or of_queue > _OF_QUEUE * more + soon
+        return max(_OF_LIMIT, waiter.places) * more + self._soon(waiter)
+
+    def most_of_queue(self, waiter: Waiter) -> int:
+        """How many are held at most, even for a moment, of those that limits hold back."""
+        return _OF_QUEUE + self._soon(waiter)
 
     def lasts(self, waiter: Waiter) -> bool:
         """Whether its limit lasts longer than it would be held."""
@@ -121,3 +121,6 @@ class Patience:
             least_s = max(least_s, min(first_s * 2.0 ** min(waiter.returns, 10), longest_s))
         away_s = max(least_s, min(waiter.limit_s, _LONGEST_SAID_S))
         return math.ceil(away_s) + self._rng.randint(0, max(1, int(away_s * _JITTER)))
+
+    def _soon(self, waiter: Waiter) -> int:
+        return math.ceil(max(0.0, waiter.startable_soon) * _AHEAD_S)

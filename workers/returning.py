@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from jobs.clock import Clock
 from jobs.delivery import Job
 from workers.admission import Admission
-from workers.choosing import Waiting
+from workers.choosing import Line, Waiting
 from workers.guards import Block
 from workers.holding import Hold
-from workers.patience import Patience, Waiter
+from workers.patience import MOMENT_S, Patience, Waiter
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,15 @@ class Return:
 
     hold: Hold
     away_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found of messages that a limit holds back, when they were first looked at."""
+
+    returns: list[Return]
+    surplus: list[Hold]
+    """Held for a moment yet, though there is enough of their kind."""
 
 
 class Returns:
@@ -48,29 +58,40 @@ class Returns:
         self._clock = clock
         self._is_recorded = is_recorded
 
-    def at_once(self) -> list[Return]:
+    def at_once(self) -> Findings:
         """Take out what was found to be held back, and is not worth holding."""
-        found = [self._if_hopeless(hold, block) for hold, block in self._waiting.news()]
-        return [each for each in found if each is not None]
+        findings = Findings([], [])
+        for hold, block in self._waiting.news():
+            waiter, line = self._waiter(hold, block), self._waiting.line(hold.delivery.queue.name)
+            too_much = line.held_back > self._patience.most_of_queue(waiter)
+            if too_much or self._patience.lasts(waiter):
+                findings.returns.append(self._taken(hold, waiter, too_much=too_much))
+            elif line.held_back_by(block.limit) > self._patience.most_of_limit(waiter):
+                findings.surplus.append(hold)
+        return findings
 
     def overdue(self) -> list[Return]:
         """Take out what has waited for its time."""
-        return [
-            Return(hold, self._patience.away_s(self._waiter(hold, self._admission.block(hold))))
-            for hold in self._waiting.take_if(self._is_overdue)
-        ]
+        surplus = [hold for line in self._waiting.lines() for hold in self._surplus(line)]
+        returns = [self._taken(hold, self._looked_at(hold), too_much=True) for hold in surplus]
+        overdue = self._waiting.take_if(self._is_overdue)
+        return returns + [self._taken(hold, self._looked_at(hold)) for hold in overdue]
 
-    def _if_hopeless(self, hold: Hold, block: Block) -> Return | None:
-        waiter, line = self._waiter(hold, block), self._waiting.line(hold.delivery.queue.name)
-        too_much = self._patience.is_too_much(
-            waiter,
-            of_limit=line.held_back_by(block.limit),
-            of_queue=line.held_back,
-        )
-        if not too_much and not self._patience.lasts(waiter):
-            return None
+    def _surplus(self, line: Line) -> Iterator[Hold]:
+        """What is beyond the places of its limit, and has been for a moment."""
+        latest = self._clock.monotonic() - MOMENT_S
+        for holds in line.blocked.values():
+            most = self._patience.most_of_limit(self._looked_at(holds[0]))
+            for hold in islice(holds, most, None):
+                if hold.since < latest:
+                    yield hold
+
+    def _taken(self, hold: Hold, waiter: Waiter, *, too_much: bool = False) -> Return:
         self._waiting.remove(hold)
         return Return(hold, self._patience.away_s(waiter, too_much=too_much))
+
+    def _looked_at(self, hold: Hold) -> Waiter:
+        return self._waiter(hold, self._admission.block(hold))
 
     def _is_overdue(self, hold: Hold) -> bool:
         if hold.lost:
@@ -78,7 +99,7 @@ class Returns:
         if hold in self._waiting.line(hold.delivery.queue.name).behind:
             return False  # nobody else could start it either
         waited_s = self._clock.monotonic() - hold.since
-        return waited_s > self._patience.held_s(self._waiter(hold, self._admission.block(hold)))
+        return waited_s > self._patience.held_s(self._looked_at(hold))
 
     def _waiter(self, hold: Hold, block: Block | None) -> Waiter:
         receives, job = hold.delivery.message.receive_count, hold.run.job

@@ -137,8 +137,11 @@ class Running:
             task = asyncio.create_task(self._process(hold), name="headgate-job")
             self._tasks[task] = hold
             task.add_done_callback(self._ended)
-        for back in self._returns.at_once():
-            self._demand.sent_back(1 + self._send_back(back), back.hold.delivery.queue)
+        found = self._returns.at_once()
+        for hold in found.surplus:
+            self._demand.in_vain(1, hold.delivery.queue)
+        for back in found.returns:
+            self._demand.in_vain(1 + self._send_back(back), back.hold.delivery.queue)
 
     def give_back(self) -> None:
         """Return what has waited for its time, so that other workers can have it."""

@@ -5,7 +5,7 @@ Pure: it knows no clock and no event loop. Moments are in seconds on a monotonic
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 AHEAD_S = 1.0
@@ -63,3 +63,29 @@ class Window:
     def last_back_at(self) -> float:
         """When the last token that is out will be back; in the past if none is."""
         return self._taken[-1] + self._per_s if self._taken else float("-inf")
+
+
+class Endings:
+    """What has ended within the last second, by key: about as much will in the next one."""
+
+    def __init__(self) -> None:
+        self._recent: deque[tuple[float, str]] = deque()
+        self._counts: Counter[str] = Counter()
+
+    def add(self, now: float, key: str = "") -> None:
+        """One has ended."""
+        self._forget(now)
+        self._recent.append((now, key))
+        self._counts[key] += 1
+
+    def count(self, now: float, key: str = "") -> int:
+        """How many of that key have ended."""
+        self._forget(now)
+        return self._counts.get(key, 0)
+
+    def _forget(self, now: float) -> None:
+        while self._recent and self._recent[0][0] + AHEAD_S <= now:
+            _, key = self._recent.popleft()
+            self._counts[key] -= 1
+            if not self._counts[key]:
+                del self._counts[key]

@@ -116,7 +116,7 @@ class Worker:
             on_change=self._changed,
         )
         self._children = self._pool(settings.children, rng) if _isolates(app) else None
-        self._admission = Admission(app, self._gate, self._children)
+        self._admission = Admission(app, self._gate, self._children, clock=clock)
         shares = Shares(queues, slots=settings.concurrency)
         self._waiting = Waiting(queues, shares, block=self._admission.block)
         self._demand = Demand(

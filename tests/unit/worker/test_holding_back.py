@@ -13,6 +13,7 @@ from jobs import App, Backoff, Breaker, Concurrency, Priority, RateLimit, Retry
 from jobs.errors import ServiceUnavailable
 from jobs.events import JobCompleted, JobStarted
 from jobs.job import JobType
+from jobs.records import RecordsLevel
 from tests.unit.worker.rig import Note, Rig
 
 pytestmark = pytest.mark.looptime
@@ -24,8 +25,8 @@ MINUTE = 60.0
 class Shop:
     """A queue on which jobs of a limited type and of a free one meet."""
 
-    def __init__(self, takes_s: float, **limits: Any) -> None:
-        self.app = App("shop")
+    def __init__(self, takes_s: float, records: RecordsLevel = "outcomes", **limits: Any) -> None:
+        self.app = App("shop", records=records)
         calls = self.app.queue("calls", priorities=[Priority.NORMAL])
         self.running = self.most = 0
         self.starts: list[float] = []
@@ -322,6 +323,31 @@ async def test_a_limited_type_beside_a_free_one_nearly_reaches_its_rate() -> Non
         await shop.rig.submit(shop.free, *[str(number)] * 10)
     took_s = await shop.finish(2000, concurrency=50)
     assert took_s < 1000 / 50 * 1.2
+
+
+@pytest.mark.parametrize("records", ["off", "outcomes"])
+@pytest.mark.parametrize("key", [None, "tenant"])
+async def test_short_jobs_behind_a_limit_follow_each_other_at_once(
+    key: Any, records: RecordsLevel
+) -> None:
+    shop = Shop(0.05, records=records, concurrency=Concurrency(2, key=key))
+    for _ in range(20):
+        await shop.rig.submit(shop.limited, *map(str, range(10)), tenant="org")
+        await shop.rig.submit(shop.free, *map(str, range(2)))
+    took_s = await shop.finish(240)
+    assert took_s < 200 * 0.05 / 2 * 1.5, took_s
+
+
+@pytest.mark.parametrize("records", ["off", "outcomes"])
+async def test_short_isolated_jobs_beside_others_follow_each_other_at_once(
+    monkeypatch: pytest.MonkeyPatch, records: RecordsLevel
+) -> None:
+    monkeypatch.setattr("workers.worker.ChildPool", _Children(2, takes_s=0.05))
+    monkeypatch.setattr("workers.worker.app_path", lambda _app: "shop:app")
+    shop = Shop(0, records=records, isolation="process")
+    await shop.rig.submit(shop.limited, *map(str, range(100)))
+    took_s = await shop.finish(100)
+    assert took_s < 100 * 0.05 / 2 * 1.5, took_s
 
 
 async def test_what_a_limit_holds_back_is_offered_to_other_workers() -> None:

@@ -48,27 +48,20 @@ def test_a_message_is_held_for_as_long_as_the_table_says(waiter: Waiter, held_s:
 
 
 @pytest.mark.parametrize(
-    ("waiter", "of_limit", "of_queue", "is_too_much"),
+    ("waiter", "of_limit", "of_queue"),
     [
-        (LIMITED, 2, 2, False),
-        (LIMITED, 3, 3, True),
-        (replace(LIMITED, places=24), 24, 24, False),
-        (replace(LIMITED, places=24), 25, 25, True),
-        (replace(LIMITED, places=100), 41, 41, True),
-        (LIMITED, 1, 40, False),
-        (LIMITED, 1, 41, True),
-        (replace(LIMITED, startable_soon=50), 252, 252, False),
-        (replace(LIMITED, startable_soon=50), 253, 253, True),
-        (replace(LIMITED, startable_soon=-3), 2, 2, False),
-        (replace(LIMITED, is_costly=True), 10, 200, False),
-        (replace(LIMITED, is_costly=True), 11, 11, True),
+        (LIMITED, 2, 200),
+        (replace(LIMITED, places=24), 24, 200),
+        (replace(LIMITED, startable_soon=50), 252, 450),
+        (replace(LIMITED, startable_soon=-3), 2, 200),
+        (replace(LIMITED, is_costly=True), 10, 200),
     ],
 )
 def test_as_much_is_held_as_fills_the_places_of_its_limit(
-    waiter: Waiter, of_limit: int, of_queue: int, is_too_much: bool
+    waiter: Waiter, of_limit: int, of_queue: int
 ) -> None:
-    found = _patience().is_too_much(waiter, of_limit=of_limit, of_queue=of_queue)
-    assert found is is_too_much
+    assert _patience().most_of_limit(waiter) == of_limit
+    assert _patience().most_of_queue(waiter) == of_queue
 
 
 @pytest.mark.parametrize(("limit_s", "lasts"), [(None, False), (60, False), (61, True)])
@@ -133,7 +126,7 @@ def test_a_thousand_receives_last_for_the_four_days_that_a_message_is_kept(too_m
 
 def _in_vain(pace: Pace, now: float) -> float:
     pace.brought(10)
-    return pace.sent_back(10, now)
+    return pace.in_vain(10, now)
 
 
 @pytest.mark.parametrize(("priority", "longest_s"), [(Priority.CRITICAL, 0.25), (Priority.LOW, 1)])
@@ -157,7 +150,7 @@ def test_a_receive_that_was_not_in_vain_ends_the_pauses(useful: str) -> None:
         _in_vain(pace, now)
     if useful == "one stays":
         pace.brought(10)
-        assert pace.sent_back(9, 10) == 0
+        assert pace.in_vain(9, 10) == 0
     pace.brought(0)
     assert not pace.is_in_vain
     assert _in_vain(pace, 20) == 1 / 16
@@ -166,5 +159,5 @@ def test_a_receive_that_was_not_in_vain_ends_the_pauses(useful: str) -> None:
 def test_what_goes_back_later_makes_no_pause() -> None:
     pace = Pace(Priority.LOW)
     _in_vain(pace, 0)
-    assert pace.sent_back(5, 10) == 0
+    assert pace.in_vain(5, 10) == 0
     assert not pace.is_pausing(10)
