@@ -8,8 +8,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -42,30 +43,14 @@ def _is_wanted(mutant: Mutant, only: Sequence[str] | None) -> bool:
 
 def _try_all(mutants: Sequence[Mutant], folder: Path, at_once: int) -> int:
     began = time.monotonic()
-    copies: SimpleQueue[Copy] = SimpleQueue()
-    first = Copy(folder / "0")
-    tests = sorted({test for mutant in mutants for test in mutant.tests})
-    _print(f"{len(mutants)} mutants; first their {len(tests)} selections of tests as they are")
-    code, output = first.run(tests)
-    if code != 0:
-        _print(f"{output}\nthe tests fail, or hang, without any mutant")
-        return 2
-    copies.put(first)
-    for number in range(1, at_once):
-        copies.put(Copy(folder / str(number)))
-
-    def try_(mutant: Mutant) -> Trial:
-        copy = copies.get()
-        try:
-            trial = copy.try_(mutant)
-        finally:
-            copies.put(copy)
-        about = f"{mutant.area}/{mutant.name}"
-        _print(f"{trial.fate.value:<8} {about:<52} {trial.took_s:5.1f} s  {trial.note}")
-        return trial
-
+    bench = _Bench([Copy(folder / str(number)) for number in range(at_once)])
     with ThreadPoolExecutor(at_once) as threads:
-        trials = list(threads.map(try_, mutants))
+        tests = sorted({test for mutant in mutants for test in mutant.tests})
+        _print(f"{len(mutants)} mutants; first their {len(tests)} selections of tests as they are")
+        if not all(threads.map(bench.passes, tests)):
+            _print("tests fail, or hang, without any mutant")
+            return 2
+        trials = list(threads.map(bench.try_, mutants))
     fates = Counter(trial.fate for trial in trials)
     took_s = time.monotonic() - began
     _print(f"\n{fates[Fate.KILLED]} of {len(mutants)} killed, in {took_s:.0f} s")
@@ -75,6 +60,39 @@ def _try_all(mutants: Sequence[Mutant], folder: Path, at_once: int) -> int:
     if fates[Fate.STALE]:
         return 2
     return 1 if fates[Fate.SURVIVED] else 0
+
+
+class _Bench:
+    """Copies of the tree, each in use by one thread at a time."""
+
+    def __init__(self, copies: Sequence[Copy]) -> None:
+        self._free: SimpleQueue[Copy] = SimpleQueue()
+        for copy in copies:
+            self._free.put(copy)
+
+    def passes(self, test: str) -> bool:
+        """Whether a selection passes as the code is; says what fails."""
+        with self._copy() as copy:
+            code, output = copy.run([test])
+        if code != 0:
+            _print(f"{test}:\n{output}")
+        return code == 0
+
+    def try_(self, mutant: Mutant) -> Trial:
+        """Try one, and say what became of it."""
+        with self._copy() as copy:
+            trial = copy.try_(mutant)
+        about = f"{mutant.area}/{mutant.name}"
+        _print(f"{trial.fate.value:<8} {about:<52} {trial.took_s:5.1f} s  {trial.note}")
+        return trial
+
+    @contextmanager
+    def _copy(self) -> Iterator[Copy]:
+        copy = self._free.get()
+        try:
+            yield copy
+        finally:
+            self._free.put(copy)
 
 
 def _print(line: str) -> None:
