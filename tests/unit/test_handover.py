@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from jobs import Accepts, App, Backoff, JobContext, Priority, Retry, RetryLater
 from jobs.batching import EntryRejected
-from jobs.delays import read_delayed
+from jobs.delays import delayed, read_delayed, retry_name, schedule_of
 from jobs.envelope import parse
 from jobs.events import JobDeadLettered, JobRetryScheduled, JobStarted
 from jobs.handover import Room, Way, way_of
@@ -211,6 +211,32 @@ def test_a_job_that_is_handed_over_by_two_deliveries_of_a_message_is_held_once()
     assert jobs.dead_lettered(work) == 1
     assert len([each for each in jobs.events if isinstance(each, JobDeadLettered)]) == 1
     assert asyncio.run(_depth(jobs)) == 0
+
+
+def test_a_schedule_of_an_earlier_hand_over_that_still_stands_holds_nothing_of_this_one() -> None:
+    app = App("shop")
+    seen: list[int] = []
+
+    @app.job("work", retry=Retry(attempts=3, backoff=Backoff.fixed(DAY_S)))
+    def work(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+        raise ConnectionError("refused")
+
+    jobs = Harness(app)
+    job_id = jobs.client.submit(work, Note()).id
+    [spec] = [each for each in app.topology.queues if jobs.sqs.messages(each.name)]
+    earlier = delayed(
+        OutgoingMessage(body="{}"),
+        queue_name=spec.name,
+        job_id=job_id,
+        job_type="work",
+        due=jobs.clock.now() + timedelta(days=30),
+        token="another-message-1",  # noqa: S106 - no secret
+    )
+    standing = schedule_of(earlier, app.topology, retry_name(job_id), jobs.clock.now())
+    assert asyncio.run(jobs.scheduler.create(standing, token="t"))  # noqa: S106 - no secret
+    jobs.drain()
+    assert seen == [1, 2, 3], "it was sent anew, since no schedule held it"
 
 
 async def _depth(jobs: Harness) -> int:

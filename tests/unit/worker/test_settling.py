@@ -327,6 +327,23 @@ async def test_a_finished_job_runs_once_though_sqs_takes_no_deletes_for_minutes(
     assert rig.report.clean
 
 
+async def test_while_sqs_takes_no_deletes_no_more_is_received_than_a_worker_may_hold() -> None:
+    app, mail = one_lane()
+
+    @mail.job("work")
+    async def work(_note: Note) -> None:
+        return None
+
+    rig = Rig(app)
+    rig.sqs.faults.raise_on("delete", ServiceUnavailable("down"), times=100_000)
+    await rig.submit(work, *map(str, range(500)))
+    async with rig.working(concurrency=5):
+        await asyncio.sleep(120)
+        assert len(rig.heard(JobStarted)) == rig.in_flight() <= 2 * (2 * 5 + 10)
+        rig.sqs.faults.clear()
+        await rig.happens(JobCompleted, 500)
+
+
 async def test_a_delete_that_fails_until_the_end_is_reported_as_unsettled() -> None:
     app, mail = one_lane()
 
