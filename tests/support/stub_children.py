@@ -117,6 +117,10 @@ class StubChild:
 
     async def _run(self) -> None:
         self._cancelled = False
+        if self._children.ending == "dies before":
+            self._children.ending = "returns"  # as those after it do
+            self.process.signal(signal.SIGKILL)
+            return
         self._send(Kind.STARTED)
         for _ in range(self._children.handler_steps):
             await steps(1)
@@ -147,7 +151,8 @@ class StubChildren:
         result_steps: turns from its end to the moment when its result is sent.
         result_s: seconds of the loop's time besides.
         heeds_cancel: whether it ends when it is asked to.
-        ending: ``hangs`` for a handler that never ends, ``dies`` for one that kills its process.
+        ending: ``hangs`` for a handler that never ends, ``dies`` for one that kills its process,
+            ``dies before`` for a first process that ends as it is sent a job.
     """
 
     def __init__(

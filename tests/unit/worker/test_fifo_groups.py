@@ -93,12 +93,15 @@ async def test_a_failing_job_blocks_its_group_until_it_succeeds_and_no_other_gro
     for account in "ab":
         await _post(rig, post, account, 12)
     async with rig.working(concurrency=10):
+        began = rig.clock.monotonic()
         await rig.happens(JobCompleted, 3 + 12)
         assert ledger.done["b"] == [*range(12)]
         assert ledger.done["a"] == [0, 1, 2]
         await rig.happens(JobCompleted, 24)
+        took_s = rig.clock.monotonic() - began
     assert ledger.done["a"] == [*range(12)]
     assert ledger.most_at_once["a"] == 1
+    assert took_s < 2 * 60 + 12 + 30, "those behind it come right after it"
     assert rig.remaining() == 0
 
 

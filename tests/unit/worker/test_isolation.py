@@ -130,6 +130,19 @@ async def test_a_child_that_is_killed_or_dies_is_blamed_for_it(
     async with charges.rig.working(children=1):
         async with asyncio.timeout(60):
             [blamed] = await charges.rig.happens(event)
+        first = min(charges.children.processes)
+        assert all(process.pid != first for process in charges.children.left)
     assert ("JobTimeout" if ending == "hangs" else "SIGSEGV") in str(blamed)
     assert not charges.rig.heard(JobDeferred)
     assert charges.children.left == []
+
+
+async def test_a_child_that_died_before_it_got_its_job_is_no_crash_of_the_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    charges = Charges(monkeypatch, ending="dies before")
+    await charges.rig.submit(charges.job)
+    async with charges.rig.working(children=1):
+        await charges.rig.happens(JobCompleted)
+    assert not charges.rig.heard(JobCrashed)
+    assert charges.count == 1
