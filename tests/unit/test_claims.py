@@ -27,7 +27,7 @@ from jobs.outcome import Discarded, Done
 from jobs.ports import Item
 from jobs.records import partition
 from jobs.returns import MAX_RESULT_BYTES
-from jobs.testing import MemoryTable, VirtualClock
+from jobs.testing import LoopClock, MemoryTable, VirtualClock
 
 LEASE_S = 20.0
 JOB = "0198"
@@ -118,6 +118,16 @@ async def _pass_the_lease(table: MemoryTable, clock: VirtualClock) -> None:
     clock.advance(LEASE_S + SKEW_S)
     assert isinstance(await _claim(table, "another", clock).take(), Held)
     clock.advance(GRACE_S + SKEW_S)
+
+
+@pytest.mark.looptime
+async def test_a_lease_counts_from_the_request_and_not_from_its_answer() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    claim = _claim(table, "one", clock)
+    table.faults.slow_down("replace", 1.5)
+    assert await claim.take() is None
+    assert claim.left_s == pytest.approx(LEASE_S - 1.5)
 
 
 async def test_a_renewed_claim_holds_on() -> None:
