@@ -77,6 +77,9 @@ _FINAL: Mapping[str, JobState] = {
     Mark.QUARANTINED: JobState.QUARANTINED,
     Mark.DEAD: JobState.DEAD,
 }
+_REPLAY = "replay:"
+"""What the source of a replayed job begins with (`jobs.envelope.Envelope.source`)."""
+
 _DEATHS = frozenset({Mark.DEAD, Mark.QUARANTINED})
 
 _ORDER = (
@@ -165,8 +168,18 @@ def _since(timeline: Sequence[Happening], death: Happening) -> list[Happening]:
     return [
         each
         for each in timeline
-        if each.at > death.at and each.message_id != death.message_id and each.what != CANCEL
+        if each.at > death.at and each.message_id != death.message_id and _begins_a_life(each)
     ]
+
+
+def _begins_a_life(happening: Happening) -> bool:
+    """Whether it can be the first that is known of a replay.
+
+    A submission that is no replay's came first, whatever the clock of whoever wrote it says.
+    """
+    if happening.what == SUBMITTED:
+        return happening.text("source").startswith(_REPLAY)
+    return happening.what != CANCEL
 
 
 def _open_state(timeline: Sequence[Happening]) -> JobState:

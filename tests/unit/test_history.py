@@ -100,7 +100,13 @@ def test_a_replay_after_a_death_shows_the_newer_life(
 
 
 def test_a_replay_that_is_only_submitted_is_newer_too() -> None:
-    assert read(Story().run(2, "dead").submitted(600)).state is JobState.SUBMITTED
+    story = Story().run(2, "dead").submitted(600, source="replay:1")
+    assert read(story).state is JobState.SUBMITTED
+
+
+def test_a_submitter_whose_clock_is_ahead_reopens_no_death() -> None:
+    story = Story().run(2, "failed").run(3, "dead").submitted(9, source="sdk")
+    assert read(story).state is JobState.DEAD
 
 
 def test_what_an_older_message_had_does_not_reopen_a_newer_death() -> None:
