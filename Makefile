@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test mutants lint format lock schema synth cdk-app bench bench-quick simulate clean
+.PHONY: help install demo test mutants lint format lock schema synth cdk-app bench bench-quick simulate simulate-faults clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,10 @@ bench-quick: $(INSTALLED) ## One small round of the same: does it all work?
 
 simulate: $(INSTALLED) ## An hour of load, an outage and an overload, in virtual time (a few minutes)
 	$(BIN)/python -m benchmarks.simulation
+
+SEEDS ?= 3000
+simulate-faults: $(INSTALLED) ## SEEDS lives with random features and faults: nothing promised may break
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
 clean: ## Remove what was built
 	rm -rf $(VENV) node_modules cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache build dist

@@ -164,8 +164,9 @@ class Journal:
             self._failed(error)
         finally:
             self._under_way -= batch.keys()
-            for key in left:
-                self._put_back(key, batch[key])
+            for key, entry in batch.items():
+                if key in left:
+                    self._put_back(key, entry)
 
     def _tell_refused(self, refused: Sequence[Refusal]) -> None:
         for refusal in refused:

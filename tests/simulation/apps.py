@@ -1,0 +1,299 @@
+"""A plan's app: its queues, types and limits as a user would declare them, with played handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from jobs import (
+    App,
+    Backoff,
+    Discard,
+    DoNotRetry,
+    JobContext,
+    Retry,
+    RetryLater,
+)
+from jobs.events import Event
+from jobs.job import JobType
+from jobs.limits import Breaker, Concurrency, LimitOptions, RateLimit, RetryBudget
+from jobs.queue import Queue
+from jobs.retention import Keep
+from jobs.schedules import rate
+from jobs.topology import DEFAULT_LANES, Lane, Priority
+from tests.simulation.plan import Act, How, LimitPlan, Plan, QueuePlan, TypePlan
+
+LARGE = 320_000
+"""Characters of a result that no record takes."""
+
+NAME = "sim"
+
+
+class Work(BaseModel):
+    """The payload of every job."""
+
+    job: int = -1
+    """The index in the plan; a schedule's jobs have none."""
+    pad: str = ""
+
+
+class Flaky(ConnectionError):
+    """A retry may mend it."""
+
+
+class Odd(Exception):
+    """Nobody knows of what kind it is."""
+
+
+class Wrong(ValueError):
+    """No retry mends it."""
+
+
+class Stage(Protocol):
+    """Where handlers are played."""
+
+    def begins(self, declared: TypePlan, work: Work, ctx: JobContext) -> Scene: ...
+
+
+class Scene(Protocol):
+    """One run of a handler."""
+
+    act: Act
+
+    def ends(self, how: str) -> None: ...
+
+    def busy(self) -> None: ...
+
+    def dies(self) -> None: ...
+
+    async def submits(self) -> None: ...
+
+
+def build(plan: Plan, stage: Stage | None, *, old: bool = False) -> App:
+    """The app.
+
+    Args:
+        plan: what to declare.
+        stage: plays the handlers; None: there are none, as for a submitter.
+        old: as it was before the types that are new, and the schemas that grew.
+    """
+    app = App(
+        NAME,
+        stage="",
+        records=plan.records,
+        keep=Keep(timedelta(seconds=plan.keep_s)),
+        long_delays=plan.long_delays,
+        payload_limit=plan.payload_limit,
+        **_limits(plan, "app"),
+    )
+    queues = {each.name: _queue(app, plan, each) for each in plan.queues}
+    for declared in plan.types:
+        if not (old and declared.new):
+            _declare(plan, queues[declared.queue], declared, stage, old=old)
+    return app
+
+
+def _queue(app: App, plan: Plan, queue: QueuePlan) -> Queue:
+    lanes = {
+        priority: Lane(
+            visibility=timedelta(seconds=queue.visibility_s),
+            start_within=DEFAULT_LANES[priority].start_within,
+            share=DEFAULT_LANES[priority].share,
+        )
+        for priority in queue.priorities
+    }
+    return app.queue(
+        queue.name,
+        priorities=queue.priorities,
+        lanes=lanes,
+        fifo=queue.fifo,
+        **_limits(plan, f"queue:{queue.name}"),
+    )
+
+
+def _declare(
+    plan: Plan, queue: Queue, declared: TypePlan, stage: Stage | None, *, old: bool
+) -> JobType[Work, Any]:
+    options: dict[str, Any] = {
+        "priority": declared.priority,
+        "retry": Retry(attempts=declared.attempts, backoff=_backoff(declared)),
+        "once": declared.once,
+        "isolation": "process" if declared.isolated else "worker",
+        **_limits(plan, f"type:{declared.name}"),
+    }
+    if declared.timeout_s is not None:
+        options["timeout"] = timedelta(seconds=declared.timeout_s)
+    if declared.records is not None:
+        options["records"] = declared.records
+    if declared.keep_last is not None:
+        options["keep"] = Keep(last=declared.keep_last)
+    if declared.unique_s:
+        options["unique_for"] = timedelta(seconds=declared.unique_s)
+        options["unique"] = "replace" if declared.replaces else "first"
+    if declared.schema > 1 and not old:
+        options |= {"schema": declared.schema, "upgrade": {1: _as_it_is}}
+    if declared.every_min is not None:
+        options["schedule"] = rate(timedelta(minutes=declared.every_min))
+    made: JobType[Work, Any] = queue.define(declared.name, Work, returns=dict, **options)
+    if stage is not None:
+        made.handler(_handler(declared, stage))
+        if declared.hook is not None:
+            made.on_complete(_HOOKS[declared.hook])
+            made.on_failed(_HOOKS[declared.hook])
+    return made
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _backoff(declared: TypePlan) -> Backoff:
+    return Backoff.steps(*declared.backoff_s)
+
+
+def _limits(plan: Plan, owner: str) -> LimitOptions:
+    options: LimitOptions = {}
+    for limit in plan.limits_of(owner):
+        per, scope = timedelta(seconds=limit.per_s), "fleet" if limit.fleet else "worker"
+        match limit.kind:
+            case "rate":
+                options["rate_limit"] = RateLimit(limit.limit, per=per, scope=scope)  # type: ignore[arg-type]
+            case "concurrency":
+                options["concurrency"] = Concurrency(
+                    limit.limit,
+                    key="tenant" if limit.by_tenant else None,
+                    scope=scope,  # type: ignore[arg-type]
+                )
+            case "budget":
+                options["retry_budget"] = RetryBudget(
+                    limit.limit,
+                    per=per,
+                    scope=scope,  # type: ignore[arg-type]
+                    on_exhausted="dead-letter" if limit.dead_letter else "wait",
+                )
+            case "breaker":
+                options["breaker"] = _breaker(limit)
+    return options
+
+
+def _breaker(limit: LimitPlan) -> Breaker:
+    return Breaker(0.5, minimum=limit.limit, open_for=timedelta(seconds=limit.per_s), probes=1)
+
+
+# --- handlers ------------------------------------------------------------------------------------
+
+
+def _handler(declared: TypePlan, stage: Stage) -> Callable[..., Any]:
+    if declared.plain:
+
+        def run_plainly(work: Work, ctx: JobContext) -> dict[str, Any]:
+            return _play_plainly(declared, stage.begins(declared, work, ctx), work)
+
+        return run_plainly
+
+    async def run(work: Work, ctx: JobContext) -> dict[str, Any]:
+        return await _play(declared, stage.begins(declared, work, ctx), work)
+
+    return run
+
+
+async def _play(declared: TypePlan, scene: Scene, work: Work) -> dict[str, Any]:
+    act = scene.act
+    try:
+        await asyncio.sleep(act.takes_s)
+        if act.how is How.DIE:
+            scene.dies()
+            await asyncio.Event().wait()
+        if act.how is How.SUBMIT:
+            await scene.submits()
+        result = _ending(declared, act, work)
+    except asyncio.CancelledError:
+        scene.ends("cut")
+        raise
+    except BaseException as error:
+        scene.ends(_how_of(error))
+        raise
+    scene.ends("returned")
+    return result
+
+
+def _play_plainly(declared: TypePlan, scene: Scene, work: Work) -> dict[str, Any]:
+    scene.busy()
+    if scene.act.how is How.DIE:
+        scene.dies()
+    try:
+        result = _ending(declared, scene.act, work)
+    except BaseException as error:
+        scene.ends(_how_of(error))
+        raise
+    scene.ends("returned")
+    return result
+
+
+def _how_of(error: BaseException) -> str:
+    match error:
+        case RetryLater():
+            return "deferred"
+        case Discard():
+            return "discarded"
+        case _:
+            return "raised"
+
+
+def _ending(declared: TypePlan, act: Act, work: Work) -> dict[str, Any]:
+    match act.how:
+        case How.FLAKY:
+            raise Flaky("try again")
+        case How.ODD:
+            raise Odd("nobody knows")
+        case How.WRONG:
+            raise Wrong("it never works")
+        case How.UGLY:
+            raise Flaky("\ud800" + "x" * 500_000)
+        case How.GIVE_UP:
+            raise DoNotRetry("there is no point")
+        case How.DISCARD:
+            raise Discard("not needed")
+        case How.LATER:
+            raise RetryLater(timedelta(seconds=max(1.0, act.after_s)), "not yet")
+        case _:
+            return _result(declared, work)
+
+
+def _result(declared: TypePlan, work: Work) -> dict[str, Any]:
+    if not declared.results:
+        return {}
+    return {"job": work.job, "pad": "x" * LARGE if declared.large_results else ""}
+
+
+# --- hooks ---------------------------------------------------------------------------------------
+
+
+def _plain(_event: Event) -> None:
+    """A hook that does nothing."""
+
+
+async def _async(_event: Event) -> None:
+    await asyncio.sleep(0.01)
+
+
+async def _raises(_event: Event) -> None:
+    raise Odd("a hook that fails")
+
+
+async def _cancels(_event: Event) -> None:
+    raise asyncio.CancelledError
+
+
+_HOOKS: dict[str, Callable[[Any], Awaitable[None] | None]] = {
+    "plain": _plain,
+    "async": _async,
+    "raises": _raises,
+    "cancels": _cancels,
+}
+
+ALL_PRIORITIES = tuple(Priority)

@@ -1,0 +1,101 @@
+"""Child processes in a life: each is a task, and dies as a process does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from jobs.clock import Clock
+from jobs.context import JobContext
+from jobs.delivery import Job
+from jobs.errors import ChildDied, ChildFailed, JobSignal, JobTimeout
+from jobs.texts import text_of
+from workers.child_process import NotStarted
+
+STARTING_S = 0.4
+"""How long a child takes to import its app."""
+
+
+class Died(BaseException):
+    """Ends the child process that its handler runs in."""
+
+
+class SimulatedChild:
+    """The face of `workers.child_process.Child`."""
+
+    def __init__(self, grace_s: float) -> None:
+        self.spent = asyncio.Event()
+        self.jobs = 0
+        self.rss_mb = self.fresh_mb = 50.0
+        self._grace_s = grace_s
+        self._attempt: asyncio.Task[Any] | None = None
+
+    async def ready(self, _within_s: float) -> None:
+        """Wait until it could run a job."""
+        await asyncio.sleep(STARTING_S)
+
+    async def run(self, job: Job, _body: str, ctx: JobContext) -> Any:
+        """Run a job, as the real one promises to."""
+        if self.spent.is_set():
+            raise NotStarted
+        self.jobs += 1
+        attempt = asyncio.create_task(self._handle(job, ctx), name="child")
+        self._attempt = attempt
+        try:
+            await asyncio.wait({attempt}, timeout=job.timeout_s)
+            if not attempt.done():
+                raise JobTimeout(job.type.name, job.timeout_s)
+            return attempt.result()
+        except asyncio.CancelledError:
+            if not attempt.done():
+                attempt.cancel()
+                await asyncio.wait({attempt}, timeout=self._grace_s)
+            if not attempt.done() or attempt.cancelled():
+                raise
+            return attempt.result()
+        finally:
+            if not attempt.done():
+                self.kill()
+            self._attempt = None
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.spent.set()
+        if self._attempt is not None:
+            self._attempt.cancel()
+
+    def retire(self) -> None:
+        """Give it no more jobs."""
+        self.spent.set()
+
+    async def _handle(self, job: Job, ctx: JobContext) -> Any:
+        try:
+            return await job.handler.call(job.payload, ctx)
+        except JobSignal:
+            raise
+        except Died:
+            self.spent.set()
+            raise ChildDied("the child process was ended by SIGKILL") from None
+        except Exception as error:  # noqa: BLE001 - the child's boundary, as in the real one
+            raise ChildFailed(
+                type(error).__name__,
+                text_of(error),
+                traceback="",
+                retryable=job.type.retry.should_retry(error),
+                retry_after_s=None,
+            ) from None
+
+
+@asynccontextmanager
+async def spawned(
+    _app_path: str, *, answers: Mapping[str, Any], clock: Clock, grace_s: float
+) -> AsyncIterator[SimulatedChild]:
+    """In place of `workers.child_process.spawned`."""
+    del answers, clock
+    child = SimulatedChild(grace_s)
+    try:
+        yield child
+    finally:
+        child.kill()

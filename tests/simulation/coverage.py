@@ -1,0 +1,141 @@
+"""What lives cover: how often each feature and fault occurred, and each two of them together.
+
+A feature counts where it was at work in a life, not where it was only declared: a limit that held
+something back, a breaker that opened, a worker that was killed. So a simulation that has become
+vacuous is seen to be.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from jobs.clock import SKEW_S
+from jobs.topology import MAX_DELAY
+from tests.simulation.ledger import Ledger, Life
+from tests.simulation.plan import Plan, TypePlan
+
+LONG_RUN_S = 12.0
+"""The shortest visibility timeout of any plan."""
+
+_EVENTS = {
+    "event:job.retry_scheduled": "retry",
+    "event:job.dead_lettered": "dead-letter",
+    "event:job.quarantined": "quarantine",
+    "event:job.deferred": "deferral",
+    "event:job.crashed": "crash",
+    "event:job.discarded": "discard",
+    "event:job.cancelled": "cancellation",
+    "event:job.already_done": "already-done",
+    "event:job.interrupted": "interruption",
+    "event:job.deduplicated": "replacement",
+    "event:job.stalled": "stalled-thread",
+    "event:message.unrunnable": "unrunnable",
+    "event:limit.reached": "limit-held",
+    "event:breaker.opened": "breaker-open",
+    "event:budget.spent": "budget-spent",
+    "event:hook.failed": "hook-failed",
+    "event:receipt.lost": "receipt-lost",
+    "event:records.failed": "records-failed",
+    "event:lease.failed": "lease-failed",
+    "event:claim.failed": "claim-failed",
+    "duplicate-submission": "duplicate-submission",
+    "fired": "schedule-fired",
+    "kill": "kill",
+    "stop": "stop",
+    "sweep": "sweep",
+    "invoke": "lambda",
+    "function-failed": "function-failed",
+    "act:submit": "submission-within",
+    "act:ugly": "ugly-error",
+    "act:die": "killer",
+}
+"""By what is counted in a life, the feature that it shows."""
+
+
+def features_of(plan: Plan, ledger: Ledger) -> Iterator[str]:
+    """What was at work in a life."""
+    yield f"records-{plan.records}"
+    if plan.skew_s > SKEW_S:
+        yield "large-skew"
+    yield from (feature for counted, feature in _EVENTS.items() if ledger.counts[counted])
+    yield from _of_faults(ledger)
+    if ledger.counts["event:limit.reached"]:
+        yield from _of_limits(plan)
+    if any(worker.old for worker in plan.workers):
+        yield "old-worker"
+    for life in ledger.lives.values():
+        if life.runs and life.declared is not None:
+            yield from _of_type(plan, life.declared)
+            yield from _of_job(plan, life)
+
+
+def _of_faults(ledger: Ledger) -> Iterator[str]:
+    for name in ledger.counts:
+        if name.startswith("fault:"):
+            _, service, mode, _ = name.split(":")
+            yield f"{service}-{mode}"
+        elif name.startswith("reason:"):
+            yield f"reason-{name.removeprefix('reason:')}"
+
+
+def _of_limits(plan: Plan) -> Iterator[str]:
+    for limit in plan.limits:
+        yield f"{limit.kind}-of-{limit.of.partition(':')[0]}"
+        if limit.fleet:
+            yield f"{limit.kind}-of-the-fleet"
+
+
+def _of_type(plan: Plan, declared: TypePlan) -> Iterator[str]:
+    for name in ("plain", "isolated", "once", "unique_s", "hook", "results", "new", "every_min"):
+        if getattr(declared, name):
+            yield name.removesuffix("_s").removesuffix("_min")
+    if declared.schema > 1:
+        yield "schema"
+    if plan.queue(declared.queue).fifo:
+        yield "fifo"
+
+
+def _of_job(plan: Plan, life: Life) -> Iterator[str]:
+    if len(life.messages) > 1:
+        yield "several-messages"
+    if len(life.runs) > 1:
+        yield "several-runs"
+    if len({run.actor for run in life.runs}) > 1:
+        yield "several-workers"
+    if max((run.ended_at or 0) - run.began_at for run in life.runs) > LONG_RUN_S:
+        yield "beyond-visibility"
+    if (job := life.plan) is None:
+        return
+    if job.pad and plan.payload_limit < job.pad:
+        yield "large-payload"
+    if job.delay_s:
+        yield "long-delay" if job.delay_s > MAX_DELAY.total_seconds() else "delay"
+
+
+@dataclass(slots=True)
+class Coverage:
+    """Over many lives."""
+
+    lives: int = 0
+    features: Counter[str] = field(default_factory=Counter)
+    """In how many lives each was at work."""
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, features: Iterable[str]) -> None:
+        """Count a life."""
+        ordered = sorted(set(features))
+        self.lives += 1
+        self.features.update(ordered)
+        self.pairs.update(combinations(ordered, 2))
+
+    def lines(self) -> Iterator[str]:
+        """What a person wants to know of it."""
+        width = max((len(name) for name in self.features), default=0)
+        for name, count in sorted(self.features.items(), key=lambda each: (-each[1], each[0])):
+            yield f"  {name:<{width}} {count:>7} {count / self.lives:>7.1%}"
+        possible = len(self.features) * (len(self.features) - 1) // 2
+        met = len(self.pairs)
+        yield f"  {met:,} of {possible:,} pairs of them met ({met / max(1, possible):.1%})"

@@ -1,0 +1,140 @@
+"""What excuses what: the faults of a life that a fair judge has to reckon with."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from jobs.events import JobStarted
+from jobs.records import RecordsLevel, keeps
+from tests.simulation.actors import Actor
+from tests.simulation.ledger import Life, Message, Run
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+FOREVER = float("inf")
+
+_UNWRITTEN_S = 3.0
+"""How long after a run a worker may die with its end unwritten, as nothing troubles the table."""
+
+_JOURNAL_S = 120.0
+"""The same where the table refuses: what is to be written later dies with its worker."""
+
+_AROUND_S = 90.0
+"""When a worker has died is known by its last beat, and by clocks that differ."""
+
+
+def level_of(world: World, life: Life) -> RecordsLevel:
+    """What is written of a job."""
+    return (life.declared.records if life.declared else None) or world.plan.records
+
+
+def is_blind(world: World, life: Life) -> bool:
+    """Whether attempts may have had to be counted by deliveries: no records, or they were away."""
+    if level_of(world, life) == "off":
+        return True
+    return world.aws.faults.was_troubled("table", 0, world.ledger.now)
+
+
+def deaths(world: World, life: Life) -> int:
+    """How many processes died that had the job, as far as an observer could blame it.
+
+    Where a worker dies just after a run, its end need not be known. And of a first delivery that
+    left no trace nobody can tell whether it had begun: short runs leave none.
+    """
+    unwritten = sum(ended_unwritten(world, run) for run in life.runs)
+    unknown = sum(
+        _left_no_trace(world, life, message.deliveries[0].actor)
+        and _somebody_died_about(world, message)
+        for message in life.messages
+        if message.deliveries
+    )
+    # One whose child was still starting has begun, for its worker.
+    begun = sum(
+        world.actors[name].killed_at is not None
+        and not any(run.actor.name == name and run.began_at >= at for run in life.runs)
+        for at, name, _ in life.told(JobStarted)
+    )
+    return len(life.ran("killed")) + unwritten + unknown + begun
+
+
+def ended_unwritten(world: World, run: Run) -> bool:
+    """Whether its worker died so soon after a run that how it ended may not be known."""
+    died_at, ended_at = run.actor.killed_at, run.ended_at
+    if died_at is None or ended_at is None or run.how == "killed":
+        return False
+    troubled = world.aws.faults.was_troubled("table", 0, FOREVER)
+    return ended_at <= died_at <= ended_at + (_JOURNAL_S if troubled else _UNWRITTEN_S)
+
+
+def _left_no_trace(world: World, life: Life, actor: Actor | None) -> bool:
+    """Whether no record tells what a first delivery came to."""
+    runs = [run for run in life.runs if run.actor is actor]
+    if not runs:
+        return actor is not None
+    ended = runs[0].how in ("returned", "discarded")
+    return ended and not keeps(level_of(world, life), "outcomes")
+
+
+def _somebody_died_about(world: World, message: Message) -> bool:
+    first, *later = message.deliveries
+    until = later[0].at if later else FOREVER
+    return any(
+        actor.killed_at is not None and first.at - _AROUND_S <= actor.killed_at <= until
+        for actor in world.actors.values()
+    )
+
+
+def holder_died(life: Life) -> bool:
+    """Whether a process died that had received the job at some time."""
+    return any(
+        delivery.actor is not None and delivery.actor.killed_at is not None
+        for message in life.messages
+        for delivery in message.deliveries
+    )
+
+
+def was_delivered_twice(world: World, life: Life) -> bool:
+    """Whether two deliveries may have been out at a time, or one came after the end."""
+    return holder_died(life) or ran_twice(world, life)
+
+
+def ran_twice(world: World, life: Life) -> bool:
+    """The same where nobody died: SQS's doing, or a thread's that can't be stopped."""
+    return (
+        world.aws.faults.was_troubled("sqs", 0, FOREVER)
+        or _was_sent_twice(life)
+        or _overlapped(life)
+        or (len(life.messages) > 1 and _may_be_sent_twice(world, life))
+        or _went_on_in_a_thread(life)
+    )
+
+
+def _may_be_sent_twice(world: World, life: Life) -> bool:
+    """Whether a schedule and a message may have held it, or the bridge may have sent it twice."""
+    return holder_died(life) or world.aws.faults.was_troubled("table", 0, FOREVER)
+
+
+def _was_sent_twice(life: Life) -> bool:
+    """Whether there were two messages of it at a time."""
+    return any(
+        one is not other
+        and one.sent_at <= other.sent_at
+        and (one.gone_at is None or other.sent_at < one.gone_at)
+        for one in life.messages
+        for other in life.messages
+    )
+
+
+def _overlapped(life: Life) -> bool:
+    runs = sorted(life.runs, key=lambda run: run.began_at)
+    return any(
+        later.began_at < (FOREVER if earlier.ended_at is None else earlier.ended_at)
+        for earlier, later in pairwise(runs)
+    )
+
+
+def _went_on_in_a_thread(life: Life) -> bool:
+    """Whether a plain function may have been left to itself when its worker stopped."""
+    return life.declared is not None and life.declared.plain and len(life.runs) > 1

@@ -1,0 +1,67 @@
+"""Which call meets which fault of the plan."""
+
+from __future__ import annotations
+
+from tests.simulation.actors import Actor
+from tests.simulation.entropy import stream
+from tests.simulation.ledger import Ledger
+from tests.simulation.plan import FaultPlan, Plan
+
+HANG_S = 60.0
+"""How long a client of AWS waits for an answer that does not come."""
+
+
+class Faults:
+    """Which call meets what."""
+
+    def __init__(self, plan: Plan, ledger: Ledger) -> None:
+        self._plans = plan.faults
+        self._rng = stream(plan.seed, "faults")
+        self._latency = stream(plan.seed, "latency")
+        self._ledger = ledger
+        self.over = not plan.faults
+        """Nothing goes wrong any more."""
+        self.hit: set[tuple[str, str]] = set()
+
+    def latency_s(self) -> float:
+        """How long a request is on its way."""
+        return 0.002 + 0.02 * self._latency.random()
+
+    def meet(self, actor: Actor, service: str, action: str, queue: str | None) -> FaultPlan | None:
+        """The fault of one call, if it meets any."""
+        if self.over:
+            return None
+        now = self._ledger.now
+        for fault in self._plans:
+            if (
+                fault.service == service
+                and fault.start_s <= now < fault.start_s + fault.lasts_s
+                and fault.action in (None, action)
+                and fault.actor in (None, actor.name.partition(".")[0])
+                and (fault.queue is None or fault.queue == queue)
+                and self._rng.random() < fault.part
+            ):
+                self._ledger.counts[f"fault:{service}:{fault.mode}:{action}"] += 1
+                self._ledger.log("fault", actor.name, service, fault.mode, action, queue or "")
+                actor.trouble_until = max(actor.trouble_until, now + HANG_S)
+                return fault
+        return None
+
+    def was_troubled(self, service: str, since: float, until: float) -> bool:
+        """Whether calls of a service may have failed within a time."""
+        return any(
+            fault.service == service
+            and fault.start_s <= until
+            and fault.start_s + fault.lasts_s + HANG_S >= since
+            for fault in self._plans
+        )
+
+    def some(self, count: int) -> list[int]:
+        """Some of so many indexes, at least one."""
+        return sorted(self._rng.sample(range(count), self._rng.randint(1, count)))
+
+    def uniform(self, low: float, high: float) -> float:
+        return self._rng.uniform(low, high)
+
+    def chance(self) -> bool:
+        return self._rng.random() < 0.5

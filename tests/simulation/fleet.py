@@ -1,0 +1,140 @@
+"""The workers of a life: started, stopped in order, killed, and followed by others."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from jobs.events import Events
+from tests.simulation.actors import Actor
+from tests.simulation.entropy import stream
+from tests.simulation.plan import WorkerPlan
+from workers.configuration import WorkerSettings
+from workers.worker import Worker
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+STOPS_WITHIN_S = 60.0
+"""Longer than any drain of a plan, with all that follows it."""
+
+_LOOK_S = 0.5
+
+
+class Fleet:
+    """All workers, whoever started them."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._ledger = world.ledger
+        self._rng = stream(world.plan.seed, "fleet")
+        self.workers: dict[str, Worker] = {}
+        """Those that run now, by their actor's name."""
+
+    async def place(self, plan: WorkerPlan) -> None:
+        """Keep one place of the fleet: whoever is killed there has a successor."""
+        await asyncio.sleep(plan.start_s)
+        while not self._world.healing:
+            actor, worker, running = self.start(plan)
+            await self._until_over(plan, actor, running)
+            await self.end(actor, worker, running)
+            if actor.killed_at is None:
+                return
+            await asyncio.sleep(self._rng.uniform(0.5, 4))
+
+    def start(self, plan: WorkerPlan) -> tuple[Actor, Worker, asyncio.Task[Any]]:
+        """A new worker, by a plan."""
+        actor = self._world.actor(plan.name, skew_s=plan.skew_s)
+        with actor.acting():
+            worker = self._made(plan, actor)
+        self.workers[actor.name] = worker
+        self._ledger.log("start", actor.name)
+        return actor, worker, actor.begin(worker.run(), name=actor.name)
+
+    async def end(self, actor: Actor, worker: Worker, running: asyncio.Task[Any]) -> None:
+        """See a worker to its end: stop it, if it has not been killed."""
+        if actor.alive and running.done():
+            said = f"{actor.name} ended by itself: {_end_of(running)}"
+            self._ledger.fault("worker-ended", said)
+        elif actor.alive:
+            worker.stop()
+            await self._stopped(actor, worker, running)
+        self.workers.pop(actor.name, None)
+        actor.alive = False
+        self._end_runs_of(actor, "cut")  # threads that it left to themselves end with it
+        await actor.bury()
+
+    def kill(self, actor: Actor, why: str) -> None:
+        """End a process at once."""
+        if not actor.alive:
+            return
+        self._ledger.log("kill", actor.name, why)
+        self._ledger.counts["kill"] += 1
+        actor.kill()
+        self._end_runs_of(actor, "killed")
+
+    def _end_runs_of(self, actor: Actor, how: str) -> None:
+        for run in [*self._ledger.running]:
+            if run.actor is actor:
+                self._ledger.ended(run, how)
+
+    async def kill_by_plan(self) -> None:
+        """Kill whoever the plan says when it says so."""
+        for kill in sorted(self._world.plan.kills, key=lambda each: each.at_s):
+            await asyncio.sleep(max(0.0, kill.at_s - self._ledger.now))
+            for name in [*self.workers]:
+                if name.partition(".")[0] == kill.worker:
+                    self.kill(self._world.actors[name], "from outside")
+
+    async def _until_over(self, plan: WorkerPlan, actor: Actor, running: asyncio.Task[Any]) -> None:
+        """Return when a worker has ended, was killed, or has to stop."""
+        ends_at = plan.stop_s if plan.stop_s is not None else float("inf")
+        while actor.alive and not running.done() and not self._world.healing:
+            left_s = ends_at - self._ledger.now
+            if left_s <= 0:
+                return
+            await asyncio.wait({running}, timeout=min(_LOOK_S, left_s))
+
+    async def _stopped(self, actor: Actor, worker: Worker, running: asyncio.Task[Any]) -> None:
+        """Return when a worker has stopped, which it has been told to do; or was killed."""
+        self._ledger.log("stop", actor.name)
+        self._ledger.counts["stop"] += 1
+        await asyncio.wait({running}, timeout=STOPS_WITHIN_S)
+        if not actor.alive:
+            return
+        if not running.done():
+            said = f"{actor.name} goes on {STOPS_WITHIN_S:g} s after it was told to stop"
+            self._ledger.fault("never-stops", said)
+        elif running.cancelled() or running.exception() is not None:
+            self._ledger.fault("worker-failed", f"{actor.name}: {_end_of(running)}")
+        else:
+            self._world.observer.has_stopped(actor, worker)
+
+    def _made(self, plan: WorkerPlan, actor: Actor) -> Worker:
+        world = self._world
+        app, link = world.old_app if plan.old else world.app, world.aws.link(actor)
+        groups = tuple(each for each in plan.groups or () if each in app.topology.groups)
+        return Worker(
+            app,
+            link.sqs,
+            WorkerSettings(
+                concurrency=plan.concurrency,
+                children=plan.children,
+                queues=groups or None,
+                drain=timedelta(seconds=plan.drain_s),
+            ),
+            table=link.table,
+            scheduler=link.scheduler if world.plan.long_delays else None,
+            store=link.store,
+            name=actor.name,
+            clock=actor.clock,
+            events=Events(world.hearing(actor)),
+            rng=stream(world.plan.seed, "worker", actor.name),
+        )
+
+
+def _end_of(task: asyncio.Task[Any]) -> str:
+    if task.cancelled():
+        return "cancelled"
+    return repr(task.exception() or task.result())

@@ -1,0 +1,226 @@
+"""The Lambda functions of a life: event source mappings, the bridge and the sweep."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json
+
+from jobs.bridging import Bridge, read_input
+from jobs.errors import HeadgateError, TransportError
+from jobs.events import Events
+from jobs.ports import ReceivedMessage
+from jobs.sweep_memory import SweepMemory
+from jobs.sweep_plan import sweep_plan
+from lambdas.consume import Consumer, consumer
+from lambdas.sweeping import Sweeper
+from tests.simulation.actors import Actor
+from tests.simulation.entropy import stream
+from tests.simulation.plan import FunctionPlan
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+AGAIN_S = (60.0, 120.0)
+"""When Lambda invokes a function again that failed on an event.
+https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html"""
+
+SWEPT_EVERY_S = 30.0
+"""Sooner than a deployed sweep, whose life is longer."""
+
+_LOOK_S = 0.25
+
+
+class Functions:
+    """What Lambda runs."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._ledger = world.ledger
+        self._rng = stream(world.plan.seed, "functions")
+        self._poller = world.actor("poller")
+        self._tasks: list[asyncio.Task[None]] = []
+        self._sending: list[asyncio.Task[None]] = []
+        self.counted = 0
+        """Dead letters that sweeps have counted."""
+
+    def start(self) -> None:
+        """Have Lambda poll the queues that it serves, and sweep the dead letters."""
+        for plan in self._world.plan.functions:
+            for spec in self._world.topology.queues:
+                if spec.group == plan.queue:
+                    self._tasks.append(asyncio.create_task(self._poll(plan, spec.name)))
+        if self._world.plan.sweeps:
+            self._tasks.append(asyncio.create_task(self._sweep_on()))
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether the bridge has something to send, or to try again."""
+        return any(not task.done() for task in self._sending)
+
+    async def stop(self) -> None:
+        """Run nothing any more."""
+        tasks = [*self._tasks, *self._sending]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def fire(self, text: str) -> None:
+        """A schedule has fired: the bridge is invoked, now and then twice."""
+        self._ledger.counts["fired"] += 1
+        for _ in range(2 if self._rng.random() < 0.2 else 1):
+            self._sending.append(asyncio.create_task(self._bridge(text)))
+
+    def sweep(self) -> None:
+        """Sweep once; what fails is left to the next sweep."""
+        actor, topic = self._world.actor("sweep"), self._world.aws.topic
+        link = self._world.aws.link(actor)
+
+        def count(counts: Any) -> None:
+            self.counted += sum(counts.values())
+
+        sweeper = Sweeper(
+            sweep_plan(self._world.app, has_bridge=True),
+            queues=link.sqs.blocking,
+            memory=SweepMemory(link.table.blocking, actor.clock, sleep=lambda _s: None),
+            store=link.store.blocking,
+            topic=topic,
+            clock=actor.clock,
+            count=count,
+        )
+        self._ledger.counts["sweep"] += 1
+        with actor.acting():
+            try:
+                sweeper.sweep()
+            except TransportError as error:
+                self._ledger.log("sweep-failed", repr(error))
+        actor.alive = False
+
+    async def _sweep_on(self) -> None:
+        while not self._world.healing:
+            await asyncio.sleep(SWEPT_EVERY_S)
+            self.sweep()
+
+    # --- event source mappings ------------------------------------------------------------------
+
+    async def _poll(self, plan: FunctionPlan, queue: str) -> None:
+        """Hand a queue's messages to a function, a batch at a time."""
+        made: tuple[Actor, Consumer] | None = None
+        while True:
+            received = await self._world.aws.take(self._poller, queue, min(10, plan.batch))
+            if made is None or not made[0].alive:
+                made = self._function(plan)
+            await self._invoke(plan, queue, received, *made)
+
+    def _function(self, plan: FunctionPlan) -> tuple[Actor, Consumer]:
+        """An execution environment."""
+        world = self._world
+        actor = world.actor("fn", skew_s=plan.skew_s)
+        link = world.aws.link(actor)
+        made = consumer(
+            world.app,
+            transport=link.sqs,
+            scheduler=link.scheduler if world.plan.long_delays else None,
+            table=link.table,
+            store=link.store,
+            events=Events(world.hearing(actor)),
+            concurrency=plan.concurrency,
+            metrics=False,
+            clock=actor.clock,
+        )
+        return actor, made
+
+    async def _invoke(
+        self,
+        plan: FunctionPlan,
+        queue: str,
+        received: list[ReceivedMessage],
+        actor: Actor,
+        made: Consumer,
+    ) -> None:
+        ends_at = self._world.loop.time() + plan.timeout_s
+        for each in received:
+            self._ledger.messages[f"{queue}/{each.message_id}"].deliveries[-1].actor = actor
+        self._ledger.log("invoke", actor.name, queue, len(received))
+        self._ledger.counts["invoke"] += 1
+        context = _Context(self._world.loop, ends_at)
+        event = {"Records": [_record(each, queue) for each in received]}
+        answering = actor.begin(made._handle(event, context), name=actor.name)
+        while not answering.done() and actor.alive and self._world.loop.time() < ends_at:
+            left_s = ends_at - self._world.loop.time()
+            await asyncio.wait({answering}, timeout=min(_LOOK_S, left_s))
+        if not answering.done() or not actor.alive:
+            self._world.fleet.kill(actor, "its time was up")
+            await actor.bury()
+        elif (error := answering.exception()) is not None:
+            self._ledger.log("function-failed", actor.name, repr(error))
+            self._ledger.counts["function-failed"] += 1
+        else:
+            self._delete(queue, received, answering.result(), actor)
+
+    def _delete(
+        self, queue: str, received: list[ReceivedMessage], answer: Any, actor: Actor
+    ) -> None:
+        failed = {each["itemIdentifier"] for each in answer["batchItemFailures"]}
+        watched = self._world.aws.queue(queue)
+        with actor.acting():
+            for each in received:
+                if each.message_id not in failed:
+                    watched.delete(each.receipt)
+
+    # --- the bridge -----------------------------------------------------------------------------
+
+    async def _bridge(self, text: str) -> None:
+        actor = self._world.actor("bridge")
+        link = self._world.aws.link(actor)
+        bridge = Bridge(link.sqs.blocking, link.table.blocking, actor.clock.now)
+        await asyncio.sleep(self._rng.uniform(0.01, 2))
+        for pause_s in (*AGAIN_S, None):
+            with actor.acting():
+                try:
+                    bridge.submit(read_input(from_json(text)))
+                except HeadgateError as error:
+                    self._ledger.log("bridge-failed", actor.name, repr(error))
+                else:
+                    return
+            if pause_s is not None:
+                await asyncio.sleep(pause_s)
+        self._ledger.counts["bridge-gave-up"] += 1
+        if (job_id := from_json(text).get("job_id")) is not None:
+            self._ledger.life(job_id).unsubmitted = True
+
+
+class _Context:
+    """Lambda's context object."""
+
+    aws_request_id = "request"
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, ends_at: float) -> None:
+        self._loop = loop
+        self._ends_at = ends_at
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int((self._ends_at - self._loop.time()) * 1000)
+
+
+def _record(message: ReceivedMessage, queue: str) -> dict[str, Any]:
+    """A message as Lambda hands it over."""
+    attributes = {
+        "ApproximateReceiveCount": str(message.receive_count),
+        "SentTimestamp": str(int(message.sent_at.timestamp() * 1000)),
+    }
+    if message.group is not None:
+        attributes["MessageGroupId"] = message.group
+    return {
+        "messageId": message.message_id,
+        "receiptHandle": message.receipt,
+        "body": message.body,
+        "attributes": attributes,
+        "messageAttributes": {
+            name: {"stringValue": value, "dataType": "String"}
+            for name, value in message.attributes.items()
+        },
+        "eventSourceARN": f"arn:aws:sqs:eu-west-1:1:{queue}",
+    }

@@ -1,0 +1,324 @@
+"""What is promised, held against a life that is over.
+
+Each check is fair: what a fault that was put into the life excuses, it excuses (`excuses`). What it
+does not is a violation, told by its kind and in a sentence.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from jobs.clock import SKEW_S
+from jobs.events import (
+    JobCompleted,
+    JobDeadLettered,
+    JobDeduplicated,
+    JobDiscarded,
+    JobQuarantined,
+    MessageUnrunnable,
+)
+from jobs.history import read_job
+from jobs.outcome import Reason
+from jobs.records import keeps, partition
+from jobs.state import JobState
+from tests.simulation.excuses import (
+    FOREVER,
+    deaths,
+    ended_unwritten,
+    holder_died,
+    is_blind,
+    level_of,
+    ran_twice,
+    was_delivered_twice,
+)
+from tests.simulation.ledger import Life, Message
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+Violations = Iterator[tuple[str, str]]
+"""Their kinds, and what happened."""
+
+
+def judge(world: World) -> None:
+    """Hold a life that is over against what is promised."""
+    for life in [*world.ledger.lives.values()]:
+        for check in OF_JOBS:
+            for kind, text in check(world, life):
+                world.ledger.fault(kind, f"{life.name}: {text}")
+    for whole in OF_ALL:
+        for kind, text in whole(world):
+            world.ledger.fault(kind, text)
+
+
+# --- the end of a job ----------------------------------------------------------------------------
+
+
+def ends_one_way(world: World, life: Life) -> Violations:
+    """Every job that was accepted, or has come to a queue, ends in exactly one way."""
+    if life.accepted_at is None and not life.messages:
+        return
+    ends = set(_ends(life))
+    if waiting := [message for message in life.messages if message.gone_at is None]:
+        yield "stuck", f"it is still in {waiting[0].queue} when all has had its time"
+    elif world.observer.is_scheduled(life):
+        yield "stuck", "a schedule holds it when all has had its time"
+    elif not ends:
+        hows = [f"{message.queue}: {message.gone_how}" for message in life.messages]
+        yield "lost", f"it is nowhere, and has come to no end ({hows}, {life.ran_so})"
+    elif len(ends) > 1 and not was_delivered_twice(world, life):
+        yield "two-ends", f"it ended in several ways: {sorted(ends)} ({life.ran_so})"
+
+
+def _ends(life: Life) -> Iterator[str]:
+    if life.ran("returned"):
+        yield "completed"
+    if life.ran("discarded") or life.told(JobDiscarded):
+        yield "discarded"
+    if life.letters:
+        yield "dead"
+    if life.told(JobDeduplicated):
+        yield "replaced"
+    if life.unsubmitted:
+        yield "unsubmitted"
+    has_ended = life.ran("returned") or life.ran("discarded") or life.letters
+    if life.cancel_asked_at is not None and not has_ended and not life.told(JobDeduplicated):
+        yield "cancelled"
+
+
+def leaves_by_a_verdict(_world: World, life: Life) -> Violations:
+    """No message expires, and SQS's own redrive takes none."""
+    for message in life.messages:
+        if message.gone_how == "expired":
+            yield "expired", f"SQS deleted its message in {message.queue} after the retention"
+        elif message.gone_how == "redriven":
+            yield "redriven", f"SQS moved it away after {len(message.deliveries)} receives"
+
+
+# --- dead letters --------------------------------------------------------------------------------
+
+_AFTER_A_FAILURE = {
+    Reason.ATTEMPTS_EXHAUSTED,
+    Reason.PERMANENT_ERROR,
+    Reason.DO_NOT_RETRY,
+    Reason.RETRY_BUDGET,
+}
+
+_WAITED = {Reason.DEFERRED_TOO_OFTEN, Reason.RECEIVED_TOO_OFTEN}
+
+_RETENTION_S = 4 * 86_400.0
+
+_OLD = {Reason.UNKNOWN_TYPE, Reason.NEWER_SCHEMA}
+
+
+def dies_for_a_reason(world: World, life: Life) -> Violations:
+    """Each dead letter says why, the reason is true, and an event has said so."""
+    for letter in life.letters:
+        reason = letter.attributes.get("Reason", "")
+        world.ledger.counts[f"reason:{reason}"] += 1
+        yield from _reason_is_true(world, life, letter, reason)
+    parked = any(event.retry_in_s is None for _, _, event in life.told(MessageUnrunnable))
+    told = life.told(JobDeadLettered) or life.told(JobQuarantined) or parked
+    if life.letters and not told and not holder_died(life):
+        yield "untold", "it is among the dead letters, and no event has said so"
+
+
+def _reason_is_true(world: World, life: Life, letter: Message, reason: str) -> Violations:
+    if not reason:
+        yield "no-reason", f"it is in {letter.queue} without a reason"
+    elif reason in _AFTER_A_FAILURE and not life.ran("raised") and not life.ran("killed"):
+        yield "false-reason", f"{reason}, and it never failed ({life.ran_so})"
+    elif reason in _WAITED:
+        yield "given-up", f"{reason} after {life.receives} receives ({life.ran_so})"
+    elif reason == Reason.WAIT_TOO_LONG and not _outwaits_sqs(world, life):
+        yield "given-up", f"{reason}, and no wait of its type is ({life.ran_so})"
+    elif reason in _OLD:
+        yield from _was_met_by_old_ones(world, life, reason)
+    elif reason == Reason.ATTEMPTS_EXHAUSTED and life.runs and not is_blind(world, life):
+        made, allowed = len(life.ran("raised")) + deaths(world, life), life.runs[-1].max_attempts
+        if made < allowed:
+            yield "given-up-early", f"{made} of {allowed} attempts were made ({life.ran_so})"
+
+
+def _was_met_by_old_ones(world: World, life: Life, reason: str) -> Violations:
+    seen = len(life.told(MessageUnrunnable))
+    if not any(worker.old for worker in world.plan.workers):
+        yield "false-reason", f"{reason}, where every worker is new"
+    elif seen < world.app.parking.attempts and level_of(world, life) != "off":
+        yield "parked-early", f"{reason} after it was met {seen} times"
+
+
+def _outwaits_sqs(world: World, life: Life) -> bool:
+    """Whether a wait of a job may end after SQS has deleted what it can't send anew."""
+    if (declared := life.declared) is None:
+        return False
+    waits = sum(declared.backoff_s) + (declared.attempts - 1) * max(declared.backoff_s)
+    return world.plan.queue(declared.queue).fifo and waits > _RETENTION_S / 2
+
+
+# --- attempts ------------------------------------------------------------------------------------
+
+
+def attempts_are_true(world: World, life: Life) -> Violations:
+    """The attempt that a handler is told is how often it has been tried, this time included."""
+    if is_blind(world, life) or ran_twice(world, life):
+        return
+    died = deaths(world, life)
+    least, most = 1, 1 + died - len(life.ran("killed"))
+    for run in life.runs:
+        if not least <= run.attempt <= most:
+            told = f"it was told attempt {run.attempt}"
+            yield "attempts", f"{told}, and {least} to {most} is true ({life.ran_so})"
+            return
+        # Of a worker that died it need not be known whether it had begun this job.
+        is_told = run.how == "raised" and not ended_unwritten(world, run)
+        least += is_told or (run.how == "killed" and run.actor.killed_at is None)
+        most += run.how in ("raised", "killed")
+
+
+def attempts_are_bounded(world: World, life: Life) -> Violations:
+    """What has failed as often as it may is not tried again."""
+    if not life.runs or is_blind(world, life) or ran_twice(world, life):
+        return
+    allowed = max(run.max_attempts for run in life.runs) + deaths(world, life)
+    if len(life.ran("raised")) > allowed:
+        yield "too-many-attempts", f"it failed more often than it may ({life.ran_so})"
+
+
+def runs_once(world: World, life: Life) -> Violations:
+    """What has ended does not run again, unless something excuses it; never with once=True."""
+    completions = len(life.ran("returned"))
+    once = life.declared is not None and life.declared.once
+    if once and len(life.told(JobCompleted)) > 1:
+        yield "once-twice", f"once=True, and {len(life.told(JobCompleted))} completions are told"
+    elif once and completions > 1 and world.plan.skew_s <= SKEW_S and not holder_died(life):
+        yield "once-twice", f"once=True, and it completed {completions} times ({life.ran_so})"
+    elif not was_delivered_twice(world, life):
+        ends = [run.how in ("returned", "discarded") for run in life.runs]
+        if any(ends[:-1]):
+            yield "ran-on", f"it ran again after its end ({life.ran_so})"
+
+
+# --- records -------------------------------------------------------------------------------------
+
+
+def records_are_true(world: World, life: Life) -> Violations:
+    """What is kept of a job says how it ended."""
+    declared, level = life.declared, level_of(world, life)
+    if declared is None or not life.runs or level == "off" or was_delivered_twice(world, life):
+        return
+    if world.aws.faults.was_troubled("table", 0, FOREVER) or _is_forgotten(world, life):
+        return
+    record = read_job(life.id, world.aws.table._store.query(partition(life.id), ""))
+    if life.letters:
+        if record.state not in (JobState.DEAD, JobState.QUARANTINED):
+            yield "untrue-record", f"it is dead, and its record says {record.state}"
+    elif life.ran("returned") and keeps(level, "outcomes"):
+        if record.state is not JobState.COMPLETED:
+            yield "untrue-record", f"it completed, and its record says {record.state}"
+        elif declared.results and not record.has_result and not record.result_fault:
+            yield "no-result", "it returned something, and its record has no result"
+
+
+def _is_forgotten(world: World, life: Life) -> bool:
+    declared = life.declared
+    if declared is not None and declared.keep_last is not None:
+        return True
+    kept_s = world.plan.keep_s
+    ended_at = max((run.ended_at or 0.0) for run in life.runs)
+    return kept_s <= 0 or world.ledger.now > ended_at + kept_s - 60
+
+
+# --- what counts once ----------------------------------------------------------------------------
+
+
+def unique_jobs_are_one(world: World) -> Violations:
+    """Of jobs that are the same one counts: the first, or the last."""
+    if world.aws.faults.was_troubled("table", 0, FOREVER):
+        return
+    same: dict[tuple[str, str, str | None], list[Life]] = defaultdict(list)
+    for life in world.ledger.lives.values():
+        plan, declared = life.plan, life.declared
+        if plan is None or declared is None or not declared.unique_s or plan.key is None:
+            continue
+        if life.accepted_at is not None:
+            same[declared.name, plan.key, life.tenant or plan.tenant].append(life)
+    for lives in same.values():
+        declared = lives[0].declared
+        assert declared is not None
+        ordered = sorted(lives, key=lambda life: life.id)
+        if declared.replaces:
+            if ordered[-1].told(JobDeduplicated):
+                yield "last-replaced", f"{ordered[-1].name} is the last, and was replaced"
+            continue
+        for first, second in pairwise(ordered):
+            apart_s = (second.accepted_at or 0.0) - (first.accepted_at or 0.0)
+            if apart_s < declared.unique_s - 60:
+                yield "not-unique", f"{first.name} and {second.name} are the same"
+
+
+# --- what is left --------------------------------------------------------------------------------
+
+
+def claims_are_settled(world: World) -> Violations:
+    """No claim says that a job runs which nobody runs."""
+    if world.aws.faults.was_troubled("table", 0, FOREVER):
+        return
+    for (pk, sk), _ in [*world.aws.table._store._items.items()]:
+        if sk != "claim" or not pk.startswith("job#"):
+            continue
+        item = world.aws.table._store.get(pk, sk)
+        life = world.ledger.lives.get(pk.removeprefix("job#"))
+        if item is None or life is None or holder_died(life) or life.declared is None:
+            continue
+        if item.data.get("state") == "running" and not life.declared.plain:
+            yield "claim-left", f"{life.name}: its claim still says that it runs"
+
+
+def leases_are_returned(world: World) -> Violations:
+    """Workers that have stopped in order hold no part of a limit."""
+    if world.aws.faults.was_troubled("table", 0, FOREVER):
+        return
+    died = {name for name, actor in world.actors.items() if actor.killed_at is not None}
+    for (pk, sk), _ in [*world.aws.table._store._items.items()]:
+        # Of a rate the tokens that were used are out until their time has passed.
+        if not pk.startswith("limit#concurrency") or sk != "leases":
+            continue
+        item = world.aws.table._store.get(pk, sk)
+        for name in (item.data.get("leases") or {}) if item is not None else {}:
+            entry = item.data["leases"][name] if item is not None else {}
+            if name not in died and entry.get("tokens"):
+                yield "lease-left", f"{pk}: {name} has stopped, and holds {entry['tokens']}"
+
+
+def dead_letters_are_told(world: World) -> Violations:
+    """The sweep counts each dead letter once, and tells people of all."""
+    if not world.plan.sweeps:
+        return
+    letters = sum(len(life.letters) for life in world.ledger.lives.values())
+    counted, troubled = world.functions.counted, world.aws.faults.was_troubled("table", 0, FOREVER)
+    if counted > letters and not troubled:
+        yield "sweep-counts", f"{counted} dead letters were counted, and there are {letters}"
+    if letters and not world.aws.topic.published:
+        yield "sweep-silent", f"there are {letters} dead letters, and nobody was told"
+
+
+OF_JOBS: tuple[Callable[[World, Life], Violations], ...] = (
+    ends_one_way,
+    leaves_by_a_verdict,
+    dies_for_a_reason,
+    attempts_are_true,
+    attempts_are_bounded,
+    runs_once,
+    records_are_true,
+)
+
+OF_ALL: tuple[Callable[[World], Violations], ...] = (
+    unique_jobs_are_one,
+    claims_are_settled,
+    leases_are_returned,
+    dead_letters_are_told,
+)

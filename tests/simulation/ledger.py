@@ -1,0 +1,186 @@
+"""What really happened, as seen from outside: the queues' own view, the handlers' and the events.
+
+Nothing here is asked of the code under test, so that it can be judged by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import from_json
+
+from jobs.events import Event, JobEvent
+from tests.simulation.actors import Actor
+from tests.simulation.plan import JobPlan, TypePlan
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One call of a handler."""
+
+    job_id: str
+    actor: Actor
+    attempt: int
+    max_attempts: int
+    began_at: float
+    ended_at: float | None = None
+    how: str = ""
+    """``returned``, ``raised``, ``deferred``, ``discarded``, ``cut`` or ``killed``."""
+
+
+@dataclass(slots=True, eq=False)
+class Delivery:
+    """One receive of a message."""
+
+    number: int
+    at: float
+    actor: Actor | None
+    hidden_until: float
+    over_at: float | None = None
+    """When it was shown again, or deleted."""
+
+
+@dataclass(slots=True, eq=False)
+class Message:
+    """One message of a queue, from its sending to its end."""
+
+    id: str
+    job_id: str
+    queue: str
+    sent_at: float
+    attributes: dict[str, str]
+    group: str | None
+    deliveries: list[Delivery] = field(default_factory=list)
+    gone_at: float | None = None
+    gone_how: str = ""
+    """``deleted``, ``expired`` or ``redriven``."""
+    gone_by: Actor | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Life:
+    """One job."""
+
+    id: str
+    kind: str = ""
+    """The name of its type."""
+    plan: JobPlan | None = None
+    declared: TypePlan | None = None
+    tenant: str | None = None
+    """By its message."""
+    accepted_at: float | None = None
+    """The client was told that it is submitted."""
+    duplicate_of: str | None = None
+    messages: list[Message] = field(default_factory=list)
+    """In the queues that workers read."""
+    letters: list[Message] = field(default_factory=list)
+    """In dead-letter queues and the quarantine."""
+    runs: list[Run] = field(default_factory=list)
+    events: list[tuple[float, str, Event]] = field(default_factory=list)
+    unsubmitted: bool = False
+    """The bridge could not send it, and Lambda has kept its input."""
+    cancel_asked_at: float | None = None
+
+    def told(self, kind: type[Event]) -> list[tuple[float, str, Any]]:
+        """The events of a kind, with their time and who told them."""
+        return [each for each in self.events if isinstance(each[2], kind)]
+
+    def ran(self, *hows: str) -> list[Run]:
+        """The runs that ended so."""
+        return [run for run in self.runs if run.how in hows]
+
+    @property
+    def name(self) -> str:
+        """What violations call it."""
+        index = f"job {self.plan.index}" if self.plan is not None else "a job"
+        return f"{index} ({self.kind}, {self.id[-6:]})"
+
+    @property
+    def ran_so(self) -> str:
+        """Its runs, in short."""
+        runs = ", ".join(f"{run.attempt}:{run.how or 'runs'}" for run in self.runs)
+        return f"runs: {runs or 'none'}"
+
+    @property
+    def receives(self) -> int:
+        """Deliveries of all its messages."""
+        return sum(len(message.deliveries) for message in self.messages)
+
+
+class Ledger:
+    """Everything that happened in a life."""
+
+    def __init__(self) -> None:
+        self.lives: dict[str, Life] = {}
+        self.running: dict[Run, Life] = {}
+        """Runs that have not ended."""
+        self.messages: dict[str, Message] = {}
+        self.violations: list[str] = []
+        self.counts: Counter[str] = Counter()
+        """How often each kind of thing happened: what a life covers."""
+        self.lines: list[str] = []
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._time: Callable[[], float] = float
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the life began."""
+        return self._time()
+
+    def begin(self, time: Callable[[], float]) -> None:
+        """Tell the time from now on."""
+        self._time = time
+
+    def life(self, job_id: str) -> Life:
+        """All that is known of a job."""
+        if (life := self.lives.get(job_id)) is None:
+            life = self.lives[job_id] = Life(job_id)
+        return life
+
+    def ended(self, run: Run, how: str) -> None:
+        """A handler's run has ended."""
+        run.ended_at, run.how = self.now, how
+        self.running.pop(run, None)
+
+    def log(self, what: str, *details: object) -> None:
+        """Write one line; a life that is repeated writes the same ones."""
+        line = f"{self.now:12.4f} {what} {' '.join(map(str, details))}"
+        self._digest.update(line.encode(errors="backslashreplace"))
+        self.lines.append(line)
+
+    @property
+    def digest(self) -> str:
+        """The hash of all lines."""
+        return self._digest.hexdigest()
+
+    def fault(self, kind: str, text: str) -> None:
+        """Something that must not happen has happened."""
+        self.log("VIOLATION", kind, text)
+        self.violations.append(f"{kind}: {text}")
+
+    def heard(self, actor: Actor, event: Event) -> None:
+        """An actor has told something."""
+        self.counts[f"event:{event.name}"] += 1
+        if isinstance(event, JobEvent):
+            self.life(event.job_id).events.append((self.now, actor.name, event))
+            self.log("event", actor.name, event.name, event.job_id[-6:])
+        elif event.name.startswith(("message.", "breaker.", "receipt.", "settlement.failed")):
+            job_id = getattr(event, "job_id", None)
+            if job_id:
+                self.life(job_id).events.append((self.now, actor.name, event))
+            self.log("event", actor.name, event.name, (job_id or "")[-6:])
+
+
+def job_of(body: str, message_id: str) -> tuple[str, dict[str, Any]]:
+    """The id of the job that a body is, and all of its envelope."""
+    try:
+        value = from_json(body)
+    except ValueError:
+        return message_id, {}
+    if not isinstance(value, dict):
+        return message_id, {}
+    return str(value.get("id", message_id)), value

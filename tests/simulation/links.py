@@ -1,0 +1,393 @@
+"""An actor's way to AWS: each call takes its time, meets its fault, and ends with its actor."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from jobs.errors import (
+    BucketMissing,
+    ItemRefused,
+    QueueMissing,
+    ScheduleGroupMissing,
+    ServiceUnavailable,
+    TableMissing,
+    Throttled,
+    TransportError,
+)
+from jobs.ports import (
+    EntryFailure,
+    Item,
+    Key,
+    OutgoingMessage,
+    QueueDepth,
+    ReceivedMessage,
+    ScheduleSpec,
+    VisibilityChange,
+)
+from jobs.writes import REFUSAL
+from tests.simulation.actors import Actor
+from tests.simulation.faults import HANG_S
+from tests.simulation.plan import FaultPlan
+
+if TYPE_CHECKING:
+    from tests.simulation.services import Aws
+
+T = TypeVar("T")
+
+_GONE: dict[str, Callable[[str], TransportError]] = {
+    "sqs": QueueMissing,
+    "table": TableMissing,
+    "store": BucketMissing,
+    "scheduler": ScheduleGroupMissing,
+}
+
+
+class Link:
+    """One actor's clients of all services."""
+
+    def __init__(self, aws: Aws, actor: Actor) -> None:
+        self.actor = actor
+        self._aws = aws
+        self.sqs = SqsLink(aws, self)
+        self.table = TableLink(aws, self)
+        self.store = StoreLink(aws, self)
+        self.scheduler = SchedulerLink(aws, self)
+
+    async def call(
+        self,
+        service: str,
+        action: str,
+        apply: Callable[[], Awaitable[T]],
+        *,
+        target: str = "",
+        fault: FaultPlan | None = None,
+    ) -> T:
+        """Make one call, as well as it goes."""
+        actor, faults = self.actor, self._aws.faults
+        await actor.lives()
+        self._aws.ledger.log("call", actor.name, service, action, target)
+        await asyncio.sleep(faults.latency_s())
+        mode = fault.mode if fault is not None else ""
+        if mode:
+            await self._before(service, mode, target)
+        await actor.lives()
+        answer = await apply()
+        if mode == "late-answer":
+            await asyncio.sleep(faults.uniform(0.5, 5))
+        await actor.lives()
+        if mode == "lose":
+            raise ServiceUnavailable("the answer was lost")
+        if mode == "hang":
+            await asyncio.sleep(HANG_S)
+            await actor.lives()
+            raise ServiceUnavailable("no answer within a minute")
+        return answer
+
+    async def _before(self, service: str, mode: str, target: str) -> None:
+        match mode:
+            case "refuse":
+                raise ServiceUnavailable("out of order")
+            case "throttle":
+                raise Throttled("too many requests")
+            case "gone":
+                raise _GONE[service](target)
+            case "late":
+                await asyncio.sleep(self._aws.faults.uniform(0.5, 5))
+            case "hang" if self._aws.faults.chance():
+                await asyncio.sleep(HANG_S)
+                raise ServiceUnavailable("no answer within a minute")
+            case _:
+                pass
+
+    def blocking(self, service: str, action: str, apply: Callable[[], T], target: str = "") -> T:
+        """The same for code that blocks, which has no time to wait here."""
+        self.actor.check()
+        fault = self._aws.faults.meet(self.actor, service, action, target)
+        mode = fault.mode if fault is not None else ""
+        match mode:
+            case "refuse" | "hang":
+                raise ServiceUnavailable("out of order")
+            case "throttle":
+                raise Throttled("too many requests")
+            case "gone":
+                raise _GONE[service](target)
+        answer = apply()
+        if mode == "lose":
+            raise ServiceUnavailable("the answer was lost")
+        return answer
+
+
+class SqsLink:
+    """A `jobs.ports.Transport`, and by `blocking` one for plain code."""
+
+    def __init__(self, aws: Aws, link: Link) -> None:
+        self._aws = aws
+        self._link = link
+        self.blocking = BlockingSqs(aws, link)
+
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        return await self._batch("send", queue, messages, self._aws.sqs.send)
+
+    async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
+        return await self._batch("delete", queue, receipts, self._aws.sqs.delete)
+
+    async def change_visibility(
+        self, queue: str, changes: Sequence[VisibilityChange]
+    ) -> list[EntryFailure]:
+        return await self._batch(
+            "change_visibility", queue, changes, self._aws.sqs.change_visibility
+        )
+
+    async def receive(
+        self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
+    ) -> list[ReceivedMessage]:
+        fault = self._meet("receive", queue)
+
+        async def apply() -> list[ReceivedMessage]:
+            with self._oddly(queue, fault):
+                return await self._aws.sqs.receive(
+                    queue, limit=limit, wait_s=wait_s, visibility_s=visibility_s
+                )
+
+        return await self._link.call("sqs", "receive", apply, target=queue, fault=fault)
+
+    async def depth(self, queue: str) -> QueueDepth:
+        return await self._link.call(
+            "sqs",
+            "depth",
+            lambda: self._aws.sqs.depth(queue),
+            target=queue,
+            fault=self._meet("depth", queue),
+        )
+
+    async def _batch(
+        self,
+        action: str,
+        queue: str,
+        entries: Sequence[T],
+        call: Callable[[str, Sequence[T]], Awaitable[list[EntryFailure]]],
+    ) -> list[EntryFailure]:
+        fault = self._meet(action, queue)
+        failing = self._aws.faults.some(len(entries)) if fault and fault.mode == "partial" else []
+
+        async def apply() -> list[EntryFailure]:
+            indexes = [index for index in range(len(entries)) if index not in failing]
+            with self._oddly(queue, fault):
+                answer = await call(queue, [entries[at] for at in indexes]) if indexes else []
+            refused = [
+                EntryFailure(
+                    index=indexes[each.index],
+                    code=each.code,
+                    message=each.message,
+                    sender_fault=each.sender_fault,
+                )
+                for each in answer
+            ]
+            return refused + [
+                EntryFailure(index=at, code="InternalError", message="", sender_fault=False)
+                for at in failing
+            ]
+
+        return await self._link.call("sqs", action, apply, target=queue, fault=fault)
+
+    def _meet(self, action: str, queue: str) -> FaultPlan | None:
+        return self._aws.faults.meet(self._link.actor, "sqs", action, queue)
+
+    @contextmanager
+    def _oddly(self, queue: str, fault: FaultPlan | None) -> Iterator[None]:
+        watched = self._aws.queue(queue)
+        watched.duplicating = fault is not None and fault.mode == "duplicate"
+        watched.undeleting = fault is not None and fault.mode == "undelete"
+        try:
+            yield
+        finally:
+            watched.duplicating = watched.undeleting = False
+
+
+class BlockingSqs:
+    """A `jobs.ports.BlockingTransport` and `BlockingReceiver`."""
+
+    def __init__(self, aws: Aws, link: Link) -> None:
+        self._sqs = aws.sqs.blocking
+        self._link = link
+
+    def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        return self._link.blocking("sqs", "send", lambda: self._sqs.send(queue, messages), queue)
+
+    def receive(
+        self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
+    ) -> list[ReceivedMessage]:
+        return self._link.blocking(
+            "sqs",
+            "receive",
+            lambda: self._sqs.receive(queue, limit=limit, wait_s=wait_s, visibility_s=visibility_s),
+            queue,
+        )
+
+    def change_visibility(
+        self, queue: str, changes: Sequence[VisibilityChange]
+    ) -> list[EntryFailure]:
+        return self._link.blocking(
+            "sqs",
+            "change_visibility",
+            lambda: self._sqs.change_visibility(queue, changes),
+            queue,
+        )
+
+    def depth(self, queue: str) -> QueueDepth:
+        return self._link.blocking("sqs", "depth", lambda: self._sqs.depth(queue), queue)
+
+
+class TableLink:
+    """A `jobs.ports.Table`, and by `blocking` one for plain code."""
+
+    def __init__(self, aws: Aws, link: Link) -> None:
+        self._aws = aws
+        self._table = aws.table
+        self._link = link
+        self.blocking = BlockingTable(aws, link)
+
+    async def put(self, items: Sequence[Item]) -> list[Item]:
+        fault = self._meet("put")
+        if fault is not None and fault.mode == "refuse-item" and any(map(_is_cursed, items)):
+            await self._link.actor.lives()
+            await asyncio.sleep(self._aws.faults.latency_s())
+            raise ItemRefused("ValidationException: an item is not as DynamoDB takes it")
+        left: list[Item] = []
+        if fault is not None and fault.mode == "unprocessed" and items:
+            left = [items[at] for at in self._aws.faults.some(len(items))]
+
+        async def apply() -> list[Item]:
+            return await self._table.put([each for each in items if each not in left]) + left
+
+        return await self._link.call("table", "put", apply, fault=fault)
+
+    async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
+        return await self._call("query", lambda: self._table.query(pk, prefix=prefix))
+
+    async def get(self, pk: str, sk: str) -> Item | None:
+        return await self._call("get", lambda: self._table.get(pk, sk))
+
+    async def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        return await self._call(
+            "lines", lambda: self._table.lines(name, after=after, before=before, limit=limit)
+        )
+
+    async def delete(self, keys: Sequence[Key]) -> list[Key]:
+        return await self._call("delete", lambda: self._table.delete(keys))
+
+    async def replace(self, item: Item) -> Item | None:
+        return await self._call("replace", lambda: self._table.replace(item))
+
+    def _meet(self, action: str) -> FaultPlan | None:
+        return self._aws.faults.meet(self._link.actor, "table", action, None)
+
+    async def _call(self, action: str, apply: Callable[[], Awaitable[T]]) -> T:
+        return await self._link.call("table", action, apply, fault=self._meet(action))
+
+
+def _is_cursed(item: Item) -> bool:
+    """Whether an item is one of those that the table refuses for good."""
+    is_bare = REFUSAL in item.data
+    return item.pk.startswith("job#") and not is_bare and zlib.crc32(item.pk.encode()) % 3 == 0
+
+
+class BlockingTable:
+    """A `jobs.ports.BlockingTable`."""
+
+    def __init__(self, aws: Aws, link: Link) -> None:
+        self._table = aws.table.blocking
+        self._link = link
+
+    def put(self, items: Sequence[Item]) -> list[Item]:
+        return self._link.blocking("table", "put", lambda: self._table.put(items))
+
+    def query(self, pk: str, *, prefix: str = "") -> list[Item]:
+        return self._link.blocking("table", "query", lambda: self._table.query(pk, prefix=prefix))
+
+    def get(self, pk: str, sk: str) -> Item | None:
+        return self._link.blocking("table", "get", lambda: self._table.get(pk, sk))
+
+    def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        return self._link.blocking(
+            "table",
+            "lines",
+            lambda: self._table.lines(name, after=after, before=before, limit=limit),
+        )
+
+    def delete(self, keys: Sequence[Key]) -> list[Key]:
+        return self._link.blocking("table", "delete", lambda: self._table.delete(keys))
+
+    def replace(self, item: Item) -> Item | None:
+        return self._link.blocking("table", "replace", lambda: self._table.replace(item))
+
+
+class StoreLink:
+    """A `jobs.ports.ObjectStore`, and by `blocking` one for plain code."""
+
+    def __init__(self, aws: Aws, link: Link) -> None:
+        self._aws = aws
+        self._link = link
+        self.blocking = BlockingStore(aws, link)
+
+    async def put(self, key: str, content: bytes) -> None:
+        await self._link.call(
+            "store", "put", lambda: self._aws.store.put(key, content), fault=self._meet("put")
+        )
+
+    async def get(self, key: str) -> bytes | None:
+        return await self._link.call(
+            "store", "get", lambda: self._aws.store.get(key), fault=self._meet("get")
+        )
+
+    def _meet(self, action: str) -> FaultPlan | None:
+        return self._aws.faults.meet(self._link.actor, "store", action, None)
+
+
+class BlockingStore:
+    """A `jobs.ports.BlockingObjectStore`."""
+
+    def __init__(self, aws: Aws, link: Link) -> None:
+        self._store = aws.store.blocking
+        self._link = link
+
+    def put(self, key: str, content: bytes) -> None:
+        self._link.blocking("store", "put", lambda: self._store.put(key, content))
+
+    def get(self, key: str) -> bytes | None:
+        return self._link.blocking("store", "get", lambda: self._store.get(key))
+
+
+class SchedulerLink:
+    """A `jobs.ports.Scheduler`."""
+
+    def __init__(self, aws: Aws, link: Link) -> None:
+        self._aws = aws
+        self._link = link
+
+    async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
+        return await self._call("create", lambda: self._aws.scheduler.create(schedule, token=token))
+
+    async def get(self, group: str, name: str) -> ScheduleSpec | None:
+        return await self._call("get", lambda: self._aws.scheduler.get(group, name))
+
+    async def names(self, group: str, *, prefix: str) -> list[str]:
+        return await self._call("names", lambda: self._aws.scheduler.names(group, prefix=prefix))
+
+    async def update(self, schedule: ScheduleSpec) -> bool:
+        return await self._call("update", lambda: self._aws.scheduler.update(schedule))
+
+    async def delete(self, group: str, name: str) -> bool:
+        return await self._call("delete", lambda: self._aws.scheduler.delete(group, name))
+
+    async def _call(self, action: str, apply: Callable[[], Awaitable[T]]) -> T:
+        fault = self._aws.faults.meet(self._link.actor, "scheduler", action, None)
+        return await self._link.call("scheduler", action, apply, fault=fault)

@@ -1,0 +1,193 @@
+"""An event loop on virtual time: it jumps to the next timer whenever nothing is left to do now."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_RESOLUTION_S = 1e-6
+"""Timers so close to each other are due together."""
+
+
+MOST_TURNS = 150_000
+"""A life that takes more does not end."""
+
+
+class Stuck(Exception):
+    """Nothing will ever happen again, and the simulation has not come to its end."""
+
+
+class Endless(Exception):
+    """It goes on and on: more turns than any life takes."""
+
+
+class _Selector:
+    """Waits for no file: it lets time pass."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[Any]:
+        if timeout is None:
+            raise Stuck
+        self._loop.turns += 1
+        if self._loop.turns > MOST_TURNS:
+            self._loop.turns = 0  # what is left has to be cleared away
+            raise Endless(
+                f"after {MOST_TURNS:,} turns, at {self._loop.time():.1f} s: {self._loop.ready()}"
+            )
+        if timeout > 0:
+            self._loop.pass_time()
+        return []
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """An event loop without files, sockets or a clock of its own.
+
+    Plain functions that are handed to an executor run in threads, which run in step with the loop;
+    one takes as much virtual time as it asks for by `busy`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._clock_resolution = _RESOLUTION_S
+        self._selector = _Selector(self)
+        self._threads: list[_Thread] = []
+        self.turns = 0
+        """How often it has gone round."""
+
+    def time(self) -> float:
+        """Virtual seconds since the loop was made."""
+        return self._now
+
+    def pass_time(self) -> None:
+        """Jump to the next timer."""
+        scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        self._now = max(self._now, scheduled[0].when())
+
+    def ready(self) -> list[str]:
+        """The names of the tasks that are about to go on."""
+        handles: list[Any] = list(self._ready)[:5]  # type: ignore[attr-defined]
+        return [_place_of(getattr(each._callback, "__self__", each)) for each in handles]
+
+    def busy(self, seconds: float) -> None:
+        """Let the plain function that calls this take so long."""
+        current: _Thread | None = getattr(_here, "thread", None)
+        assert current is not None, "only a plain function is busy"
+        current.wait(seconds)
+
+    def run_in_executor(  # type: ignore[override]
+        self, _executor: Any, function: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Run a plain function in a thread, in step with the loop; its future is of the loop."""
+        future: asyncio.Future[T] = self.create_future()
+        thread = _Thread(self, partial(function, *args), future)
+        self._threads = [each for each in self._threads if not each.over] + [thread]
+        self.call_soon(thread.go_on)
+        return future
+
+    def close(self) -> None:
+        """End, and with it what threads still do."""
+        for thread in self._threads:
+            thread.abandon()
+        super().close()
+
+    def _process_events(self, _events: Any) -> None:
+        """There are no files."""
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps who would have to be woken."""
+
+
+_here = threading.local()
+"""Its ``thread`` is the one that runs here; not by context, since that is the job's."""
+
+
+class _Abandoned(BaseException):
+    """The life is over, and with it whatever a thread still does."""
+
+
+class _Thread:
+    """A plain function in a thread of its own, which runs while the loop waits, never beside it.
+
+    So it may take virtual time, and be overtaken by all that a real one may, in the same order each
+    time that the life is lived.
+    """
+
+    def __init__(
+        self, loop: VirtualLoop, function: Callable[[], Any], future: asyncio.Future[Any]
+    ) -> None:
+        self.over = False
+        self._loop = loop
+        self._function = function
+        self._future = future
+        self._error: BaseException | None = None
+        self._value: Any = None
+        self._its_turn, self._loops_turn = threading.Semaphore(0), threading.Semaphore(0)
+        self._wakes_in: float | None = None
+        self._thread: threading.Thread | None = None
+        self._abandoned = False
+
+    def go_on(self) -> None:
+        """Let it run until it waits or ends; called in the loop."""
+        if self._thread is None:
+            if self._future.cancelled():
+                self.over = True
+                return  # it has never begun
+            self._thread = threading.Thread(target=self._run, daemon=True)
+            self._thread.start()
+        else:
+            self._its_turn.release()
+        self._loops_turn.acquire()
+        if not self.over:
+            self._loop.call_later(self._wakes_in or 0.0, self.go_on)
+        elif not self._future.done():
+            if self._error is not None:
+                self._future.set_exception(self._error)
+            else:
+                self._future.set_result(self._value)
+
+    def wait(self, seconds: float) -> None:
+        """Hand over to the loop for so long; called in the thread."""
+        self._wakes_in = seconds
+        self._loops_turn.release()
+        self._its_turn.acquire()
+        if self._abandoned:
+            raise _Abandoned
+
+    def abandon(self) -> None:
+        """End it where it waits."""
+        if self._thread is not None and not self.over:
+            self._abandoned = True
+            self._its_turn.release()
+            self._thread.join()
+
+    def _run(self) -> None:
+        _here.thread = self
+        try:
+            self._value = self._function()
+        except BaseException as error:  # noqa: BLE001 - whoever awaits it hears of it
+            self._error = error
+        self.over = True
+        self._loops_turn.release()
+
+
+def _place_of(owner: object) -> str:
+    """Where a task stands, from its start to what it waits for."""
+    if not isinstance(owner, asyncio.Task):
+        return repr(owner)
+    places: list[str] = [owner.get_name()]
+    awaited: Any = owner.get_coro()
+    while (frame := getattr(awaited, "cr_frame", None)) is not None:
+        places.append(f"{frame.f_code.co_name}:{frame.f_lineno}")
+        awaited = getattr(awaited, "cr_await", None)
+    return " > ".join(places)

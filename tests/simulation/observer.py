@@ -1,0 +1,262 @@
+"""Looking on while a life goes on: what must not happen even for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jobs.clock import SKEW_S
+from jobs.delays import PREFIX
+from jobs.events import Event, JobCrashed, JobDeduplicated, JobQuarantined, JobStarted
+from jobs.testing.ordering import MessageState
+from jobs.topology import Priority, QueueSpec
+from tests.simulation.actors import Actor
+from tests.simulation.excuses import FOREVER, deaths, is_blind
+from tests.simulation.ledger import Delivery, Life, Message, Run
+from tests.simulation.plan import LimitPlan
+from workers.worker import Worker
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+SLACK_S = 0.05
+"""Between a moment as the code under test knows it and as it is seen from outside."""
+
+AT_ONCE_S = 3.0
+"""A critical job has to start within it while a slot is free; a poll and a look at records long."""
+
+_START_S, _BLIND_START_S = 0.1, 3.5
+"""Between a limit's leave and the start: a mark and a claim are written, if the table answers."""
+
+_LOOK_S = 1.0
+
+CRASHES = 3
+"""After so many a job is put into quarantine."""
+
+
+class Observer:
+    """Sees every run, every delivery and every event as it happens."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._ledger = world.ledger
+        self._starts: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._waits_since: dict[str, float] = {}
+        """Critical messages that a free slot should have, and since when."""
+        world.aws.watch.on_delivery = self.delivered
+        world.aws.watch.on_deletion = self.deleted
+
+    async def watch(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            self._check_critical()
+
+    # --- runs -------------------------------------------------------------------------------------
+
+    def begins(self, life: Life, run: Run) -> None:
+        """A handler is about to run."""
+        self._check_group(life)
+        self._check_concurrency(life, run)
+        # An attempt that ended with its worker is not among those that are allowed.
+        allowed = run.max_attempts + deaths(self._world, life)
+        if run.attempt > allowed and not is_blind(self._world, life):
+            said = f"attempt {run.attempt} of {run.max_attempts} is made"
+            self._fault("too-many-attempts", life, said)
+
+    def _check_group(self, life: Life) -> None:
+        """A FIFO group's jobs run in order, one at a time."""
+        for message in life.messages:
+            spec = self._world.aws.watch.sources[message.queue]
+            if not spec.fifo or message.gone_at is not None:
+                continue
+            older = self._world.aws.queue(message.queue).older_of_group(message.id)
+            if any(not self._has_ended(message.queue, each.id) for each in older):
+                self._fault("group-order", life, f"it runs before an older one of {message.group}")
+            if any(self._is_of_group(other, message) for other in self._others(life)):
+                self._fault("group-order", life, f"it runs beside another one of {message.group}")
+
+    def _others(self, life: Life) -> Iterator[Life]:
+        return (other for other in self._ledger.running.values() if other is not life)
+
+    def _has_ended(self, queue: str, message_id: str) -> bool:
+        """Whether a job has ended, although its message is there: Lambda deletes it later."""
+        life = self._ledger.life(self._ledger.messages[f"{queue}/{message_id}"].job_id)
+        return bool(life.ran("returned", "discarded") or life.letters or life.cancel_asked_at)
+
+    @staticmethod
+    def _is_of_group(life: Life, message: Message) -> bool:
+        return any(
+            each.group == message.group and each.queue == message.queue and each.gone_at is None
+            for each in life.messages
+        )
+
+    def _limits_of(self, life: Life, kind: str) -> Iterator[LimitPlan]:
+        """The limits of a kind that hold for a job."""
+        declared, plan = life.declared, self._world.plan
+        if declared is None or any(each.queue == declared.queue for each in plan.functions):
+            return  # a function has no limit but its own concurrency
+        for owner in ("app", f"queue:{declared.queue}", f"type:{declared.name}"):
+            for limit in plan.limits_of(owner):
+                leased = not limit.fleet or plan.skew_s <= SKEW_S  # leases allow no more than that
+                if limit.kind == kind and leased:
+                    yield limit
+
+    def _check_rate(self, actor: Actor, life: Life) -> None:
+        """At most so many starts in any time of that length."""
+        now, troubled = self._ledger.now, self._world.aws.faults.was_troubled("table", 0, FOREVER)
+        slack_s = _BLIND_START_S if troubled else _START_S
+        for limit in self._limits_of(life, "rate"):
+            starts = self._starts[limit.of, "" if limit.fleet else actor.name]
+            starts.append(now)
+            recent = [at for at in starts if at > now - limit.per_s + slack_s]
+            if len(recent) > limit.limit:
+                said = f"{len(recent)} start in {limit.per_s:g} s, where {limit.of} has a limit"
+                self._fault("rate-limit", life, said)
+
+    def _check_concurrency(self, life: Life, run: Run) -> None:
+        for limit in self._limits_of(life, "concurrency"):
+            tenant = life.tenant
+            if limit.by_tenant and tenant is None:
+                continue
+            beside = [
+                other
+                for other, its_life in self._ledger.running.items()
+                if _belongs(its_life, limit.of)
+                and (limit.fleet or other.actor is run.actor)
+                and (not limit.by_tenant or its_life.tenant == tenant)
+            ]
+            if len(beside) >= limit.limit:
+                said = f"{len(beside) + 1} run at once, and {limit.of} has a limit of {limit.limit}"
+                self._fault("concurrency", life, said)
+
+    # --- queues -----------------------------------------------------------------------------------
+
+    def delivered(self, message: Message, delivery: Delivery, before: Delivery | None) -> None:
+        """A message is received; what has it and lives must not have let its visibility end."""
+        if before is None or (holder := before.actor) is None or not holder.alive:
+            return
+        if before.hidden_until > delivery.at + SLACK_S:
+            return  # SQS hands it out twice
+        if holder.trouble_until >= before.at or holder.name.startswith(("fn", "poller")):
+            return
+        life = self._ledger.life(message.job_id)
+        if len(life.messages) > 1:
+            return  # whose run it is can't be told
+        if any(run.actor is holder and run.ended_at is None for run in life.runs):
+            said = f"it runs at {holder.name}, which has let its visibility end"
+            self._fault("lapsed", life, said)
+
+    def deleted(self, message: Message, actor: Actor | None) -> None:
+        """A message has been deleted: its outcome has to be durable by now."""
+        life = self._ledger.life(message.job_id)
+        if not self._is_settled(life, message):
+            who = actor.name if actor is not None else "nobody"
+            self._fault(
+                "deleted-early", life, f"{who} deleted its message before it had an outcome"
+            )
+
+    def _is_settled(self, life: Life, message: Message) -> bool:
+        return (
+            bool(life.ran("returned") or life.ran("discarded"))
+            or life.cancel_asked_at is not None
+            or bool(life.letters)
+            or bool(life.told(JobDeduplicated))
+            or any(other is not message and other.gone_at is None for other in life.messages)
+            or self.is_scheduled(life)
+        )
+
+    def is_scheduled(self, life: Life) -> bool:
+        """Whether a one-time schedule holds a job."""
+        name = f"{PREFIX}{life.id}"
+        return any(spec.name.startswith(name) for spec in self._world.aws.scheduler.schedules)
+
+    def _check_critical(self) -> None:
+        """Critical work starts at once while a slot that it may use is free."""
+        waiting: dict[str, float] = {}
+        for spec in self._world.topology.queues:
+            if spec.priority is not Priority.CRITICAL or spec.fifo or not self._has_slot(spec):
+                continue
+            for key in self._startable(spec):
+                waiting[key] = self._waits_since.get(key, self._ledger.now)
+        for key, since in waiting.items():
+            if self._ledger.now - since >= AT_ONCE_S:
+                waiting[key] = self._ledger.now  # told once, and then again after a while
+                life = self._ledger.life(self._ledger.messages[key].job_id)
+                said = f"it has waited since {since:.1f} s while a slot is free"
+                self._fault("critical-waits", life, said)
+        self._waits_since = waiting
+
+    def _has_slot(self, spec: QueueSpec) -> bool:
+        """Whether a worker that nothing troubles has a free slot for a queue all the time."""
+        now, fleet = self._ledger.now, self._world.fleet
+        for name, worker in fleet.workers.items():
+            actor = self._world.actors[name]
+            serves = any(each.name == spec.name for each in worker._app.topology.queues)
+            polls = any(poller.queue.name == spec.name for poller in worker._pollers)
+            if not (actor.alive and worker.is_receiving and serves and polls):
+                continue
+            running = sum(run.actor is actor for run in self._ledger.running)
+            is_calm = actor.trouble_until < now and actor.born_at + AT_ONCE_S < now
+            if is_calm and running < worker._settings.concurrency:
+                return True
+        return False
+
+    def _startable(self, spec: QueueSpec) -> Iterator[str]:
+        """The messages of a queue that wait for a slot alone."""
+        queue = self._world.aws.queue(spec.name)
+        queue.tick(self._ledger.now)
+        for message in queue.messages:
+            key = f"{spec.name}/{message.id}"
+            life = self._ledger.life(self._ledger.messages[key].job_id)
+            declared = life.declared
+            if declared is None or declared.new or declared.schema > 1 or declared.isolated:
+                continue
+            owners = ("app", f"queue:{declared.queue}", f"type:{declared.name}")
+            if any(self._world.plan.limits_of(owner) for owner in owners):
+                continue
+            if message.state is MessageState.VISIBLE:
+                yield key
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def heard(self, actor: Actor, event: Event) -> None:
+        """An actor has told something."""
+        if isinstance(event, JobStarted):
+            self._check_rate(actor, self._ledger.life(event.job_id))
+        elif isinstance(event, JobCrashed):
+            life = self._ledger.life(event.job_id)
+            if not deaths(self._world, life):
+                self._fault("blamed", life, f"{actor.name} says that it crashed: {event.detail}")
+        elif isinstance(event, JobQuarantined):
+            life = self._ledger.life(event.job_id)
+            died = deaths(self._world, life)
+            is_spent = died and event.attempt >= event.max_attempts
+            if died < CRASHES and not is_spent:
+                self._fault("quarantined", life, f"after {died} deaths: {event.detail}")
+
+    def has_stopped(self, actor: Actor, worker: Worker) -> None:
+        """A worker has stopped in order: nothing of it is left."""
+        left = {
+            "holds": len(worker._holdings),
+            "slots": worker._demand.busy,
+            "waiting": len(worker._waiting),
+            "children": worker._admission._in_children,
+            "tasks": len(actor.left),
+        }
+        if any(left.values()) and actor.trouble_until < self._ledger.now:
+            said = {name: count for name, count in left.items() if count}
+            tasks = sorted(task.get_name() for task in actor.left)
+            self._ledger.fault("left-behind", f"{actor.name} left {said} {tasks}")
+
+    def _fault(self, kind: str, life: Life, text: str) -> None:
+        self._ledger.fault(kind, f"{life.name}: {text}")
+
+
+def _belongs(life: Life, owner: str) -> bool:
+    declared = life.declared
+    if declared is None:
+        return False
+    return owner in ("app", f"queue:{declared.queue}", f"type:{declared.name}")

@@ -1,0 +1,365 @@
+"""What one simulated life consists of, as values: all of it follows from a plan and its seed.
+
+A plan names all that may go wrong and all that is asked of the system. It can be made smaller part
+by part (`Plan.parts`, `Plan.without`), which is how a failing life is shrunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Literal, TypeVar
+
+from jobs.records import RecordsLevel
+from jobs.topology import Priority
+
+
+class How(StrEnum):
+    """How a handler ends one of its runs."""
+
+    RETURN = "return"
+    FLAKY = "flaky"
+    """An error that a retry may mend."""
+    ODD = "odd"
+    """An error of a kind that nobody knows."""
+    WRONG = "wrong"
+    """One that no retry mends."""
+    GIVE_UP = "give-up"
+    DISCARD = "discard"
+    LATER = "later"
+    """`RetryLater`."""
+    SUBMIT = "submit"
+    """Submits another job, and returns."""
+    DIE = "die"
+    """Kills the process that runs it."""
+    UGLY = "ugly"
+    """An error whose text no table takes: very long, with lone surrogates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """One run of a handler."""
+
+    how: How = How.RETURN
+    takes_s: float = 0.1
+    after_s: float = 0.0
+    """Of `How.LATER`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlan:
+    """One submission."""
+
+    index: int
+    type: str
+    at_s: float
+    acts: tuple[Act, ...] = (Act(),)
+    """Its runs in order; the last one is played again and again."""
+    delay_s: float = 0.0
+    tenant: str | None = None
+    pad: int = 0
+    """Bytes of ballast in its payload."""
+    key: str | None = None
+    """What makes it the same job as others of its type that have the same."""
+    group: str | None = None
+    attempts: int | None = None
+    priority: Priority | None = None
+    cancelled_after_s: float | None = None
+    child: int | None = None
+    """The index of the job that it submits."""
+    inner: bool = False
+    """Submitted by another job's handler, not by a client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitPlan:
+    """One limit of an app, a queue or a type."""
+
+    kind: Literal["rate", "concurrency", "budget", "breaker"]
+    of: str
+    """``app``, ``queue:NAME`` or ``type:NAME``."""
+    limit: int
+    per_s: float = 1.0
+    fleet: bool = False
+    by_tenant: bool = False
+    dead_letter: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypePlan:
+    """One job type."""
+
+    name: str
+    queue: str
+    priority: Priority
+    attempts: int = 3
+    backoff_s: tuple[float, ...] = (1.0, 2.0)
+    timeout_s: float | None = None
+    plain: bool = False
+    isolated: bool = False
+    once: bool = False
+    unique_s: float = 0.0
+    replaces: bool = False
+    records: RecordsLevel | None = None
+    keep_last: int | None = None
+    results: bool = False
+    large_results: bool = False
+    hook: Literal["plain", "async", "raises", "cancels"] | None = None
+    schema: int = 1
+    every_min: int | None = None
+    """A schedule of its own."""
+    new: bool = False
+    """Old workers don't know it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePlan:
+    """One queue group."""
+
+    name: str
+    priorities: tuple[Priority, ...]
+    visibility_s: int = 30
+    fifo: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPlan:
+    """One place of the fleet: a worker, and whoever is started in its place when it is killed."""
+
+    name: str
+    start_s: float = 0.0
+    stop_s: float | None = None
+    """When it is told to stop; None: when all else has ended."""
+    concurrency: int = 10
+    children: int = 2
+    skew_s: float = 0.0
+    old: bool = False
+    drain_s: float = 22.0
+    groups: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionPlan:
+    """Lambda in place of workers, for one queue group."""
+
+    queue: str
+    batch: int = 10
+    timeout_s: float = 20.0
+    concurrency: int = 10
+    skew_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillPlan:
+    """A worker is killed, at whatever it does then."""
+
+    worker: str
+    at_s: float
+
+
+Owner = TypeVar("Owner")
+
+Service = Literal["sqs", "table", "store", "scheduler"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultPlan:
+    """For a while calls of one service go wrong."""
+
+    name: str
+    service: Service
+    mode: str
+    start_s: float
+    lasts_s: float
+    part: float = 1.0
+    """Of all calls, those that it hits."""
+    action: str | None = None
+    queue: str | None = None
+    actor: str | None = None
+    """Whose calls; None: everybody's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A life."""
+
+    seed: int
+    busy_s: float
+    records: RecordsLevel
+    long_delays: bool
+    keep_s: float
+    queues: tuple[QueuePlan, ...]
+    types: tuple[TypePlan, ...]
+    limits: tuple[LimitPlan, ...]
+    jobs: tuple[JobPlan, ...]
+    workers: tuple[WorkerPlan, ...]
+    functions: tuple[FunctionPlan, ...]
+    kills: tuple[KillPlan, ...]
+    faults: tuple[FaultPlan, ...]
+    old_receipts_work: bool = False
+    payload_limit: int = 262_144
+    sweeps: bool = False
+    removed: frozenset[str] = field(default=frozenset())
+
+    @property
+    def skew_s(self) -> float:
+        """By how much two clocks differ at most."""
+        skews = [*(each.skew_s for each in self.workers), *(f.skew_s for f in self.functions), 0.0]
+        return max(skews) - min(skews)
+
+    def queue(self, name: str) -> QueuePlan:
+        return next(queue for queue in self.queues if queue.name == name)
+
+    def type(self, name: str) -> TypePlan:
+        return next(declared for declared in self.types if declared.name == name)
+
+    def limits_of(self, owner: str) -> list[LimitPlan]:
+        """The limits of an app, a queue or a type."""
+        return [limit for limit in self.limits if limit.of == owner]
+
+    # --- making it smaller ----------------------------------------------------------------------
+
+    def parts(self) -> list[str]:
+        """The names of what can be taken away, the larger parts first."""
+        return [
+            *(f"fault:{fault.name}" for fault in self.faults),
+            *(f"kill:{at}" for at, _ in enumerate(self.kills)),
+            *(f"worker:{worker.name}" for worker in self.workers),
+            *(f"limit:{limit.kind}:{limit.of}" for limit in self.limits),
+            *(f"type:{declared.name}" for declared in self.types),
+            *(f"job:{job.index}" for job in self.jobs),
+            *_options_of(self),
+        ]
+
+    def without(self, parts: Collection[str]) -> Plan:
+        """The plan without those parts, and without what makes no sense without them."""
+        gone = frozenset(parts) | self.removed
+        types = tuple(
+            _without_options(declared, f"type:{declared.name}", gone)
+            for declared in self.types
+            if f"type:{declared.name}" not in gone
+        )
+        left = {declared.name for declared in types}
+        jobs = tuple(
+            _without_options(job, f"job:{job.index}", gone)
+            for job in self.jobs
+            if job.type in left and f"job:{job.index}" not in gone
+        )
+        workers = tuple(
+            _without_options(worker, f"worker:{worker.name}", gone)
+            for worker in self.workers
+            if f"worker:{worker.name}" not in gone
+        )
+        return _without_options(
+            replace(
+                self,
+                types=types,
+                jobs=jobs,
+                workers=workers,
+                kills=tuple(k for at, k in enumerate(self.kills) if f"kill:{at}" not in gone),
+                faults=tuple(each for each in self.faults if f"fault:{each.name}" not in gone),
+                limits=tuple(
+                    each
+                    for each in self.limits
+                    if f"limit:{each.kind}:{each.of}" not in gone
+                    and (not each.of.startswith("type:") or each.of[5:] in left)
+                ),
+                removed=gone,
+            ),
+            "plan",
+            gone,
+        )
+
+
+_OPTIONS: dict[type, dict[str, Any]] = {
+    TypePlan: {
+        "plain": False,
+        "isolated": False,
+        "once": False,
+        "unique_s": 0.0,
+        "hook": None,
+        "results": False,
+        "large_results": False,
+        "schema": 1,
+        "every_min": None,
+        "new": False,
+        "keep_last": None,
+        "timeout_s": None,
+        "records": None,
+    },
+    JobPlan: {
+        "delay_s": 0.0,
+        "pad": 0,
+        "cancelled_after_s": None,
+        "tenant": None,
+        "key": None,
+        "attempts": None,
+        "priority": None,
+        "child": None,
+    },
+    WorkerPlan: {"skew_s": 0.0, "old": False, "stop_s": None, "start_s": 0.0},
+    Plan: {"sweeps": False, "old_receipts_work": False},
+}
+"""What can be taken away of a part, and what it is then."""
+
+
+def _options_of(plan: Plan) -> Iterator[str]:
+    owners: Sequence[tuple[str, Any]] = [
+        ("plan", plan),
+        *((f"worker:{each.name}", each) for each in plan.workers),
+        *((f"type:{each.name}", each) for each in plan.types),
+        *((f"job:{each.index}", each) for each in plan.jobs),
+    ]
+    for name, owner in owners:
+        for option, default in _OPTIONS[type(owner)].items():
+            if getattr(owner, option) != default:
+                yield f"{name}.{option}"
+
+
+def _without_options(owner: Owner, name: str, gone: Collection[str]) -> Owner:
+    changes = {
+        option: default
+        for option, default in _OPTIONS[type(owner)].items()
+        if f"{name}.{option}" in gone
+    }
+    if not changes:
+        return owner
+    smaller: Owner = replace(owner, **changes)  # type: ignore[type-var]  # all of them are dataclasses
+    return smaller
+
+
+def described(plan: Plan) -> str:
+    """The plan as lines that a person reads; what is as by default is left out."""
+    lines = [
+        f"seed {plan.seed}: {plan.busy_s:.0f} s, records {plan.records}, skew {plan.skew_s:.1f} s"
+        + (", without long delays" if not plan.long_delays else "")
+        + (", old receipts work" if plan.old_receipts_work else "")
+        + (", sweeps" if plan.sweeps else "")
+    ]
+    for name in ("queues", "types", "limits", "workers", "functions", "kills", "faults", "jobs"):
+        lines += [f"  {_brief(each)}" for each in getattr(plan, name)]
+    return "\n".join(lines)
+
+
+def _brief(value: Any) -> str:
+    kind = type(value)
+    shown = []
+    for name in kind.__dataclass_fields__:
+        found, default = getattr(value, name), kind.__dataclass_fields__[name].default
+        if found != default:
+            shown.append(f"{name}={_short(found)}")
+    return f"{kind.__name__.removesuffix('Plan')}({', '.join(shown)})"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, StrEnum):
+        return str(value)
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_short, value)) + "]"
+    if isinstance(value, Act):
+        after = f" after {value.after_s:.3g}" if value.after_s else ""
+        return f"{value.how} {value.takes_s:.3g}{after}"
+    return repr(value)

@@ -1,0 +1,166 @@
+"""SQS's queues in a life: they keep no order, deliver twice, and tell what becomes of messages."""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jobs.ports import ReceivedMessage
+from jobs.testing.memory_queue import MemoryQueue, QueueSettings
+from jobs.testing.ordering import Message as StoredIn
+from jobs.testing.ordering import MessageState, StandardOrdering
+from jobs.topology import Topology
+from tests.simulation.actors import Actor, current_actor
+from tests.simulation.ledger import Delivery, Ledger, Message, job_of
+
+
+class Shuffled(StandardOrdering):
+    """A standard queue keeps no order."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__()
+        self._rng = rng
+
+    def take(self, limit: int) -> list[StoredIn]:
+        visible: OrderedDict[str, StoredIn] = self._visible
+        if len(visible) <= 1:
+            return super().take(limit)
+        chosen = self._rng.sample(list(visible), min(limit, len(visible)))
+        return [visible.pop(key) for key in chosen]
+
+
+class Watch:
+    """What the queues tell of their messages."""
+
+    def __init__(self, ledger: Ledger, topology: Topology, rng: random.Random) -> None:
+        self.ledger = ledger
+        self.rng = rng
+        self.sources = {spec.name: spec for spec in topology.queues}
+        self.parking = {spec.dlq_name for spec in topology.queues} | {topology.quarantine_name}
+        self.on_delivery: Callable[[Message, Delivery, Delivery | None], None] = _nothing
+        self.on_deletion: Callable[[Message, Actor | None], None] = _nothing
+
+    def stored(self, queue: str, message: StoredIn) -> None:
+        """A message has come to a queue, or to a dead-letter queue."""
+        ledger = self.ledger
+        job_id, envelope = job_of(message.content.body, message.id)
+        key = f"{queue}/{message.id}"
+        entry = ledger.messages[key] = Message(
+            id=message.id,
+            job_id=job_id,
+            queue=queue,
+            sent_at=ledger.now,
+            attributes=dict(message.content.attributes),
+            group=message.content.group,
+        )
+        life = ledger.life(job_id)
+        life.kind = life.kind or str(envelope.get("type", ""))
+        life.tenant = (envelope.get("tenant") or {}).get("org")
+        if queue in self.sources:
+            life.messages.append(entry)
+        elif queue in self.parking:
+            life.letters.append(entry)
+        ledger.log("stored", queue, job_id[-6:], entry.attributes.get("Reason", ""))
+
+    def delivered(self, queue: str, message: StoredIn, hidden_until: float) -> None:
+        if queue not in self.sources:
+            return
+        entry, actor = self.ledger.messages[f"{queue}/{message.id}"], current_actor()
+        before = entry.deliveries[-1] if entry.deliveries else None
+        now = self.ledger.now
+        delivery = Delivery(message.receive_count, now, actor, hidden_until)
+        entry.deliveries.append(delivery)
+        who = actor.name if actor else "nobody"
+        self.ledger.log("delivered", queue, entry.job_id[-6:], message.receive_count, who)
+        self.on_delivery(entry, delivery, before)
+
+    def hidden(self, queue: str, message: StoredIn, until: float) -> None:
+        if queue in self.sources:
+            entry = self.ledger.messages[f"{queue}/{message.id}"]
+            if entry.deliveries:
+                entry.deliveries[-1].hidden_until = until
+
+    def left(self, queue: str, message: StoredIn, how: str) -> None:
+        entry, actor = self.ledger.messages[f"{queue}/{message.id}"], current_actor()
+        entry.gone_at, entry.gone_how, entry.gone_by = self.ledger.now, how, actor
+        self.ledger.log("left", queue, entry.job_id[-6:], how, actor.name if actor else "nobody")
+        if queue in self.sources and how == "deleted":
+            self.on_deletion(entry, actor)
+
+
+class WatchedQueue(MemoryQueue):
+    """A queue that tells what becomes of its messages, and can do what SQS does now and then."""
+
+    watch: Watch
+    duplicating = False
+    """What is received stays visible."""
+    undeleting = False
+    """A delete says yes and does nothing."""
+
+    def __init__(self, name: str, settings: QueueSettings, **options: Any) -> None:
+        super().__init__(name, settings, **options)
+        self._how = "expired"
+        if not settings.fifo:
+            self._ordering = Shuffled(self.watch.rng)
+
+    def receive(self, limit: int, visibility_s: int | None, now_s: float) -> list[ReceivedMessage]:
+        self._how = "redriven"
+        try:
+            received = super().receive(limit, visibility_s, now_s)
+        finally:
+            self._how = "expired"
+        if self.duplicating and not self.settings.fifo:
+            for each in received:
+                if self.watch.rng.random() < 0.5:
+                    self._show(self._messages[each.message_id])
+        return received
+
+    def delete(self, receipt: str) -> None:
+        if self.undeleting and not self.settings.fifo:
+            return
+        self._how = "deleted"
+        try:
+            super().delete(receipt)
+        finally:
+            self._how = "expired"
+
+    def older_of_group(self, message_id: str) -> Iterator[StoredIn]:
+        """The messages of its FIFO group that were sent before one."""
+        group = self._messages[message_id].content.group
+        for message in self._messages.values():
+            if message.id == message_id:
+                return
+            if message.content.group == group:
+                yield message
+
+    def heads(self) -> list[StoredIn]:
+        """What can come next, now or later: of a FIFO group its oldest message alone."""
+        if not self.settings.fifo:
+            return [*self._messages.values()]
+        heads: dict[str | None, StoredIn] = {}
+        for message in self._messages.values():
+            heads.setdefault(message.content.group, message)
+        return [*heads.values()]
+
+    def _hide(self, message: StoredIn, state: MessageState, until_s: float) -> None:
+        super()._hide(message, state, until_s)
+        self.watch.hidden(self.name, message, until_s)
+
+    def _deliver(self, message: StoredIn, now_s: float, until_s: float) -> ReceivedMessage:
+        received = super()._deliver(message, now_s, until_s)
+        self.watch.delivered(self.name, message, until_s)
+        return received
+
+    def _store(self, message: StoredIn) -> None:
+        super()._store(message)
+        self.watch.stored(self.name, message)
+
+    def _remove(self, message: StoredIn) -> None:
+        super()._remove(message)
+        self.watch.left(self.name, message, self._how)
+
+
+def _nothing(*_told: object) -> None:
+    """Nobody listens."""

@@ -1,0 +1,78 @@
+"""Many lives, on as many processes as there are cores: what they cover, and which of them fail."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+from tests.simulation.coverage import features_of
+from tests.simulation.drawing import draw
+from tests.simulation.life import live
+from tests.simulation.plan import Plan
+
+_CHUNK = 16
+"""Seeds that a process is handed at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lived:
+    """What came of one seed."""
+
+    seed: int
+    violations: tuple[str, ...]
+    digest: str
+    cpu_s: float
+    counts: Counter[str] = field(default_factory=Counter)
+    """How often each kind of thing happened."""
+    features: frozenset[str] = frozenset()
+    """What met in it."""
+
+    @property
+    def command(self) -> str:
+        """What repeats it."""
+        return f"python -m tests.simulation {self.seed}"
+
+
+def lived(seed: int) -> Lived:
+    """Live the life of a seed."""
+    return of_plan(draw(seed))
+
+
+def of_plan(plan: Plan) -> Lived:
+    """Live a life. One that the simulation itself can't live fails, too."""
+    started = time.process_time()
+    try:
+        ledger = live(plan)
+    except Exception as error:  # noqa: BLE001 - told as what became of this seed
+        violation = f"simulation-failed: {type(error).__name__}: {error}"
+        return Lived(
+            seed=plan.seed,
+            violations=(violation,),
+            digest="",
+            cpu_s=time.process_time() - started,
+        )
+    return Lived(
+        seed=plan.seed,
+        violations=tuple(ledger.violations),
+        digest=ledger.digest,
+        cpu_s=time.process_time() - started,
+        counts=ledger.counts,
+        features=frozenset(features_of(plan, ledger)),
+    )
+
+
+def all_lived(seeds: Sequence[int], *, processes: int) -> Iterator[Lived]:
+    """Live the lives of many seeds, in their order."""
+    if processes == 1:
+        yield from map(lived, seeds)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(lived, seeds, chunksize=_CHUNK)
+
+
+def kind_of(violation: str) -> str:
+    """What kind of promise was broken."""
+    return violation.partition(":")[0]

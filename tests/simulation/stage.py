@@ -1,0 +1,105 @@
+"""Where handlers are played: which act is due, and how it really ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobs import JobContext
+from tests.simulation.actors import current_actor
+from tests.simulation.apps import Work
+from tests.simulation.children import Died
+from tests.simulation.ledger import Life, Run
+from tests.simulation.plan import Act, TypePlan
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+_TIMEOUT_SLACK_S = 0.01
+
+
+class Stage:
+    """Plays the handlers of all apps of a life."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def begins(self, declared: TypePlan, work: Work, ctx: JobContext) -> Played:
+        """A handler has been called."""
+        world, ledger, actor = self._world, self._world.ledger, current_actor()
+        assert actor is not None
+        actor.check()
+        life = ledger.life(ctx.id)
+        life.declared = declared
+        if life.plan is None and work.job >= 0:
+            life.plan = world.jobs.get(work.job)
+        acts = life.plan.acts if life.plan is not None else (Act(takes_s=0.2),)
+        act = acts[min(len(life.runs), len(acts) - 1)]
+        run = Run(
+            job_id=ctx.id,
+            actor=actor,
+            attempt=ctx.attempt,
+            max_attempts=ctx.max_attempts,
+            began_at=ledger.now,
+        )
+        world.observer.begins(life, run)
+        life.runs.append(run)
+        ledger.running[run] = life
+        ledger.counts[f"act:{act.how}"] += 1
+        attempt = f"{ctx.attempt}/{ctx.max_attempts}"
+        ledger.log("run", actor.name, declared.name, ctx.id[-6:], attempt)
+        return Played(world, life, run, act, ctx)
+
+
+class Played:
+    """One run of a handler."""
+
+    def __init__(self, world: World, life: Life, run: Run, act: Act, ctx: JobContext) -> None:
+        self.act = act
+        self._world = world
+        self._life = life
+        self._run = run
+        self._ctx = ctx
+
+    def ends(self, how: str) -> None:
+        """It has come to its end, unless its process was killed before."""
+        if self._run.actor.alive and self._run.ended_at is None:
+            self._end("raised" if how == "cut" and self._timed_out() else how)
+
+    def busy(self) -> None:
+        """A plain function takes its time."""
+        self._world.loop.busy(self.act.takes_s)
+
+    def dies(self) -> None:
+        """Kill the process that it runs in.
+
+        Raises:
+            Died: that is a child process.
+        """
+        self._world.ledger.counts["died"] += 1
+        if self._life.declared is not None and self._life.declared.isolated:
+            self._end("killed")
+            raise Died
+        self._world.fleet.kill(self._run.actor, f"by {self._run.job_id[-6:]}")
+
+    async def submits(self) -> None:
+        """Submit the job that the plan says."""
+        world, plan = self._world, self._life.plan
+        if plan is None or plan.child is None or (child := world.jobs.get(plan.child)) is None:
+            return
+        ref = await self._ctx.submit(
+            world.app.types[child.type], world.work_of(child), **world.overrides_of(child)
+        )
+        if self._run.actor.alive:
+            world.accepted(child, ref.id, is_duplicate=ref.is_duplicate)
+
+    def _timed_out(self) -> bool:
+        declared = self._life.declared
+        if declared is None or declared.timeout_s is None:
+            return False
+        ran_s = self._world.ledger.now - self._run.began_at
+        return ran_s >= declared.timeout_s - _TIMEOUT_SLACK_S
+
+    def _end(self, how: str) -> None:
+        ledger, run = self._world.ledger, self._run
+        ledger.ended(run, how)
+        ledger.log("ran", run.actor.name, run.job_id[-6:], how)

@@ -1,0 +1,283 @@
+"""One life: the app, its workers, functions, bridge and clients, from the first job to the last.
+
+busy       jobs are submitted, workers come and go, and things go wrong
+healing    nothing goes wrong any more; a healthy worker works until nothing is left. Where all
+           that is left waits for its time, time is skipped, with no worker running meanwhile
+judgement  what is left, and what happened, is held against what is promised
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from jobs import AsyncClient
+from jobs.delays import PREFIX
+from jobs.errors import HeadgateError, RecordsOff
+from jobs.events import Event, Events
+from jobs.firing import schedule_input
+from jobs.ports import ScheduleSpec
+from jobs.testing.ordering import Message as StoredIn
+from jobs.testing.ordering import MessageState
+from tests.simulation import apps
+from tests.simulation.actors import Actor
+from tests.simulation.apps import Work
+from tests.simulation.fleet import Fleet
+from tests.simulation.functions import Functions
+from tests.simulation.ledger import Ledger
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.observer import Observer
+from tests.simulation.plan import JobPlan, Plan, WorkerPlan
+from tests.simulation.services import Aws
+from tests.simulation.stage import Stage
+from workers.worker import Worker
+
+LIFETIME_S = 60 * 86_400.0
+"""Nothing takes longer than this."""
+
+ROUNDS = 150
+"""So often a healthy worker is started for what is left."""
+
+ROUND_S = 900.0
+"""How long one of them works at most before it is looked whether anything is left."""
+
+_SUBMITTED_WITHIN_S = 3_600.0
+
+_CALM_LOOKS = 3
+
+_SWEEP_OVER_S = 300.0
+"""A sweep that was cut off keeps others away until it would have ended."""
+
+_WORTH_WAITING_S = 60.0
+"""A worker goes on while something is due so soon: a fleet is not started anew for each job."""
+
+
+class World:
+    """Everybody who acts in a life, and where."""
+
+    def __init__(self, plan: Plan, ledger: Ledger, loop: VirtualLoop) -> None:
+        self.plan = plan
+        self.ledger = ledger
+        self.loop = loop
+        self.healing = False
+        self.jobs = {job.index: job for job in plan.jobs}
+        self.types = {declared.name: declared for declared in plan.types}
+        self.actors: dict[str, Actor] = {}
+        self._names = itertools.count(1)
+        stage = Stage(self)
+        self.app = apps.build(plan, stage)
+        self.old_app = apps.build(plan, stage, old=True)
+        self.topology = self.app.topology
+        self.aws = Aws(plan, self.topology, ledger, fire=self._fire)
+        self.observer = Observer(self)
+        self.fleet = Fleet(self)
+        self.functions = Functions(self)
+
+    def _fire(self, text: str) -> None:
+        self.functions.fire(text)
+
+    async def live(self) -> None:
+        """All of it."""
+        scheduling = asyncio.create_task(self.aws.scheduler.run())
+        self.functions.start()
+        watching = asyncio.create_task(self.observer.watch())
+        await self._be_busy()
+        watching.cancel()
+        await self._heal()
+        if self.plan.sweeps:
+            await asyncio.sleep(_SWEEP_OVER_S)
+            self.functions.sweep()
+        scheduling.cancel()
+        await asyncio.wait([scheduling, watching])
+        await self.functions.stop()
+        for actor in [*self.actors.values()]:
+            actor.alive = False
+            await actor.bury()
+
+    # --- busy -------------------------------------------------------------------------------------
+
+    async def _be_busy(self) -> None:
+        client = self.actor("client")
+        await self._declare_schedules()
+        submitting = client.begin(self._submit_all(client), name="submitting")
+        places = [asyncio.create_task(self.fleet.place(each)) for each in self.plan.workers]
+        killing = asyncio.create_task(self.fleet.kill_by_plan())
+        await asyncio.sleep(self.plan.busy_s)
+        await killing
+        async with asyncio.timeout(_SUBMITTED_WITHIN_S):
+            await submitting
+        self.ledger.log("healing")
+        self.aws.faults.over = self.healing = True
+        self._drop_recurring()
+        await asyncio.gather(*places)
+
+    async def _declare_schedules(self) -> None:
+        """Do what CDK does for types that have a schedule."""
+        for job in self.app.types.values():
+            if job.schedule is not None:
+                spec = ScheduleSpec(
+                    group=self.topology.schedule_group,
+                    name=job.name,
+                    expression=job.schedule.expression,
+                    function=self.topology.bridge_name,
+                    role=self.topology.scheduler_role,
+                    input=json.dumps(schedule_input(self.app, job)),
+                )
+                await self.aws.scheduler.create(spec, token=job.name)
+
+    def _drop_recurring(self) -> None:
+        for spec in self.aws.scheduler.schedules:
+            if not spec.name.startswith(PREFIX):
+                self.aws.scheduler.drop(spec.group, spec.name)
+
+    async def _submit_all(self, actor: Actor) -> None:
+        link = self.aws.link(actor)
+        async with (
+            AsyncClient(
+                self.app,
+                transport=link.sqs,
+                scheduler=link.scheduler if self.plan.long_delays else None,
+                table=link.table,
+                store=link.store,
+                clock=actor.clock,
+                events=Events(self.hearing(actor)),
+            ) as client,
+            asyncio.TaskGroup() as group,
+        ):
+            for job in self.plan.jobs:
+                if not job.inner:
+                    group.create_task(self._submit(client, job))
+
+    async def _submit(self, client: AsyncClient, job: JobPlan) -> None:
+        await asyncio.sleep(job.at_s)
+        declared, overrides = self.app.types[job.type], self.overrides_of(job)
+        try:
+            handle = await client.submit(declared, self.work_of(job), **overrides)
+        except HeadgateError as error:
+            self.ledger.log("refused", job.index, type(error).__name__, error)
+            self.ledger.counts[f"refused:{type(error).__name__}"] += 1
+            return
+        self.accepted(job, handle.id, is_duplicate=handle.is_duplicate)
+        if job.cancelled_after_s is None:
+            return
+        await asyncio.sleep(job.cancelled_after_s)
+        self.ledger.life(handle.id).cancel_asked_at = self.ledger.now
+        try:
+            with suppress(RecordsOff):
+                await handle.cancel("not wanted any more")
+                self.ledger.counts["cancelled"] += 1
+        except HeadgateError as error:
+            self.ledger.log("cancel-failed", job.index, repr(error))
+
+    def accepted(self, job: JobPlan, job_id: str, *, is_duplicate: bool) -> None:
+        """The system has said that it will see to a job."""
+        life = self.ledger.life(job_id)
+        self.ledger.log("accepted", job.index, job_id[-6:], is_duplicate)
+        if is_duplicate:
+            self.ledger.counts["duplicate-submission"] += 1
+            return
+        life.plan, life.accepted_at = job, self.ledger.now
+        life.declared, life.kind = self.types[job.type], job.type
+
+    def work_of(self, job: JobPlan) -> Work:
+        """The payload of a job."""
+        return Work(job=job.index, pad="p" * job.pad)
+
+    def overrides_of(self, job: JobPlan) -> Any:
+        """What its submission decides instead of its type."""
+        declared = self.types[job.type]
+        fifo = self.plan.queue(declared.queue).fifo
+        overrides: dict[str, Any] = {}
+        if job.delay_s and (self.plan.long_delays or (job.delay_s <= 900 and not fifo)):
+            overrides["delay"] = timedelta(seconds=job.delay_s)
+        if fifo:
+            overrides["group"] = job.group or "g"
+        if job.key is not None and declared.unique_s:
+            overrides["unique_key"] = job.key
+        for name in ("tenant", "attempts", "priority"):
+            if (value := getattr(job, name)) is not None:
+                overrides[name] = value
+        return overrides
+
+    # --- healing ----------------------------------------------------------------------------------
+
+    async def _heal(self) -> None:
+        """Work until nothing is left, or it is plain that something stays for ever."""
+        on_lambda = {function.queue for function in self.plan.functions}
+        groups = tuple(each.name for each in self.plan.queues if each.name not in on_lambda)
+        healer = WorkerPlan(name="healer", groups=groups)
+        for _ in range(ROUNDS):
+            if not self._is_anything_left() or self.ledger.now > LIFETIME_S:
+                return
+            await self._skip()
+            if not groups:
+                await self._until_idle(None)
+                continue
+            actor, worker, running = self.fleet.start(healer)
+            waiting = asyncio.create_task(self._until_idle(worker))
+            await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            await self.fleet.end(actor, worker, running)
+
+    def _is_anything_left(self) -> bool:
+        if self.functions.is_sending:
+            return True
+        if any(self.aws.sqs.messages(spec.name) for spec in self.topology.queues):
+            return True
+        return any(spec.name.startswith(PREFIX) for spec in self.aws.scheduler.schedules)
+
+    async def _skip(self) -> None:
+        """Let time pass until something is due."""
+        wait_s = self._due_in_s()
+        self.ledger.log("skip", f"{wait_s:.0f}")
+        await asyncio.sleep(wait_s if wait_s < LIFETIME_S else 0.0)
+
+    def _due_in_s(self) -> float:
+        """How long until a message shows or is sent, as far as that is known; 0: now."""
+        waits = [
+            0.0 if head.state is MessageState.VISIBLE else head.visible_s - self.ledger.now
+            for head in self._heads()
+        ]
+        if (due := self.aws.scheduler.next_due(PREFIX)) is not None:
+            waits.append((due - self.aws.clock.now()).total_seconds())
+        return max(0.0, min(waits, default=float("inf")))
+
+    async def _until_idle(self, worker: Worker | None) -> None:
+        ends_at, calm = self.loop.time() + ROUND_S, 0
+        while self.loop.time() < ends_at and calm < _CALM_LOOKS:
+            await asyncio.sleep(1)
+            calm = 0 if self._is_busy(worker) else calm + 1
+
+    def _is_busy(self, worker: Worker | None) -> bool:
+        if self.ledger.running or (worker is not None and len(worker._holdings)):
+            return True
+        return self._due_in_s() < _WORTH_WAITING_S
+
+    def _heads(self) -> Iterator[StoredIn]:
+        for spec in self.topology.queues:
+            queue = self.aws.queue(spec.name)
+            queue.tick(self.ledger.now)
+            yield from queue.heads()
+
+    # --- whoever acts -----------------------------------------------------------------------------
+
+    def actor(self, name: str, *, skew_s: float = 0.0) -> Actor:
+        """A new process."""
+        actor = Actor(f"{name}.{next(self._names)}", skew_s=skew_s)
+        self.actors[actor.name] = actor
+        return actor
+
+    def hearing(self, actor: Actor) -> Callable[[Event], None]:
+        """A subscriber to what an actor tells while it lives."""
+
+        def hear(event: Event) -> None:
+            if actor.alive:
+                self.ledger.heard(actor, event)
+                self.observer.heard(actor, event)
+
+        return hear
