@@ -64,7 +64,7 @@ class Journal:
         self._failures = 0
         """Requests that failed since one last succeeded."""
         self._hopeless = False
-        """The last one failed in a way that no repetition mends soon."""
+        """The last one did so in a way that no repetition mends soon."""
         self._shed = 0
         self._news = asyncio.Event()
 
@@ -175,6 +175,7 @@ class Journal:
             self._shed += not refusal.marked
 
     def _succeeded(self, written: int, left: int) -> None:
+        self._hopeless = False
         # Some left unprocessed is how a table says that it is too busy.
         self._failures = self._failures + 1 if left else 0
         if written:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.errors import ServiceUnavailable, TransportError
+from jobs.errors import AccessDenied, ServiceUnavailable, TransportError
 from jobs.events import Event, Events, RecordsFailed, RecordsShed, RecordsWritten
 from jobs.journal import ROOM, ROOM_BYTES, Journal
 from jobs.ports import Item
@@ -200,6 +200,20 @@ async def test_an_end_where_no_repetition_helps_is_not_waited_for() -> None:
     async with asyncio.timeout(1):
         await desk.journal.drain()
     assert desk.shed == 90
+
+
+async def test_a_hopeless_fault_that_has_been_mended_does_not_end_the_drain() -> None:
+    desk = Desk()
+    desk.table.faults.raise_on("put", AccessDenied("no"), times=1)
+    async with desk.writing():
+        desk.put("a")
+        await asyncio.sleep(60)
+    assert await desk.written() == {"a"}
+    desk.table.faults.leave_unprocessed(times=1)
+    desk.put("b")
+    await desk.journal.drain()
+    assert await desk.written() == {"a", "b"}
+    assert desk.shed == 0
 
 
 async def test_at_the_end_all_that_waits_is_written() -> None:
