@@ -2,7 +2,8 @@
 
     marks of a delivery              what it was
     failed                           an attempt
-    crashed                          an attempt, and a crash
+    crashed                          an attempt, and a crash; unless there is an end besides that
+                                     only a worker that lives can have written
     deferred, released, unrunnable   neither
     started, and no end              judged by the life of the worker that began it (`jobs.lives`):
       it died                        an attempt, and a crash
@@ -30,6 +31,19 @@ from jobs.ports import Item
 from jobs.records import Mark, deliveries_of
 
 _KINDS = frozenset(Mark)
+
+_LIVED = frozenset(
+    {
+        Mark.FAILED,
+        Mark.DEFERRED,
+        Mark.RELEASED,
+        Mark.UNRUNNABLE,
+        Mark.COMPLETED,
+        Mark.DISCARDED,
+        Mark.CANCELLED,
+    }
+)
+"""Ends that the worker which had the delivery wrote itself: it was slow, and not dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +119,7 @@ class Past:
     @property
     def unrunnable(self) -> int:
         """How many could not become a job where they were received."""
-        return len(self._times_of(Mark.UNRUNNABLE))
+        return self._count(Mark.UNRUNNABLE)
 
     @property
     def resumed_at(self) -> datetime | None:
@@ -136,10 +150,10 @@ class Past:
         if self.is_silent and silence is not None:
             fates[1] = silence
         found = tuple(sorted(number for number, fate in fates.items() if fate is Fate.DIED))
-        crashed = self._times_of(Mark.CRASHED)
+        crashed = [self._marks[number][Mark.CRASHED].at for number in self._crashed()]
         recent = sum(now - at <= window for at in crashed)
         return History(
-            failures=len(self._times_of(Mark.FAILED)),
+            failures=self._count(Mark.FAILED),
             crashes=len(crashed) + len(found),
             recent_crashes=recent + len(found),
             doubts=doubts,
@@ -175,10 +189,15 @@ class Past:
         judged = self.is_silent and fates.get(1) in (Fate.DIED, Fate.OPEN)
         return unmarked + lost - judged
 
-    def _times_of(self, kind: Mark) -> list[datetime]:
+    def _crashed(self) -> list[int]:
         return [
-            self._marks[number][kind].at for number in self._earlier if kind in self._marks[number]
+            number
+            for number in self._earlier
+            if Mark.CRASHED in self._marks[number] and not self._marks[number].keys() & _LIVED
         ]
+
+    def _count(self, kind: Mark) -> int:
+        return sum(kind in self._marks[number] for number in self._earlier)
 
     def _last_failure(self) -> LastFailure | None:
         for number in reversed(self._earlier):

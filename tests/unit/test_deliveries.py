@@ -105,6 +105,22 @@ def test_a_crash_of_long_ago_is_an_attempt_but_not_a_recent_one() -> None:
     assert history([old, edge], 3) == History(crashes=2, recent_crashes=1)
 
 
+def test_a_delivery_that_both_failed_and_was_taken_for_a_crash_was_one_attempt() -> None:
+    """Its worker was slow to write, not dead."""
+    items = [item(1, Mark.STARTED), item(1, Mark.CRASHED), item(1, Mark.FAILED, error_type="")]
+    found = history(items, 2)
+    assert (found.number(0), found.crashes, found.recent_crashes) == (2, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("end", "crashes"),
+    [(Mark.RELEASED, 0), (Mark.DEFERRED, 0), (Mark.QUARANTINED, 1), (Mark.DEAD, 1)],
+)
+def test_an_end_that_its_worker_wrote_takes_a_crash_back(end: Mark, crashes: int) -> None:
+    found = history([item(1, Mark.STARTED), item(1, Mark.CRASHED), item(1, end)], 2)
+    assert (found.crashes, found.recent_crashes) == (crashes, crashes)
+
+
 def test_items_of_another_message_of_the_same_job_are_left_out() -> None:
     other = item(1, Mark.FAILED, message="m-2")
     assert history([item(1, Mark.DEFERRED), other], 2) == History()
