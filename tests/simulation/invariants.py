@@ -109,7 +109,8 @@ _AFTER_A_FAILURE = {
 
 _WAITED = {Reason.DEFERRED_TOO_OFTEN, Reason.RECEIVED_TOO_OFTEN}
 
-_RETENTION_S = 4 * 86_400.0
+_LONG_WAIT_S = 12 * 3_600.0
+"""A few such waits, its own or those of jobs before it in its group, outlast the retention."""
 
 _OLD = {Reason.UNKNOWN_TYPE, Reason.NEWER_SCHEMA}
 
@@ -153,10 +154,11 @@ def _was_met_by_old_ones(world: World, life: Life, reason: str) -> Violations:
 
 def _outwaits_sqs(world: World, life: Life) -> bool:
     """Whether a wait of a job may end after SQS has deleted what it can't send anew."""
-    if (declared := life.declared) is None:
+    if life.declared is None:
         return False
-    waits = sum(declared.backoff_s) + (declared.attempts - 1) * max(declared.backoff_s)
-    return world.plan.queue(declared.queue).fifo and waits > _RETENTION_S / 2
+    queue = world.plan.queue(life.declared.queue)
+    of_queue = (declared for declared in world.plan.types if declared.queue == queue.name)
+    return queue.fifo and any(max(each.backoff_s) >= _LONG_WAIT_S for each in of_queue)
 
 
 # --- attempts ------------------------------------------------------------------------------------

@@ -84,7 +84,8 @@ class Observer:
     def _has_ended(self, queue: str, message_id: str) -> bool:
         """Whether a job has ended, although its message is there: Lambda deletes it later."""
         life = self._ledger.life(self._ledger.messages[f"{queue}/{message_id}"].job_id)
-        return bool(life.ran("returned", "discarded") or life.letters or life.cancel_asked_at)
+        ended = life.ran("returned", "discarded") or life.letters or life.told(JobDeduplicated)
+        return bool(ended) or life.cancel_asked_at is not None
 
     @staticmethod
     def _is_of_group(life: Life, message: Message) -> bool:
