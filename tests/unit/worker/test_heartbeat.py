@@ -318,7 +318,7 @@ async def test_no_extension_asks_for_more_than_sqs_twelve_hours() -> None:
 
     @mail.job("render")
     async def render(_note: Note) -> None:
-        await asyncio.sleep(3 * 3600)
+        await asyncio.sleep(4 * 3600)  # its extension comes at a third of the timeout
 
     rig = Rig(app)
     await rig.submit(render)
@@ -326,6 +326,7 @@ async def test_no_extension_asks_for_more_than_sqs_twelve_hours() -> None:
         await rig.happens(JobCompleted)
     assert len(rig.heard(JobStarted)) == 1
     assert not rig.heard(ReceiptLost)
+    assert rig.calls("change_visibility") == 1
     assert rig.remaining() == 0
 
 
