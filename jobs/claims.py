@@ -16,6 +16,12 @@ clock, from before it was asked for; others wait until it has ended by theirs, a
 Whoever finds a lease that has ended says so first, and leaves `GRACE_S` before the job is claimed:
 while the table was away its runner may have finished, and not have been able to say that. As long
 as it lives and reaches the table within that time, what it says counts.
+
+An attempt that was given back may have left the job to a schedule, or to another message, that
+comes up to `LONGEST_WAIT_S` later; and a message that could not be deleted then brings it sooner.
+So an unfinished claim is kept for that long, and so is one that is done where it was another
+runner's before. A job that its first runner finishes has nothing else that could bring it: its
+claim goes with its messages.
 """
 
 from __future__ import annotations
@@ -29,6 +35,7 @@ from typing import Any, TypeVar
 
 from pydantic_core import from_json, to_json
 
+from jobs.classification import LONGEST_WAIT_S
 from jobs.clock import SKEW_S, Clock
 from jobs.errors import ItemRefused, ResultNotKept, ServiceUnavailable
 from jobs.outcome import Discarded, Done
@@ -49,9 +56,6 @@ hidden for so much longer at the least, so that its next receiver mostly finds t
 GRACE_S = 4.0
 """How long a runner whose lease has ended has left to say that its job is done. It tries again
 within a second of each answer, and waits `_PATIENCE_S` for one."""
-
-_UNDONE = timedelta(days=2)
-"""When an item that nobody comes back to may go. A runner holds on to one for 12 h at the most."""
 
 _NO_LONGER = timedelta(0)
 
@@ -141,6 +145,7 @@ class Claim:
         runner: who asks; no other delivery has this name.
         lease_s: how long it lasts, unless it is renewed.
         keep: how long it is remembered that the job is done.
+        outstanding: how long after an attempt that has not ended it the job may come again.
         clock: tells the time.
     """
 
@@ -152,12 +157,14 @@ class Claim:
         runner: str,
         lease_s: float,
         keep: timedelta,
+        outstanding: timedelta,
         clock: Clock,
     ) -> None:
         self.lease_s = lease_s
         self._table = table
         self._runner = runner
         self._keep = keep
+        self._outstanding = outstanding
         self._clock = clock
         self._known = Item(pk=partition(job_id), sk=CLAIM)
         """What stands there, as far as it is known."""
@@ -177,6 +184,8 @@ class Claim:
         Of one whose lease has ended that is said, and it is held for the grace.
         """
         for _ in range(_TRIES):
+            if self._known.version:  # another's, whose attempt may have left the job elsewhere too
+                self._keep = max(self._keep, self._outstanding)
             standing = standing_of(self._known, self._clock.now().timestamp())
             if standing is not None:
                 return standing
@@ -199,7 +208,7 @@ class Claim:
     async def release(self) -> bool:
         """Give it back, so that the next runner need not wait; False: it is another's."""
         self._ends_at = float("-inf")
-        return await self._write({"state": "free"}, _UNDONE) is None
+        return await self._write({"state": "free"}, self._outstanding) is None
 
     async def finish(self, outcome: Done | Discarded) -> bool:
         """Say that the job is done, also after the lease; False: it is another's by now.
@@ -215,7 +224,7 @@ class Claim:
         started, now_s = self._clock.monotonic(), self._clock.now().timestamp()
         self._since = self._since or now_s
         running = {"state": "running", "since": self._since, "until": now_s + self.lease_s}
-        refusal = await self._write(running, _UNDONE)
+        refusal = await self._write(running, self._outstanding)
         if refusal is None:
             self._ends_at = started + self.lease_s
         return refusal
@@ -223,7 +232,9 @@ class Claim:
     async def _lapse(self) -> Item | None:
         """Say that another's lease has ended; what its runner writes next still counts."""
         until = self._clock.now().timestamp() + GRACE_S
-        return await self._write({**self._known.data, "state": "lapsed", "until": until}, _UNDONE)
+        return await self._write(
+            {**self._known.data, "state": "lapsed", "until": until}, self._outstanding
+        )
 
     async def _write(self, said: Mapping[str, Any], lasting: timedelta) -> Item | None:
         """Replace the item if it is still what is known, or one of ours; else what stands there."""
@@ -263,7 +274,8 @@ class Claims:
         """A claim for a delivery of that job by that queue; nothing has been asked for yet.
 
         That the job is done is remembered for ``keep``, and never shorter than the queue keeps
-        messages, so that no delivery can come later.
+        messages; where it had been tried before, for as long as anything may still bring it. So no
+        delivery can come later.
         """
         return Claim(
             self.table,
@@ -271,5 +283,6 @@ class Claims:
             runner=f"{self._owner}/{secrets.token_hex(6)}",
             lease_s=queue.visibility_s * LEASED_OF_VISIBILITY,
             keep=max(keep, queue.retention),
+            outstanding=timedelta(seconds=LONGEST_WAIT_S) + queue.retention,
             clock=self._clock,
         )

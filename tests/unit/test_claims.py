@@ -34,7 +34,15 @@ JOB = "0198"
 
 
 def _claim(table: Any, runner: str, clock: Clock) -> Claim:
-    return Claim(table, JOB, runner=runner, lease_s=LEASE_S, keep=timedelta(days=7), clock=clock)
+    return Claim(
+        table,
+        JOB,
+        runner=runner,
+        lease_s=LEASE_S,
+        keep=timedelta(days=7),
+        outstanding=timedelta(days=400),
+        clock=clock,
+    )
 
 
 # --- one after the other -------------------------------------------------------------------------
@@ -111,6 +119,20 @@ async def test_that_a_job_is_done_is_known_for_as_long_as_a_message_of_it_may_co
     assert await claims.on(JOB, spec).take() == Ended(outcome=Done())
     clock.advance(2)
     assert await claims.on(JOB, spec).take() is None
+
+
+async def test_a_job_tried_before_is_known_for_as_long_as_schedules_may_bring_it() -> None:
+    clock = VirtualClock()
+    table = MemoryTable(clock)
+    one = _claim(table, "one", clock)
+    assert await one.take() is None
+    assert await one.release()
+    clock.advance(timedelta(days=399))  # as long a wait as there is, in a schedule
+    two = _claim(table, "two", clock)
+    assert await two.take() is None
+    assert await two.finish(Done())
+    clock.advance(timedelta(days=399))
+    assert await _claim(table, "three", clock).take() == Ended(outcome=Done())
 
 
 async def _pass_the_lease(table: MemoryTable, clock: VirtualClock) -> None:

@@ -23,9 +23,10 @@ from jobs import (
 )
 from jobs.delays import read_delayed
 from jobs.envelope import new_job_id, parse
-from jobs.errors import AccessDenied
+from jobs.errors import AccessDenied, ServiceUnavailable
 from jobs.events import (
     Event,
+    JobAlreadyDone,
     JobCompleted,
     JobDeadLettered,
     JobDeferred,
@@ -225,6 +226,31 @@ async def test_a_message_that_can_not_be_deleted_leaves_the_job_twice_under_one_
     [held] = rig.schedules.schedules
     [stored] = rig.sqs.messages(MAIL)
     assert read_delayed(json.loads(held.input)).job_id == job_id == str(parse(stored.body).id)
+
+
+async def test_a_once_job_that_a_schedule_holds_too_completes_once() -> None:
+    app, mail = one_lane(Retry(attempts=3))
+    made: list[str] = []
+
+    @mail.job("charge", once=True)
+    async def charge(_note: Note) -> None:
+        made.append("begun")
+        if len(made) == 1:
+            raise RetryLater(after=timedelta(days=10))
+        made.append("charged")
+
+    async def away() -> None:
+        raise ServiceUnavailable("SQS takes no deletes")
+
+    rig = Scheduled(app)
+    await rig.submit(charge)
+    rig.wire.requests["delete"] = away
+    await rig.work_until(SettlementFailed)  # its schedule is made, and its message stays
+    del rig.wire.requests["delete"]
+    await rig.work_until(JobCompleted)
+    await rig.fire_next()
+    await rig.work_until(JobAlreadyDone)
+    assert made == ["begun", "begun", "charged"]
 
 
 @pytest.mark.parametrize("why", ["no scheduler", "refused", "too large"])
