@@ -27,8 +27,9 @@ must not be run at all, by what is known before, `foregone` says:
 Where records can't be read (``Attempt.known``) nothing final rests on the count of deliveries: what
 would be an attempt too many is put off.
 
-A job whose message SQS would delete before it shows again goes on in another message
-(`jobs.handover`). Where it can't, Retry and Release become DeadLetter (`lasting`).
+A job whose message SQS would delete before it shows again, or move away for its many deliveries,
+goes on in another message (`jobs.handover`). Where it can't, Retry and Release become DeadLetter
+(`lasting`).
 """
 
 from __future__ import annotations
@@ -177,9 +178,13 @@ def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
 
 
 def lasting(action: Action, outcome: Outcome, attempt: Attempt) -> Action:
-    """The action, or a dead letter if the message can't last until it would show again."""
+    """The action, or a dead letter if the message can't last until the job could run again."""
     if attempt.renewable or not isinstance(action, RetryAfter | Release):
         return action
+    if isinstance(outcome, Interrupted | Unstarted) and _is_worn_out(attempt):
+        return DeadLetter(
+            reason=Reason.RECEIVED_TOO_OFTEN, error_type="", error_message=outcome.reason
+        )
     if min(action.delay_s, MAX_VISIBILITY.total_seconds()) <= attempt.lives_s:
         return action
     match outcome:
@@ -193,6 +198,12 @@ def lasting(action: Action, outcome: Outcome, attempt: Attempt) -> Action:
             return DeadLetter(reason=reason, error_type="", error_message=detail)
         case _:
             return action
+
+
+def _is_worn_out(attempt: Attempt) -> bool:
+    """Whether the next delivery is not run any more; the one after would be SQS's own redrive, for
+    which there is no reason to read, and which is not waited for."""
+    return attempt.receives >= attempt.receive_limit - 1
 
 
 def _overdue(error_type: str, error_message: str) -> DeadLetter:
@@ -218,9 +229,8 @@ def _decided(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
         case Spent(reason=reason, error_type=error_type, error_message=message):
             return DeadLetter(reason=reason, error_type=error_type, error_message=message)
         case Unrunnable(reason=reason, detail=detail):
-            # As for what is deferred, SQS's own redrive is not waited for.
             tried_enough = attempt.known and attempt.number >= policy.attempts
-            if tried_enough or attempt.receives >= attempt.receive_limit - 1:
+            if tried_enough or _is_worn_out(attempt):
                 return DeadLetter(reason=reason, error_type="", error_message=detail)
             return _backed_off(policy, attempt.number, attempt)
         case _:
@@ -231,8 +241,7 @@ def _put_off(outcome: Deferred | Unstarted, attempt: Attempt) -> Action:
     if not outcome.after_s <= LONGEST_WAIT_S:  # NaN included
         asked = f"it asked to run again in {outcome.after_s:,.0f} s, which is over a year"
         return _overdue("", ": ".join(filter(None, (asked, outcome.reason))))
-    if isinstance(outcome, Deferred) and attempt.receives >= attempt.receive_limit - 1:
-        # The next delivery but one would be SQS's redrive, which gives no reason.
+    if isinstance(outcome, Deferred) and _is_worn_out(attempt):
         return DeadLetter(
             reason=Reason.DEFERRED_TOO_OFTEN, error_type="", error_message=outcome.reason
         )

@@ -73,6 +73,11 @@ _ERROR = ConnectionError("refused")
 _FATAL = ZeroDivisionError("by zero")
 _NEVER = DoNotRetry("closed")
 
+
+def _too_often(message: str) -> DeadLetter:
+    return DeadLetter(reason=Reason.RECEIVED_TOO_OFTEN, error_type="", error_message=message)
+
+
 TABLE: list[tuple[Outcome, Attempt, Action]] = [
     (Done(), _attempt(), Ack()),
     (Done(), _attempt(99), Ack()),
@@ -119,6 +124,28 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
         _attempt(1, lives_s=-1, renewable=False),
         DeadLetter(reason=Reason.WAIT_TOO_LONG, error_type="", error_message="full"),
     ),
+    # Where SQS would move it away next, what no other message can take the place of says why.
+    (
+        Unstarted(reason="full"),
+        _attempt(1, receives=998, renewable=False),
+        Release(),
+    ),
+    (
+        Unstarted(after_s=6.5, reason="full"),
+        _attempt(1, receives=999, renewable=False),
+        _too_often("full"),
+    ),
+    (
+        Unstarted(reason="full"),
+        _attempt(1, receives=1000, renewable=False),
+        _too_often("full"),
+    ),
+    (
+        Interrupted(reason="stop"),
+        _attempt(1, receives=999, renewable=False),
+        _too_often("stop"),
+    ),
+    (Interrupted(reason="stop"), _attempt(1, receives=999), Release()),
     (_failed(_ERROR), _attempt(1), RetryAfter(delay_s=7)),
     (_failed(_ERROR), _attempt(2), RetryAfter(delay_s=7)),
     (_failed(_ERROR), _attempt(3), _dead(Reason.ATTEMPTS_EXHAUSTED, _ERROR)),
@@ -161,6 +188,11 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
         DeadLetter(reason=Reason.UNREADABLE, error_type="", error_message="?"),
     ),
 ]
+
+
+def test_what_goes_back_unstarted_at_the_last_delivery_is_not_left_to_sqs() -> None:
+    last = _attempt(1, receives=1000, renewable=False)
+    assert settle(Unstarted(reason="full"), last, _POLICY) == _too_often("full")
 
 
 _BLIND = {"known": False, "receives": 9}

@@ -16,11 +16,13 @@ from jobs import (
     Concurrency,
     JobContext,
     Priority,
+    RateLimit,
     Retry,
     RetryBudget,
     RetryLater,
     rate,
 )
+from jobs.app import MAX_RECEIVE_COUNT
 from jobs.delays import read_delayed
 from jobs.envelope import new_job_id, parse
 from jobs.errors import AccessDenied, ServiceUnavailable
@@ -37,7 +39,7 @@ from jobs.events import (
 from jobs.firing import schedule_input
 from jobs.job import JobType
 from jobs.outcome import Reason
-from jobs.ports import OutgoingMessage
+from jobs.ports import OutgoingMessage, VisibilityChange
 from jobs.records import partition
 from jobs.submission import prepare
 from jobs.testing import MemoryScheduler
@@ -435,6 +437,33 @@ async def test_an_unstarted_fifo_job_is_dead_lettered_before_sqs_deletes_it() ->
     [spec] = app.topology.queues
     reasons = [message.attributes["Reason"] for message in rig.sqs.messages(spec.dlq_name)]
     assert reasons == [Reason.WAIT_TOO_LONG] * 2
+
+
+async def test_a_fifo_job_behind_a_limit_is_not_dead_lettered_without_a_reason() -> None:
+    app = App("shop")
+    books = app.queue("books", fifo=True, priorities=[Priority.NORMAL])
+
+    @books.job("book", rate_limit=RateLimit(1, per=timedelta(hours=3)))
+    async def book(_note: Note) -> None: ...
+
+    @books.job("look")  # for whose sake the queue is received
+    async def look(_note: Note) -> None: ...
+
+    rig = Rig(app)
+    [spec] = app.topology.queues
+    await rig.submit(book, "waits", group="a")
+    for receive in range(1, MAX_RECEIVE_COUNT):
+        [message] = await rig.sqs.receive(spec.name, limit=1, wait_s=0)
+        wait_s = 60 if receive == MAX_RECEIVE_COUNT - 1 else 0  # SQS grants one more
+        change = VisibilityChange(receipt=message.receipt, timeout_s=wait_s)
+        assert not await rig.sqs.change_visibility(spec.name, [change])
+    await rig.submit(book, "runs", group="b")
+    async with rig.working():
+        await rig.happens(JobCompleted)  # the limit holds for three hours now
+        await asyncio.sleep(4 * 3_600)
+    [dead] = rig.sqs.messages(spec.dlq_name)
+    assert dead.attributes["Reason"] == Reason.RECEIVED_TOO_OFTEN
+    assert [event.reason for event in rig.heard(JobDeadLettered)] == [Reason.RECEIVED_TOO_OFTEN]
 
 
 async def test_a_job_that_is_not_due_goes_back_unstarted_and_uses_nothing() -> None:
