@@ -29,7 +29,7 @@ would be an attempt too many is put off.
 
 A job whose message SQS would delete before it shows again, or move away for its many deliveries,
 goes on in another message (`jobs.handover`). Where it can't, Retry and Release become DeadLetter
-(`lasting`).
+(`lasting`); but what was not started, and could come back in time, does.
 """
 
 from __future__ import annotations
@@ -178,7 +178,10 @@ def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
 
 
 def lasting(action: Action, outcome: Outcome, attempt: Attempt) -> Action:
-    """The action, or a dead letter if the message can't last until the job could run again."""
+    """The action, or a dead letter if the message can't last until the job could run again.
+
+    For what was not started any time is right, so that it comes back sooner where that is in time.
+    """
     if attempt.renewable or not isinstance(action, RetryAfter | Release):
         return action
     if isinstance(outcome, Interrupted | Unstarted) and _is_worn_out(attempt):
@@ -188,6 +191,8 @@ def lasting(action: Action, outcome: Outcome, attempt: Attempt) -> Action:
     if min(action.delay_s, MAX_VISIBILITY.total_seconds()) <= attempt.lives_s:
         return action
     match outcome:
+        case Unstarted() if attempt.lives_s >= 1:
+            return Release(delay_s=math.floor(attempt.lives_s))
         case Failed(error=error):
             return _overdue(type_of(error), text_of(error))
         case Deferred(reason=why) | Interrupted(reason=why) | Unstarted(reason=why):

@@ -190,6 +190,25 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("after_s", "lives_s", "action"),
+    [
+        (300, 200.9, Release(delay_s=200)),
+        (300, 1, Release(delay_s=1)),
+        (300, 0.9, DeadLetter(reason=Reason.WAIT_TOO_LONG, error_type="", error_message="full")),
+        (300, 300, Release(delay_s=300)),
+        (0, 0.9, Release()),
+        # A visibility timeout is at most 12 hours, and shows it in time.
+        (100_000, 50_000, Release(delay_s=100_000)),
+    ],
+)
+def test_what_could_come_back_sooner_is_not_dead_lettered(
+    after_s: float, lives_s: float, action: Action
+) -> None:
+    outcome = Unstarted(after_s=after_s, reason="full")
+    assert settle(outcome, _attempt(1, lives_s=lives_s, renewable=False), _POLICY) == action
+
+
 def test_what_goes_back_unstarted_at_the_last_delivery_is_not_left_to_sqs() -> None:
     last = _attempt(1, receives=1000, renewable=False)
     assert settle(Unstarted(reason="full"), last, _POLICY) == _too_often("full")
