@@ -72,7 +72,7 @@ class Admission:
 
     def block(self, hold: Hold) -> Block | None:
         """What holds it back, other than the want of a slot and its FIFO group."""
-        if (job := hold.run.job) is None:
+        if (job := _to_be_called(hold)) is None:
             return None
         if self._on_probation is not None and job.attempt.suspect:
             return Block(_PROBATION, GUESS_S, 1)
@@ -102,7 +102,7 @@ class Admission:
 
     def occupy(self, hold: Hold) -> None:
         """Take what a job needs to run, at once, so that the next choice reckons with it."""
-        if (job := hold.run.job) is None:
+        if (job := _to_be_called(hold)) is None:
             return
         hold.ticket = self._gate.start(job)
         if job.attempt.suspect:
@@ -112,7 +112,7 @@ class Admission:
 
     def vacate(self, hold: Hold, outcome: Outcome) -> None:
         """Give it back."""
-        if (job := hold.run.job) is None:
+        if hold.ticket is None or (job := hold.run.job) is None:
             return
         self._gate.end(hold.ticket, outcome, retryable=_is_retryable(job, outcome))
         if self._is_isolated(job):
@@ -157,6 +157,15 @@ class Admission:
     @property
     def _free_children(self) -> int:
         return self._capacity - self._in_children
+
+
+def _to_be_called(hold: Hold) -> Job | None:
+    """The job whose handler needs what limits, children and probation give.
+
+    What is parked or deferred without being called waits for nothing and takes nothing, and its end
+    says nothing of what it depends on.
+    """
+    return hold.run.job if hold.run.foregone is None else None
 
 
 def _is_retryable(job: Job, outcome: Outcome) -> bool:

@@ -33,8 +33,8 @@ class Hold:
     """What happened to its job before is known, so that it may start."""
     limit: str = ""
     """The limit that held it back when that was last looked at."""
-    ticket: tuple[Any, ...] = ()
-    """What the limits want back when it has ended."""
+    ticket: tuple[Any, ...] | None = None
+    """What the limits want back when it has ended; None: it has taken nothing."""
     returning: bool = False
     """It is being given back, without having been started."""
     aside: bool = False

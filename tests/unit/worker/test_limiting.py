@@ -32,6 +32,7 @@ from jobs.events import (
     JobCompleted,
     JobDeadLettered,
     JobFailed,
+    JobQuarantined,
     JobStarted,
     LeaseFailed,
     LimitCleared,
@@ -39,8 +40,11 @@ from jobs.events import (
 )
 from jobs.job import JobType
 from jobs.limits import OnExhausted
+from jobs.ports import VisibilityChange
+from jobs.records import Mark
 from jobs.testing import MemorySqs
-from tests.unit.worker.rig import Note, Rig
+from tests.support.records import mark
+from tests.unit.worker.rig import MAIL, Note, Rig, one_lane
 from workers.configuration import WorkerSettings
 from workers.worker import Worker
 
@@ -292,6 +296,49 @@ async def test_deferring_is_no_failure_to_a_breaker() -> None:
     async with rig.working(concurrency=20):
         await rig.happens(JobCompleted, 50)
     assert rig.heard(BreakerOpened) == []
+
+
+async def _submit_killer(rig: Rig) -> None:
+    """A job that has killed its worker as often as it may."""
+    [job_id] = await rig.submit(rig.app.types["send"])
+    [message] = rig.sqs.messages(MAIL)
+    for receive in (1, 2, 3):
+        [got] = await rig.sqs.receive(MAIL, limit=1, wait_s=0)
+        crashed = mark(job_id, message.message_id, receive, Mark.CRASHED, rig.clock.now())
+        await rig.table.put([crashed])
+        await rig.sqs.change_visibility(MAIL, [VisibilityChange(receipt=got.receipt, timeout_s=0)])
+
+
+@pytest.mark.looptime
+async def test_a_job_that_is_parked_unrun_does_not_open_its_breaker() -> None:
+    app, mail = one_lane()
+
+    @mail.job("send", breaker=Breaker(minimum=1, failure_ratio=0.5))
+    async def send(_note: Note) -> None: ...
+
+    rig = Rig(app)
+    await _submit_killer(rig)
+    async with rig.working():
+        await rig.happens(JobQuarantined)
+    assert rig.heard(JobStarted) == []
+    assert rig.heard(BreakerOpened) == []
+
+
+@pytest.mark.looptime
+async def test_a_job_that_is_parked_unrun_does_not_wait_behind_a_limit() -> None:
+    app, mail = one_lane()
+
+    @mail.job("send", rate_limit=RateLimit(1, per=timedelta(hours=1)))
+    async def send(_note: Note) -> None: ...
+
+    rig = Rig(app)
+    await _submit_killer(rig)
+    await rig.submit(send)  # takes the only token while the killer's records are read
+    began = rig.clock.monotonic()
+    async with rig.working():
+        await rig.happens(JobCompleted)
+        await rig.happens(JobQuarantined)
+        assert rig.clock.monotonic() - began < 10
 
 
 @pytest.mark.looptime
