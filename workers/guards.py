@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import Counter
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 from jobs.delivery import Job
 from jobs.limits import Concurrency
 from jobs.outcome import Crashed, Done, Failed, Outcome
+from jobs.texts import legible
 from workers.breaker import Circuit, Ending
 from workers.leases import RENEW_S, Lease
 from workers.windows import Endings, Window
@@ -24,6 +26,10 @@ LeaseOf = Callable[[str], Lease]
 _log = logging.getLogger("headgate.worker")
 
 _FAULTY = "?"
+
+_LONGEST_KEY = 256
+"""Characters of a key; with the limit's name they are far below DynamoDB's 2 KB for a key of its
+own. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 
 GUESS_S = 1.0
 """When it is worth asking again whether something runs that may have ended."""
@@ -180,13 +186,14 @@ class SlotGuard:
             case None:
                 return ""
             case "tenant":
-                return job.envelope.tenant.org if job.envelope.tenant else None
+                return _nameable(job.envelope.tenant.org) if job.envelope.tenant else None
             case of_payload:
                 return self._asked(of_payload, job)
 
     def _asked(self, of_payload: Callable[[Any], str | None], job: Job) -> str | None:
         try:
             key = of_payload(job.payload)
+            return None if key is None else _nameable(str(key))
         except Exception as error:  # noqa: BLE001 - the users' code; the job must not be lost for it
             if not self._is_told:
                 self._is_told = True
@@ -198,7 +205,16 @@ class SlotGuard:
                     type(error).__name__,  # its text may show the payload
                 )
             return _FAULTY
-        return None if key is None else str(key)
+
+
+def _nameable(key: str) -> str:
+    """A key, or the hash of one that a lease can't be named after: it is long, or no legible text.
+
+    Keys come from payloads, and the table refuses what it can't hold each time that it is asked.
+    """
+    if legible(key, _LONGEST_KEY) == key:
+        return key
+    return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
 
 
 class BreakerGuard:

@@ -465,6 +465,26 @@ async def test_a_concurrency_of_the_fleet_holds_for_all_workers_together() -> No
     assert most == 4
 
 
+class _Unsayable:
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    "key",
+    ["x" * 3_000, "caf\udce9", "\x00", _Unsayable()],
+    ids=["long", "surrogate", "control", "unsayable"],
+)
+async def test_a_key_that_no_table_can_hold_stops_neither_its_job_nor_the_worker(key: Any) -> None:
+    rig = Rig(app := _app(concurrency=Concurrency(1, key=lambda _note: key, scope="fleet")))
+    await rig.submit(app.types["work"], "a", "b")
+    async with rig.working():
+        async with asyncio.timeout(60):
+            await rig.happens(JobCompleted, 2)
+    assert rig.heard(LeaseFailed) == []
+
+
 @pytest.mark.looptime
 async def test_without_the_table_a_limit_of_the_fleet_holds_everything_and_loses_nothing() -> None:
     rig = Rig(app := _app(rate_limit=RateLimit(100, scope="fleet")))
