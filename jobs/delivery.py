@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.app import BACKSTOP_MARGIN, App
@@ -54,6 +54,12 @@ class Delivery:
         """Whether SQS would show the message again: it has neither grown too old for that, nor
         been delivered too often."""
         return self.lives_s(now) > 0 and self.message.receive_count < self.queue.worn_at
+
+    def comes_again(self, now: datetime) -> bool:
+        """Whether SQS surely delivers the message again if it is left alone, to its visibility
+        timeout: by what is spared for that."""
+        left = timedelta(seconds=self.lives_s(now)) + self.queue.spare - self.queue.lane.visibility
+        return left > timedelta(0) and self.message.receive_count < self.queue.max_receive_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,7 +141,7 @@ class Run:
         """Why it is none."""
         self._tries: int | None = None
         """Earlier deliveries that were none either; None where deliveries alone tell."""
-        self._known = True
+        self.known = True
         """Nothing has failed that would tell more of earlier deliveries."""
         self._hindrance: Deferred | None = None
         """Why it can't run now."""
@@ -251,7 +251,7 @@ class Run:
 
     def forget(self) -> None:
         """Records could not be read: its attempts are counted by deliveries."""
-        self._known = False
+        self.known = False
         if (job := self.job) is not None:
             self._take(replace(job, attempt=replace(job.attempt, known=False)))
 
@@ -389,7 +389,7 @@ class Run:
             number=message.receive_count if self._tries is None else self._tries + 1,
             max_attempts=self._executor.means.app.parking.attempts,
             receives=message.receive_count,
-            known=self._known,
+            known=self.known,
             lives_s=self._lives_s,
             renewable=False,  # what can't be read is left as it is
         )

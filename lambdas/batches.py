@@ -312,10 +312,19 @@ class Batch:
         await asyncio.gather(self._settler.give_back(back), *map(self._renew, ending))
 
     async def _renew(self, unstarted: tuple[Delivery, int]) -> None:
-        """Settle one that is not run and can't go back: it goes on in another message."""
+        """Settle one that is not run and can't go back: it goes on in another message.
+
+        That carries the attempts that were made. While these can't be read the message is left
+        alone, unless SQS would not deliver it again.
+        """
         delivery, delay_s = unstarted
         run = self._executor.begin(delivery)
-        if await self._settle(run, run.unstarted(delay_s)):
+        if self._recorder is not None:
+            await self._recorder.recall(run)
+        if not run.known and delivery.comes_again(self._means.clock.now()):
+            return
+        verdict = run.unstarted(delay_s) if run.foregone is None else await run.verdict()
+        if await self._settle(run, verdict):
             self._done.add(delivery.message.message_id)
             self._deletes.put(delivery)
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Backoff, Client, JobContext, Priority, Retry
+from jobs import App, Backoff, Client, JobContext, Priority, Retry, RetryLater
+from jobs.envelope import parse
 from jobs.events import (
     JobCancelled,
     JobCompleted,
@@ -111,6 +112,67 @@ def test_a_surplus_comes_back_about_as_fast_as_the_function_runs_jobs() -> None:
     assert away_s[0] <= 10
     assert 30 <= away_s[-1] <= 10 * 40 / 10 + 1
     assert sum(away_s) / 40 == pytest.approx(20, abs=10)
+
+
+@contextmanager
+def worn(attempts: int, *, is_slow: bool = False) -> Iterator[tuple[Function, str]]:
+    """A function with two messages that can't go back any more, and no time for the second.
+
+    Args:
+        attempts: how many of the second's have failed. Its dead letter is refused meanwhile.
+        is_slow: the table doesn't answer once when there is no time left.
+    """
+    is_worn = False
+
+    async def send(note: Note) -> None:
+        if note.text == "second":
+            raise ConnectionError
+        if not is_worn:
+            raise RetryLater(after=timedelta(seconds=10))
+        if is_slow and deployed.invocations == attempts + 1:
+            deployed.table.faults.slow_down("query", by_s=5)
+        await asyncio.sleep(100)
+
+    with function_of(send, timeout_s=20, options={"concurrency": 1}) as deployed:
+        queue = deployed.app.topology.queues[-1]
+        _, second = submitted(deployed, "first", "second")
+        deployed.sqs.faults.fail_entries("send", queue=queue.dlq_name, times=9)
+        for _ in range(attempts):
+            deployed.invoke()
+            deployed.clock.advance(61)
+        deployed.sqs.faults.clear()
+        for _ in range(attempts, queue.worn_at - 1):  # in batches that have no time for them
+            asyncio.run(deployed.sqs.receive(queue.name, limit=10, wait_s=0))
+            deployed.clock.advance(61)
+        is_worn = True
+        deployed.invoke()
+        yield deployed, second
+
+
+def attempts_used(deployed: Function, job_id: str) -> int:
+    """The attempts that a job's message carries."""
+    envelopes = (parse(each.body) for each in deployed.messages())
+    [found] = (each.attempts_used for each in envelopes if str(each.id) == job_id)
+    return found
+
+
+def test_what_a_function_sends_anew_keeps_the_attempts_that_were_made() -> None:
+    with worn(attempts=1) as (deployed, job_id):
+        assert attempts_used(deployed, job_id) == 1
+
+
+def test_a_message_whose_history_can_not_be_read_is_not_sent_anew_without_it() -> None:
+    with worn(attempts=1, is_slow=True) as (deployed, job_id):
+        assert [each.receive_count for each in deployed.messages()] == [900, 0]
+        assert attempts_used(deployed, job_id) == 0
+        deployed.clock.advance(61)
+        deployed.invoke()
+        assert attempts_used(deployed, job_id) == 1
+
+
+def test_what_has_no_attempts_left_is_parked_where_it_can_not_go_back() -> None:
+    with worn(attempts=3) as (deployed, job_id):
+        assert dead(deployed) == [job_id]
 
 
 # --- FIFO ----------------------------------------------------------------------------------------
