@@ -77,6 +77,9 @@ class History:
     unexplained: int = 0
     """Deliveries that nothing explains."""
     last_failure: LastFailure | None = None
+    """The latest attempt that failed, or that crashed and was to be dead-lettered for it."""
+    fatal_crash: str | None = None
+    """Of a crash for which the job was to be quarantined, how it came about."""
 
     def number(self, used: int) -> int:
         """The attempt that comes next, when ``used`` were made under earlier messages."""
@@ -161,6 +164,7 @@ class Past:
             found=found,
             unexplained=self._unexplained(fates, silence),
             last_failure=self._last_failure(),
+            fatal_crash=self._fatal_crash(),
         )
 
     def _starts(self) -> Iterable[Start]:
@@ -207,7 +211,16 @@ class Past:
                     error_message=str(fact.data.get("error_message") or ""),
                     final=_reason(fact.data.get("final")),
                 )
+            if (crash := self._marks[number].get(Mark.CRASHED)) is not None and (
+                final := _reason(crash.data.get("final"))
+            ):
+                return LastFailure(error_type="", error_message=_detail(crash), final=final)
         return None
+
+    def _fatal_crash(self) -> str | None:
+        crashes = (self._marks[number][Mark.CRASHED] for number in self._crashed())
+        fatal = (crash for crash in crashes if crash.data.get("final") == Mark.QUARANTINED)
+        return next(map(_detail, fatal), None)
 
 
 def _by_receive(items: Iterable[Item], message_id: str) -> dict[int, dict[Mark, _Fact]]:
@@ -221,6 +234,10 @@ def _by_receive(items: Iterable[Item], message_id: str) -> dict[int, dict[Mark, 
         if kind in _KINDS and receive.isdecimal() and at is not None:
             found[int(receive)][Mark(kind)] = _Fact(at, item.data)
     return found
+
+
+def _detail(crash: _Fact) -> str:
+    return str(crash.data.get("detail") or "")
 
 
 def _time(value: object) -> datetime | None:

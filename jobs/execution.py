@@ -238,6 +238,7 @@ class Run:
             last_failure=past.last_failure,
             crashes=past.recent_crashes,
             crashes_ever=past.crashes,
+            fatal_crash=past.fatal_crash,
             suspicions=past.suspicions,
             unexplained=past.unexplained,
         )

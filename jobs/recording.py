@@ -49,7 +49,7 @@ from jobs.ports import MAX_PUT, EntryFailure, Item, ObjectStore, Table
 from jobs.progress import Progress
 from jobs.records import Mark, Scribe, deliveries_of, keeps, partition
 from jobs.returns import MAX_RESULT_BYTES, dump_result
-from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
+from jobs.settlement import Ack, Action, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.texts import text_of, type_of
 from jobs.writes import Refusal, put_batch
 
@@ -447,11 +447,11 @@ def _details(verdict: Verdict) -> dict[str, Any]:
                 "error_type": type_of(error),
                 "error_message": text_of(error),
                 "traceback": traceback,
-                **({"final": action.reason} if isinstance(action, DeadLetter) else {}),
+                **_final(action),
                 **again,
             }
         case Crashed(detail=detail):
-            return {"detail": detail, **again}
+            return {"detail": detail, **_final(action), **again}
         case (
             Deferred(reason=reason)
             | Interrupted(reason=reason)
@@ -461,5 +461,16 @@ def _details(verdict: Verdict) -> dict[str, Any]:
             return {"reason": reason, **again}
         case Unrunnable(reason=why, detail=detail):
             return {"reason": why, "detail": detail, **again}
+        case _:
+            return {}
+
+
+def _final(action: Action) -> dict[str, Any]:
+    """Why there is to be no other attempt, in case that its message can't be parked now."""
+    match action:
+        case DeadLetter(reason=reason):
+            return {"final": reason}
+        case Quarantine():
+            return {"final": Mark.QUARANTINED}
         case _:
             return {}

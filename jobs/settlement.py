@@ -16,9 +16,10 @@ Worker, Lambda and test kit all settle through it, so the whole retry policy is 
 must not be run at all, by what is known before, `foregone` says:
 
     known of the job                                             outcome
+    a crash for which it was to be quarantined                   Crashed
     as many recent crashes as the limit                          Crashed
     as many attempts as it has, crashes up to the limit          Crashed
-    as many failures as it has attempts, or a final one          Spent
+    as many failures as it has attempts, or a final end of one   Spent
     deliveries that nothing explains, up to a bound              Spent
     crashes and suspicions up to the limit                       Deferred, until it is known
     nothing, and by deliveries its attempts are spent            Deferred, until it is known
@@ -122,6 +123,8 @@ def foregone(attempt: Attempt) -> Outcome | None:
             detail=f"delivered {attempt.receives} times, without an outcome that ended it: it may "
             "kill the process that runs it"
         )
+    if attempt.fatal_crash is not None:
+        return Crashed(detail=attempt.fatal_crash)
     if _has_crashed_enough(attempt):
         return Crashed(detail=f"{attempt.crashes_ever} of its attempts ended with their worker")
     if attempt.known and (spent := _spent(attempt)) is not None:
@@ -228,7 +231,7 @@ def _decided(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
         case Interrupted():
             return Release()
         case Crashed(detail=detail):
-            if attempt.crashes >= attempt.crash_limit or _is_last(attempt):
+            if _is_fatal(attempt) or _is_last(attempt):
                 return Quarantine(detail=detail)
             return _backed_off(policy, attempt.number, attempt)
         case Spent(reason=reason, error_type=error_type, error_message=message):
@@ -271,6 +274,10 @@ def _final(error: BaseException, attempt: Attempt, policy: Retry) -> Reason | No
     if _is_last(attempt):
         return Reason.ATTEMPTS_EXHAUSTED
     return None
+
+
+def _is_fatal(attempt: Attempt) -> bool:
+    return attempt.fatal_crash is not None or attempt.crashes >= attempt.crash_limit
 
 
 def _is_last(attempt: Attempt) -> bool:

@@ -153,6 +153,19 @@ def test_the_last_failure_tells_what_it_was_and_whether_it_was_to_be_the_last() 
     )
 
 
+def test_a_crash_tells_where_its_job_was_to_go() -> None:
+    killer = item(1, Mark.CRASHED, detail="killed by signal 9", final="quarantined")
+    assert history([killer], 2).fatal_crash == "killed by signal 9"
+    overdue = item(1, Mark.CRASHED, detail="killed by signal 9", final="wait-too-long")
+    found = history([overdue], 2)
+    assert (found.fatal_crash, found.last_failure) == (
+        None,
+        LastFailure(error_type="", error_message="killed by signal 9", final=Reason.WAIT_TOO_LONG),
+    )
+    again = item(1, Mark.CRASHED, detail="killed by signal 9")
+    assert history([again], 2) == History(crashes=1, recent_crashes=1)
+
+
 def test_a_reason_of_a_later_version_is_none_that_this_one_decided() -> None:
     found = history([item(1, Mark.FAILED, final="out-of-cheese")], 2).last_failure
     assert found == LastFailure(error_type="", error_message="")

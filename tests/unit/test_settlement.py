@@ -171,6 +171,7 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
     (Crashed(detail="oom"), _attempt(1, crashes=1), RetryAfter(delay_s=7)),
     (Crashed(detail="oom"), _attempt(2, crashes=2), RetryAfter(delay_s=7)),
     (Crashed(detail="oom"), _attempt(3, crashes=3), Quarantine(detail="oom")),
+    (Crashed(detail="oom"), _attempt(1, fatal_crash="oom"), Quarantine(detail="oom")),
     (Unrunnable(reason=Reason.UNREADABLE, detail="?"), _attempt(2), RetryAfter(delay_s=7)),
     (
         Unrunnable(reason=Reason.UNREADABLE, detail="?"),
@@ -285,6 +286,8 @@ FOREGONE: list[tuple[Attempt, Outcome | None]] = [
     (_attempt(4, max_attempts=5, crashes_ever=3), None),
     (_attempt(4, crashes_ever=3), Crashed(detail="3 of its attempts ended with their worker")),
     (_attempt(4, failures=1, crashes_ever=2), None),
+    # What was to be quarantined is not run, whatever counts by now.
+    (_attempt(2, crashes_ever=1, fatal_crash="oom"), Crashed(detail="oom")),
     # What may have been the last crash is waited for.
     (_attempt(3, crashes=1, suspicions=1), None),
     (

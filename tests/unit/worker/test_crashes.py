@@ -21,6 +21,7 @@ from jobs.events import (
     JobRetryScheduled,
     JobStarted,
     RecordsFailed,
+    SettlementFailed,
 )
 from jobs.job import JobType
 from jobs.lives import LIVES, Life, life_item
@@ -30,6 +31,7 @@ from jobs.records import Mark, partition
 from jobs.retry import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, CrashLimit
 from jobs.topology import Priority
 from tests.support.records import mark
+from tests.support.stub_children import StubChildren
 from tests.unit.worker.rig import LIMIT_S, MAIL, Gate, Note, Rig, lanes
 
 pytestmark = pytest.mark.looptime
@@ -133,6 +135,32 @@ async def _found_by_the_next(rig: Rig, job_id: str) -> None:
     if receive < 3:
         found = mark(job_id, message.message_id, receive, Mark.CRASHED, rig.clock.now())
         await rig.table.put([found])
+
+
+async def test_a_crash_that_was_the_last_attempt_is_parked_and_not_run_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app, mail = recorded(Retry(attempts=1))
+
+    @mail.job("charge", isolation="process")
+    def charge(_note: Note) -> None: ...
+
+    StubChildren(lambda: None, ending="dies").install(monkeypatch)
+    rig = Rig(app)
+    await rig.submit(charge)
+
+    async def away() -> None:
+        raise ServiceUnavailable("SQS takes no sends")
+
+    rig.wire.requests["send"] = away
+    async with rig.working(children=1):
+        await rig.happens(SettlementFailed)
+    assert len(rig.heard(JobStarted)) == 1
+    del rig.wire.requests["send"]
+    async with rig.working(children=1):
+        await rig.happens(JobQuarantined)
+    assert len(rig.heard(JobStarted)) == 1, "its one attempt had been made"
+    assert len(rig.sqs.messages(QUARANTINE)) == 1
 
 
 async def test_crashes_further_apart_than_the_window_do_not_add_up() -> None:
