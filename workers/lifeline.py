@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
-from typing import NoReturn
+from contextlib import suppress
 
 from jobs.clock import Clock
 from jobs.errors import ServiceUnavailable, TransportError
@@ -63,20 +63,33 @@ class Lifeline:
         self._rng = rng
         self._beats = 0
         self._fault = ""
+        self._closed = False
+        self._writing = asyncio.Lock()
+        """Held while a beat is on its way to the table, and from the end on."""
 
     async def start(self) -> None:
         """Begin to live, before the first message is received; a failure stops nothing."""
         await self._beat(_QUICK_ANSWER_S)
 
-    async def run(self) -> NoReturn:
-        """Beat until cancelled."""
+    async def run(self) -> None:
+        """Beat until closed. To be cancelled only after that: a beat under way has to end first."""
         while True:
             spread = self._rng.uniform(1 - _JITTER, 1 + _JITTER)
             await asyncio.sleep(_AGAIN_S if self._fault else RENEW_S * spread)
+            if self._closed:
+                return
             await self._beat(_ANSWER_S)
 
     async def close(self) -> None:
-        """End in order, once the last mark is written: what was begun here was no crash."""
+        """End in order, once the last mark is written: what was begun here was no crash.
+
+        A beat under way is waited for. If it came after the end, this worker would seem to live,
+        and soon to have died.
+        """
+        self._closed = True
+        with suppress(TimeoutError):  # then the end may still come last
+            async with asyncio.timeout(_QUICK_ANSWER_S):
+                await self._writing.acquire()
         try:
             async with asyncio.timeout(_QUICK_ANSWER_S):
                 await self._table.delete([(LIVES, self._name)])
@@ -103,7 +116,9 @@ class Lifeline:
 
     async def _write(self) -> None:
         life = Life(name=self._name, beat=self._beats, groups=self._groups, at=self._clock.now())
-        if await self._table.put([life_item(life)]):
+        async with self._writing:
+            left_out = await self._table.put([life_item(life)])
+        if left_out:
             raise ServiceUnavailable("the table was too busy")
 
     async def _forget(self) -> None:

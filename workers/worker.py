@@ -376,15 +376,17 @@ class Worker:
 
         A hook of the users that hangs must keep neither records nor the worker's end unwritten.
         """
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FLUSH_S), asyncio.TaskGroup() as endings:
-                endings.create_task(self._client.close(), name="headgate-end-client")
-                endings.create_task(self._hooks.drain(), name="headgate-end-hooks")
-                endings.create_task(self._gate.close(), name="headgate-end-limits")
-                if self._recorder is not None:
-                    endings.create_task(self._recorder.drain(), name="headgate-end-records")
-        if self._lifeline is not None:
-            await self._lifeline.close()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_S), asyncio.TaskGroup() as endings:
+                    endings.create_task(self._client.close(), name="headgate-end-client")
+                    endings.create_task(self._hooks.drain(), name="headgate-end-hooks")
+                    endings.create_task(self._gate.close(), name="headgate-end-limits")
+                    if self._recorder is not None:
+                        endings.create_task(self._recorder.drain(), name="headgate-end-records")
+        finally:
+            if self._lifeline is not None:
+                await self._lifeline.close()
 
     def _close(self) -> None:
         for poller in self._pollers:

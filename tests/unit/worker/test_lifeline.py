@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 
 import pytest
 
+from jobs import AsyncClient
 from jobs.errors import ServiceUnavailable
 from jobs.events import Event, Events, RecordsFailed
 from jobs.lives import LEASE_S, LIVES, RENEW_S, Fate, Life, Lives, life_item
 from jobs.ports import Item
 from jobs.testing import LoopClock, MemoryTable
+from tests.unit.worker.rig import Note, Rig, one_lane
 from workers.lifeline import Lifeline
 
 pytestmark = pytest.mark.looptime
@@ -47,6 +50,33 @@ class Alive:
     @property
     def faults(self) -> list[str]:
         return [event.error for event in self.heard if isinstance(event, RecordsFailed)]
+
+
+class SlowBeats(MemoryTable):
+    """Each beat after the first is on its way for a while, whoever still waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__(LoopClock())
+        self.on_its_way = asyncio.Event()
+
+    async def put(self, items: Sequence[Item]) -> list[Item]:
+        if any(item.pk == LIVES and item.data["beat"] > 1 for item in items):
+            self.on_its_way.set()
+            return await asyncio.shield(asyncio.create_task(self._put_late(items)))
+        return await super().put(items)
+
+    async def _put_late(self, items: Sequence[Item]) -> list[Item]:
+        await asyncio.sleep(0.3)
+        return await super().put(items)
+
+
+def _rig() -> Rig:
+    app, mail = one_lane()
+
+    @mail.job("send")
+    async def send(_note: Note) -> None: ...
+
+    return Rig(app)
 
 
 async def _lives(table: MemoryTable) -> list[Item]:
@@ -164,3 +194,55 @@ async def test_what_can_not_be_deleted_at_the_end_is_told() -> None:
     table.faults.raise_on("delete", ServiceUnavailable("away"))
     await worker.line.close()
     assert worker.faults == ["away"]
+
+
+async def test_a_beat_under_way_does_not_outlive_the_worker_that_ended_in_order() -> None:
+    rig = _rig()
+    rig.table = table = SlowBeats()
+    worker = rig.worker()
+    working = asyncio.create_task(worker.run())
+    await table.on_its_way.wait()
+    worker.hurry()
+    await working
+    await asyncio.sleep(1)
+    assert await _lives(table) == []
+
+
+async def test_a_beat_that_hangs_holds_the_end_up_for_a_second_only() -> None:
+    table = MemoryTable(LoopClock())
+    worker = Alive(table, "a")
+    await worker.start()
+    table.faults.slow_down("put", 3600)
+    await asyncio.sleep(RENEW_S * 1.3)
+    began = asyncio.get_running_loop().time()
+    await worker.line.close()
+    assert asyncio.get_running_loop().time() - began <= 1
+    assert await _lives(table) == []
+    await worker.kill()
+
+
+async def test_it_beats_no_more_once_it_has_ended() -> None:
+    table = MemoryTable(LoopClock())
+    worker = Alive(table, "a")
+    await worker.start()
+    await worker.line.close()
+    await asyncio.sleep(10 * RENEW_S)
+    assert await _lives(table) == []
+    await worker.kill()
+
+
+async def test_an_end_that_fails_beside_the_jobs_takes_the_life_along(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def broken(_client: AsyncClient) -> None:
+        raise OSError("the spool is gone")
+
+    monkeypatch.setattr(AsyncClient, "close", broken)
+    rig = _rig()
+    worker = rig.worker()
+    working = asyncio.create_task(worker.run())
+    await asyncio.sleep(1)
+    worker.hurry()
+    with pytest.raises(ExceptionGroup):
+        await working
+    assert await _lives(rig.table) == []
