@@ -319,6 +319,7 @@ class Recorder:
             worker=self._worker,
             level=level,
             keep=app.keep if declared is None else app.keep_of(declared),
+            retention=run.delivery.queue.retention,
         )
 
     def _ended(self, scribe: Scribe, verdict: Verdict) -> None:

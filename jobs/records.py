@@ -39,6 +39,7 @@ from jobs.envelope import Envelope
 from jobs.errors import ConfigurationError
 from jobs.ports import Item, Line
 from jobs.retention import Keep
+from jobs.topology import MAX_VISIBILITY
 
 if TYPE_CHECKING:
     from jobs.events import JobProgress
@@ -152,6 +153,8 @@ class Scribe:
     worker: str
     level: RecordsLevel
     keep: Keep
+    retention: timedelta
+    """Of the queue: for how long SQS keeps the message, and so may deliver it again."""
 
     def mark(
         self, kind: Mark, at: datetime, data: Mapping[str, Any], *, receive: int | None = None
@@ -173,12 +176,13 @@ class Scribe:
         )
 
     def _lasting(self, kind: Mark) -> timedelta:
-        if kind not in (Mark.COMPLETED, Mark.DISCARDED):
-            return self.keep.failed
-        if self.receive == 1:
+        done = kind in (Mark.COMPLETED, Mark.DISCARDED)
+        if done and self.receive == 1:
             return self.keep.completed or self.keep.failed
-        # What came before is kept as for failures, and must not outlive how it ended.
-        return max(self.keep.completed, self.keep.failed)
+        # What came before tells attempts for as long as the message may be delivered again, and
+        # must not outlive how it ended.
+        failed = max(self.keep.failed, self.retention + MAX_VISIBILITY)
+        return max(self.keep.completed, failed) if done else failed
 
     def _line(self, kind: Mark, at: datetime, data: Mapping[str, Any]) -> Line | None:
         if (name := LISTS.get(kind)) is None:

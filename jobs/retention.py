@@ -23,7 +23,9 @@ class Keep:
     completed: timedelta = timedelta(days=7)
     """From when a job completed, with its result; 0 keeps nothing of jobs that simply complete."""
     failed: timedelta = timedelta(days=30)
-    """From each thing that happened to a job that did not simply complete."""
+    """From each thing that happened to a job that did not simply complete; at least 12 hours longer
+    than its queue keeps messages, by default 4 days and 12 hours, since attempts are counted by it
+    while the message may be delivered again."""
     last: int | None = None
     """At most about so many completed jobs of a type, the newest; None sets no bound but time."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.ports import Item
@@ -28,6 +28,7 @@ def scribe(
         worker="worker-1",
         level=level,
         keep=keep,
+        retention=timedelta(days=4),
     )
 
 

@@ -6,7 +6,7 @@ import io
 import logging
 import random
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -89,6 +89,7 @@ def marked(kind: Mark, **data: Any) -> Item:
         worker=f"ip-10-0-123-123.ec2.internal-{uuid4()}",
         level="outcomes",
         keep=DEFAULT_KEEP,
+        retention=timedelta(days=4),
     )
     return scribe.mark(kind, NOW, {"attempt": 1, **data})
 

@@ -23,6 +23,7 @@ from tests.support.records import mark, scribe
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 JOB = "0196a2b4-0000-7000-8000-000000000001"
 MESSAGE = "m-1"
+DONE = (Mark.COMPLETED, Mark.DISCARDED)
 
 
 def item(receive: int, kind: Mark, *, at: datetime = NOW, message: str = MESSAGE) -> Item:
@@ -47,6 +48,22 @@ def test_items_are_kept_as_long_as_is_asked() -> None:
     made = scribe(JOB, MESSAGE, keep=keep)
     assert made.mark(Mark.COMPLETED, NOW, {}).expires_at == NOW + timedelta(days=90)
     assert made.mark(Mark.FAILED, NOW, {}).expires_at == NOW + timedelta(days=60)
+
+
+@pytest.mark.parametrize(
+    ("kind", "receive", "kept"),
+    [
+        *((kind, 1, timedelta(days=4, hours=12)) for kind in Mark if kind not in DONE),
+        *((kind, 1, timedelta(minutes=10)) for kind in DONE),
+        *((kind, 2, timedelta(days=4, hours=12)) for kind in DONE),
+    ],
+)
+def test_what_attempts_are_counted_by_is_kept_while_the_message_may_come_again(
+    kind: Mark, receive: int, kept: timedelta
+) -> None:
+    keep = Keep(timedelta(minutes=10), failed=timedelta(minutes=5))
+    made = scribe(JOB, MESSAGE, receive, keep=keep).mark(kind, NOW, {})
+    assert made.expires_at == NOW + kept
 
 
 @pytest.mark.parametrize(

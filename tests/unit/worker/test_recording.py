@@ -235,6 +235,23 @@ async def test_of_jobs_that_simply_complete_nothing_is_kept_where_that_is_asked(
     assert await run_one(app, level="full", fails=0) == ["started"]
 
 
+async def test_attempts_count_though_their_records_are_kept_shorter_than_a_retry_waits() -> None:
+    app = App("shop", keep=Keep(failed=timedelta(minutes=5)))
+    made: list[int] = []
+
+    @app.job("work", retry=Retry(attempts=3, backoff=Backoff.fixed(600)))
+    async def work(_note: Note, ctx: JobContext) -> None:
+        made.append(ctx.attempt)
+        raise ConnectionError("refused")
+
+    rig = Rig(app)
+    await rig.submit(work)
+    async with rig.working():
+        await asyncio.sleep(6 * 3600)
+    assert made == [1, 2, 3]
+    assert len(rig.heard(JobDeadLettered)) == 1
+
+
 async def test_progress_is_written_about_once_a_second_and_at_the_end() -> None:
     app = App("shop")
 
