@@ -97,6 +97,8 @@ class Call:
         self._returned = False
         """The handler has returned, so only what it submitted is waited for."""
         self._overran = False
+        self._began_at = 0.0
+        """On the clock's monotonic time."""
         self.ran_s = 0.0
         """How long the handler ran, once it has ended."""
 
@@ -121,14 +123,29 @@ class Call:
         """
         clock, job = self._means.clock, self._job
         self._means.events.emit(reporting.started(job, self._names, clock.now()))
-        started = clock.monotonic()
+        self._began_at = clock.monotonic()
         outcome = await self._bounded()
-        self.ran_s = clock.monotonic() - started
+        self.ran_s = clock.monotonic() - self._began_at
         if settled is not None:
             outcome = await settled(outcome)
-        if event := reporting.ended(outcome, job, self._names, self.ran_s, clock.now()):
-            self._means.events.emit(event)
+        self._tell(outcome)
         return outcome
+
+    def given_up(self) -> Failed:
+        """Tell of a handler that goes on though it was cancelled, and return what that counts as.
+
+        It had the time that its host had for it.
+        """
+        self.ran_s = self._means.clock.monotonic() - self._began_at
+        detail = ", and ignored being cancelled"
+        outcome = self._failed(JobTimeout(self._job.type.name, round(self.ran_s), detail=detail))
+        self._tell(outcome)
+        return outcome
+
+    def _tell(self, outcome: Outcome) -> None:
+        at = self._means.clock.now()
+        if event := reporting.ended(outcome, self._job, self._names, self.ran_s, at):
+            self._means.events.emit(event)
 
     async def _bounded(self) -> Outcome:
         self._task = task = asyncio.current_task()

@@ -427,9 +427,9 @@ class ResultNotKept(HeadgateError):
 class JobTimeout(HeadgateError):
     """An attempt ran past its type's timeout and was cancelled. It counts as transient."""
 
-    def __init__(self, job_type: str, timeout_s: float) -> None:
+    def __init__(self, job_type: str, timeout_s: float, *, detail: str = "") -> None:
         self.timeout_s = timeout_s
-        super().__init__(f"{job_type!r} ran past its timeout of {timeout_s:g} s")
+        super().__init__(f"{job_type!r} ran past its timeout of {timeout_s:g} s{detail}")
 
 
 # --- a handler in a process of its own ----------------------------------------------------------

@@ -286,6 +286,15 @@ class Run:
         early_s = (not_before - self._executor.means.clock.now()).total_seconds()
         return early_s if early_s > _EARLY_S else 0.0
 
+    def given_up(self) -> Verdict | None:
+        """The verdict where its handler goes on though it was cancelled: the attempt has failed.
+
+        None if it has ended. The host has to see that what it still comes to is not carried out.
+        """
+        if (job := self.job) is None or self._call is None or not self.running:
+            return None
+        return self._settled(job, self._unless_cancelled(self._call.given_up()), job.attempt)
+
     def interrupt(self, reason: str, *, abandon: bool = False) -> None:
         """Ask the attempt to end early.
 
@@ -305,7 +314,9 @@ class Run:
             self.interrupt("it was cancelled")
 
     async def _outcome(self, job: Job) -> Outcome:
-        outcome = await self._uncancelled(job)
+        return self._unless_cancelled(await self._uncancelled(job))
+
+    def _unless_cancelled(self, outcome: Outcome) -> Outcome:
         if self._cancellation is not None and isinstance(outcome, _CANCELLABLE):
             return Cancelled(reason=self._cancellation)
         return outcome

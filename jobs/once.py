@@ -30,7 +30,7 @@ from jobs.delivery import Delivery, Job
 from jobs.errors import ConfigurationError, TransportError
 from jobs.events import ClaimFailed
 from jobs.job import JobType
-from jobs.outcome import Deferred, Discarded, Done, Interrupted, Outcome
+from jobs.outcome import Deferred, Discarded, Done, Failed, Interrupted, Outcome
 from jobs.texts import text_of
 
 T = TypeVar("T")
@@ -129,6 +129,10 @@ class OnceCall:
         self._call.interrupt(reason, abandon=abandon)
         if self._asking is not None and self._asking.when() is None:
             self._asking.reschedule(asyncio.get_running_loop().time() + _PATIENCE_S)
+
+    def given_up(self) -> Failed:
+        """See `jobs.calling.Call.given_up`; the claim stands until its lease has run out."""
+        return self._call.given_up()
 
     async def outcome(self) -> Outcome:
         """Claim the job, call the handler, settle the claim; returns how the delivery ended."""

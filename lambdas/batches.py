@@ -18,6 +18,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from jobs.cancelling import Cancelling
@@ -26,7 +27,7 @@ from jobs.execution import Executor, Run, Verdict
 from jobs.outcome import Interrupted
 from jobs.ports import Scheduler, Transport
 from jobs.recording import Recorder
-from jobs.settlement import Ack
+from jobs.settlement import Ack, RetryAfter
 from lambdas.deleting import Deletes
 from lambdas.settling import Settler
 from lambdas.source import Line, lines_of
@@ -40,6 +41,9 @@ _LOOK_S = 0.25
 
 _WRITE_S = 1.0
 """How long records that nothing else waits for may keep the invocation."""
+
+_LAST_WORD_S = 0.1
+"""How long a handler has that is cancelled for the second time."""
 
 _WHY = "the function's time is nearly up"
 
@@ -107,6 +111,8 @@ class Batch:
         self._answered = False
         self._abandoned: set[Run] = set()
         """Plain functions, whose threads go on."""
+        self._given_up: set[Run] = set()
+        """Jobs that are settled though their handlers, which ignore being cancelled, go on."""
         self.strays: set[asyncio.Task[None]] = set()
         """What has been cancelled and has not ended."""
 
@@ -258,9 +264,8 @@ class Batch:
             self._give_back_unstarted(line)
             line.clear()
             return
-        if await self._settle(run, verdict):
-            self._done.add(run.delivery.message.message_id)
-            self._deletes.put(run.delivery, at_once=not isinstance(verdict.action, Ack))
+        if run not in self._given_up and await self._settle(run, verdict):
+            self._delete(run.delivery, at_once=not isinstance(verdict.action, Ack))
             line.popleft()
             return
         behind = [*line][1:]
@@ -325,8 +330,11 @@ class Batch:
             return
         verdict = run.unstarted(delay_s) if run.foregone is None else await run.verdict()
         if await self._settle(run, verdict):
-            self._done.add(delivery.message.message_id)
-            self._deletes.put(delivery)
+            self._delete(delivery)
+
+    def _delete(self, delivery: Delivery, *, at_once: bool = False) -> None:
+        self._done.add(delivery.message.message_id)
+        self._deletes.put(delivery, at_once=at_once)
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -345,17 +353,37 @@ class Batch:
                     _job_id(run),
                 )
             run.interrupt(_WHY, abandon=True)
+        if self._running:
+            self._spawn(self._give_up())
+
+    async def _give_up(self) -> None:
+        """Settle the jobs whose handlers ignore that they have been cancelled twice."""
+        await asyncio.sleep(_LAST_WORD_S)
+        stubborn = [each for each in self._running if each not in self._abandoned]
+        await asyncio.gather(*map(self._settle_running, stubborn))
+
+    async def _settle_running(self, run: Run) -> None:
+        """Settle a job whose handler goes on. It has failed: its end is explained by that, and not
+        taken for a crash, and it comes again no more often than it has attempts."""
+        if (verdict := run.given_up()) is None:
+            return
+        self._given_up.add(run)
+        _log.warning("a handler goes on though it was cancelled: %s", _job_id(run))
+        is_retry = isinstance(verdict.action, RetryAfter)
+        if not (is_retry and run.delivery.comes_again(self._means.clock.now())):
+            if await self._settle(run, verdict):
+                self._delete(run.delivery)
+            return
+        # Shown before its visibility timeout ends, it would run twice at the same time.
+        verdict = replace(verdict, action=RetryAfter(delay_s=run.delivery.queue.visibility_s))
+        if self._recorder is not None:
+            await self._recorder.explain(run, verdict)
+        self._settler.tell(verdict)
 
     def _part(self) -> None:
         """Let go of what has not ended."""
         if self._unstarted:
             _log.info("%d jobs were given back unstarted: %s", self._unstarted, _WHY)
-        for run in self._running:
-            _log.warning(
-                "a handler goes on though it was cancelled; its message is delivered again when "
-                "its visibility timeout ends: %s",
-                _job_id(run),
-            )
         self.strays.update(self._tasks)
         for task in self.strays:
             task.cancel(_WHY)

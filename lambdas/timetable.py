@@ -2,7 +2,8 @@
 
     0                    the invocation begins; jobs start as slots come free
     T - 3 s              nothing starts any more; what runs is interrupted and given back
-    T - 2 s              what still runs is left alone
+    T - 2 s              what still runs is left alone, and its attempt has failed if it could be
+                         cancelled
     T - 1 s              requests that SQS has not answered are given up
     T - 0.75 s           the answer, whatever has ended by then
     T                    Lambda would kill the function, and deliver all of it again

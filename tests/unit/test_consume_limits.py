@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -17,8 +17,10 @@ from jobs.envelope import parse
 from jobs.events import (
     JobCancelled,
     JobCompleted,
+    JobCrashed,
     JobDeadLettered,
     JobDeferred,
+    JobFailed,
     JobQuarantined,
     JobStarted,
     RecordsWritten,
@@ -112,6 +114,23 @@ def test_a_surplus_comes_back_about_as_fast_as_the_function_runs_jobs() -> None:
     assert away_s[0] <= 10
     assert 30 <= away_s[-1] <= 10 * 40 / 10 + 1
     assert sum(away_s) / 40 == pytest.approx(20, abs=10)
+
+
+def test_a_handler_that_ignores_being_cancelled_has_killed_nobody() -> None:
+    async def send(_note: Note) -> None:
+        for _ in range(1000):
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(1)
+
+    with function_of(send, timeout_s=20) as deployed:
+        [job_id] = submitted(deployed, "stubborn")
+        for _ in range(8):
+            deployed.clock.advance(200)
+            deployed.invoke()
+        assert deployed.heard(JobStarted) == deployed.heard(JobFailed) == 3
+        assert deployed.heard(JobCrashed) == 0
+        assert deployed.messages(QUARANTINE) == []
+        assert dead(deployed) == [job_id]
 
 
 @contextmanager
