@@ -20,6 +20,7 @@ from jobs.delivery import Delivery
 from jobs.errors import CredentialsMissing, RegionMissing, TransportError
 from jobs.events import Events, PollFailed, PollReceived
 from jobs.ports import ReceivedMessage, Transport
+from jobs.texts import type_of
 from jobs.topology import MAX_BATCH, QueueSpec
 from workers.choosing import Waiting
 from workers.demand import Demand, Expectation
@@ -118,7 +119,7 @@ class Poller:
                 return
             try:
                 await self._receive(self._wait_s, claim)
-            except TransportError as error:
+            except Exception as error:  # noqa: BLE001 - no answer may end a worker that could go on
                 await self._back_off(error)
 
     def _claim(self) -> _Claim | None:
@@ -144,13 +145,13 @@ class Poller:
             self._bell.set_result(claim)
 
     async def _receive(self, wait_s: float, claim: _Claim) -> None:
-        self._grow()
         started = self._clock.monotonic()
         try:
+            self._grow()
             messages = await self._transport.receive(
                 self.queue.name, limit=claim.limit, wait_s=wait_s
             )
-        except TransportError:
+        except Exception:
             self._last, self._full = 0, False
             raise
         finally:
@@ -212,20 +213,23 @@ class Poller:
                 await self._receive(_EXTRA_WAIT_S, claim)
             except TransportError:
                 return  # the queue's first receiver meets the same fault, and reports it
+            except Exception as error:  # noqa: BLE001 - likewise, but it may be of this answer alone
+                await self._back_off(error)
+                return
             more = self._full and not self._demand.is_in_vain(self.queue)
             more = more and not self._stopping.is_set()
             claim = self._claim() if more else None
 
-    async def _back_off(self, error: TransportError) -> None:
+    async def _back_off(self, error: Exception) -> None:
         hopeless = isinstance(error, CredentialsMissing | RegionMissing)
         if hopeless and not self._demand.answered:
             raise error
+        # What is no error of the transport's may quote a message.
+        told = str(error) if isinstance(error, TransportError) else type_of(error)
         self._failures += 1
         pause_s = _PAUSES.delay_s(min(self._failures, 10), self._rng)
         self._events.emit(
-            PollFailed(
-                at=self._clock.now(), queue=self.queue.name, error=str(error), retry_in_s=pause_s
-            )
+            PollFailed(at=self._clock.now(), queue=self.queue.name, error=told, retry_in_s=pause_s)
         )
         with suppress(TimeoutError):  # nothing but a stop may cut the pause short
             async with asyncio.timeout(pause_s):

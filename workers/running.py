@@ -103,20 +103,43 @@ class Running:
         return [hold for hold in self._tasks.values() if hold.run.running]
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Take in what a receive brought: it starts, waits for a slot, or goes back."""
+        """Take in what a receive brought: it starts, waits for a slot, or goes back.
+
+        A fault costs the message at which it happens alone: that stays in its queue, and with it
+        what follows in its FIFO group.
+        """
+        left: set[str | None] = set()
         for delivery in deliveries:
-            hold = self._holdings.take(self._executor.begin(delivery))
-            is_first = self._admission.take(hold)
-            if not self._accepting:
-                self.release(hold)
-            elif self._is_cancelled(hold):
-                self._drop(hold)
-            elif early_s := hold.run.due_in_s:
-                self.release(hold, math.ceil(early_s))
-            else:
-                self._recall(hold)
-                self._waiting.put(hold, behind=not is_first)
+            group = delivery.message.group
+            if group not in left and not self._take_in(delivery) and delivery.queue.fifo:
+                left.add(group)
         self.fill()
+
+    def _take_in(self, delivery: Delivery) -> bool:
+        """Take in one message; returns False where a fault of ours kept it out."""
+        hold: Hold | None = None
+        try:
+            hold = self._holdings.take(self._executor.begin(delivery))
+            self._place(hold)
+        except Exception as error:  # noqa: BLE001 - SQS delivers it again
+            _tell_fault(error, delivery)
+            if hold is not None:
+                self._waiting.remove(hold)
+                self._leave(hold, gone=False)
+            return False
+        return True
+
+    def _place(self, hold: Hold) -> None:
+        is_first = self._admission.take(hold)
+        if not self._accepting:
+            self.release(hold)
+        elif self._is_cancelled(hold):
+            self._drop(hold)
+        elif early_s := hold.run.due_in_s:
+            self.release(hold, math.ceil(early_s))
+        else:
+            self._recall(hold)
+            self._waiting.put(hold, behind=not is_first)
 
     def end_cancelled(self) -> None:
         """End what is cancelled: what runs is interrupted, what waits is settled unstarted."""
@@ -327,10 +350,14 @@ class Running:
 
 def _log_fault(task: asyncio.Task[None], hold: Hold) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        # A fault of ours, not of a handler. The message stays, and is delivered again.
-        _log.error(
-            "processing message %s of %s failed",
-            hold.delivery.message.message_id,
-            hold.delivery.queue.name,
-            exc_info=error,
-        )
+        _tell_fault(error, hold.delivery)
+
+
+def _tell_fault(error: BaseException, delivery: Delivery) -> None:
+    """A fault of ours, not of a handler. The message stays, and is delivered again."""
+    _log.error(
+        "processing message %s of %s failed",
+        delivery.message.message_id,
+        delivery.queue.name,
+        exc_info=error,
+    )

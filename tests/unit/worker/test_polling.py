@@ -6,6 +6,7 @@ import asyncio
 import statistics
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,11 @@ from jobs.errors import (
     TransportError,
 )
 from jobs.events import JobCompleted, JobStarted, PollFailed
+from jobs.execution import Executor
 from tests.unit.worker.rig import MAIL, Gate, Note, Rig, one_lane
+from workers.choosing import Waiting
+from workers.groups import Groups
+from workers.polling import Poller
 
 pytestmark = pytest.mark.looptime
 
@@ -197,6 +202,104 @@ async def test_a_missing_queue_is_said_again_and_again_and_the_others_go_on() ->
     assert 8 <= len(failed) <= 40
 
 
+async def test_a_receive_that_fails_in_an_unknown_way_does_not_end_the_worker() -> None:
+    rig = _quick()
+    faults = [KeyError("a secret")] * 3
+
+    async def fail() -> None:
+        if faults:
+            raise faults.pop()
+
+    rig.wire.requests["receive"] = fail
+    await rig.submit(rig.app.types["work"])
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    failed = rig.heard(PollFailed)
+    assert [event.error for event in failed] == ["KeyError"] * 3, "its text may quote a payload"
+    assert all(event.retry_in_s > 0.4 for event in failed)
+
+
+def _in_an_extra() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.get_name().startswith("headgate-extra")
+
+
+async def test_an_extra_receive_that_fails_in_an_unknown_way_does_not_end_the_worker() -> None:
+    rig = _quick()
+    faults = [KeyError("a secret")] * 3
+
+    async def fails_in_an_extra() -> None:
+        if faults and _in_an_extra():
+            raise faults.pop()
+
+    rig.wire.requests["receive"] = fails_in_an_extra
+    await rig.submit(rig.app.types["work"], *[""] * 200)
+    async with rig.working():
+        await rig.happens(JobCompleted, 200)
+    assert [event.error for event in rig.heard(PollFailed)] == ["KeyError"] * 3
+
+
+def _break_once(monkeypatch: pytest.MonkeyPatch, where: type, method: str, text: str) -> None:
+    """Have a method fail when it first gets the message with that text, and has acted on it."""
+    works = getattr(where, method)
+    failed: list[str] = []
+
+    def fails(self: Any, given: Any, **others: Any) -> Any:
+        result = works(self, given, **others)
+        message = getattr(given, "delivery", given).message
+        if text in message.body and not failed:
+            failed.append(text)
+            raise KeyError(text)
+        return result
+
+    monkeypatch.setattr(where, method, fails)
+
+
+_STEPS = [(Executor, "begin"), (Groups, "take"), (Waiting, "put")]
+"""What takes in a message, from its delivery to its place in line."""
+
+
+@pytest.mark.parametrize(("where", "method"), _STEPS)
+async def test_a_message_that_can_not_be_taken_in_costs_no_other_and_comes_again(
+    where: type, method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _break_once(monkeypatch, where, method, "faulty")
+    rig = _quick()
+    await rig.submit(rig.app.types["work"], "one", "faulty", "two")
+    async with rig.working() as worker:
+        before = rig.clock.monotonic()
+        await rig.happens(JobCompleted, 2)
+        assert rig.clock.monotonic() - before < 1
+        await asyncio.sleep(1)
+        assert (len(worker._holdings), len(worker._waiting)) == (0, 0)
+        await rig.happens(JobCompleted, 3)
+        assert rig.clock.monotonic() - before > 29, "SQS hid it for so long"
+    assert "processing message" in caplog.text
+    assert not rig.heard(PollFailed)
+
+
+@pytest.mark.parametrize(("where", "method"), _STEPS)
+async def test_what_follows_a_message_that_can_not_be_taken_in_stays_behind_it(
+    where: type, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _break_once(monkeypatch, where, method, "faulty")
+    app = App("shop")
+    mail = app.queue("mail", priorities=[Priority.NORMAL], fifo=True)
+    ran: list[str] = []
+
+    @mail.job("work")
+    async def work(note: Note) -> None:
+        ran.append(note.text)
+
+    rig = Rig(app)
+    await rig.submit(work, "first", "faulty", "third", group="a")
+    await rig.submit(work, "other", group="b")
+    async with rig.working():
+        await rig.happens(JobCompleted, 4)
+    assert [text for text in ran if text != "other"] == ["first", "faulty", "third"]
+    assert ran.index("other") < 2
+
+
 @pytest.mark.parametrize("error", [CredentialsMissing("none"), RegionMissing("none")])
 async def test_without_credentials_or_region_from_the_start_the_worker_ends_with_that_error(
     error: TransportError,
@@ -245,30 +348,16 @@ async def test_a_receive_whose_answer_got_lost_costs_a_delay_and_no_job() -> Non
     assert rig.remaining() == 0
 
 
-async def test_a_bug_in_a_receive_stops_the_worker_with_its_error() -> None:
-    rig = _quick()
-    rig.sqs.faults.raise_on("receive", RuntimeError("a bug"))
-    with pytest.raises(RuntimeError, match="a bug"):
-        async with asyncio.timeout(60):
-            await rig.worker().run()
+async def test_a_bug_in_an_extra_receiver_stops_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(_self: Poller, _claim: object) -> None:
+        raise RuntimeError("a bug")
 
-
-async def test_a_bug_in_an_extra_receiver_stops_the_worker_too() -> None:
+    monkeypatch.setattr(Poller, "_extra", fails)
     rig = _quick()
     await rig.submit(rig.app.types["work"], *[""] * 200)
-    extras: list[str] = []
-
-    async def fails_in_an_extra() -> None:
-        task = asyncio.current_task()
-        if task is not None and task.get_name().startswith("headgate-extra"):
-            extras.append(task.get_name())
-            raise RuntimeError("a bug")
-
-    rig.wire.requests["receive"] = fails_in_an_extra
     with pytest.raises(RuntimeError, match="a bug"):
         async with asyncio.timeout(120):
             await rig.worker().run()
-    assert extras
     assert rig.in_flight() == 0
 
 
