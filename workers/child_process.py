@@ -59,7 +59,7 @@ class ChildUnfit(Exception):
 
 
 class NotStarted(Exception):
-    """A child died before it had got the job that was sent to it."""
+    """A child died before it had got the job that was sent to it; says how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Child:
         self._answering: set[asyncio.Task[None]] = set()
         self._life = asyncio.create_task(self._live(), name=f"headgate-child-{process.pid}")
         self.jobs = 0
-        """Jobs that it was sent."""
+        """Jobs that it has begun."""
         self.fresh_mb = 0.0
         """Its resident memory when it was ready, in MiB."""
         self.spent = asyncio.Event()
@@ -176,9 +176,8 @@ class Child:
             JobSignal, ChildFailed: what the handler raised.
             JobTimeout: it was killed at the job's timeout.
             ChildDied: it died, or was killed for its use of memory.
-            NotStarted: it was dead already.
+            NotStarted: it was dead already, or died before it had begun.
         """
-        self.jobs += 1
         attempt = self._attempt = _Attempt(ctx)
         try:
             self._send_job(job, body, ctx)
@@ -290,7 +289,8 @@ class Child:
         if self._stopped:
             attempt.end(RetryLater(timedelta(seconds=1), "the worker is stopping"))
         else:
-            attempt.end(ChildDied(f"the child process {how}") if attempt.started else NotStarted())
+            fault = ChildDied if attempt.started else NotStarted
+            attempt.end(fault(f"the child process {how}"))
 
     async def _hear(self) -> None:
         try:
@@ -308,6 +308,7 @@ class Child:
                 self._ready.set_result(str(frame.get("error")))
             case Kind.STARTED, _Attempt() as attempt:
                 attempt.started = True
+                self.jobs += 1
             case Kind.RETURNED, _Attempt() as attempt:
                 attempt.returned = True
             case Kind.PROGRESS, _Attempt(ctx=ctx):

@@ -34,6 +34,9 @@ GRACE_S = 1.5
 READY_S = 60.0
 """How long a child may take to import the app and open its resources."""
 
+_TRIES = 3
+"""So many children may die before they have begun a job until it is given back."""
+
 _BACKOFF = Backoff.exponential(base=1, cap=60, jitter="equal")
 """Between children that don't get as far as running a job."""
 
@@ -87,6 +90,7 @@ class ChildPool:
         self._changed = asyncio.Event()
         self._faults: dict[int, str] = {}
         self._pause_s = 1.0
+        """How long it was last waited before another child was tried."""
         self._open = False
 
     @property
@@ -135,19 +139,22 @@ class ChildPool:
 
         Raises:
             JobSignal: the handler raised it.
-            RetryLater: besides, if there is no child and none can be started.
+            RetryLater: besides, if there is no child and none can be started, or one after the
+                other dies before it has begun the job.
             ChildFailed: the handler raised something else.
             JobTimeout: it ran past its timeout, and was killed.
             ChildDied: its process died, or was killed for its use of memory.
         """
-        while True:
+        fault = NotStarted()
+        for _ in range(_TRIES):
             child = await self._take(job)
             try:
                 return await child.run(job, body, ctx)
-            except NotStarted:
-                continue  # it was dead before: that is nothing to blame the job for
+            except NotStarted as error:
+                fault = error  # it was dead before: that is nothing to blame the job for
             finally:
                 self._put_back(child)
+        raise self._deferral(f"{_TRIES} children died before they had begun it: {fault}")
 
     async def _take(self, job: Job) -> Child:
         while True:
@@ -168,7 +175,10 @@ class ChildPool:
             raise RetryLater(timedelta(seconds=1), "the worker is stopping")
         if len(self._faults) == self._size:
             why = f"no child process could be started: {next(iter(self._faults.values()))}"
-            raise RetryLater(timedelta(seconds=max(1.0, self._pause_s)), why)
+            raise self._deferral(why)
+
+    def _deferral(self, why: str) -> RetryLater:
+        return RetryLater(timedelta(seconds=max(1.0, self._pause_s)), why)
 
     def _put_back(self, child: Child) -> None:
         if child.spent.is_set():
@@ -200,10 +210,11 @@ class ChildPool:
                 self._failed(place, str(error), pause_s)
             in_vain = 0 if used else in_vain + 1
             if in_vain:
+                self._pause_s = pause_s
                 await asyncio.sleep(pause_s)
 
     async def _fill(self, place: int) -> bool:
-        """See one child through its life; returns whether it was sent a job.
+        """See one child through its life; returns whether it has begun a job.
 
         Raises:
             ChildUnfit: it never could run one.
@@ -218,7 +229,6 @@ class ChildPool:
 
     def _failed(self, place: int, fault: str, pause_s: float) -> None:
         self._faults[place] = fault
-        self._pause_s = pause_s
         self._on_fault(
             f"a child process for handlers with isolation='process' can't run jobs: {fault}. "
             f"Another is tried in {pause_s:.1f} s; jobs for it wait or are deferred"

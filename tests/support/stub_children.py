@@ -117,8 +117,9 @@ class StubChild:
 
     async def _run(self) -> None:
         self._cancelled = False
-        if self._children.ending == "dies before":
-            self._children.ending = "returns"  # as those after it do
+        if self._children.ending in ("dies before", "never begins"):
+            if self._children.ending == "dies before":
+                self._children.ending = "returns"  # as those after it do
             self.process.signal(signal.SIGKILL)
             return
         self._send(Kind.STARTED)
@@ -152,7 +153,8 @@ class StubChildren:
         result_s: seconds of the loop's time besides.
         heeds_cancel: whether it ends when it is asked to.
         ending: ``hangs`` for a handler that never ends, ``dies`` for one that kills its process,
-            ``dies before`` for a first process that ends as it is sent a job.
+            ``dies before`` for a first process that ends as it is sent a job, ``never begins`` for
+            processes that all do.
     """
 
     def __init__(

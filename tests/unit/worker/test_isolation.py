@@ -146,3 +146,29 @@ async def test_a_child_that_died_before_it_got_its_job_is_no_crash_of_the_job(
         await charges.rig.happens(JobCompleted)
     assert not charges.rig.heard(JobCrashed)
     assert charges.count == 1
+
+
+async def test_a_child_that_dies_before_it_has_the_job_is_not_replaced_for_ever_without_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    charges = Charges(monkeypatch, ending="never begins")
+    rig, children = charges.rig, charges.children
+    await rig.submit(charges.job)
+    worker = rig.worker(children=1)
+    run = asyncio.create_task(worker.run())
+    try:
+        await steps(5_000)  # no time passes
+        assert len(children.processes) < 3
+        [deferred, *_] = await rig.happens(JobDeferred)
+        assert "SIGKILL" in deferred.reason
+        before = len(children.processes)
+        await asyncio.sleep(600)
+        assert len(children.processes) - before < 30
+        children.ending = "returns"
+        await rig.happens(JobCompleted)
+    finally:
+        worker.hurry()
+        await run
+    assert charges.count == 1
+    assert not rig.heard(JobCrashed)
+    assert not rig.heard(JobFailed)
