@@ -137,6 +137,8 @@ class Run:
         self.delivery = delivery
         self.job: Job | None = None
         """None if the message is no job here."""
+        self.foregone: Outcome | None = None
+        """Its outcome, if its handler must not be called by what is known already."""
         self._unfit = Unrunnable(reason=Reason.UNREADABLE, detail="")
         """Why it is none."""
         self._tries: int | None = None
@@ -208,13 +210,6 @@ class Run:
             self._refuse(error)
         else:
             self._take(whole)
-
-    @property
-    def foregone(self) -> Outcome | None:
-        """Its outcome, if its handler must not be called by what is known already."""
-        if self.job is None or self.delivery.message.receive_count == 1:
-            return None
-        return foregone(self.job.attempt)
 
     def tried(self, times: int) -> None:
         """Take in how many earlier deliveries could not become a job."""
@@ -385,10 +380,12 @@ class Run:
 
     def _take(self, job: Job) -> None:
         self.job = job
+        if self.delivery.message.receive_count > 1:
+            self.foregone = foregone(job.attempt)
         self._names = reporting.names_of(job, self.delivery)
 
     def _refuse(self, error: Exception) -> None:
-        self.job = None
+        self.job = self.foregone = None
         self._unfit = Unrunnable(reason=UNRUNNABLE[type(error)], detail=text_of(error))
 
     # --- messages that are no job here -----------------------------------------------------------

@@ -99,7 +99,7 @@ class Holdings:
         received_at = run.delivery.received_at
         hold = Hold(run, received_at, since=received_at)
         if (receipt := hold.receipt) in self._holds:
-            self._forget(receipt)
+            self.drop(hold)
         self._holds[receipt] = hold
         return hold
 
@@ -120,9 +120,7 @@ class Holdings:
 
     def drop(self, hold: Hold) -> None:
         """Stop holding it: it has been settled, or SQS will deliver it again."""
-        self._forget(hold.receipt)
-
-    def _forget(self, receipt: str) -> None:
-        if (hold := self._holds.pop(receipt, None)) is not None and hold.aside:
-            self._aside[hold.delivery.queue.name] -= 1
+        held = self._holds.pop(hold.receipt, None)
+        if held is not None and held.aside:
+            self._aside[held.delivery.queue.name] -= 1
             self._aside_total -= 1

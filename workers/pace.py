@@ -29,19 +29,16 @@ class Pace:
     def __init__(self, priority: Priority) -> None:
         self._longest_s = _PAUSES_S.get(priority, _PAUSE_S)
         self._times = 0
+        self.is_in_vain = False
+        """All that the last receive brought was in vain."""
         self._left = 0
         """What the last receive brought that was not in vain, for all that is known."""
         self._until = float("-inf")
 
-    @property
-    def is_in_vain(self) -> bool:
-        """Whether all that the last receive brought was in vain."""
-        return self._times > 0
-
     def brought(self, count: int) -> None:
         """A receive has returned with so many messages."""
         if self._left or not count:
-            self._times = 0
+            self._times, self.is_in_vain = 0, False
         self._left = count
 
     def in_vain(self, count: int, now: float) -> float:
@@ -50,7 +47,7 @@ class Pace:
         if self._left or not before:
             return 0.0
         doublings = min(self._times, _DOUBLINGS) - _DOUBLINGS
-        self._times += 1
+        self._times, self.is_in_vain = self._times + 1, True
         pause_s = self._longest_s * 2.0**doublings
         self._until = now + pause_s
         return pause_s
