@@ -29,7 +29,7 @@ from jobs.events import Event, Events, JobProgress, RecordsFailed, RecordsWritte
 from jobs.execution import Run, Verdict
 from jobs.foreign import UNNAMED
 from jobs.journal import Journal
-from jobs.large_results import put_result
+from jobs.large_results import LargeResults
 from jobs.late_starts import LateStarts
 from jobs.lives import LEASE_S, Fate, Lives
 from jobs.outcome import (
@@ -107,8 +107,7 @@ class Recorder:
         self._slow = False
         """The last answer was not waited for to the end."""
         self._hurried = False
-        self._store = store
-        self._storing: set[asyncio.Task[None]] = set()
+        self._results = LargeResults(store)
         self._silence_counts = silence_counts
         self._app = app
         self._table = table
@@ -289,18 +288,14 @@ class Recorder:
 
     async def flush(self) -> None:
         """Write what still waits; cancelled, what is left is kept for another time."""
-        await self._end_writes()
+        await self._writes.drain()
+        await self._results.flush()
         await self._journal.flush()
 
     async def drain(self) -> None:
         """The same for the last time: what is left is shed."""
-        await self._end_writes()
+        await asyncio.gather(self._writes.drain(), self._results.close())
         await self._journal.drain()
-
-    async def _end_writes(self) -> None:
-        await self._writes.drain()
-        if self._storing:
-            await asyncio.wait(self._storing)
 
     def _scribe(self, run: Run) -> Scribe | None:
         """Who writes of a delivery; None if nothing is to be written."""
@@ -349,26 +344,18 @@ class Recorder:
             told = own | {"result": value}
             self._journal.put(scribe.mark(Mark.COMPLETED, at, told), size=size)
             return
-        storing = asyncio.create_task(
-            self._completed_largely(scribe, at, own, value, size), name="headgate-result"
-        )
-        self._storing.add(storing)
-        storing.add_done_callback(self._stored)
+        self._results.put(scribe.job_id, value, size, partial(self._kept, scribe, at, own))
 
-    async def _completed_largely(
-        self, scribe: Scribe, at: datetime, own: dict[str, Any], value: Any, size: int
+    def _kept(
+        self,
+        scribe: Scribe,
+        at: datetime,
+        own: dict[str, Any],
+        found: dict[str, Any] | ResultNotKept,
     ) -> None:
-        """The object first, and then the record that has its address."""
-        try:
-            told = await put_result(self._store, scribe.job_id, value, size)
-        except ResultNotKept as error:
-            told = _not_kept(scribe, error)
+        """The object first, and then the record that has its address, or says why it has none."""
+        told = _not_kept(scribe, found) if isinstance(found, ResultNotKept) else found
         self._journal.put(scribe.mark(Mark.COMPLETED, at, own | told))
-
-    def _stored(self, storing: asyncio.Task[None]) -> None:
-        self._storing.discard(storing)
-        if not storing.cancelled() and (error := storing.exception()) is not None:
-            _log.error("keeping a result failed", exc_info=error)  # a fault of ours
 
     async def _write(self, scribe: Scribe, item: Item) -> None:
         """Write an item now; what takes too long or fails is written when it can be."""

@@ -32,6 +32,7 @@ from jobs.ports import Item
 from jobs.records import LISTS, SHARDS, RecordsLevel, list_name, partition
 from jobs.retention import Keep
 from jobs.returns import MAX_RESULT_BYTES
+from jobs.testing import MemoryStore
 from tests.support.bridge import DeployedBridge
 from tests.unit.worker.rig import Note, Rig
 from workers.health import Health, Status
@@ -182,6 +183,54 @@ async def test_a_large_result_is_not_kept_while_the_store_is_away_and_the_job_is
         "400,002 bytes as JSON is not kept: S3 is down" in (await told(rig, job_id))["result_fault"]
     )
     assert rig.remaining() == 0
+
+
+class Hanging(MemoryStore):
+    """A store that answers nothing."""
+
+    under_way = most = 0
+
+    async def put(self, key: str, content: bytes) -> None:
+        self.calls.append(("put", f"{key}: {len(content)}"))
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.under_way -= 1
+
+
+async def hanging(jobs: int) -> tuple[Rig, list[str], Hanging]:
+    """Jobs whose large results no store takes."""
+    app = App("shop")
+
+    @app.job("render")
+    async def render(_note: Note) -> str:
+        return "x" * 400_000
+
+    rig = Rig(app)
+    rig.store = store = Hanging()
+    return rig, await rig.submit(render, *map(str, range(jobs))), store
+
+
+async def test_large_results_that_can_not_be_stored_do_not_pile_up_without_bound() -> None:
+    rig, ids, store = await hanging(100)
+    async with rig.working():
+        await rig.happens(JobCompleted, 100)
+        await asyncio.sleep(60)
+        assert 80 <= store.most <= 84, "32 MiB"
+        assert store.under_way == 0
+        faults = [(await told(rig, each))["result_fault"] for each in ids]
+    assert sum("too many others" in each for each in faults) == 100 - store.most
+    assert sum("has not answered within 30 s" in each for each in faults) == store.most
+
+
+async def test_a_large_result_that_no_store_takes_does_not_outlive_its_worker() -> None:
+    rig, [job_id], store = await hanging(1)
+    async with rig.working():  # which looks for tasks that are left, too
+        await rig.happens(JobCompleted)
+    assert "its worker has ended" in (await told(rig, job_id))["result_fault"]
+    assert store.under_way == 0
 
 
 async def test_how_a_job_ended_otherwise_is_told_with_its_reason() -> None:
