@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 
@@ -44,6 +44,17 @@ class ReceivedMessage:
     sent_at: datetime
     attributes: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
+    first_received_ms: str | None = None
+    """When it was first received, as SQS says it: in milliseconds since 1970."""
+
+    @property
+    def first_received_at(self) -> datetime:
+        """When it was first received; when it was sent, where SQS doesn't say that legibly."""
+        try:
+            first_at = datetime.fromtimestamp(int(self.first_received_ms or "") / 1000, UTC)
+        except (TypeError, ValueError, OverflowError, OSError):
+            return self.sent_at
+        return max(self.sent_at, first_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -211,7 +211,7 @@ class Recorder:
             return Fate.LIVED
         until = past.resumed_at or self._clock.now()
         message, queue = run.delivery.message, run.delivery.queue
-        return self._lives.fate_of_any(queue.group, message.sent_at, until)
+        return self._lives.fate_of_any(queue.group, message.first_received_at, until)
 
     def _window(self, run: Run) -> timedelta:
         """How long ago a crash may be to count: it is found once a worker has been silent."""

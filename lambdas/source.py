@@ -35,6 +35,7 @@ class _Attribute(BaseModel):
 class _System(BaseModel):
     receives: int = Field(alias="ApproximateReceiveCount", ge=1)
     sent_ms: int = Field(alias="SentTimestamp")
+    first_received_ms: Any = Field(alias="ApproximateFirstReceiveTimestamp", default=None)
     group: str | None = Field(alias="MessageGroupId", default=None)
 
 
@@ -114,6 +115,7 @@ def delivery_of(record: Mapping[str, Any], topology: Topology, received_at: floa
             sent_at=datetime.fromtimestamp(found.attributes.sent_ms / 1000, UTC),
             attributes=dict(_texts(found.message_attributes)),
             group=found.attributes.group,
+            first_received_ms=found.attributes.first_received_ms,
         ),
         queue=_queue(topology, name),
         received_at=received_at,

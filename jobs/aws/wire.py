@@ -20,7 +20,8 @@ from jobs.ports import (
     VisibilityChange,
 )
 
-_RECEIVED = ["ApproximateReceiveCount", "SentTimestamp", "MessageGroupId"]
+_FIRST_RECEIVED = "ApproximateFirstReceiveTimestamp"
+_RECEIVED = ["ApproximateReceiveCount", "SentTimestamp", _FIRST_RECEIVED, "MessageGroupId"]
 _DEPTH = [
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesNotVisible",
@@ -183,6 +184,7 @@ def _received(message: Mapping[str, Any]) -> ReceivedMessage:
             if "StringValue" in attribute  # a foreign sender's may be binary: not one of ours
         },
         group=None if group is None else _text(group),
+        first_received_ms=system.get(_FIRST_RECEIVED),
     )
 
 

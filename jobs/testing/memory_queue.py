@@ -163,6 +163,8 @@ class MemoryQueue:
     def _deliver(self, message: Message, now_s: float, until_s: float) -> ReceivedMessage:
         message.receive_count += 1
         message.received_s = now_s
+        if message.first_received_s is None:
+            message.first_received_s = now_s
         self._hide(message, MessageState.IN_FLIGHT, until_s)
         return ReceivedMessage(
             message_id=message.id,
@@ -172,6 +174,7 @@ class MemoryQueue:
             sent_at=message.sent_at,
             attributes=dict(message.content.attributes),
             group=message.content.group,
+            first_received_ms=_first_received_ms(message),
         )
 
     def _receipt(self, message: Message) -> str:
@@ -250,3 +253,10 @@ class MemoryQueue:
 
 def _is_hidden(message: Message) -> bool:
     return message.state is not MessageState.VISIBLE
+
+
+def _first_received_ms(message: Message) -> str | None:
+    if message.first_received_s is None:
+        return None
+    waited_s = message.first_received_s - message.sent_s
+    return str(int((message.sent_at.timestamp() + waited_s) * 1000))

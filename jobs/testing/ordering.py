@@ -31,6 +31,7 @@ class Message:
     visible_s: float = 0.0
     """When a delayed or in-flight message becomes visible."""
     received_s: float = 0.0
+    first_received_s: float | None = None
     receive_count: int = 0
     """Also the number of its latest delivery."""
 

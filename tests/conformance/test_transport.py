@@ -315,6 +315,20 @@ async def test_a_message_comes_back_after_its_visibility_timeout(sqs: Server) ->
     assert second.sent_at == first.sent_at
 
 
+async def test_a_message_tells_when_it_was_first_received(sqs: Server) -> None:
+    queue = await _queue(sqs, visibility_s=1)
+    await sqs.transport.send(queue, _texts("a"))
+    await asyncio.sleep(0.5)
+
+    before = time.time()
+    first = await _one(sqs, queue)
+    after = time.time()
+    second = await _one(sqs, queue)
+
+    assert before - 0.001 <= first.first_received_at.timestamp() <= after
+    assert second.first_received_at == first.first_received_at
+
+
 async def test_a_receive_may_override_the_visibility_timeout(sqs: Server) -> None:
     queue = await _queue(sqs, visibility_s=30)
     await sqs.transport.send(queue, _texts("a"))

@@ -133,6 +133,7 @@ def record_of(message: ReceivedMessage, queue: QueueSpec) -> dict[str, Any]:
         "attributes": {
             "ApproximateReceiveCount": str(message.receive_count),
             "SentTimestamp": str(int(message.sent_at.timestamp() * 1000)),
+            "ApproximateFirstReceiveTimestamp": message.first_received_ms,
         },
         "messageAttributes": {
             name: {"stringValue": value, "dataType": "String"}

@@ -209,6 +209,7 @@ def record_of(message: ReceivedMessage, queue: str) -> dict[str, Any]:
     attributes = {
         "ApproximateReceiveCount": str(message.receive_count),
         "SentTimestamp": str(int(message.sent_at.timestamp() * 1000)),
+        "ApproximateFirstReceiveTimestamp": message.first_received_ms,
     }
     if message.group is not None:
         attributes["MessageGroupId"] = message.group

@@ -164,6 +164,24 @@ def test_a_delivery_is_read_with_its_count_and_the_time_it_was_sent_in_utc() -> 
     assert message.group is None
 
 
+def test_a_delivery_is_read_with_the_time_it_was_first_received() -> None:
+    [message] = wire.read_messages({"Messages": [_first_received("1767225601500")]})
+    assert message.first_received_at == datetime(2026, 1, 1, 0, 0, 1, 500_000, UTC)
+
+
+@pytest.mark.parametrize("said", [None, "", "soon", "9" * 30, {}, "0"])
+def test_a_first_receive_that_can_not_be_read_or_be_true_is_taken_for_the_sending(
+    said: object,
+) -> None:
+    [message] = wire.read_messages({"Messages": [_first_received(said)]})
+    assert message.first_received_at == message.sent_at
+
+
+def _first_received(said: object) -> dict[str, Any]:
+    attributes = {"ApproximateReceiveCount": "3", "SentTimestamp": "1767225600500"}
+    return _delivery(Attributes=attributes | {"ApproximateFirstReceiveTimestamp": said})
+
+
 def test_a_foreign_senders_binary_attribute_is_left_out_and_the_rest_is_kept() -> None:
     delivery = _delivery(
         MessageAttributes={

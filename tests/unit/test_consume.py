@@ -183,6 +183,7 @@ class Function:
         attributes = {
             "ApproximateReceiveCount": str(message.receive_count),
             "SentTimestamp": str(int(message.sent_at.timestamp() * 1000)),
+            "ApproximateFirstReceiveTimestamp": message.first_received_ms,
         }
         if message.group is not None:
             attributes["MessageGroupId"] = message.group

@@ -462,6 +462,19 @@ async def test_a_job_that_may_have_killed_its_workers_runs_once_they_are_known_t
     assert rig.heard(JobCrashed) == []
 
 
+async def test_a_worker_that_died_before_a_message_was_received_is_not_blamed_on_its_job() -> None:
+    app, queue = recorded()
+    rig = Rig(app)
+    await rig.submit(sender(queue, []))
+    beat = Life(name="other", beat=7, groups=frozenset({"mail"}), at=rig.clock.now())
+    await rig.table.put([life_item(beat)])  # its last one
+    await asyncio.sleep(3600)
+    await rig.sqs.receive(MAIL, limit=1, wait_s=0)  # by a poll that is cut
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert rig.heard(JobCrashed) == []
+
+
 async def test_a_worker_that_stops_in_order_leaves_no_life_behind() -> None:
     app, queue = recorded()
     sender(queue, [])
