@@ -167,6 +167,12 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
             error_message="it asked to run again in 31,536,001 s, which is over a year: at last",
         ),
     ),
+    (Deferred(after_s=5, reason=""), _attempt(receives=998), Release(delay_s=5)),
+    (
+        Deferred(after_s=5, reason="busy"),
+        _attempt(receives=999),
+        DeadLetter(reason=Reason.DEFERRED_TOO_OFTEN, error_type="", error_message="busy"),
+    ),
     (Interrupted(reason="stop"), _attempt(3), Release()),
     (Crashed(detail="oom"), _attempt(1, crashes=1), RetryAfter(delay_s=7)),
     (Crashed(detail="oom"), _attempt(2, crashes=2), RetryAfter(delay_s=7)),
