@@ -181,7 +181,10 @@ class Scribe:
             return self.keep.completed or self.keep.failed
         # What came before tells attempts for as long as the message may be delivered again, and
         # must not outlive how it ended.
-        failed = max(self.keep.failed, self.retention + MAX_VISIBILITY)
+        again = self.retention + MAX_VISIBILITY
+        if kind is Mark.STARTED and self.receive == 1:
+            return max(self.keep.completed, again)  # or what has completed would seem to run
+        failed = max(self.keep.failed, again)
         return max(self.keep.completed, failed) if done else failed
 
     def _line(self, kind: Mark, at: datetime, data: Mapping[str, Any]) -> Line | None:

@@ -140,3 +140,10 @@ def test_an_app_keeps_records_if_any_of_its_types_does() -> None:
 def test_what_can_not_be_kept_is_refused(declare: Callable[[], object], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         declare()
+
+
+@pytest.mark.parametrize("days", [7, 60])
+def test_a_start_does_not_outlive_the_completion_that_followed(days: int) -> None:
+    made = scribe(JOB, MESSAGE, keep=Keep(completed=timedelta(days=days)))
+    started, completed = (made.mark(kind, NOW, {}) for kind in (Mark.STARTED, Mark.COMPLETED))
+    assert started.expires_at == completed.expires_at

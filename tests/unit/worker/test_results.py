@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from jobs import App, AsyncClient, Backoff, Discard, JobContext, JobState, Retry
 from jobs.errors import JobDead, JobDiscarded, ResultTimeout
 from jobs.events import JobRetryScheduled, JobStarted
+from jobs.lives import Life, life_item
 from jobs.queue import Queue
 from jobs.records import Mark, RecordsLevel
 from jobs.topology import Priority
@@ -154,7 +155,9 @@ async def test_a_job_that_killed_its_workers_is_dead_to_who_waits() -> None:
     async with client_of(rig) as client:
         job = await client.submit(send, Note())
         [spec] = app.topology.queues
-        for _ in range(app.crash_limit.crashes):  # workers that die without a word
+        dead = Life(name="worker-1", beat=1, groups=frozenset({"mail"}), at=rig.clock.now())
+        await rig.table.put([life_item(dead)])
+        for _ in range(app.crash_limit.crashes):  # deliveries that it dies of
             [message] = await rig.sqs.receive(spec.name, limit=1, wait_s=20)
             started = mark(
                 job.id, message.message_id, message.receive_count, Mark.STARTED, rig.clock.now()
@@ -162,7 +165,7 @@ async def test_a_job_that_killed_its_workers_is_dead_to_who_waits() -> None:
             await rig.table.put([started])
             await asyncio.sleep(spec.visibility_s + 0.1)
         async with rig.working():
-            with pytest.raises(JobDead, match="without a word") as raised:
+            with pytest.raises(JobDead, match="ended with their worker") as raised:
                 await job.result(timeout=600)
         assert raised.value.reason == "quarantined"
         assert await job.status() is JobState.QUARANTINED
