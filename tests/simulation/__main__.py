@@ -74,7 +74,9 @@ def _many(seeds: range, processes: int) -> bool:
     for each in all_lived(seeds, processes=processes):
         coverage.add(each.features)
         cpu_s += each.cpu_s
-        failures += bool(each.violations)
+        if each.violations:
+            failures += 1
+            print(f"{each.command}    {each.violations[0][:200]}", flush=True)
         for kind in dict.fromkeys(map(kind_of, each.violations)):
             failed[kind].append(each)
     took_s = time.monotonic() - started
