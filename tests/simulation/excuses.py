@@ -18,6 +18,10 @@ FOREVER = float("inf")
 _UNWRITTEN_S = 3.0
 """How long after a run a worker may die with its end unwritten, as nothing troubles the table."""
 
+_STARTING_S = 5.0
+"""How long after its receipt a job that comes again may be about to start: it is looked up, its
+start is written, and it may have to be claimed."""
+
 _JOURNAL_S = 120.0
 """The same where the table refuses: what is to be written later dies with its worker."""
 
@@ -56,7 +60,19 @@ def deaths(world: World, life: Life) -> int:
         and not any(run.actor.name == name and run.began_at >= at for run in life.runs)
         for at, name, _ in life.told(JobStarted)
     )
-    return len(life.ran("killed")) + unwritten + unknown + begun
+    return len(life.ran("killed")) + unwritten + unknown + begun + _about_to_start(life)
+
+
+def _about_to_start(life: Life) -> int:
+    """How many workers died just before they called its handler: a start is written before."""
+    return sum(
+        delivery.actor is not None
+        and delivery.actor.killed_at is not None
+        and 0 <= delivery.actor.killed_at - delivery.at <= _STARTING_S
+        and all(run.actor is not delivery.actor for run in life.runs)
+        for message in life.messages
+        for delivery in message.deliveries[1:]
+    )
 
 
 def ended_unwritten(world: World, run: Run) -> bool:

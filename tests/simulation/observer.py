@@ -126,6 +126,7 @@ class Observer:
                 other
                 for other, its_life in self._ledger.running.items()
                 if _belongs(its_life, limit.of)
+                and other.actor.name in self._world.fleet.workers
                 and (limit.fleet or other.actor is run.actor)
                 and (not limit.by_tenant or its_life.tenant == tenant)
             ]
