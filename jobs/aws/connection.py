@@ -77,7 +77,7 @@ def blocking_client(service: str, connection: Connection) -> Any:
             service, config=Config(**connection.config()), **connection.arguments()
         )
     except FOREIGN_AT_OPENING as error:
-        raise fault(error, action=f"{service}:*", target=service) from error
+        raise fault(error, action=f"{service}:*", target=service, opening=True) from error
 
 
 @asynccontextmanager
@@ -101,7 +101,7 @@ async def async_client(
             )
             client = await stack.enter_async_context(opening)
         except FOREIGN_AT_OPENING as error:
-            raise fault(error, action=f"{service}:*", target=service) from error
+            raise fault(error, action=f"{service}:*", target=service, opening=True) from error
         yield client
 
 

@@ -178,13 +178,14 @@ def is_foreign(error: BaseException | None) -> TypeGuard[Exception]:
     return isinstance(error, Exception) and not isinstance(error, HeadgateError)
 
 
-def fault(error: Exception, *, action: str, target: str) -> TransportError:
+def fault(error: Exception, *, action: str, target: str, opening: bool = False) -> TransportError:
     """The error of Headgate's that says what ``error`` means; raise it ``from error``.
 
     Args:
         error: What botocore, aiohttp, the network or a parser raised.
         action: The permission that the call needs, such as ``sqs:SendMessage``.
         target: The physical name of the queue (table, group of schedules) that was asked.
+        opening: It was raised while a client was opened, so it may quote settings, and no payload.
     """
     if isinstance(error, ClientError):
         return _refusal(error, action, target)
@@ -197,7 +198,7 @@ def fault(error: Exception, *, action: str, target: str) -> TransportError:
         return ServiceUnavailable(
             f"{action} on {target!r} got no answer: {type(error).__name__}: {text_of(error)}"
         )
-    if not isinstance(error, FOREIGN):
+    if not opening and not isinstance(error, FOREIGN):
         # Raised by reading the answer. Its text may quote a payload.
         return ServiceUnavailable(
             f"{action} on {target!r} got an answer that can't be read: {type(error).__name__}"

@@ -98,7 +98,7 @@ async def find_route(session: AioSession, client: SQSClient) -> Route | None:
     try:
         return await _route(session, client)
     except FOREIGN_AT_OPENING as error:
-        raise fault(error, action="sqs:*", target="sqs") from error
+        raise fault(error, action="sqs:*", target="sqs", opening=True) from error
 
 
 async def _route(session: AioSession, client: SQSClient) -> Route | None:
