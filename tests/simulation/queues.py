@@ -102,6 +102,7 @@ class WatchedQueue(MemoryQueue):
     def __init__(self, name: str, settings: QueueSettings, **options: Any) -> None:
         super().__init__(name, settings, **options)
         self._how = "expired"
+        self._delivering = False
         if not settings.fifo:
             self._ordering = Shuffled(self.watch.rng)
 
@@ -146,10 +147,13 @@ class WatchedQueue(MemoryQueue):
 
     def _hide(self, message: StoredIn, state: MessageState, until_s: float) -> None:
         super()._hide(message, state, until_s)
-        self.watch.hidden(self.name, message, until_s)
+        if not self._delivering:
+            self.watch.hidden(self.name, message, until_s)
 
     def _deliver(self, message: StoredIn, now_s: float, until_s: float) -> ReceivedMessage:
+        self._delivering = True
         received = super()._deliver(message, now_s, until_s)
+        self._delivering = False
         self.watch.delivered(self.name, message, until_s)
         return received
 
