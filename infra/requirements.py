@@ -152,7 +152,7 @@ def _unmarked(line: str, python: str) -> str | None:
 
 
 def _environment(python: str) -> Mapping[str, str]:
-    """What markers are evaluated with: Lambda on ARM.
+    """Return the environment that markers are evaluated with: Lambda on ARM.
     https://packaging.python.org/en/latest/specifications/dependency-specifiers/#environment-markers
     """
     return {

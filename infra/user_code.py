@@ -120,7 +120,7 @@ class UserCode:
             )
 
     def _stays_here(self, directory: Path) -> bool:
-        """Whether a directory is a virtual environment, or what CDK writes or has written."""
+        """True for a virtual environment, and for what CDK writes or has written."""
         if (directory / _ENVIRONMENT).is_file() or (directory / "cdk.out").is_file():
             return True
         return self.output is not None and directory == self.output.resolve()

@@ -174,7 +174,7 @@ class naming:  # noqa: N801 - reads as what it does: `with naming("sqs:SendMessa
 
 
 def is_foreign(error: BaseException | None) -> TypeGuard[Exception]:
-    """Whether an error is to be named: no error of Headgate's own, and no end of this task."""
+    """True for an error to be named: none of Headgate's own, and no end of this task."""
     return isinstance(error, Exception) and not isinstance(error, HeadgateError)
 
 

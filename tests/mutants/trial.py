@@ -55,6 +55,7 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         listed = subprocess.run(
+            # Found on the PATH, as whoever works on this calls it.
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],  # noqa: S607
             cwd=ROOT,
             check=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 
@@ -158,21 +158,22 @@ def _backoff(declared: TypePlan) -> Backoff:
 def _limits(plan: Plan, owner: str) -> LimitOptions:
     options: LimitOptions = {}
     for limit in plan.limits_of(owner):
-        per, scope = timedelta(seconds=limit.per_s), "fleet" if limit.fleet else "worker"
+        per = timedelta(seconds=limit.per_s)
+        scope: Literal["fleet", "worker"] = "fleet" if limit.fleet else "worker"
         match limit.kind:
             case "rate":
-                options["rate_limit"] = RateLimit(limit.limit, per=per, scope=scope)  # type: ignore[arg-type]
+                options["rate_limit"] = RateLimit(limit.limit, per=per, scope=scope)
             case "concurrency":
                 options["concurrency"] = Concurrency(
                     limit.limit,
                     key="tenant" if limit.by_tenant else None,
-                    scope=scope,  # type: ignore[arg-type]
+                    scope=scope,
                 )
             case "budget":
                 options["retry_budget"] = RetryBudget(
                     limit.limit,
                     per=per,
-                    scope=scope,  # type: ignore[arg-type]
+                    scope=scope,
                     on_exhausted="dead-letter" if limit.dead_letter else "wait",
                 )
             case "breaker":

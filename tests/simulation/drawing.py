@@ -175,6 +175,7 @@ class _Drawing:
         limits: dict[tuple[str, str], LimitPlan] = {}
         for _ in range(rng.choices((1, 2, 3), (5, 3, 1))[0]):
             kind, of = rng.choice(("rate", "concurrency", "budget", "breaker")), rng.choice(owners)
+            # `choice` gives a str, of the kinds that are written just above.
             limits[kind, of] = LimitPlan(
                 kind=kind,  # type: ignore[arg-type]
                 of=of,

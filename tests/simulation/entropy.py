@@ -33,6 +33,7 @@ def seeded(seed: int) -> Iterator[None]:
     source = stream(seed, "entropy")
     real = random.Random
 
+    # A class that is in a variable, since its name is about to be taken.
     class Seeded(real):  # type: ignore[misc, valid-type]
         """`random.Random`, whose default seed is drawn from the life's own."""
 

@@ -71,11 +71,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def pass_time(self) -> None:
         """Jump to the next timer."""
+        # asyncio's own heap of timers and queue of what is ready, which its stubs leave out.
         scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
         self._now = max(self._now, scheduled[0].when())
 
     def ready(self) -> list[str]:
         """The names of the tasks that are about to go on."""
+        # As above.
         handles: list[Any] = list(self._ready)[:5]  # type: ignore[attr-defined]
         return [_place_of(getattr(each._callback, "__self__", each)) for each in handles]
 
@@ -85,6 +87,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         assert current is not None, "only a plain function is busy"
         current.wait(seconds)
 
+    # A future of this loop and no coroutine: typeshed types the loop's own by a variadic.
     def run_in_executor(  # type: ignore[override]
         self, _executor: Any, function: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:

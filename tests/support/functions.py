@@ -64,6 +64,7 @@ class EnvironmentLoop(asyncio.SelectorEventLoop):
         self.steps += 1
         if self._is_dead or self.steps == self.dies_after:
             raise Died
+        # asyncio's own, which its stubs leave out; so is `_run_once`.
         ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
         while scheduled and scheduled[0]._cancelled:
             heapq.heappop(scheduled)._scheduled = False
