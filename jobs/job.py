@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, t
 from jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
 from jobs.handler import Handler
 from jobs.hooks import Hooks
+from jobs.json_numbers import lost_number
 from jobs.limits import Limits
 from jobs.options import Isolation, JobOptions, check_options
 from jobs.records import check_level
@@ -161,6 +162,8 @@ class JobType(Hooks, Generic[P, R]):
             self._adapter.validate_json(text)
             # In brackets, since in a message it stands one level deeper.
             [value] = from_json(b"[%b]" % text, allow_inf_nan=False)
+            if b"null" in text:
+                self._refuse_lost_numbers(checked, value)
         except ValidationError as error:
             given = f" (given a {type(payload).__name__})"
             raise PayloadInvalid(self._complaint(error) + given) from error
@@ -172,6 +175,19 @@ class JobType(Hooks, Generic[P, R]):
                 f"too deeply or has a NaN or an infinity in it: {error}"
             ) from error
         return value
+
+    def _refuse_lost_numbers(self, payload: P, written: Any) -> None:
+        """Refuse a NaN or an infinity where a null was written: a worker would read None.
+
+        Raises:
+            PayloadInvalid: there is one; names the first.
+        """
+        given = self._adapter.dump_python(payload, by_alias=True, warnings=False)
+        if (path := lost_number(given, written)) is not None:
+            raise PayloadInvalid(
+                f"the payload of {self.name!r} is not valid: {path}: JSON has neither NaN nor "
+                "infinities: leave the field out, or give it None or a text"
+            )
 
     def load(self, value: Any, schema: int | None = None) -> P:
         """The payload out of a message's JSON values.

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from jobs.envelope import Envelope
 from jobs.ports import OutgoingMessage
+
+_GROUP_ID = re.compile("[!-~]{1,128}")
+"""ASCII letters, digits and punctuation.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html"""
+
+
+def is_group_id(value: object) -> bool:
+    """Whether SQS takes it as a MessageGroupId."""
+    return isinstance(value, str) and _GROUP_ID.fullmatch(value) is not None
 
 
 def message_of(

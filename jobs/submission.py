@@ -6,10 +6,9 @@ Pure, and shared by `Client` and `AsyncClient`. All checks happen here, before a
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Awaitable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
@@ -33,7 +32,7 @@ from jobs.errors import (
 )
 from jobs.events import JobDeduplicated, JobSubmitted
 from jobs.job import LONGEST_TIMEOUT, JobType
-from jobs.messages import message_of
+from jobs.messages import is_group_id, message_of
 from jobs.ports import OutgoingMessage
 from jobs.topology import MAX_DELAY, Priority, QueueSpec, Topology
 from jobs.tracing import current_traceparent
@@ -41,10 +40,6 @@ from jobs.uniqueness import Uniqueness, UniqueOptions
 
 P = TypeVar("P")
 R = TypeVar("R")
-
-_GROUP_ID = re.compile("[!-~]{1,128}")
-"""A MessageGroupId: ASCII letters, digits and punctuation.
-https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,24 +364,35 @@ def _until(job: JobType[Any, Any], at: datetime, now: datetime) -> timedelta:
         raise DelayInvalid(
             f"{job.name!r}: at must be a datetime, got {at!r}: write datetime(..., tzinfo=UTC)"
         )
-    if at.tzinfo is None:
+    if at.utcoffset() is None:
         raise DelayInvalid(
             f"{job.name!r}: at={at.isoformat()} has no time zone, so it could mean "
             "any of 24 hours: write datetime(..., tzinfo=UTC)"
         )
-    return max(timedelta(0), at.astimezone(UTC) - now)
+    return max(timedelta(0), at - now)  # of any zones: an aware time needs no converting for it
 
 
 def _tenant(job: JobType[Any, Any], tenant: str | Tenant | None) -> Tenant | None:
     if tenant is None:
         return None
     named = tenant if isinstance(tenant, Tenant) else Tenant(org=tenant)
-    if not _is_group_id(named.org):
+    if not is_group_id(named.org):
         raise OptionInvalid(
             f"{job.name!r}: tenant must be 1 to 128 ASCII characters without spaces (it becomes "
             f"SQS's MessageGroupId), got {named.org!r}"
         )
+    if not _is_text_or_none(named.workspace):
+        raise OptionInvalid(
+            f"{job.name!r}: the tenant's workspace must be a text, got {named.workspace!r}"
+        )
     return named
+
+
+def _is_text_or_none(value: object) -> bool:
+    """Whether JSON in UTF-8 can hold it: a lone surrogate it can't."""
+    if not isinstance(value, str):
+        return value is None
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _fifo_group(
@@ -399,18 +405,16 @@ def _fifo_group(
                 f"{job.name!r}: group orders the jobs of a FIFO queue, and {queue.name!r} is none"
             )
         return None
-    group = given or (job.group_by(payload) if job.group_by else tenant)
-    if not _is_group_id(group):
+    group = given
+    if given is None:
+        group = job.group_by(payload) if job.group_by else tenant
+    if not is_group_id(group):
         raise OptionInvalid(
             f"{job.name!r}: {queue.name!r} is FIFO, so each job needs a group, of 1 to 128 ASCII "
             f"characters without spaces, got {group!r}: submit with group=..., or declare the type "
             "with group_by=..."
         )
     return group
-
-
-def _is_group_id(value: object) -> bool:
-    return isinstance(value, str) and _GROUP_ID.fullmatch(value) is not None
 
 
 def _options(

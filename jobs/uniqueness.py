@@ -16,12 +16,16 @@ from jobs.ports import Item
 
 UniqueKey = str | Callable[[Any], str]
 
+LONGEST_UNIQUE = timedelta(days=365)
+"""The longest that a job may count for all that are the same."""
+
 
 class UniqueOptions(TypedDict, total=False):
     """The keywords by which a job type, or one submission, asks for uniqueness; None: not said."""
 
     unique_for: timedelta | None
-    """For how long from its submission a job counts for all that are the same; 0 is not at all."""
+    """For how long from its submission a job counts for all that are the same, at most 365 days; 0
+    is not at all."""
     unique_key: UniqueKey | None
     """What is the same: a text, or a function from the payload to one. None takes the payload. The
     job's type and its tenant's organisation always belong to it."""
@@ -54,6 +58,10 @@ class Uniqueness:
             )
         if lasting is not None and lasting < timedelta(0):
             raise ConfigurationError(f"unique_for must not be negative, got {lasting}")
+        if lasting is not None and lasting > LONGEST_UNIQUE:
+            raise ConfigurationError(
+                f"unique_for must be at most {LONGEST_UNIQUE.days} days, got {lasting}"
+            )
         if not (key is None or callable(key) or (isinstance(key, str) and key)):
             raise ConfigurationError(
                 f"unique_key must be a text or a function of the payload, got {key!r}"

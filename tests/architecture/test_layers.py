@@ -63,6 +63,7 @@ LAYERS: list[set[str]] = [
     {
         "classification",
         "context",
+        "json_numbers",
         "json_paths",
         "limits",
         "resources",

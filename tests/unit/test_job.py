@@ -169,6 +169,68 @@ def test_a_number_that_json_lacks_is_refused_even_if_the_model_writes_it(app: Ap
         job.dump(Constants(value=math.nan))
 
 
+class Sampled(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    anything: Any = None
+    mean: float | None = None
+    by_name: dict[str, float | None] = {}
+    shown: Annotated[Any, Field(alias="Shown")] = None
+    group: frozenset[float | None] = frozenset()
+
+
+@dataclass
+class Reading:
+    x: float | None
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        (lambda number: {"anything": number}, "anything"),
+        (lambda number: {"anything": [1, {"deep": (None, number)}]}, "anything.1.deep.1"),
+        (lambda number: {"anything": Reading(number)}, "anything.x"),
+        (lambda number: {"anything": Sampled(mean=number)}, "anything.mean"),
+        (lambda number: {"mean": number}, "mean"),
+        (lambda number: {"by_name": {"a": None, "b": number}}, "by_name.b"),
+        (lambda number: {"Shown": {"a": number}}, "Shown.a"),
+        (lambda number: {"group": frozenset({number})}, "group.0"),
+    ],
+)
+def test_a_number_that_would_be_read_back_as_none_is_refused_by_its_place(
+    app: App, number: float, given: Callable[[float], dict[str, Any]], place: str
+) -> None:
+    job = app.define("sample", Sampled)
+    with pytest.raises(PayloadInvalid, match=f"'sample' is not valid: {place}: JSON has neither"):
+        job.dump(Sampled(**given(number)))
+
+
+@pytest.mark.parametrize("payload", [math.nan, {"a": math.inf}, [None, -math.inf]])
+def test_a_payload_of_any_type_may_not_have_a_number_that_json_lacks(
+    app: App, payload: Any
+) -> None:
+    job: JobType[Any, None] = app.define("anything", Any)
+    with pytest.raises(PayloadInvalid, match=r"'anything' is not valid: .*JSON has neither"):
+        job.dump(payload)
+
+
+class Written(BaseModel):
+    """Says itself how such a number is written."""
+
+    value: float
+    note: None = None
+
+    model_config = ConfigDict(ser_json_inf_nan="strings")
+
+
+def test_a_number_that_its_model_writes_as_text_is_read_back_as_it_was(app: App) -> None:
+    job = app.define("written", Written)
+    dumped = job.dump(Written(value=math.inf))
+    assert dumped == {"value": "Infinity", "note": None}
+    assert job.load(dumped) == Written(value=math.inf)
+
+
 @pytest.mark.parametrize("value", [object(), "\ud800"], ids=["object", "lone surrogate"])
 def test_a_value_that_json_can_not_hold_is_refused(app: App, value: object) -> None:
     job = app.define("measure", Measured)

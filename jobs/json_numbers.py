@@ -1,0 +1,46 @@
+"""Numbers that JSON lacks: NaN and the infinities, which pydantic writes as null."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+
+def lost_number(given: Any, written: Any) -> str | None:
+    """The path of a number that JSON lacks and that was written as null; None if there is none.
+
+    Args:
+        given: Python values, as pydantic's ``dump_python`` makes them.
+        written: the same values, written as JSON and read back.
+    """
+    path = next(_lost(given, written), None)
+    return None if path is None else ".".join(map(str, path)) or "payload"
+
+
+def is_lost(number: Any) -> bool:
+    """Whether it is a number that JSON lacks."""
+    return isinstance(number, float) and not math.isfinite(number)
+
+
+def _lost(given: Any, written: Any) -> Iterator[tuple[int | str, ...]]:
+    if written is None:
+        if is_lost(given):
+            yield ()
+    elif isinstance(written, dict | list):
+        for name, inner, outer in _members(given, written):
+            for path in _lost(inner, outer):
+                yield (name, *path)
+
+
+def _members(
+    given: Any, written: dict[str, Any] | list[Any]
+) -> Iterator[tuple[int | str, Any, Any]]:
+    """What stands in the same places of both."""
+    if isinstance(written, dict):
+        if isinstance(given, Mapping):
+            for (name, outer), inner in zip(written.items(), given.values(), strict=False):
+                yield name, inner, outer
+    elif isinstance(given, Iterable) and not isinstance(given, str | bytes):
+        for index, (inner, outer) in enumerate(zip(given, written, strict=False)):
+            yield index, inner, outer

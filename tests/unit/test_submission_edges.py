@@ -1,0 +1,167 @@
+"""What a submission may be given: it is taken, or refused by an error that names the field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs import App, JobType, Priority, Tenant, cron
+from jobs.aio import AsyncClient
+from jobs.client import Client
+from jobs.envelope import new_job_id, parse
+from jobs.errors import OptionInvalid, PayloadInvalid, SubmissionError
+from jobs.submission import Submission, prepare
+from jobs.testing import Harness
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+NIGHTLY = cron("0 2 * * ? *")
+DAYS = timedelta(days=3)
+NUMBERS = [math.nan, math.inf, -math.inf]
+
+APP = App("shop", stage="test")
+ANYTHING: JobType[Any, None] = APP.define("anything", cast("type[Any]", Any))
+ORDERED: JobType[Any, None] = APP.queue("ledger", fifo=True).define(
+    "ordered", cast("type[Any]", Any)
+)
+
+Submit = Callable[[Client, Any], object]
+AsyncSubmit = Callable[[AsyncClient, Any], Awaitable[object]]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize(
+    "submit",
+    [
+        lambda client, payload: client.submit(ANYTHING, payload),
+        lambda client, payload: client.submit(ANYTHING, payload, delay=DAYS),
+        lambda client, payload: client.submit(ANYTHING, payload, at=NOW + DAYS),
+        lambda client, payload: client.submit_many(ANYTHING, [None, payload]),
+        lambda client, payload: client.schedules.create("n", ANYTHING, payload, when=NIGHTLY),
+    ],
+    ids=["submit", "delay", "at", "submit_many", "schedule"],
+)
+def test_no_way_of_submitting_takes_a_number_that_json_lacks(submit: Submit, number: float) -> None:
+    jobs = Harness(APP)
+    with pytest.raises(PayloadInvalid, match=r"'anything' is not valid: sizes\.0: JSON has"):
+        submit(jobs.client, {"sizes": [number]})
+    assert jobs.sqs.calls == []
+    assert jobs.scheduler.schedules == []
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize(
+    "submit",
+    [
+        lambda client, payload: client.submit(ANYTHING, payload),
+        lambda client, payload: client.submit(ANYTHING, payload, delay=DAYS),
+        lambda client, payload: client.submit(ANYTHING, payload, at=NOW + DAYS),
+        lambda client, payload: client.submit_many(ANYTHING, [None, payload]),
+        lambda client, payload: client.schedules.create("n", ANYTHING, payload, when=NIGHTLY),
+    ],
+    ids=["submit", "delay", "at", "submit_many", "schedule"],
+)
+async def test_no_awaited_way_of_submitting_takes_one_either(
+    submit: AsyncSubmit, number: float
+) -> None:
+    jobs = Harness(APP)
+    with pytest.raises(PayloadInvalid, match=r"'anything' is not valid: sizes\.0: JSON has"):
+        await submit(jobs.async_client, {"sizes": [number]})
+    assert jobs.sqs.calls == []
+    assert jobs.scheduler.schedules == []
+
+
+ODD: st.SearchStrategy[object] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.text(st.characters(categories=["Cs"]), min_size=1, max_size=2),
+    st.binary(max_size=3),
+    st.lists(st.integers(), max_size=2),
+    st.just(object),
+    st.datetimes(),
+    st.datetimes(timezones=st.timezones()),
+    st.sampled_from(
+        [
+            datetime.max.replace(tzinfo=UTC),
+            datetime.min.replace(tzinfo=UTC),
+            datetime.fromisoformat("9999-12-31T23:59:59-14:00"),
+            datetime.fromisoformat("0001-01-01T00:00:00+14:00"),
+        ]
+    ),
+    st.timedeltas(),
+    st.sampled_from([timedelta.max, timedelta.min, timedelta.resolution]),
+)
+"""Values of every kind, and the ends of those that have any."""
+
+OVERRIDES = st.fixed_dictionaries(
+    {},
+    optional={
+        "delay": ODD,
+        "at": ODD,
+        "priority": ODD | st.sampled_from(Priority),
+        "attempts": ODD,
+        "timeout": ODD,
+        "tenant": ODD | st.builds(Tenant, org=st.just("org-1") | st.text(), workspace=ODD),
+        "group": ODD | st.just("a"),
+        "unique_for": ODD,
+        "unique_key": ODD,
+        "unique": ODD | st.just("replace"),
+    },
+)
+
+
+@settings(max_examples=200)
+@given(overrides=OVERRIDES, job=st.sampled_from([ANYTHING, ORDERED]))
+def test_whatever_the_options_are_they_are_taken_or_refused_by_a_typed_error(
+    overrides: dict[str, Any], job: JobType[Any, None]
+) -> None:
+    submission = taken(job, overrides)
+    if isinstance(submission, SubmissionError):
+        assert repr(job.name) in str(submission)
+    else:
+        assert parse(submission.message.body) == submission.envelope
+        submission.event(NOW)
+
+
+def taken(job: JobType[Any, None], overrides: Any) -> Submission | SubmissionError:
+    """What is made of them, or the error that refuses them."""
+    job_id = new_job_id(NOW)
+    try:
+        return prepare(APP, APP.topology, job, None, overrides, now=NOW, job_id=job_id)
+    except SubmissionError as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    ("overrides", "fault"),
+    [
+        ({"at": datetime.fromisoformat("9999-12-31T23:59:59-14:00")}, "after the year 9999"),
+        ({"at": NOW.date()}, "at must be a datetime"),
+        ({"tenant": 5}, "tenant must be 1 to 128 ASCII"),
+        ({"tenant": ""}, "tenant must be 1 to 128 ASCII"),
+        ({"tenant": "\ud800"}, "tenant must be 1 to 128 ASCII"),
+        ({"unique_for": timedelta.max}, "unique_for must be at most"),
+        ({"tenant": Tenant(org="org-1", workspace="\ud800")}, "workspace must be a text"),
+        ({"tenant": Tenant(org="org-1", workspace=cast("Any", 5))}, "workspace must be a text"),
+        ({"priority": ["high"]}, r"\['high'\] is no priority"),
+    ],
+)
+def test_an_option_of_the_wrong_kind_is_refused_by_its_name(
+    overrides: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(SubmissionError, match=f"'anything': .*{fault}"):
+        Harness(APP).client.submit(ANYTHING, None, **overrides)
+
+
+@pytest.mark.parametrize("group", ["", 0, False, "a b", "x" * 129])
+def test_a_group_that_was_given_is_never_replaced_by_the_tenant(group: Any) -> None:
+    with pytest.raises(OptionInvalid, match="each job needs a group"):
+        Harness(APP).client.submit(ORDERED, None, group=group, tenant="org-1")
