@@ -82,7 +82,7 @@ class Schedules(Construct):
         acknowledge_wildcard(grantee, delayed, "Schedules are named after jobs that come later")
         return iam.Grant.add_to_principal(
             grantee=grantee,
-            actions=["scheduler:DeleteSchedule"],
+            actions=["scheduler:GetSchedule", "scheduler:DeleteSchedule"],
             resource_arns=[delayed],
         )
 

@@ -99,15 +99,16 @@ class AsyncSchedules:
 
     async def run_now(self, name: str) -> AsyncJobHandle[Any]:
         """`Schedules.run_now`, awaited."""
-        submission = making.at_once(self._app, await self._found(name), self._clock.now())
+        submission = making.at_once(self._app, name, await self._found(name), self._clock.now())
         await self._send([submission])
         return self._handle(submission.id, self._app.find_type(submission.envelope.type))
 
     async def cancel_delayed(self, job_id: str) -> bool:
         """`Schedules.cancel_delayed`, awaited."""
-        group = self._app.topology.schedule_group
-        found = [await self._scheduler().delete(group, name) for name in making.names_of(job_id)]
-        return any(found)
+        for name in making.names_of(job_id):
+            if await self._withdraw(name):
+                return True
+        return False
 
     async def hold(self, submissions: Sequence[Submission]) -> Sequence[TransportError | None]:
         """`Schedules.hold`, awaited."""
@@ -122,6 +123,13 @@ class AsyncSchedules:
             except TransportError as error:
                 return error
         return None
+
+    async def _withdraw(self, name: str) -> bool:
+        group, scheduler = self._app.topology.schedule_group, self._scheduler()
+        found = await scheduler.get(group, name)
+        if found is None or not making.is_waiting(found, self._clock.now()):
+            return False
+        return await scheduler.delete(group, name)
 
     async def _switch(self, name: str, *, enabled: bool) -> None:
         spec = making.switched(await self._found(name), enabled=enabled, now=self._clock.now())

@@ -269,6 +269,8 @@ class ScheduleSpec:
     created_at: datetime | None = None
     """What the service says; None for one that is to be created."""
     modified_at: datetime | None = None
+    as_of: datetime | None = field(default=None, compare=False)
+    """The time by the service's own clock when it said so."""
 
 
 class Scheduler(Protocol):

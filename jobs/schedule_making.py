@@ -11,7 +11,7 @@ from uuid import uuid4
 from jobs.app import App
 from jobs.delays import check_input, delay_name, retry_name, schedule_of
 from jobs.envelope import Options, new_job_id
-from jobs.errors import OptionInvalid, SettingsInvalid
+from jobs.errors import OptionInvalid, SettingsInvalid, UnknownJobType
 from jobs.firing import ScheduledJob, input_of, read_scheduled
 from jobs.job import JobType
 from jobs.messages import message_of
@@ -25,6 +25,8 @@ from jobs.uniqueness import UniqueOptions
 P = TypeVar("P")
 
 _MINUTE = timedelta(minutes=1)
+_DELETION = timedelta(seconds=30)
+"""How long a deletion may take: three tries of 10 s each."""
 _START_TOLERANCE = timedelta(minutes=5)
 """How far back EventBridge Scheduler takes a start; it refuses earlier ones."""
 
@@ -143,9 +145,19 @@ def switched(spec: ScheduleSpec, *, enabled: bool, now: datetime) -> ScheduleSpe
     return replace(spec, enabled=enabled, start=start)
 
 
-def at_once(app: App, spec: ScheduleSpec, now: datetime) -> Submission:
-    """The job that a schedule submits, beside its times."""
+def at_once(app: App, name: str, spec: ScheduleSpec, now: datetime) -> Submission:
+    """The job that a schedule submits, beside its times.
+
+    Raises:
+        UnknownJobType: the app no longer has its type.
+        MessageUnreadable: its input is none of Headgate's.
+    """
     scheduled = read_scheduled(spec.input)
+    if scheduled.type not in app.types:
+        raise UnknownJobType(
+            f"the schedule {name!r} submits jobs of the type {scheduled.type!r}, which the app "
+            f"{app.name!r} no longer has: remove the schedule, or declare the type again"
+        )
     queue = app.topology.queue(scheduled.queue, scheduled.priority)
     envelope = scheduled.envelope(new_job_id(now), now)
     message = message_of(envelope, fifo_group=scheduled.fifo_group)
@@ -156,6 +168,17 @@ def held(app: App, submission: Submission, now: datetime) -> tuple[ScheduleSpec,
     """The one-time schedule that holds a job until it is due, and the token of its creation."""
     name = delay_name(submission.id)
     return schedule_of(submission.delayed(), app.topology, name, now), submission.id
+
+
+def is_waiting(spec: ScheduleSpec, now: datetime) -> bool:
+    """Whether a one-time schedule can still be deleted before it fires.
+
+    EventBridge Scheduler deletes one a while after it has fired, or given up trying. Until then
+    it is found, and its job may have been sent, and have run, long ago.
+    """
+    deleted_by = (spec.as_of or now) + _DELETION
+    when = Schedule(expression=spec.expression, timezone=spec.timezone)
+    return next(times_of(when, deleted_by), None) is not None
 
 
 def names_of(job_id: str) -> tuple[str, str]:

@@ -122,16 +122,23 @@ class Schedules:
         return self._scheduler().delete(*book.address(self._app, name))
 
     def run_now(self, name: str) -> JobHandle[Any]:
-        """Submit its job at once, beside its times, paused or not."""
-        submission = making.at_once(self._app, self._found(name), self._clock.now())
+        """Submit its job at once, beside its times, paused or not.
+
+        Raises:
+            UnknownJobType: the app no longer has the type of its jobs; nothing is submitted.
+        """
+        submission = making.at_once(self._app, name, self._found(name), self._clock.now())
         self._send([submission])
         return self._handle(submission.id, self._app.find_type(submission.envelope.type))
 
     def cancel_delayed(self, job_id: str) -> bool:
-        """Cancel a job that waits in a one-time schedule; False if none does (any more)."""
-        group = self._app.topology.schedule_group
-        found = [self._scheduler().delete(group, name) for name in making.names_of(job_id)]
-        return any(found)
+        """Cancel a job that waits in a one-time schedule.
+
+        Returns:
+            True if the job will not be sent. False if no schedule holds it, or none for longer
+            than the half minute that a deletion may take: it has been sent, or is about to be.
+        """
+        return any(self._withdraw(name) for name in making.names_of(job_id))
 
     def hold(self, submissions: Sequence[Submission]) -> Sequence[TransportError | None]:
         """Put jobs into one-time schedules; for each what kept it out, None if nothing did."""
@@ -145,6 +152,13 @@ class Schedules:
                 return [*results, *[error] * (len(submissions) - len(results))]
             results.append(None)
         return results
+
+    def _withdraw(self, name: str) -> bool:
+        group, scheduler = self._app.topology.schedule_group, self._scheduler()
+        found = scheduler.get(group, name)
+        if found is None or not making.is_waiting(found, self._clock.now()):
+            return False
+        return scheduler.delete(group, name)
 
     def _switch(self, name: str, *, enabled: bool) -> None:
         now = self._clock.now()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -97,12 +99,23 @@ def read_schedule(answer: Response) -> ScheduleSpec:
         description=answer.get("Description") or "",
         created_at=answer.get("CreationDate"),
         modified_at=answer.get("LastModificationDate"),
+        as_of=_answered_at(answer),
     )
 
 
 def refused_with(error: Exception, code: str) -> bool:
     """Whether AWS said no with that code."""
     return isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") == code
+
+
+def _answered_at(answer: Response) -> datetime | None:
+    """The time by the service's clock, as its answer's ``Date`` header says; None if none does."""
+    said = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date", "")
+    try:
+        found = parsedate_to_datetime(said)
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
 
 
 def _schedule(schedule: ScheduleSpec, place: Place) -> Request:

@@ -25,6 +25,8 @@ class _Stored:
     token: str
     fired_until: datetime
     """What was due up to here has been fired, or was missed while it was paused."""
+    gone_at: datetime | None = None
+    """When it is deleted, having fired for the last time."""
 
 
 class MemoryScheduler:
@@ -49,6 +51,8 @@ class MemoryScheduler:
     ) -> None:
         self.error: TransportError | None = None
         """While it is set, every call raises it."""
+        self.lingers = timedelta(0)
+        """For how long a schedule that is deleted when done outlives its last firing."""
         self.fired: list[tuple[str, datetime]] = []
         """The name of each schedule that has fired, and the time for which."""
         self._clock = clock
@@ -68,6 +72,7 @@ class MemoryScheduler:
     @property
     def schedules(self) -> list[ScheduleSpec]:
         """All that there are, by name."""
+        self._delete_done()
         return [self._stored[key].spec for key in sorted(self._stored)]
 
     async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
@@ -105,9 +110,9 @@ class MemoryScheduler:
     def fire_due(self) -> None:
         """Fire all that has come due, in the order of its times."""
         while (due := self.next_due()) is not None and due <= self._clock.now():
-            for key, stored in list(self._stored.items()):
+            for stored in list(self._stored.values()):
                 if _next(stored) == due:
-                    self._fire_one(key, stored, due)
+                    self._fire_one(stored, due)
 
     async def run(self) -> None:
         """Fire what comes due, until it is cancelled."""
@@ -130,11 +135,12 @@ class MemoryScheduler:
         """
         self._fire(self._handed_over[-1])
 
-    def _fire_one(self, key: tuple[str, str], stored: _Stored, due: datetime) -> None:
+    def _fire_one(self, stored: _Stored, due: datetime) -> None:
         stored.fired_until = due + _MOMENT
         self.fired.append((stored.spec.name, due))
         if stored.spec.delete_when_done and _next(stored) is None:
-            del self._stored[key]
+            stored.gone_at = due + self.lingers
+            self._delete_done()
         self._handed_over.append(_filled_in(stored.spec, due))
         self._fire(self._handed_over[-1])
 
@@ -157,7 +163,7 @@ class MemoryScheduler:
         """`get`, at once."""
         self._check()
         stored = self._stored.get((group, name))
-        return stored.spec if stored else None
+        return replace(stored.spec, as_of=self._clock.now()) if stored else None
 
     def names_in(self, group: str, prefix: str) -> list[str]:
         """`names`, at once."""
@@ -172,6 +178,7 @@ class MemoryScheduler:
         now = self._clock.now()
         stored.spec = replace(schedule, created_at=stored.spec.created_at, modified_at=now)
         stored.fired_until = max(stored.fired_until, now)
+        stored.gone_at = None
         self._changed.set()
         return True
 
@@ -180,7 +187,14 @@ class MemoryScheduler:
         self._check()
         return self._stored.pop((group, name), None) is not None
 
+    def _delete_done(self) -> None:
+        now = self._clock.now()
+        for key, stored in list(self._stored.items()):
+            if stored.gone_at is not None and stored.gone_at <= now:
+                del self._stored[key]
+
     def _check(self, group: str | None = None) -> None:
+        self._delete_done()
         if self.error is not None:
             raise self.error
         if group is not None and self._groups is not None and group not in self._groups:

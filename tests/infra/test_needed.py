@@ -216,6 +216,7 @@ async def test_a_submitter_may_make_every_call_of_its_clients(watched: Watched) 
         "s3:PutObject",
         "scheduler:CreateSchedule",
         "scheduler:DeleteSchedule",
+        "scheduler:GetSchedule",
         "sqs:GetQueueUrl",
         "sqs:SendMessage",
     }
@@ -295,6 +296,7 @@ async def test_who_follows_jobs_may_make_every_call_of_a_handle(watched: Watched
         "dynamodb:Query",
         "s3:GetObject",
         "scheduler:DeleteSchedule",
+        "scheduler:GetSchedule",
     }
     assert watched.refused("Follower", calls) == set()
     assert watched.refused("Operator", calls) == set()

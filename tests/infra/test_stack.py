@@ -365,7 +365,7 @@ def test_who_follows_jobs_may_read_the_table_and_ask_for_cancellations(
         app.topology.table_name: {"dynamodb:Query", "dynamodb:BatchWriteItem"},
         "/payloads/results/*": {"s3:GetObject"},
         bucket: {"s3:ListBucket"},
-        "schedule/shop-test/delay.*": {"scheduler:DeleteSchedule"},
+        "schedule/shop-test/delay.*": {"scheduler:GetSchedule", "scheduler:DeleteSchedule"},
     }
 
 

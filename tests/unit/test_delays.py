@@ -29,6 +29,7 @@ from jobs.errors import (
 from jobs.events import JobRetryScheduled, JobStarted, JobSubmitted
 from jobs.job import JobType
 from jobs.ports import ScheduleSpec
+from jobs.state import JobState
 from jobs.testing import Harness, MemoryScheduler, MemorySqs, VirtualClock
 
 QUEUE = "shop-test-jobs-normal"
@@ -100,6 +101,64 @@ def test_a_job_that_has_been_sent_can_not_be_cancelled_that_way() -> None:
     assert not jobs.client.schedules.cancel_delayed(job.id)
     jobs.drain()
     assert ran == [job.id]
+
+
+def test_a_job_is_not_cancelled_by_deleting_the_schedule_that_has_fired() -> None:
+    app, note, ran = declared()
+    jobs = Harness(app)
+    jobs.scheduler.lingers = timedelta(minutes=10)
+    job = jobs.client.submit(note, Note(), delay=timedelta(days=3))
+    jobs.clock.advance(timedelta(days=3))
+    assert [each.name for each in jobs.scheduler.schedules] == [f"delay.{job.id}"]
+    assert not jobs.client.schedules.cancel_delayed(job.id)
+    jobs.drain()
+    assert ran == [job.id]
+    assert not jobs.client.schedules.cancel_delayed(job.id)
+
+
+async def test_an_async_client_says_as_well_that_a_schedule_has_fired() -> None:
+    app, note, ran = declared()
+    jobs = Harness(app)
+    jobs.scheduler.lingers = timedelta(minutes=10)
+    job = await jobs.async_client.submit(note, Note(), delay=timedelta(days=3))
+    jobs.clock.advance(timedelta(days=3))
+    await jobs.adrain()
+    assert not await jobs.async_client.schedules.cancel_delayed(job.id)
+    assert ran == [job.id]
+
+
+def test_a_schedule_that_may_fire_while_it_is_deleted_stays_and_the_job_comes() -> None:
+    app, note, ran = declared()
+    jobs = Harness(app)
+    job = jobs.client.submit(note, Note(), delay=timedelta(days=3))
+    fires_in = timedelta(days=3) - timedelta(minutes=1)
+    jobs.clock.advance(fires_in - timedelta(seconds=29))
+    assert not jobs.client.schedules.cancel_delayed(job.id)
+    jobs.drain()
+    assert ran == [job.id]
+
+
+def test_a_client_whose_clock_is_behind_goes_by_the_scheduler_s() -> None:
+    app, note, _ = declared()
+    clock, behind = VirtualClock(), VirtualClock()
+    sqs, scheduler = MemorySqs(clock), MemoryScheduler(clock)
+    scheduler.lingers = timedelta(minutes=10)
+    client = Client(app, transport=sqs.blocking, scheduler=scheduler.blocking, clock=behind)
+    job = client.submit(note, Note(), delay=timedelta(hours=1))
+    clock.advance(timedelta(hours=1))
+    behind.advance(timedelta(minutes=56))
+    assert not client.schedules.cancel_delayed(job.id)
+
+
+def test_a_handle_does_not_call_a_job_cancelled_that_its_schedule_has_sent() -> None:
+    app, note, _ = declared()
+    jobs = Harness(app)
+    jobs.scheduler.lingers = timedelta(minutes=10)
+    job = jobs.client.submit(note, Note(), delay=timedelta(days=3))
+    jobs.drain()
+    assert job.status() is JobState.COMPLETED
+    job.cancel("too late")
+    assert job.status() is JobState.COMPLETED
 
 
 async def test_an_async_client_holds_and_cancels_as_a_plain_one() -> None:

@@ -63,6 +63,24 @@ def test_an_answer_is_read_back_into_what_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("Sun, 22 Nov 2026 10:50:30 GMT", datetime(2026, 11, 22, 10, 50, 30, tzinfo=UTC)),
+        ("today", None),
+        ("", None),
+    ],
+)
+def test_an_answer_tells_the_time_by_the_service_s_own_clock(
+    said: str, meant: datetime | None
+) -> None:
+    answer = update_request(SPEC, CHINA) | {
+        "Arn": "arn:aws-cn:scheduler:cn-north-1:123456789012:schedule/shop/dynamic.nightly",
+        "ResponseMetadata": {"HTTPHeaders": {"date": said}},
+    }
+    assert read_schedule(answer).as_of == meant
+
+
+@pytest.mark.parametrize(
     ("code", "status", "kind"),
     [
         ("ResourceNotFoundException", 404, ScheduleGroupMissing),

@@ -224,6 +224,20 @@ def test_run_now_submits_a_job_of_its_own_beside_the_times(shop: Shop) -> None:
     ]
 
 
+async def test_run_now_of_a_removed_type_is_refused_before_anything_is_sent(shop: Shop) -> None:
+    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    without = App("shop", stage="test")
+    without.define("other", Report)
+    later = Harness(without)
+    later.scheduler.put(shop.jobs.scheduler.schedules[0], "kept")
+    refusal = "'nightly' submits jobs of the type 'report', which the app 'shop' no longer has"
+    with pytest.raises(UnknownJobType, match=refusal):
+        later.client.schedules.run_now("nightly")
+    with pytest.raises(UnknownJobType, match=refusal):
+        await later.async_client.schedules.run_now("nightly")
+    assert [later.sqs.messages(queue.name) for queue in later.app.topology.queues] == [[]] * 4
+
+
 def test_next_times_are_those_that_it_then_fires_at(shop: Shop) -> None:
     shop.schedules.create("often", shop.report, Report(), when=rate(timedelta(hours=7)))
     shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
