@@ -19,7 +19,7 @@ from jobs.deployment import GIVE_BACK, ConsumerGroup, Deployment
 from jobs.errors import ConfigurationError, SettingsInvalid, UnknownQueue, did_you_mean
 from jobs.job import LONGEST_TIMEOUT, JobType
 from jobs.limits import Limits
-from jobs.occurrences import occurrences, period_of
+from jobs.occurrences import FIRST_MOMENT, is_one_time, occurrences, period_of
 from jobs.schedules import Schedule
 from jobs.serving import consumed, serving
 from jobs.timeline import timeline
@@ -141,17 +141,37 @@ def dead_letters_expire_first(app: App, _now: datetime) -> Iterator[Fault]:
             )
 
 
-def schedule_never_fires(app: App, now: datetime) -> Iterator[Fault]:
-    """A cron expression without a date."""
+def schedule_never_fires(app: App, _now: datetime) -> Iterator[Fault]:
+    """A schedule without a single date, in the past either."""
     for job in app.types.values():
-        if job.schedule is not None and not _can_fire(job.schedule, now):
+        if job.schedule is not None and not _could_ever_fire(job.schedule):
             yield Fault(
                 rule="schedule-never-fires",
                 where=_type(job),
-                what=f"{job.schedule.expression} has no date from now on",
+                what=f"{job.schedule.expression} has no date{_within(job.schedule)}",
                 why="EventBridge takes it, and never fires",
-                instead="Check the day of month against the month, and the year",
+                instead="Check the day of month against the month, and the year, start= and end=",
             )
+
+
+def schedule_over(app: App, now: datetime) -> Iterator[Fault]:
+    """A schedule whose dates have all passed.
+
+    Time alone brings it about, so it is no error: it would block deploys, rollbacks included, of
+    code that nobody has changed.
+    """
+    for job in app.types.values():
+        schedule = job.schedule
+        if schedule is None or _fires_from(schedule, now) or not _could_ever_fire(schedule):
+            continue
+        yield Fault(
+            rule="schedule-over",
+            where=_type(job),
+            what=f"{schedule.expression} has no date any more{_within(schedule)}",
+            why="It fires no more, and stays on AWS as long as it is declared",
+            instead="Take schedule= off the type, or give it a date to come",
+            severity="warning",
+        )
 
 
 def rate_below_schedule(app: App, _now: datetime) -> Iterator[Fault]:
@@ -363,6 +383,7 @@ RULES: tuple[Rule, ...] = (
     attempts_above_backstop,
     dead_letters_expire_first,
     schedule_never_fires,
+    schedule_over,
     rate_below_schedule,
     no_timeout_in_a_process,
     fifo_without_group,
@@ -437,15 +458,27 @@ def _period_s(job: JobType[Any, Any]) -> float | None:
     return period_of(job.schedule.expression).total_seconds()
 
 
-def _can_fire(schedule: Schedule, now: datetime) -> bool:
+def _fires_from(schedule: Schedule, since: datetime) -> bool:
+    """Whether it has a date from then on."""
     try:
         times = occurrences(
             schedule.expression,
             schedule.timezone,
-            since=now,
+            since=since,
             start=schedule.start,
             end=schedule.end,
         )
         return next(times, None) is not None
     except ValueError:
         return True  # EventBridge may know how to read it
+
+
+def _could_ever_fire(schedule: Schedule) -> bool:
+    return is_one_time(schedule.expression) or _fires_from(schedule, FIRST_MOMENT)
+
+
+def _within(schedule: Schedule) -> str:
+    """The bounds of its dates, for a message."""
+    bounds = {"start": schedule.start, "end": schedule.end}
+    given = [f"{name}={moment.isoformat()}" for name, moment in bounds.items() if moment]
+    return f" with {' and '.join(given)}" if given else ""

@@ -20,6 +20,9 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 LAST_YEAR = 2199
 """Of the year field of a cron expression."""
 
+FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
+"""No cron expression has an earlier date."""
+
 _EXPRESSION = re.compile(r"(cron|rate|at)\((.+)\)")
 _RATE = re.compile(r"(\d+) (minute|hour|day)s?")
 _UNITS = {

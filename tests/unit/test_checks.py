@@ -10,9 +10,10 @@ import pytest
 from pydantic import BaseModel
 
 from examples.shop.contracts import app as shop
-from jobs import Accepts, App, Backoff, Priority, RateLimit, Retry, cron, rate
+from jobs import Accepts, App, Backoff, Priority, RateLimit, Retry, at, cron, rate
 from jobs.checks import DEPLOYMENT_RULES, RULES, check
 from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
+from jobs.schedules import Schedule
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 
@@ -85,6 +86,10 @@ PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
     "schedule-never-fires": (
         lambda: declared(schedule=cron("0 8 29 2 ? *")),
         lambda: declared(schedule=cron("0 8 30 2 ? *")),
+    ),
+    "schedule-over": (
+        lambda: declared(schedule=at(NOW + timedelta(days=1))),
+        lambda: declared(schedule=at(NOW - timedelta(days=1))),
     ),
     "rate-below-schedule": (
         lambda: hourly(RateLimit(1, per=timedelta(minutes=1))),
@@ -214,7 +219,7 @@ def test_every_rule_is_tried_here_but_one_that_no_declaration_can_break_yet() ->
         ("0 8 31 APR-MAY ? *", True),
         ("0 8 L 2 ? *", True),
         ("0 8 30/1 FEB ? *", False),
-        ("0 8 1 1 ? 2025", False),
+        ("0 8 29 2 ? 2025", False),
         ("0 8 1 1 ? 2025-2027", True),
         ("0 8 1 1 ? 2024/2", True),
     ],
@@ -222,6 +227,41 @@ def test_every_rule_is_tried_here_but_one_that_no_declaration_can_break_yet() ->
 def test_a_cron_expression_is_known_to_have_a_date_or_not(expression: str, fires: bool) -> None:
     faults = check(declared(schedule=cron(expression)), NOW)
     assert [fault.rule for fault in faults] == ([] if fires else ["schedule-never-fires"])
+
+
+def before(days: float) -> datetime:
+    return NOW - timedelta(days=days)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        at(before(1)),
+        cron("0 8 1 1 ? 2025"),
+        cron("0 8 * * ? *", end=before(1)),
+        cron("0 8 * * ? *", start=before(9), end=before(1)),
+        rate(timedelta(hours=1), start=before(9), end=before(1)),
+        rate(timedelta(hours=1), end=before(1)),
+    ],
+    ids=lambda schedule: f"{schedule.expression} {schedule.start or ''}-{schedule.end or ''}",
+)
+def test_a_schedule_that_is_over_is_a_warning_and_blocks_no_deploy(schedule: Schedule) -> None:
+    [fault] = check(declared(schedule=schedule), NOW)
+    assert (fault.rule, fault.severity) == ("schedule-over", "warning")
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        cron("0 8 30 2 ? *", end=before(1)),
+        cron("30 2 29 3 ? 2026", timezone="Europe/Berlin"),  # the clocks skip it
+        cron("0 8 1 7 ? *", start=datetime(2025, 8, 1, tzinfo=UTC), end=before(1)),
+    ],
+    ids=["no such day", "no such time", "none between start and end"],
+)
+def test_a_schedule_that_never_could_fire_is_an_error_whenever_it_ends(schedule: Schedule) -> None:
+    [fault] = check(declared(schedule=schedule), NOW)
+    assert (fault.rule, fault.severity) == ("schedule-never-fires", "error")
 
 
 def test_errors_come_first() -> None:
