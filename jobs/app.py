@@ -18,7 +18,7 @@ from jobs.errors import (
 )
 from jobs.eventing import EventRule, event_rule
 from jobs.hooks import Hook, Hooks
-from jobs.job import JobType
+from jobs.job import JobType, check_timeout
 from jobs.limits import LimitOptions, Limits, check_limit_names
 from jobs.queue import Queue
 from jobs.records import RecordsLevel, check_level
@@ -45,6 +45,10 @@ DEFAULT_PARKING = Retry(attempts=5, backoff=Backoff.steps(10, 60, 300, 600))
 """A message that this worker can't read may be meant for a newer one: about 16 minutes of a
 rolling deploy pass before it is parked in the dead-letter queue."""
 
+DEFAULT_TIMEOUT = timedelta(minutes=15)
+"""How long an attempt may take whose type doesn't say: what Lambda allows at most, so that a type
+may move between workers and functions. A handler that hangs gives its slot back by then."""
+
 _LEAST_PAYLOAD_LIMIT = 1_024  # a message is that large without any payload, or nearly
 
 MAX_RECEIVE_COUNT = 1000
@@ -69,6 +73,8 @@ class App(Hooks):
         handlers: modules that a worker imports, and a submitter doesn't, to attach handlers.
         parking: how often and how far apart a message that can't be run here is tried again
             before it is parked in the dead-letter queue.
+        timeout: the longest that one attempt of a type without ``timeout=`` may take; None bounds
+            these by SQS's limit of 12 h alone.
         crash_limit: how many of a job's attempts may kill the process that runs them before it is
             put into quarantine.
         records: what workers write into the app's DynamoDB table: ``outcomes`` (how jobs ended,
@@ -88,7 +94,7 @@ class App(Hooks):
             its jobs together; see `jobs.limits`.
 
     Raises:
-        ConfigurationError: a name is not fit for AWS.
+        ConfigurationError: a name is not fit for AWS, or a value is out of range.
     """
 
     def __init__(
@@ -97,6 +103,7 @@ class App(Hooks):
         *,
         stage: str | None = None,
         handlers: Iterable[str] = (),
+        timeout: timedelta | None = DEFAULT_TIMEOUT,
         parking: Retry = DEFAULT_PARKING,
         crash_limit: CrashLimit = DEFAULT_CRASH_LIMIT,
         records: RecordsLevel = "outcomes",
@@ -115,6 +122,7 @@ class App(Hooks):
         if isinstance(handlers, str):
             raise ConfigurationError(f"App(handlers=...) takes a list: write [{handlers!r}]")
         self.handler_modules = tuple(handlers)
+        self._timeout_s = check_timeout(f"the app {name!r}", timeout)
         self.parking = parking
         self.crash_limit = crash_limit
         self.records = check_level(records)
@@ -239,6 +247,10 @@ class App(Hooks):
             queue: the group's name.
         """
         return [declared for declared in self._types.values() if queue in declared.runs_from]
+
+    def timeout_s_of(self, job: JobType[Any, Any]) -> float:
+        """The longest that one attempt of a type may take, in seconds."""
+        return self._timeout_s if job.timeout_s is None else job.timeout_s
 
     def records_of(self, job: JobType[Any, Any]) -> RecordsLevel:
         """What is written of a type's jobs."""

@@ -47,6 +47,10 @@ class Fault:
         return f"{self.where}: {self.what}{end} {self.why}. {self.instead} [{self.rule}]"
 
 
+_SUITED_VISIBILITIES = 5
+"""A timeout is several times what a job takes: one of up to so many visibility timeouts suits jobs
+that take about one."""
+
 Rule = Callable[[App, datetime], Iterator[Fault]]
 DeploymentRule = Callable[[App, Deployment], Iterator[Fault]]
 
@@ -100,7 +104,7 @@ def retries_outlive_retention(app: App, _now: datetime) -> Iterator[Fault]:
     """Attempts that end later than SQS keeps the message."""
     for job in _with_timeline(app):
         queue = app.topology.queue(job.queue, job.priority)
-        timeout_s = 0.0 if _has_no_timeout(job) else job.timeout_s
+        timeout_s = job.timeout_s if job.timeout_s and not _is_endless(job.timeout_s) else 0.0
         window_s = timeline(job)[-1].latest_s + job.retry.attempts * timeout_s
         if window_s > queue.retention.total_seconds() and not has_long_delays(app, job):
             yield Fault(
@@ -195,10 +199,33 @@ def rate_below_schedule(app: App, _now: datetime) -> Iterator[Fault]:
                 )
 
 
+def timeout_beyond_lane(app: App, _now: datetime) -> Iterator[Fault]:
+    """A type that asks for more time than suits the priority it is declared with."""
+    for job in app.types.values():
+        lane = app.queues[job.queue].lanes[job.priority]
+        suited = _SUITED_VISIBILITIES * lane.visibility
+        if job.timeout_s is None or job.timeout_s <= suited.total_seconds():
+            continue
+        if job.isolation == "process" and _is_endless(job.timeout_s):
+            continue  # `no_timeout_in_a_process` tells of it
+        yield Fault(
+            rule="timeout-beyond-lane",
+            where=_type(job),
+            what=f"it may run for {timedelta(seconds=job.timeout_s)}, and is {job.priority} on "
+            f"{job.queue!r}, whose visibility timeout of {lane.visibility} suits jobs of up to "
+            f"{suited}",
+            why="It may hold a slot for that long, where others are to start within "
+            f"{lane.start_within}",
+            instead="Declare a shorter timeout or a lower priority, or a longer visibility for the "
+            "lane",
+            severity="warning",
+        )
+
+
 def no_timeout_in_a_process(app: App, _now: datetime) -> Iterator[Fault]:
     """A process of its own that nothing ends."""
     for job in app.types.values():
-        if job.isolation == "process" and _has_no_timeout(job):
+        if job.isolation == "process" and _is_endless(app.timeout_s_of(job)):
             yield Fault(
                 rule="no-timeout-in-a-process",
                 where=_type(job),
@@ -294,10 +321,11 @@ def deployment_unfit(app: App, deployment: Deployment) -> Iterator[Fault]:
 def timeout_above_functions(app: App, deployment: Deployment) -> Iterator[Fault]:
     """A type that may run for longer than the function that runs it."""
     for group, job in _run_by_functions(app, deployment):
-        if job.timeout_s <= group.longest_job.total_seconds():
+        longest_s = app.timeout_s_of(job)
+        if longest_s <= group.longest_job.total_seconds():
             continue
-        declared = not _has_no_timeout(job)
-        runs = f"may run for {timedelta(seconds=job.timeout_s)}" if declared else "has no timeout"
+        declared = job.timeout_s is not None and not _is_endless(longest_s)
+        runs = f"may run for {timedelta(seconds=longest_s)}" if declared else "has no timeout"
         yield Fault(
             rule="timeout-above-functions",
             where=_type(job),
@@ -385,6 +413,7 @@ RULES: tuple[Rule, ...] = (
     schedule_never_fires,
     schedule_over,
     rate_below_schedule,
+    timeout_beyond_lane,
     no_timeout_in_a_process,
     fifo_without_group,
     accepts_from_unknown_queue,
@@ -413,8 +442,8 @@ def _fields_of(payload: Any) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(fields), frozenset(needed)
 
 
-def _has_no_timeout(job: JobType[Any, Any]) -> bool:
-    return job.timeout_s == LONGEST_TIMEOUT.total_seconds()
+def _is_endless(timeout_s: float) -> bool:
+    return timeout_s == LONGEST_TIMEOUT.total_seconds()
 
 
 def _with_timeline(app: App) -> Iterator[JobType[Any, Any]]:

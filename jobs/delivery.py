@@ -102,7 +102,7 @@ def load(app: App, delivery: Delivery) -> Job:
         type=declared,
         payload=None if lacks_payload else _payload(declared, envelope),
         handler=declared.require_handler(),
-        timeout_s=min(overridden or declared.timeout_s, LONGEST_TIMEOUT.total_seconds()),
+        timeout_s=min(overridden or app.timeout_s_of(declared), LONGEST_TIMEOUT.total_seconds()),
         attempt=Attempt(
             job_id=str(envelope.id),
             number=envelope.attempts_used + delivery.message.receive_count,

@@ -57,7 +57,9 @@ class JobType(Hooks, Generic[P, R]):
         self.queue = queue
         self.priority = priority
         self.retry = options.get("retry") or retry
-        self.timeout_s = check_timeout(name, options.get("timeout"))
+        own = "timeout" in options
+        self.timeout_s = check_timeout(f"the type {name!r}", options["timeout"]) if own else None
+        """The longest that one attempt may take, if the type says; None: the app's."""
         self.schema = options.get("schema", 1)
         self.upgrades = dict(options.get("upgrade", {}))
         self.accepts = options.get("accepts")
@@ -275,8 +277,12 @@ def _told(fault: ErrorDetails, *, discreet: bool) -> str:
     return "a validator of the model refuses it" if discreet and own else fault["msg"]
 
 
-def check_timeout(job_type: str, timeout: timedelta | None) -> float:
-    """A timeout in seconds; none given means the longest that SQS allows.
+def check_timeout(where: str, timeout: timedelta | None) -> float:
+    """A timeout in seconds; None means the longest that SQS allows.
+
+    Args:
+        where: whose it is, for the error.
+        timeout: as declared.
 
     Raises:
         ConfigurationError: it is not positive, or longer than SQS lets a message be held.
@@ -285,12 +291,11 @@ def check_timeout(job_type: str, timeout: timedelta | None) -> float:
         return LONGEST_TIMEOUT.total_seconds()
     if not isinstance(timeout, timedelta):
         raise ConfigurationError(
-            f"the type {job_type!r}: timeout must be a timedelta, got {timeout!r}: "
-            "write timedelta(seconds=...)"
+            f"{where}: timeout must be a timedelta, got {timeout!r}: write timedelta(seconds=...)"
         )
     if not timedelta(0) < timeout <= LONGEST_TIMEOUT:
         raise ConfigurationError(
-            f"the type {job_type!r}: timeout must lie between 0 and {LONGEST_TIMEOUT} (SQS holds "
+            f"{where}: timeout must lie between 0 and {LONGEST_TIMEOUT} (SQS holds "
             f"a message for 12 h at most), got {timeout}"
         )
     return timeout.total_seconds()

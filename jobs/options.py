@@ -26,7 +26,8 @@ class JobOptions(LimitOptions, UniqueOptions, total=False):
     priority: Priority | None
     """The queue its jobs go to; None takes NORMAL, or the group's only one."""
     timeout: timedelta | None
-    """The longest that one attempt may take; None leaves SQS's limit of 12 h."""
+    """The longest that one attempt may take. Left out, it is the app's (15 minutes, unless
+    ``App(timeout=...)`` says otherwise); None is endless on purpose, up to SQS's limit of 12 h."""
     retry: Retry | None
     """None takes the queue's."""
     schema: int

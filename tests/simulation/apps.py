@@ -125,8 +125,8 @@ def _declare(
         "isolation": "process" if declared.isolated else "worker",
         **_limits(plan, f"type:{declared.name}"),
     }
-    if declared.timeout_s is not None:
-        options["timeout"] = timedelta(seconds=declared.timeout_s)
+    bound_s = declared.timeout_s
+    options["timeout"] = None if bound_s is None else timedelta(seconds=bound_s)
     if declared.records is not None:
         options["records"] = declared.records
     if declared.keep_last is not None:

@@ -76,7 +76,7 @@ PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
             retry=Retry(attempts=9, backoff=Backoff.fixed(42_000)), timeout=timedelta(minutes=10)
         ),
         lambda: in_order(
-            retry=Retry(attempts=9, backoff=Backoff.fixed(42_000)), timeout=timedelta(hours=2)
+            retry=Retry(attempts=9, backoff=Backoff.fixed(42_000)), timeout=timedelta(minutes=20)
         ),
     ),
     "attempts-above-backstop": (
@@ -95,9 +95,13 @@ PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
         lambda: hourly(RateLimit(1, per=timedelta(minutes=1))),
         lambda: hourly(RateLimit(1, per=timedelta(minutes=2))),
     ),
+    "timeout-beyond-lane": (
+        lambda: declared(priority=Priority.CRITICAL, timeout=timedelta(seconds=150)),
+        lambda: declared(priority=Priority.CRITICAL, timeout=timedelta(seconds=151)),
+    ),
     "no-timeout-in-a-process": (
-        lambda: declared(isolation="process", timeout=timedelta(hours=1)),
         lambda: declared(isolation="process"),
+        lambda: declared(isolation="process", timeout=None),
     ),
     "fifo-without-group": (lambda: fifo(group_by=lambda note: note.text), fifo),
     "accepts-from-unknown-queue": (lambda: accepting("partners"), lambda: accepting("partner")),
@@ -188,6 +192,24 @@ def test_a_type_without_a_timeout_in_a_function_is_a_warning() -> None:
     [fault] = check(declared(), NOW, on_lambda())
     assert (fault.rule, fault.severity) == ("timeout-above-functions", "warning")
     assert "has no timeout" in fault.what
+
+
+@pytest.mark.parametrize("priority", Priority)
+def test_a_type_that_is_endless_on_purpose_is_named_whatever_its_lane(priority: Priority) -> None:
+    [fault] = check(declared(priority=priority, timeout=None), NOW)
+    assert (fault.rule, fault.severity) == ("timeout-beyond-lane", "warning")
+    assert "it may run for 11:50:00" in fault.what
+    assert f"is {priority} on 'jobs'" in fault.what
+
+
+def test_a_type_that_leaves_its_timeout_to_the_app_suits_every_lane() -> None:
+    assert check(declared(priority=Priority.CRITICAL), NOW) == []
+
+
+def test_an_app_without_a_timeout_leaves_children_to_hang() -> None:
+    app = App("shop", timeout=None)
+    app.define("render", Note, isolation="process")
+    assert [fault.rule for fault in check(app, NOW)] == ["no-timeout-in-a-process"]
 
 
 @pytest.mark.parametrize(("timeout_s", "window_s"), [(301, 0), (30, 271)])

@@ -47,6 +47,7 @@ from jobs.events import (
     JobCrashed,
     JobDeadLettered,
     JobDeferred,
+    JobFailed,
     JobInterrupted,
     JobRetryScheduled,
     MessageUnrunnable,
@@ -609,6 +610,20 @@ def test_messages_of_a_queue_that_the_app_lacks_are_refused_by_its_name() -> Non
 
 
 # --- time ----------------------------------------------------------------------------------------
+
+
+def test_the_apps_timeout_ends_an_attempt_before_the_functions_time_is_up() -> None:
+    async def hang(_note: Note) -> None:
+        await asyncio.Event().wait()
+
+    app = App("shop", timeout=timedelta(seconds=5))
+    mail = app.queue("mail", priorities=[Priority.NORMAL], retry=Retry(attempts=1))
+    job, function = mail.job("send")(hang), Function(app)
+    with _closed(function):
+        function.submit(job)
+        assert function.invoke(function.travel(60)) == {"batchItemFailures": []}
+    [failed] = [event for event in function.events if isinstance(event, JobFailed)]
+    assert (failed.error_type, failed.ran_s) == ("JobTimeout", 0)  # the clock stands still
 
 
 @pytest.mark.parametrize("left_s", [0.5, 3.0, LEAST_S - 0.001])

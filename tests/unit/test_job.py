@@ -431,10 +431,14 @@ def test_a_refused_declaration_leaves_no_half_of_a_type(app: App) -> None:
 # --- numbers -------------------------------------------------------------------------------------
 
 
-def test_a_type_without_a_timeout_may_take_as_long_as_sqs_holds_a_message(
-    job: JobType[Order, None],
+def test_a_type_without_a_timeout_has_the_apps_and_one_with_none_is_endless(
+    app: App, job: JobType[Order, None]
 ) -> None:
-    assert job.timeout_s == LONGEST_TIMEOUT.total_seconds()
+    endless = app.define("endless", Order, timeout=None)
+    assert job.timeout_s is None
+    assert app.timeout_s_of(job) == 15 * 60
+    assert app.timeout_s_of(endless) == endless.timeout_s == LONGEST_TIMEOUT.total_seconds()
+    assert App("other", timeout=None).timeout_s_of(job) == LONGEST_TIMEOUT.total_seconds()
 
 
 @pytest.mark.parametrize(
@@ -451,6 +455,8 @@ def test_a_timeout_out_of_range_is_refused_with_the_range(
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"the type 'slow': timeout {fault}"):
         app.define("slow", Order, timeout=timeout)
+    with pytest.raises(ConfigurationError, match=f"the app 'slow': timeout {fault}"):
+        App("slow", timeout=timeout)
 
 
 def test_schema_versions_count_from_one(app: App) -> None:

@@ -316,7 +316,7 @@ async def test_a_slow_answer_for_one_queue_does_not_cost_another_its_lease() -> 
 async def test_no_extension_asks_for_more_than_sqs_twelve_hours() -> None:
     app, mail = one_lane(visibility_s=11 * 3600)
 
-    @mail.job("render")
+    @mail.job("render", timeout=None)
     async def render(_note: Note) -> None:
         await asyncio.sleep(4 * 3600)  # its extension comes at a third of the timeout
 
