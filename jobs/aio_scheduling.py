@@ -89,7 +89,7 @@ class AsyncSchedules:
     async def reschedule(self, name: str, *, when: Schedule, limit: int | None = None) -> None:
         """`Schedules.reschedule`, awaited."""
         book.refuse_declared(self._app, name)
-        spec = making.timed(await self._found(name), when, limit, self._clock.now())
+        spec = making.rescheduled(await self._found(name), when, limit, self._clock.now())
         await self._update(name, spec)
 
     async def remove(self, name: str) -> bool:

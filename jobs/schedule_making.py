@@ -15,7 +15,7 @@ from jobs.errors import OptionInvalid, SettingsInvalid, UnknownJobType
 from jobs.firing import ScheduledJob, input_of, read_scheduled
 from jobs.job import JobType
 from jobs.messages import message_of
-from jobs.occurrences import is_one_time
+from jobs.occurrences import is_one_time, occurrences
 from jobs.ports import ScheduleSpec
 from jobs.schedule_book import address, check_new_name, times_of
 from jobs.schedules import Schedule
@@ -27,8 +27,6 @@ P = TypeVar("P")
 _MINUTE = timedelta(minutes=1)
 _DELETION = timedelta(seconds=30)
 """How long a deletion may take: three tries of 10 s each."""
-_START_TOLERANCE = timedelta(minutes=5)
-"""How far back EventBridge Scheduler takes a start; it refuses earlier ones."""
 
 
 def new_schedule(
@@ -106,7 +104,7 @@ def timed(spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime) 
     if next(times_of(when, now), None) is None:
         raise SettingsInvalid(f"{when.expression} never fires: all of its times have passed")
     window = when.flexible_window
-    return replace(
+    again = replace(
         spec,
         expression=when.expression,
         timezone=when.timezone,
@@ -115,6 +113,7 @@ def timed(spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime) 
         flexible_minutes=None if window is None else window // _MINUTE,
         delete_when_done=is_one_time(when.expression) or when.end is not None,
     )
+    return _begun(again, now)
 
 
 def _limited(when: Schedule, limit: int, now: datetime) -> Schedule:
@@ -139,10 +138,31 @@ def _limited(when: Schedule, limit: int, now: datetime) -> Schedule:
 
 def switched(spec: ScheduleSpec, *, enabled: bool, now: datetime) -> ScheduleSpec:
     """The same schedule, paused or not."""
-    start = spec.start
-    if start is not None and start < now - _START_TOLERANCE:
-        start = None  # it has begun, and the service takes no start so far back
-    return replace(spec, enabled=enabled, start=start)
+    return _begun(replace(spec, enabled=enabled), spec.as_of or now)
+
+
+def rescheduled(
+    spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime
+) -> ScheduleSpec:
+    """A schedule that is on AWS, at other times; raises as `timed` does."""
+    return timed(spec, when, limit, spec.as_of or now)
+
+
+def _begun(spec: ScheduleSpec, now: datetime) -> ScheduleSpec:
+    """The same times from now on, with a start that EventBridge Scheduler takes.
+
+    It refuses one more than five minutes ago. Cron expressions need none that is over. A rate
+    counts from its start, so that the next of its times takes the place of one that is.
+    """
+    if spec.start is None or spec.start >= now:
+        return spec
+    if not spec.expression.startswith("rate("):
+        return replace(spec, start=None)
+    times = occurrences(spec.expression, "UTC", since=now, start=spec.start, end=spec.end)
+    start, end = next(times, None), spec.end
+    if start is not None and end is not None:
+        end = max(end, start + timedelta(seconds=1))  # it has to lie after the start
+    return replace(spec, start=start, end=end)
 
 
 def at_once(app: App, name: str, spec: ScheduleSpec, now: datetime) -> Submission:

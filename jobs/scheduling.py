@@ -110,7 +110,7 @@ class Schedules:
             SettingsInvalid: it would never fire, or the limit doesn't go with ``when``.
         """
         book.refuse_declared(self._app, name)
-        self._update(name, making.timed(self._found(name), when, limit, self._clock.now()))
+        self._update(name, making.rescheduled(self._found(name), when, limit, self._clock.now()))
 
     def remove(self, name: str) -> bool:
         """Remove it; False if there was none. What it has submitted goes its way.

@@ -16,6 +16,9 @@ from jobs.ports import BlockingScheduler, ScheduleSpec
 from jobs.testing.clock import VirtualClock
 from jobs.topology import MAX_SCHEDULER_NAME
 
+START_TOLERANCE = timedelta(minutes=5)
+"""How far back EventBridge Scheduler takes the start of a recurring schedule, in an update too."""
+
 _MOMENT = timedelta(microseconds=1)
 
 
@@ -149,11 +152,11 @@ class MemoryScheduler:
     def put(self, schedule: ScheduleSpec, token: str) -> bool:
         """`create`, at once."""
         self._check(schedule.group)
-        _validate(schedule)
+        now = self._clock.now()
+        _validate(schedule, now)
         key = schedule.group, schedule.name
         if key in self._stored:
             return self._stored[key].token == token
-        now = self._clock.now()
         made = replace(schedule, created_at=now, modified_at=now)
         self._stored[key] = _Stored(made, token, now)
         self._changed.set()
@@ -173,9 +176,10 @@ class MemoryScheduler:
     def replace(self, schedule: ScheduleSpec) -> bool:
         """`update`, at once."""
         self._check()
+        now = self._clock.now()
+        _validate(schedule, now)
         if (stored := self._stored.get((schedule.group, schedule.name))) is None:
             return False
-        now = self._clock.now()
         stored.spec = replace(schedule, created_at=stored.spec.created_at, modified_at=now)
         stored.fired_until = max(stored.fired_until, now)
         stored.gone_at = None
@@ -223,9 +227,16 @@ class _Blocking:
         return self._scheduler.drop(group, name)
 
 
-def _validate(schedule: ScheduleSpec) -> None:
+def _validate(schedule: ScheduleSpec, now: datetime) -> None:
     if len(schedule.name) > MAX_SCHEDULER_NAME or len(schedule.input.encode()) > MAX_INPUT_BYTES:
         raise TransportError(f"the schedule {schedule.name!r} is too long, or what it holds is")
+    if is_one_time(schedule.expression) or schedule.start is None:
+        return
+    if schedule.start < now - START_TOLERANCE:
+        raise TransportError(
+            f"the schedule {schedule.name!r} was refused: ValidationException: The StartDate you "
+            "specify cannot be earlier than 5 minutes ago."
+        )
 
 
 def _next(stored: _Stored) -> datetime | None:

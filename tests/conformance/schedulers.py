@@ -25,6 +25,8 @@ class SchedulerFeature(StrEnum):
     GROUP_MISSING_AT_CREATION = "group-missing-at-creation"
     GROUP_MISSING_AT_LISTING = "group-missing-at-listing"
     PAGES = "pages"
+    START_AT_CREATION = "start-at-creation"
+    START_AT_UPDATE = "start-at-update"
     TOKENS = "tokens"
     UPDATES_EVERYTHING = "updates-everything"
 
@@ -119,6 +121,7 @@ def _group() -> str:
 MOTO: Mapping[SchedulerFeature, str] = {
     SchedulerFeature.GROUP_MISSING_AT_CREATION: "moto answers with an internal error",
     SchedulerFeature.GROUP_MISSING_AT_LISTING: "moto lists nothing",
+    SchedulerFeature.START_AT_UPDATE: "moto takes any start in an update",
     SchedulerFeature.TOKENS: "moto doesn't know client tokens",
     SchedulerFeature.UPDATES_EVERYTHING: "moto keeps what is to happen after completion",
 }
@@ -126,6 +129,8 @@ MOTO: Mapping[SchedulerFeature, str] = {
 MINISTACK: Mapping[SchedulerFeature, str] = {
     SchedulerFeature.GROUP_MISSING_AT_LISTING: "MiniStack lists nothing",
     SchedulerFeature.PAGES: "MiniStack lists a hundred, and says that there are no more",
+    SchedulerFeature.START_AT_CREATION: "MiniStack takes any start",
+    SchedulerFeature.START_AT_UPDATE: "MiniStack takes any start",
     SchedulerFeature.TOKENS: "MiniStack doesn't know client tokens",
 }
 

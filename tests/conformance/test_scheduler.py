@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jobs.errors import ScheduleGroupMissing
+from jobs.errors import ScheduleGroupMissing, TransportError
 from jobs.ports import ScheduleSpec
 from tests.conformance.schedulers import SchedulerFeature, SchedulerUnderTest
 from tests.conformance.servers import needs
@@ -136,6 +136,33 @@ async def test_an_update_replaces_what_a_schedule_does_and_when(on: SchedulerUnd
     )
     assert await on.scheduler.update(changed)
     assert await found(on, changed.name) == changed
+
+
+@needs(SchedulerFeature.START_AT_CREATION)
+async def test_no_recurring_schedule_is_created_with_a_start_long_ago(
+    on: SchedulerUnderTest,
+) -> None:
+    begun = datetime.now(UTC) - timedelta(minutes=6)
+    with pytest.raises(TransportError, match="StartDate"):
+        await on.scheduler.create(recurring(on, start=begun), token="any")  # noqa: S106 - a request's name
+    assert await on.scheduler.get(on.group, "dynamic.nightly") is None
+
+
+@needs(SchedulerFeature.START_AT_UPDATE)
+async def test_no_recurring_schedule_is_updated_with_a_start_long_ago(
+    on: SchedulerUnderTest,
+) -> None:
+    await create(on, recurring(on))
+    begun = datetime.now(UTC) - timedelta(minutes=6)
+    with pytest.raises(TransportError, match="StartDate"):
+        await on.scheduler.update(recurring(on, start=begun))
+    assert (await found(on, "dynamic.nightly")).start == YEAR_2100
+
+
+async def test_a_start_a_few_minutes_ago_is_taken(on: SchedulerUnderTest) -> None:
+    begun = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=4)
+    await create(on, recurring(on, start=begun))
+    assert (await found(on, "dynamic.nightly")).start == begun
 
 
 @needs(SchedulerFeature.UPDATES_EVERYTHING)

@@ -6,12 +6,13 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, JobContext, Priority, at, cron, rate
+from jobs import App, Client, JobContext, Priority, at, cron, rate
 from jobs.aio_scheduling import AsyncSchedules
 from jobs.delays import MAX_INPUT_BYTES
 from jobs.errors import (
@@ -28,9 +29,10 @@ from jobs.errors import (
 from jobs.firing import input_of, read_scheduled, schedule_input
 from jobs.job import JobType
 from jobs.ports import ScheduleSpec
+from jobs.schedule_book import times_of
 from jobs.schedules import Schedule
 from jobs.scheduling import Schedules
-from jobs.testing import Harness
+from jobs.testing import Harness, VirtualClock
 
 NIGHTLY = cron("0 2 * * ? *")
 
@@ -182,12 +184,87 @@ def test_pausing_and_resuming_changes_nothing_else(shop: Shop) -> None:
     assert after == before
 
 
-def test_a_start_that_the_service_would_not_take_any_more_is_left_out(shop: Shop) -> None:
-    shop.schedules.create("often", shop.report, Report(), when=rate(timedelta(hours=1)))
-    shop.jobs.clock.advance(timedelta(minutes=6))
+LONG_AGO = timedelta(days=3, minutes=20)
+"""Before now, and no multiple of an hour: what is counted from then has minutes of its own."""
+
+
+def long_since(shop: Shop) -> tuple[Schedule, Schedule]:
+    """A cron expression and a rate that began long ago."""
+    start = shop.jobs.clock.now() - LONG_AGO
+    return cron("0 2 * * ? *", start=start), rate(timedelta(hours=1), start=start)
+
+
+def test_a_start_that_is_over_is_created_with_the_same_times_from_now_on(shop: Shop) -> None:
+    daily, hourly = long_since(shop)
+    promised = {
+        "daily": list(islice(times_of(daily, shop.jobs.clock.now()), 2)),
+        "hourly": list(islice(times_of(hourly, shop.jobs.clock.now()), 30)),
+    }
+    shop.schedules.create("daily", shop.report, Report(), when=daily)
+    shop.schedules.create("hourly", shop.report, Report(), when=hourly)
+    shop.pass_days(2)
+    for name, times in promised.items():
+        fired = [when for of, when in shop.jobs.scheduler.fired if of == f"dynamic.{name}"]
+        assert fired[: len(times)] == times
+
+
+async def test_a_schedule_can_be_given_times_that_began_long_ago(shop: Shop) -> None:
+    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    for when in long_since(shop):
+        due = list(islice(times_of(when, shop.jobs.clock.now()), 3))
+        shop.schedules.reschedule("nightly", when=when)
+        assert shop.schedules.next_times("nightly", 3) == due
+        await shop.jobs.async_client.schedules.reschedule("nightly", when=when)
+        assert shop.schedules.next_times("nightly", 3) == due
+
+
+@pytest.mark.parametrize("minutes", [2, 6, 600])
+def test_a_rate_keeps_its_times_when_it_is_paused_and_resumed(shop: Shop, minutes: int) -> None:
+    created = shop.jobs.clock.now()
+    shop.schedules.create("often", shop.report, Report(), when=rate(timedelta(hours=7)))
+    shop.jobs.clock.advance(timedelta(minutes=minutes))
     shop.schedules.pause("often")
-    [spec] = shop.jobs.scheduler.schedules
-    assert spec.start is None
+    shop.jobs.clock.advance(timedelta(minutes=minutes))
+    shop.schedules.resume("often")
+    due = shop.schedules.next_times("often", 3)
+    shop.jobs.scheduler.fired.clear()
+    shop.pass_days(1)
+    assert [when for _, when in shop.jobs.scheduler.fired][:3] == list(due)
+    assert (due[0] - created) % timedelta(hours=7) == timedelta(0)
+
+
+def test_a_rate_that_is_paused_in_its_last_interval_still_fires_at_its_end(shop: Shop) -> None:
+    end = shop.jobs.clock.now() + timedelta(hours=2)
+    hourly = rate(timedelta(hours=1), end=end)
+    shop.schedules.create("twice", shop.report, Report(), when=hourly)
+    shop.jobs.clock.advance(timedelta(minutes=90))
+    shop.schedules.pause("twice")
+    shop.schedules.resume("twice")
+    assert shop.schedules.next_times("twice") == [end]
+    shop.jobs.scheduler.fired.clear()
+    shop.pass_days(1)
+    assert [when for _, when in shop.jobs.scheduler.fired] == [end]
+
+
+async def test_a_client_whose_clock_is_behind_can_change_what_has_begun(shop: Shop) -> None:
+    behind = VirtualClock(shop.jobs.clock.now() - timedelta(minutes=4))
+    scheduler = shop.jobs.scheduler
+    client = Client(
+        shop.app, transport=shop.jobs.sqs.blocking, scheduler=scheduler.blocking, clock=behind
+    )
+    hourly = rate(timedelta(hours=1), start=behind.now() - timedelta(minutes=3))
+    client.schedules.create("often", shop.report, Report(), when=hourly)
+    changes: list[Callable[[], None]] = [
+        lambda: client.schedules.pause("often"),
+        lambda: client.schedules.resume("often"),
+        lambda: client.schedules.reschedule("often", when=hourly),
+    ]
+    for change in changes:
+        change()
+        [spec] = scheduler.schedules
+        assert spec.start is not None
+        assert spec.start >= shop.jobs.clock.now()
+        assert (spec.start - behind.now()) % timedelta(hours=1) == timedelta(minutes=57)
 
 
 def test_a_rescheduled_schedule_fires_at_its_new_times_with_its_old_payload(shop: Shop) -> None:
