@@ -138,24 +138,25 @@ class Batcher(Generic[T]):
         pending = batch
         try:
             while pending:
-                pending = await self._attempt(pending)
-                if pending:
+                again, answered = await self._attempt(pending)
+                if pending := again:
                     self._flush()  # what followed those that were taken
-                    await asyncio.sleep(pause_s(pending[0].tries, self._rng))
+                    tries = pending[0].tries
+                    await asyncio.sleep(pause_s(tries, self._rng, answered=answered))
         finally:
             for entry in pending:  # only where this was cancelled: nobody may wait for ever
                 entry.done.cancel()
                 for behind in self._waiting.stopped(entry):
                     behind.done.cancel()
 
-    async def _attempt(self, batch: list[_Entry[T]]) -> list[_Entry[T]]:
-        """Send once; returns the entries that are worth sending again."""
+    async def _attempt(self, batch: list[_Entry[T]]) -> tuple[list[_Entry[T]], bool]:
+        """Send once; returns the entries worth sending again, and whether there was an answer."""
         for entry in batch:
             entry.tries += 1
         try:
             failures = await self._call([entry.item for entry in batch])
         except Exception as error:  # noqa: BLE001 - handed to whoever awaits the entries
-            return self._after_error(batch, error)
+            return self._after_error(batch, error), False
         failed = {failure.index: failure for failure in failures}
         again = []
         for index, entry in enumerate(batch):
@@ -167,7 +168,7 @@ class Batcher(Generic[T]):
                 self._give_up(entry, EntryRejected(failure))
             else:
                 again.append(entry)
-        return again
+        return again, True
 
     def _after_error(self, batch: list[_Entry[T]], error: Exception) -> list[_Entry[T]]:
         transient = isinstance(error, TransportError) and error.transient

@@ -25,7 +25,8 @@ E = TypeVar("E", bound=Exception)
 TRIES = 4
 """How often an entry is sent before it is given up or, where one insists, reported."""
 
-_PAUSES = Backoff.exponential(base=0.1, factor=2, cap=5, jitter="equal")
+_PAUSES = Backoff.exponential(base=0.05, factor=2, cap=5, jitter="equal")
+_OUTAGE_PAUSES = Backoff.exponential(base=0.05, factor=8, cap=5, jitter="equal")
 
 
 class EntryRejected(TransportError):
@@ -51,9 +52,13 @@ def held_back_by(error: E) -> E | HeldBack:
     return HeldBack(error) if isinstance(error, EntryRejected) else error
 
 
-def pause_s(tries: int, rng: random.Random) -> float:
-    """How long to wait before sending again what has failed ``tries`` times."""
-    return _PAUSES.delay_s(tries, rng)
+def pause_s(tries: int, rng: random.Random, *, answered: bool = True) -> float:
+    """Seconds to wait before sending again what has failed ``tries`` times: at first about 50 ms.
+
+    Entries that the service refused while it ``answered`` follow soon; where there was no answer
+    the pauses grow to seconds, so that the tries outlast a brief outage.
+    """
+    return (_PAUSES if answered else _OUTAGE_PAUSES).delay_s(tries, rng)
 
 
 def in_batches(
@@ -122,6 +127,10 @@ class Lanes(Generic[T]):
         for _ in batch:
             self._ready.popleft()
         return batch
+
+    def again(self, entry: T) -> None:
+        """It was not taken, and is to be sent again, after what is ready."""
+        self._ready.append(entry)
 
     def passed(self, entry: T) -> None:
         """It has been taken: the next of its lane may follow."""

@@ -6,12 +6,11 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from jobs.app import App
-from jobs.batching import TRIES, EntryRejected, Lanes, held_back_by, pause_s
 from jobs.clock import Clock, SystemClock
 from jobs.errors import HeadgateError, TransportError
 from jobs.event_log import log_event
@@ -19,16 +18,15 @@ from jobs.events import Events
 from jobs.fallback import Fallback, FallbackName, check_choice
 from jobs.handle import JobHandle, Lookup
 from jobs.job import JobType
-from jobs.messages import lane_of, size_of
 from jobs.ports import (
     BlockingObjectStore,
     BlockingScheduler,
     BlockingTable,
     BlockingTransport,
-    EntryFailure,
 )
 from jobs.registration import BlockingRegister
 from jobs.reserving import submitting
+from jobs.sending import Sending
 from jobs.settings import Settings
 from jobs.spool import Spool, StrPath
 from jobs.steps import take
@@ -173,10 +171,11 @@ class Client:
         """Submit many jobs of one type, ten to a request. All are checked before any is sent.
 
         Of a FIFO group a request carries one job, and none is sent after one that SQS did not take.
+        A request that keeps failing doesn't keep the others from being sent; three in a row do.
 
         Raises:
             SubmissionError: a payload or an option is not valid; nothing was sent.
-            SubmissionFailed: SQS took some, and not the others, which it lists.
+            SubmissionFailed: SQS took some, and not the others; it lists both.
             TransportError: SQS could not be asked, or refused; it took none.
         """
         submissions = self._deliver(
@@ -239,52 +238,16 @@ class Client:
         return results
 
     def _send_in_order(self, submissions: Sequence[Submission]) -> list[TransportError | None]:
-        """Send all, batch after batch; returns what became of each."""
-        messages = [each.message for each in submissions]
-        results: list[TransportError | None] = [None] * len(messages)
-        lanes = Lanes[int](lambda index: lane_of(messages[index]))
-        for index in range(len(messages)):
-            lanes.add(index)
-        while batch := lanes.take(lambda index: size_of(messages[index])):
-            sent = self._send_batch([submissions[index] for index in batch])
-            for index, error in zip(batch, sent, strict=True):
-                results[index] = error
-                if error is None:
-                    lanes.passed(index)
-                    continue
-                for behind in lanes.stopped(index):
-                    results[behind] = held_back_by(error)
-            broken = [error for error in sent if error and not isinstance(error, EntryRejected)]
-            if broken:
-                # It would fail the rest as well: say which were not taken rather than insist.
-                for index in lanes:
-                    results[index] = broken[0]
-                break
-        return results
-
-    def _send_batch(self, batch: Sequence[Submission]) -> list[TransportError | None]:
-        results: list[TransportError | None] = [None] * len(batch)
-        remaining = list(range(len(batch)))
-        for tries in range(1, TRIES + 1):
-            try:
-                failures = self._send([batch[index] for index in remaining])
-            except TransportError as error:
-                for index in remaining:
-                    results[index] = error
-                break
-            failed = {remaining[failure.index]: failure for failure in failures}
-            for index in remaining:
-                results[index] = EntryRejected(failed[index]) if index in failed else None
-            remaining = [index for index in failed if not failed[index].sender_fault]
-            if not remaining:
-                break
-            if tries < TRIES:
-                self._sleep(pause_s(tries, self._rng))
-        return results
-
-    def _send(self, submissions: Sequence[Submission]) -> list[EntryFailure]:
-        messages = [submission.message for submission in submissions]
-        return self._transport.send(submissions[0].queue.name, messages)
+        """Send all, request after request; returns what became of each."""
+        if not submissions:
+            return []
+        return Sending(
+            [submission.message for submission in submissions],
+            partial(self._transport.send, submissions[0].queue.name),
+            sleep=self._sleep,
+            rng=self._rng,
+            goes_on=self._fallback is None,
+        ).run()
 
     def _open_scheduler(self) -> BlockingScheduler:
         with self._opening:

@@ -164,12 +164,16 @@ class Refusal:
 class SubmissionFailed(HeadgateError):
     """SQS took none or only some of the submitted jobs, after retries.
 
-    ``refusals`` lists those it did not take; every other job of the call was accepted.
+    ``refusals`` lists those that it is not known to have taken, ``sent`` has the ids of those that
+    it took, or had already, both in the order of the call, and ``submitted`` counts all of them.
     """
 
-    def __init__(self, refusals: Sequence[Refusal], submitted: int) -> None:
+    def __init__(
+        self, refusals: Sequence[Refusal], submitted: int, *, sent: Sequence[str] = ()
+    ) -> None:
         self.refusals = tuple(refusals)
         self.submitted = submitted
+        self.sent = tuple(sent)
         first = self.refusals[0]
         super().__init__(
             f"SQS did not take {len(self.refusals)} of {submitted} jobs; "

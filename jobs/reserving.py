@@ -113,14 +113,15 @@ def _of_call(
 ) -> SubmissionFailed:
     """The same error, by the places that the jobs had in the call."""
     refused = {refusal.id: refusal for refusal in error.refusals}
-    chosen = [_key_of(each, keys).chosen.id for each in submissions]
+    counting = [_key_of(each, keys) for each in submissions]
     return SubmissionFailed(
         [
-            replace(refused[job_id], index=index, id=submissions[index].id)
-            for index, job_id in enumerate(chosen)
-            if job_id in refused
+            replace(refused[key.chosen.id], index=index, id=submissions[index].id)
+            for index, key in enumerate(counting)
+            if key.chosen.id in refused
         ],
         submitted=len(submissions),
+        sent=[key.kept for key in counting if key.is_sent and key.chosen.id not in refused],
     )
 
 
@@ -131,11 +132,10 @@ def _became(
     tell: Callable[[Event], None],
 ) -> Submission:
     key = _key_of(submission, keys)
-    kept = key.duplicate_of or key.chosen.id
-    if kept == submission.id:
+    if key.kept == submission.id:
         return submission
-    tell(submission.deduplicated(kept, now()))
-    return replace(submission, duplicate_of=kept)
+    tell(submission.deduplicated(key.kept, now()))
+    return replace(submission, duplicate_of=key.kept)
 
 
 def _key_of(submission: Submission, keys: Mapping[str, _Key]) -> _Key:
@@ -160,6 +160,16 @@ class _Key:
     is_asked: bool = False
     """The claim may be written."""
     duplicate_of: str | None = None
+
+    @property
+    def kept(self) -> str:
+        """The id of the job that counts for its submissions."""
+        return self.duplicate_of or self.chosen.id
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether SQS has that job, if it did not refuse it."""
+        return self.is_ours or self.duplicate_of is not None
 
     def reserve(self) -> Steps[None]:
         """Claim the key for its submission, or see whose it is."""

@@ -277,6 +277,7 @@ def raise_refused(
     raise SubmissionFailed(
         [_refusal(index, submissions[index].id, results[index]) for index in refused],
         submitted=len(submissions),
+        sent=[each.id for each, error in zip(submissions, results, strict=True) if error is None],
     ) from first
 
 

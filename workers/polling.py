@@ -2,13 +2,14 @@
 
 While idle each queue has one long poll outstanding, so that any priority is picked up at once.
 When batches come back full and slots are free, a queue gets more receivers; they leave again when
-batches don't fill, or bring only what may not start. All of it follows from one number,
-`Demand.room`.
+batches don't fill, bring only what may not start, or fail twice in a row. All of it follows from
+one number, `Demand.room`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -34,7 +35,11 @@ _EXTRA_WAIT_S = 1
 _OVERDUE_S = 1.0
 """How much longer than its wait a receive may take before its answer counts as late."""
 
-_PAUSES = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
+_PAUSES = Backoff.exponential(base=0.05, factor=3, cap=30, jitter="equal")
+"""A failure by itself costs next to nothing; in an outage the pauses are soon at their longest."""
+
+_LONGEST_AFTER = 10
+"""Failures in a row, after which the pauses grow no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,8 @@ class Poller:
         self._bell: asyncio.Future[_Claim | None] | None = None
         self._stopping = asyncio.Event()
         self._failures = 0
+        """Rounds of receives in a row that failed; see `_count`."""
+        self._failed_at = -math.inf
         self._last = 0
         """What the last receive brought."""
         self._full = False
@@ -117,10 +124,7 @@ class Poller:
             if self._stopping.is_set():  # since the bell was rung
                 claim.expectation.end()
                 return
-            try:
-                await self._receive(self._wait_s, claim)
-            except Exception as error:  # noqa: BLE001 - no answer may end a worker that could go on
-                await self._back_off(error)
+            await self._try_receive(self._wait_s, claim)
 
     def _claim(self) -> _Claim | None:
         """Take room for one receive, at once, so that no other poller counts on it as well."""
@@ -144,20 +148,25 @@ class Poller:
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(claim)
 
-    async def _receive(self, wait_s: float, claim: _Claim) -> None:
+    async def _try_receive(self, wait_s: float, claim: _Claim) -> None:
         started = self._clock.monotonic()
+        try:
+            await self._receive(wait_s, claim, started)
+        except Exception as error:  # noqa: BLE001 - no answer may end a worker that could go on
+            self._count(started)
+            await self._back_off(error)
+
+    async def _receive(self, wait_s: float, claim: _Claim, started: float) -> None:
         try:
             self._grow()
             messages = await self._transport.receive(
                 self.queue.name, limit=claim.limit, wait_s=wait_s
             )
-        except Exception:
-            self._last, self._full = 0, False
-            raise
         finally:
             claim.expectation.end()
             self._demand.may_have_work(self.queue)
-        self._failures, self._demand.answered = 0, True
+        self._failures, self._failed_at = 0, -math.inf
+        self._demand.answered = True
         self._report(len(messages), started)
         self._last, self._full = len(messages), len(messages) >= claim.limit
         self._demand.brought(len(messages), self.queue)
@@ -209,16 +218,21 @@ class Poller:
 
     async def _extra(self, claim: _Claim | None) -> None:
         while claim is not None:
-            try:
-                await self._receive(_EXTRA_WAIT_S, claim)
-            except TransportError:
-                return  # the queue's first receiver meets the same fault, and reports it
-            except Exception as error:  # noqa: BLE001 - likewise, but it may be of this answer alone
-                await self._back_off(error)
-                return
+            await self._try_receive(_EXTRA_WAIT_S, claim)
             more = self._full and not self._demand.is_in_vain(self.queue)
             more = more and not self._stopping.is_set()
             claim = self._claim() if more else None
+
+    def _count(self, started: float) -> None:
+        """A receive has failed. Those that were under way together fail once, together.
+
+        The first says little of the queue, so its receivers stay. After the second in a row one is
+        left, until it brings full batches again.
+        """
+        if started >= self._failed_at:
+            self._failures, self._failed_at = self._failures + 1, self._clock.monotonic()
+        if self._failures > 1:
+            self._last, self._full = 0, False
 
     async def _back_off(self, error: Exception) -> None:
         hopeless = isinstance(error, CredentialsMissing | RegionMissing)
@@ -226,8 +240,7 @@ class Poller:
             raise error
         # What is no error of the transport's may quote a message.
         told = str(error) if isinstance(error, TransportError) else type_of(error)
-        self._failures += 1
-        pause_s = _PAUSES.delay_s(min(self._failures, 10), self._rng)
+        pause_s = _PAUSES.delay_s(min(self._failures, _LONGEST_AFTER), self._rng)
         self._events.emit(
             PollFailed(at=self._clock.now(), queue=self.queue.name, error=told, retry_in_s=pause_s)
         )

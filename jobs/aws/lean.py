@@ -42,6 +42,7 @@ from yarl import URL
 
 from jobs.aws.connection import Connection
 from jobs.aws.faults import FOREIGN, FOREIGN_AT_OPENING, fault
+from jobs.aws.retries import pause_s
 from jobs.aws.sigv4 import Credentials, Signer
 from jobs.aws.wire import Request
 from jobs.clock import Clock
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from types_aiobotocore_sqs import SQSClient
 
 _KEEP_ALIVE_S = 12  # aiobotocore's: AWS closes idle connections after 20 s
-_LONGEST_PAUSE_S = 20.0  # botocore's
 _TOLERATED_SKEW = timedelta(minutes=4)  # SQS takes a signature for five, either way
 _SKEW_CODES = frozenset(
     {
@@ -174,9 +174,9 @@ async def lean_caller(
 class LeanCaller:
     """Makes SQS's calls. What it raises is what aiobotocore's client raises.
 
-    Throttling, 5xx and connection errors are tried again after a pause with full jitter, as in
-    botocore's ``standard`` mode. When AWS doesn't take a signature and its clock is minutes off
-    ours, the request is signed once more by AWS's clock, and so are those that follow.
+    Throttling, 5xx and connection errors are tried again after a pause, by `jobs.aws.retries`. When
+    AWS doesn't take a signature and its clock is minutes off ours, the request is signed once more
+    by AWS's clock, and so are those that follow.
 
     Each try is bounded as a whole by ``bound_s``, from when it has one of the ``pool`` connections:
     an answer that drips in byte by byte would never be silent for as long as a read timeout.
@@ -220,13 +220,13 @@ class LeanCaller:
             BotoCoreError: there was no response, or there are no credentials.
         """
         body = _written(params)
-        for attempt in range(self._attempts - 1):
+        for tries in range(1, self._attempts):
             try:
                 return await self._answer(action, body)
             except FOREIGN as error:
-                if not fault(error, action=action, target="").transient:
+                if (wait_s := pause_s(error, tries, self._rng)) is None:
                     raise
-            await self._pause(self._rng.random() * min(2.0**attempt, _LONGEST_PAUSE_S))
+            await self._pause(wait_s)
         return await self._answer(action, body)
 
     async def _answer(self, action: str, body: bytes) -> dict[str, Any]:

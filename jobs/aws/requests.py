@@ -30,7 +30,7 @@ _PERMISSIONS: dict[Action, str] = {
 class RequestMade:
     """One call to SQS that ended, well or not; what it costs is counted from these.
 
-    botocore's own repetitions of a call that failed are inside of it, and not counted.
+    Repetitions of a call that failed are inside of it, and not counted.
     """
 
     action: Action

@@ -8,19 +8,23 @@ read in `jobs.aws.wire`; a request is counted, and its failure named, in `jobs.a
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from botocore import xform_name
 
 from jobs.aws import wire
 from jobs.aws.connection import Connection, async_client, async_session, blocking_client
 from jobs.aws.requests import Action, Ledger, Observer, RequestMade
+from jobs.aws.retries import tried
 from jobs.clock import Clock, SystemClock
 from jobs.errors import ConfigurationError
 from jobs.ports import (
@@ -35,6 +39,8 @@ if TYPE_CHECKING:
     from aiobotocore.session import AioSession
     from mypy_boto3_sqs import SQSClient as BlockingClient
     from types_aiobotocore_sqs import SQSClient
+
+T = TypeVar("T")
 
 _LONG_POLL_S = 20  # SQS's longest wait
 _POLL_READ_TIMEOUT_S = _LONG_POLL_S + 10  # an answer that SQS holds back must not look lost
@@ -228,7 +234,9 @@ class SyncSqs:
     share by threads.
 
     It opens with its first call, so a process may still fork after making one. Three tries a call,
-    10 s each; a repeated send can leave a message twice. The arguments are `SqsTransport`'s.
+    10 s each, by `jobs.aws.retries` rather than boto3, whose quota of retries would have every
+    failed request of a long run raise; a repeated send can leave a message twice. The arguments are
+    `SqsTransport`'s, and ``sleep``, which pauses between two tries.
     """
 
     def __init__(
@@ -239,10 +247,13 @@ class SyncSqs:
         max_pool_connections: int = 50,
         on_request: Observer | None = None,
         clock: Clock | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._connection = Connection(
             endpoint_url=endpoint_url, region=region, pool=max_pool_connections
         )
+        self._sleep = sleep
+        self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._ledger = Ledger(on_request, clock or SystemClock())
         self._opening = threading.Lock()
         self._resolving = threading.Lock()
@@ -270,7 +281,7 @@ class SyncSqs:
         """SendMessageBatch: up to ten messages, and up to 1 MiB together."""
         client, url = self._opened(), self._url(queue)
         with self._ledger.call("send", queue, len(messages)):
-            response = client.send_message_batch(**wire.send_request(url, messages))
+            response = self._tried(client.send_message_batch, wire.send_request(url, messages))
             return wire.read_failures(response, len(messages))
 
     def receive(
@@ -280,7 +291,7 @@ class SyncSqs:
         client, url = self._opened(), self._url(queue)
         request = wire.receive_request(url, limit=limit, wait_s=wait_s, visibility_s=visibility_s)
         with self._ledger.call("receive", queue) as call:
-            messages = wire.read_messages(client.receive_message(**request))
+            messages = wire.read_messages(self._tried(client.receive_message, request))
             call.entries = len(messages)
             return messages
 
@@ -290,8 +301,9 @@ class SyncSqs:
         """ChangeMessageVisibilityBatch: each counts from now; 0 gives the message back."""
         client, url = self._opened(), self._url(queue)
         with self._ledger.call("change_visibility", queue, len(changes)):
-            response = client.change_message_visibility_batch(
-                **wire.change_visibility_request(url, changes)
+            response = self._tried(
+                client.change_message_visibility_batch,
+                wire.change_visibility_request(url, changes),
             )
             return wire.read_failures(response, len(changes))
 
@@ -299,7 +311,7 @@ class SyncSqs:
         """GetQueueAttributes: about how many messages there are."""
         client, url = self._opened(), self._url(queue)
         with self._ledger.call("depth", queue):
-            response = client.get_queue_attributes(**wire.depth_request(url))
+            response = self._tried(client.get_queue_attributes, wire.depth_request(url))
             return wire.read_depth(response)
 
     def _url(self, queue: str) -> str:
@@ -310,14 +322,22 @@ class SyncSqs:
             if url := self._ledger.urls.get(queue):
                 return url
             with self._ledger.call("resolve", queue):
-                response = client.get_queue_url(QueueName=queue)
+                response = self._tried(client.get_queue_url, {"QueueName": queue})
                 return self._ledger.urls.setdefault(queue, wire.read_url(response))
 
     def _opened(self) -> BlockingClient:
         with self._opening:
             if self._client is None:
-                self._client = blocking_client("sqs", self._connection)
+                self._client = blocking_client("sqs", replace(self._connection, attempts=1))
             return self._client
+
+    def _tried(self, method: Callable[..., T], request: Mapping[str, Any]) -> T:
+        return tried(
+            partial(method, **request),
+            attempts=self._connection.attempts,
+            sleep=self._sleep,
+            rng=self._rng,
+        )
 
 
 class _Caller(Protocol):

@@ -40,7 +40,7 @@ LAYERS: list[set[str]] = [
     {"timeline"},
     {"app", "dead_letters"},
     {"eventing", "queue"},
-    {"batcher", "delays", "job", "settlement"},
+    {"batcher", "delays", "job", "sending", "settlement"},
     {"large_results"},
     {"offloading"},
     {

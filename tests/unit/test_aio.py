@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from jobs.errors import (
     UnknownQueue,
 )
 from jobs.events import Event, JobSubmitted
+from jobs.ports import EntryFailure, OutgoingMessage
 from jobs.testing import LoopClock, MemorySqs
 from jobs.topology import MAX_MESSAGE_BYTES
 from tests.support.environment import REGION, without_aws
@@ -186,6 +188,26 @@ async def test_an_outage_that_stays_is_raised_as_itself_and_nothing_is_reported(
         with pytest.raises(ServiceUnavailable, match="gone"):
             await client.submit_many(send_email, [EMAIL] * 3)
     assert bench.sent() == bench.reported() == []
+
+
+async def test_a_request_that_keeps_failing_keeps_no_other_from_being_sent(
+    bench: Bench, send_email: JobType[Email, None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = bench.sqs.send
+
+    async def fails_for_ada(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        if any("ada" in message.body for message in messages):
+            raise ServiceUnavailable("gone")
+        return await send(queue, messages)
+
+    monkeypatch.setattr(bench.sqs, "send", fails_for_ada)
+    emails = [Email(to="ada" if number == 12 else "bob") for number in range(33)]
+    async with bench.client as client:
+        with pytest.raises(SubmissionFailed, match="did not take 10 of 33") as raised:
+            await client.submit_many(send_email, emails)
+    assert [refusal.index for refusal in raised.value.refusals] == list(range(10, 20))
+    assert sorted(raised.value.sent) == sorted(bench.sent()) == sorted(bench.reported())
+    assert len(bench.sent()) == 23
 
 
 async def test_of_concurrent_submits_only_the_refused_one_hears_of_it(

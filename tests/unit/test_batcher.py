@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.batcher import Batcher, Pacing
-from jobs.batching import EntryRejected, in_batches, pause_s
+from jobs.batching import TRIES, EntryRejected, in_batches, pause_s
 from jobs.errors import AccessDenied, ServiceUnavailable, Throttled
 from jobs.ports import EntryFailure
 from jobs.topology import MAX_BATCH, MAX_MESSAGE_BYTES
@@ -121,8 +121,16 @@ def test_cutting_keeps_every_item_and_their_order_within_both_limits(sizes: list
 
 @given(st.integers(1, 30), st.integers())
 def test_pauses_between_tries_grow_and_stay_within_five_seconds(tries: int, seed: int) -> None:
-    longest = min(5.0, 0.1 * 2 ** (tries - 1))
+    longest = min(5.0, 0.05 * 2 ** (tries - 1))
     assert longest / 2 <= pause_s(tries, random.Random(seed)) <= longest  # noqa: S311 - seeded, to try them all
+
+
+@given(st.integers())
+def test_without_an_answer_the_tries_outlast_a_brief_outage(seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311 - seeded, to try them all
+    first, *others = [pause_s(tries, rng, answered=False) for tries in range(1, TRIES)]
+    assert 0.025 <= first <= 0.05
+    assert sum(others) > 1.5
 
 
 async def test_only_the_entries_that_failed_are_sent_again() -> None:

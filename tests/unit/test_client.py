@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from jobs import App, Client, Events, JobType, Priority
 from jobs.envelope import parse
 from jobs.errors import (
+    AccessDenied,
     CredentialsMissing,
     DelayInvalid,
     OptionInvalid,
@@ -231,9 +232,53 @@ def test_an_error_of_the_whole_call_is_raised_as_itself(
 ) -> None:
     bench.sqs.faults.raise_on("send", ServiceUnavailable("gone"))
     with pytest.raises(ServiceUnavailable, match="gone"):
+        bench.client.submit_many(send_email, [EMAIL] * 7)
+    assert bench.entries() == [7]
+    assert bench.events == []
+
+
+def test_a_request_that_fails_keeps_no_other_from_being_sent(
+    bench: Bench, send_email: JobType[Email, None]
+) -> None:
+    bench.sqs.faults.raise_on("send", ServiceUnavailable("gone"))
+    with pytest.raises(SubmissionFailed, match="did not take 10 of 33") as raised:
+        bench.client.submit_many(send_email, [EMAIL] * 33)
+    assert [refusal.index for refusal in raised.value.refusals] == list(range(10))
+    assert list(raised.value.sent) == bench.sent() == bench.reported()
+    assert len(bench.sent()) == 23
+    assert bench.entries() == [10, 10, 10, 3]
+    assert all(pause <= 0.05 for pause in bench.pauses)
+
+
+def test_after_three_requests_in_a_row_that_failed_the_rest_is_given_up(
+    bench: Bench, send_email: JobType[Email, None]
+) -> None:
+    bench.sqs.faults.raise_on("send", ServiceUnavailable("gone"), times=3)
+    with pytest.raises(ServiceUnavailable, match="gone"):
+        bench.client.submit_many(send_email, [EMAIL] * 1000)
+    assert bench.entries() == [10] * 3
+    assert len(bench.pauses) == 2
+    assert bench.pauses[0] < bench.pauses[1]
+
+
+def test_after_an_error_that_no_waiting_mends_nothing_more_is_sent(
+    bench: Bench, send_email: JobType[Email, None]
+) -> None:
+    bench.sqs.faults.raise_on("send", AccessDenied("no"))
+    with pytest.raises(AccessDenied):
         bench.client.submit_many(send_email, [EMAIL] * 23)
     assert bench.entries() == [10]
-    assert bench.events == []
+    assert bench.pauses == []
+
+
+def test_entries_that_fail_are_sent_again_behind_the_others_without_a_pause(
+    bench: Bench, send_email: JobType[Email, None]
+) -> None:
+    bench.sqs.faults.fail_entries("send", indexes=[2, 5, 9], times=2)
+    handles = bench.client.submit_many(send_email, [EMAIL] * 25)
+    assert sorted(bench.sent()) == sorted(handle.id for handle in handles)
+    assert bench.entries() == [10, 10, 10, 1]
+    assert len(bench.pauses) == 1, "only before what has nothing new beside it"
 
 
 class FailsAfter:

@@ -159,7 +159,7 @@ async def test_polls_that_fail_pause_longer_and_longer_and_then_recover() -> Non
     pauses = [(later.at - one.at).total_seconds() for one, later in pairwise(failed)]
     assert pauses == pytest.approx([event.retry_in_s for event in failed[:-1]], abs=0.01)
     for number, pause in enumerate(pauses):
-        assert min(30, 2**number) / 2 <= pause <= min(30, 2**number)
+        assert min(30, 0.05 * 3**number) / 2 <= pause <= min(30, 0.05 * 3**number)
 
 
 async def test_a_pause_starts_small_again_after_a_success() -> None:
@@ -171,8 +171,60 @@ async def test_a_pause_starts_small_again_after_a_success() -> None:
         await rig.happens(JobCompleted)
         rig.sqs.faults.raise_on("receive", Throttled("slow down"))
         failed = await rig.happens(PollFailed, 6)
-    assert failed[4].retry_in_s > 4
-    assert failed[5].retry_in_s <= 1
+    assert failed[4].retry_in_s > 2
+    assert failed[5].retry_in_s <= 0.05
+
+
+def _every_third_fails(rig: Rig) -> None:
+    """Receives take 20 ms, and each third one fails."""
+    count = 0
+
+    async def request() -> None:
+        nonlocal count
+        count += 1
+        await asyncio.sleep(0.02)
+        if count % 3 == 0:
+            raise ServiceUnavailable("503")
+
+    rig.wire.requests["receive"] = request
+
+
+async def test_a_backlog_goes_on_at_speed_while_each_third_receive_fails() -> None:
+    rig = _quick()
+    _every_third_fails(rig)
+    await rig.submit(rig.app.types["work"], *[""] * 1000)
+    async with rig.working(concurrency=100):
+        await rig.happens(JobCompleted, 1000)
+        assert rig.clock.monotonic() < 2
+    assert len(rig.heard(PollFailed)) >= 30
+
+
+async def test_receives_that_fail_together_pause_once_and_one_is_left_if_they_fail_again() -> None:
+    rig = _quick()
+    down = asyncio.Event()
+    under_way = 0
+
+    async def request() -> None:
+        nonlocal under_way
+        under_way += 1
+        if under_way == 4:
+            down.set()
+        await asyncio.sleep(0.02)
+        under_way -= 1
+        if down.is_set():
+            raise ServiceUnavailable("503")
+
+    rig.wire.requests["receive"] = request
+    await rig.submit(rig.app.types["work"], *[""] * 2000)
+    async with rig.working(concurrency=100):
+        failed = [event.retry_in_s for event in await rig.happens(PollFailed, 36)]
+        polls = [task for task in asyncio.all_tasks() if "extra" in task.get_name()]
+        down.clear()
+        under_way = -100
+        await rig.happens(JobCompleted, 2000)
+    assert all(pause <= 0.05 for pause in failed[:4])
+    assert failed[-1] > 1, "they go on as one"
+    assert polls == []
 
 
 async def test_a_missing_queue_is_said_again_and_again_and_the_others_go_on() -> None:
@@ -216,7 +268,7 @@ async def test_a_receive_that_fails_in_an_unknown_way_does_not_end_the_worker() 
         await rig.happens(JobCompleted)
     failed = rig.heard(PollFailed)
     assert [event.error for event in failed] == ["KeyError"] * 3, "its text may quote a payload"
-    assert all(event.retry_in_s > 0.4 for event in failed)
+    assert all(event.retry_in_s > 0.02 for event in failed)
 
 
 def _in_an_extra() -> bool:

@@ -1,0 +1,46 @@
+"""Tries of one call of AWS's: which failures are worth another, and the pause before it.
+
+The pauses are those of AWS's SDKs since 2026, so that one failed request among many costs next to
+nothing, and throttling still gets its time:
+https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+from jobs.aws.faults import FOREIGN, fault
+from jobs.errors import Throttled
+
+T = TypeVar("T")
+
+_BASE_S, _THROTTLED_BASE_S = 0.05, 1.0
+_LONGEST_S = 20.0
+
+
+def pause_s(error: Exception, tries: int, rng: random.Random) -> float | None:
+    """Seconds until a call that has failed ``tries`` times is made again; None: it never is.
+
+    Doubles with each try, with full jitter, from 50 ms, or from a second where AWS throttles.
+    """
+    known = fault(error, action="", target="")
+    if not known.transient:
+        return None
+    base_s = _THROTTLED_BASE_S if isinstance(known, Throttled) else _BASE_S
+    return rng.random() * min(base_s * 2.0 ** (tries - 1), _LONGEST_S)
+
+
+def tried(
+    call: Callable[[], T], *, attempts: int, sleep: Callable[[float], None], rng: random.Random
+) -> T:
+    """Make a call up to ``attempts`` times, as long as its failures are transient."""
+    for tries in range(1, attempts):
+        try:
+            return call()
+        except FOREIGN as error:
+            if (wait_s := pause_s(error, tries, rng)) is None:
+                raise
+            sleep(wait_s)
+    return call()
