@@ -13,26 +13,38 @@ from __future__ import annotations
 import calendar
 import re
 import zoneinfo
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from itertools import chain
 
 LAST_YEAR = 2199
 """Of the year field of a cron expression."""
 
-FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST_YEAR = 1970
+"""Of the year field too."""
+
+FIRST_MOMENT = datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)
 """No cron expression has an earlier date."""
 
-_EXPRESSION = re.compile(r"(cron|rate|at)\((.+)\)")
-_RATE = re.compile(r"(\d+) (minute|hour|day)s?")
+LONGEST_EXPRESSION = 256
+"""In characters.
+https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html"""
+
+_EXPRESSION = re.compile(r"(cron|rate|at)\((.*)\)")
+_RATE = re.compile(r"([0-9]{1,9}) (minute|hour|day)s?")
+_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
 _UNITS = {
     "minute": timedelta(minutes=1),
     "hour": timedelta(hours=1),
     "day": timedelta(days=1),
 }
-_MONTHS = {name.upper(): number for number, name in enumerate(calendar.month_abbr) if name}
-_WEEKDAYS = {"SUN": 1, "MON": 2, "TUE": 3, "WED": 4, "THU": 5, "FRI": 6, "SAT": 7}
 _SATURDAY = 7
+
+# No time of any zone lies outside these.
+_BEGINNING = FIRST_MOMENT - timedelta(days=1)
+_END = datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC) + timedelta(days=1)
 
 OnDay = Callable[[date], bool]
 """Whether a schedule has occurrences on a day."""
@@ -62,15 +74,29 @@ def occurrences(
     kind, inner = _split(expression)
     zone = UTC if timezone == "UTC" else zoneinfo.ZoneInfo(timezone)
     if kind == "at":
-        due = datetime.fromisoformat(inner).replace(tzinfo=zone).astimezone(UTC)
+        due = _at_of(inner).replace(tzinfo=zone).astimezone(UTC)
         return iter([due] if due >= since else [])
-    since = since.astimezone(UTC)
-    begin = since if start is None else start.astimezone(UTC)
+    since = _within_calendar(since)
+    begin = since if start is None else _within_calendar(start)
     if kind == "rate":
-        times = _rate_times(period_of(expression), begin, max(since, begin))
+        times = _rate_times(_period_of(inner), begin, max(since, begin))
     else:
         times = _cron_times(_cron_of(inner), zone, max(since, begin))
     return _until(times, end)
+
+
+def check_expression(expression: str) -> None:
+    """Refuse what EventBridge Scheduler would refuse, or what it could not mean anything by.
+
+    Raises:
+        ValueError: it can't be read; names the field at fault.
+    """
+    if len(expression) > LONGEST_EXPRESSION:
+        raise ValueError(
+            f"has {len(expression)} characters; EventBridge Scheduler takes {LONGEST_EXPRESSION}"
+        )
+    kind, inner = _split(expression)
+    _READERS[kind](inner)
 
 
 def period_of(expression: str) -> timedelta:
@@ -80,10 +106,9 @@ def period_of(expression: str) -> timedelta:
         ValueError: it is no rate.
     """
     kind, inner = _split(expression)
-    found = _RATE.fullmatch(inner) if kind == "rate" else None
-    if found is None or not int(found[1]):
+    if kind != "rate":
         raise ValueError(f"{expression!r} is no rate expression")
-    return int(found[1]) * _UNITS[found[2]]
+    return _period_of(inner)
 
 
 def is_one_time(expression: str) -> bool:
@@ -92,9 +117,30 @@ def is_one_time(expression: str) -> bool:
 
 
 def _split(expression: str) -> tuple[str, str]:
-    if (found := _EXPRESSION.fullmatch(expression)) is None:
+    if (found := _EXPRESSION.fullmatch(expression)) is None or not expression.isascii():
         raise ValueError(f"{expression!r} is no schedule expression: cron(...), rate(...), at(...)")
     return found[1], found[2]
+
+
+def _within_calendar(moment: datetime) -> datetime:
+    """The time in UTC, or the end of the calendar that it lies beyond."""
+    return min(max(moment, _BEGINNING), _END).astimezone(UTC)
+
+
+def _period_of(text: str) -> timedelta:
+    found = _RATE.fullmatch(text)
+    if found is None or not int(found[1]):
+        raise ValueError(f"{text!r} is no rate: write 1 minute, 15 minutes, 2 hours or 7 days")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _at_of(text: str) -> datetime:
+    if not _AT.fullmatch(text):
+        raise ValueError(f"{text!r} is no time: write 2026-03-01T08:00:00")
+    moment = datetime.fromisoformat(text)
+    if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+        raise ValueError(f"the year {moment.year} lies outside {FIRST_YEAR} to {LAST_YEAR}")
+    return moment
 
 
 def _until(times: Iterator[datetime], end: datetime | None) -> Iterator[datetime]:
@@ -106,13 +152,94 @@ def _until(times: Iterator[datetime], end: datetime | None) -> Iterator[datetime
 
 def _rate_times(every: timedelta, start: datetime, first: datetime) -> Iterator[datetime]:
     passed = -((start - first) // every)  # rounded up
-    at = start + passed * every
-    while at.year <= LAST_YEAR:
+    while passed <= (_END - start) // every and (at := start + passed * every).year <= LAST_YEAR:
         yield at
-        at += every
+        passed += 1
 
 
 # --- cron ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One of the six fields: what stands in it is a list of numbers, ranges and steps."""
+
+    name: str
+    numbers: range
+    names: Mapping[str, int] = field(default_factory=dict)
+    """What may stand for a number."""
+    wraps: bool = True
+    """Whether a range may go over the end, as FRI-MON does."""
+
+    def read(self, text: str) -> frozenset[int]:
+        """The numbers that it stands for: ``*``, ``5``, ``1-5``, ``MON-FRI``, ``0/15``, or a list.
+
+        Raises:
+            ValueError: it can't be read, or names what there isn't.
+        """
+        return frozenset(chain.from_iterable(map(self._read_part, text.upper().split(","))))
+
+    def number(self, text: str) -> int:
+        """One number, or its name.
+
+        Raises:
+            ValueError: it is neither.
+        """
+        if text in self.names:
+            return self.names[text]
+        number = int(text) if _NUMBER.fullmatch(text) else None
+        if number is None or number not in self.numbers:
+            raise ValueError(f"{text!r} is not in {self._known}")
+        return number
+
+    @property
+    def _known(self) -> str:
+        numbers = f"{self.numbers[0]} to {self.numbers[-1]}"
+        return f"{numbers}, nor in {', '.join(self.names)}" if self.names else numbers
+
+    def _read_part(self, part: str) -> Iterator[int]:
+        if (found := _PART.fullmatch(part)) is None:
+            raise ValueError(f"{part!r} is neither a number nor a range, such as 1-5, */2 or 0/15")
+        first, last, step = found.groups()
+        start = self.numbers[0] if first is None else self.number(first)
+        if last is not None:
+            end = self.number(last)
+        else:
+            end = start if first is not None and step is None else self.numbers[-1]
+        if end < start and not self.wraps:
+            raise ValueError(f"the range {part!r} ends before it starts")
+        wrapped = len(self.numbers) if end < start else 0
+        for number in range(start, end + wrapped + 1, self._step(step)):
+            yield (number - self.numbers[0]) % len(self.numbers) + self.numbers[0]
+
+    def _step(self, text: str | None) -> int:
+        if text is None:
+            return 1
+        if not 1 <= (step := int(text)) <= self.numbers[-1]:
+            raise ValueError(f"the step {text} is not in 1 to {self.numbers[-1]}")
+        return step
+
+
+_NUMBER = re.compile(r"[0-9]{1,4}")
+_PART = re.compile(r"(?:\*|([0-9A-Z]+)(?:-([0-9A-Z]+))?)(?:/([0-9]{1,4}))?")
+
+_MINUTE = _Field("minute", range(60))
+_HOUR = _Field("hour", range(24))
+_DAY = _Field("day of month", range(1, 32))
+_MONTH = _Field(
+    "month",
+    range(1, 13),
+    {name.upper(): number for number, name in enumerate(calendar.month_abbr) if name},
+)
+_WEEKDAY = _Field(
+    "day of week",
+    range(1, 8),
+    {"SUN": 1, "MON": 2, "TUE": 3, "WED": 4, "THU": 5, "FRI": 6, "SAT": 7},
+)
+_NTH = _Field("weekday's place in its month", range(1, 6))
+_YEAR = _Field("year", range(FIRST_YEAR, LAST_YEAR + 1), wraps=False)
+
+_FIELDS = (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY, _YEAR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,14 +252,41 @@ class _Cron:
 
 
 def _cron_of(text: str) -> _Cron:
-    minute, hour, day, month, weekday, year = text.split()
-    hours, minutes = _numbers(hour, range(24)), _numbers(minute, range(60))
+    fields = text.split()
+    if len(fields) != len(_FIELDS):
+        raise ValueError(
+            f"has {len(fields)} fields; EventBridge takes six: "
+            f"{', '.join(each.name for each in _FIELDS)}. From crontab's five: put ? for one of "
+            "the day fields and add * for the year"
+        )
+    minute, hour, day, month, weekday, year = fields
+    if (day == "?") == (weekday == "?"):
+        raise ValueError(
+            f"exactly one of day of month ({day}) and day of week ({weekday}) must be ?"
+        )
+    with _naming(_MINUTE, minute):
+        minutes = sorted(_MINUTE.read(minute))
+    with _naming(_HOUR, hour):
+        hours = sorted(_HOUR.read(hour))
+    with _naming(_MONTH, month):
+        months = _MONTH.read(month)
+    with _naming(_YEAR, year):
+        years = _YEAR.read(year)
     return _Cron(
-        times=tuple(time(hour, minute) for hour in sorted(hours) for minute in sorted(minutes)),
-        months=_numbers(month, range(1, 13), _MONTHS),
-        years=_numbers(year, range(1970, LAST_YEAR + 1)),
-        on_day=_any_of(_on_weekday, weekday) if day == "?" else _any_of(_on_day_of_month, day),
+        times=tuple(time(hour, minute) for hour in hours for minute in minutes),
+        months=months,
+        years=years,
+        on_day=_days_of_week(weekday) if day == "?" else _days_of_month(day),
     )
+
+
+@contextmanager
+def _naming(field: _Field, text: str) -> Iterator[None]:
+    """Have errors say which field they are about."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"the {field.name} {text!r} is not a cron field: {error}") from error
 
 
 def _cron_times(cron: _Cron, zone: tzinfo, first: datetime) -> Iterator[datetime]:
@@ -148,8 +302,19 @@ def _cron_times(cron: _Cron, zone: tzinfo, first: datetime) -> Iterator[datetime
         day += timedelta(days=1)
 
 
-def _any_of(reader: Callable[[str], OnDay], field: str) -> OnDay:
-    tests = [reader(part) for part in field.upper().split(",")]
+def _days_of_month(text: str) -> OnDay:
+    with _naming(_DAY, text):
+        return _any_of(list(map(_on_day_of_month, text.upper().split(","))))
+
+
+def _days_of_week(text: str) -> OnDay:
+    with _naming(_WEEKDAY, text):
+        if "#" in text and "," in text:
+            raise ValueError("a weekday with # stands alone")  # EventBridge takes no list of them
+        return _any_of(list(map(_on_weekday, text.upper().split(","))))
+
+
+def _any_of(tests: Sequence[OnDay]) -> OnDay:
     return lambda day: any(test(day) for test in tests)
 
 
@@ -159,23 +324,23 @@ def _on_day_of_month(part: str) -> OnDay:
     if part == "LW":
         return lambda day: day == _nearest_weekday(day.replace(day=_last_day(day)))
     if part.endswith("W"):
-        number = int(part.removesuffix("W"))
+        number = _DAY.number(part.removesuffix("W"))
         return lambda day: (
             number <= _last_day(day) and day == _nearest_weekday(day.replace(day=number))
         )
-    days = _numbers(part, range(1, 32))
+    days = _DAY.read(part)
     return lambda day: day.day in days
 
 
 def _on_weekday(part: str) -> OnDay:
-    name, _, nth = part.partition("#")
-    if nth:
-        wanted, which = _number(name, _WEEKDAYS), int(nth)
+    name, sign, nth = part.partition("#")
+    if sign:
+        wanted, which = _WEEKDAY.number(name), _NTH.number(nth)
         return lambda day: _weekday(day) == wanted and (day.day - 1) // 7 + 1 == which
     if part.endswith("L") and part != "L":
-        wanted = _number(part.removesuffix("L"), _WEEKDAYS)
+        wanted = _WEEKDAY.number(part.removesuffix("L"))
         return lambda day: _weekday(day) == wanted and day.day > _last_day(day) - 7
-    weekdays = {_SATURDAY} if part == "L" else _numbers(part, range(1, 8), _WEEKDAYS)
+    weekdays = {_SATURDAY} if part == "L" else _WEEKDAY.read(part)
     return lambda day: _weekday(day) in weekdays
 
 
@@ -195,28 +360,8 @@ def _nearest_weekday(day: date) -> date:
     return nearest if nearest.month == day.month else day - timedelta(days=2 * step)
 
 
-def _numbers(field: str, all_: range, names: dict[str, int] | None = None) -> frozenset[int]:
-    """What a field stands for: ``*``, ``5``, ``1-5``, ``MON-FRI``, ``0/15``, and lists of them.
-
-    Raises:
-        ValueError: it can't be read, or names what there isn't.
-    """
-    found: set[int] = set()
-    for part in field.upper().split(","):
-        span, _, step = part.partition("/")
-        first, _, last = span.partition("-")
-        if first == "*":
-            start, end = all_[0], all_[-1]
-        else:
-            start = _number(first, names or {})
-            end = _number(last, names or {}) if last else all_[-1] if step else start
-        if start not in all_ or end not in all_:
-            raise ValueError(f"{part!r} lies outside {all_[0]} to {all_[-1]}")
-        wrapped = len(all_) if end < start else 0  # FRI-MON goes over the end
-        for number in range(start, end + wrapped + 1, int(step or 1)):
-            found.add((number - all_[0]) % len(all_) + all_[0])
-    return frozenset(found)
-
-
-def _number(text: str, names: dict[str, int]) -> int:
-    return names[text] if text in names else int(text)
+_READERS: Mapping[str, Callable[[str], object]] = {
+    "cron": _cron_of,
+    "rate": _period_of,
+    "at": _at_of,
+}

@@ -54,9 +54,17 @@ class ScheduleInfo:
         more, the times are reckoned from its creation.
 
         Raises:
-            SettingsInvalid: its expression can't be read here.
+            SettingsInvalid: its expression can't be read here, or there are no such times.
         """
+        _check_count(count)
+        if now.utcoffset() is None:
+            raise SettingsInvalid(f"now must have a time zone, got {now!r}")
         return list(islice(times_of(self.when, now, self.created_at), count))
+
+
+def _check_count(count: object) -> None:
+    if not isinstance(count, int) or count < 0:
+        raise SettingsInvalid(f"count must be a whole number, 0 or more, got {count!r}")
 
 
 def times_of(
@@ -80,8 +88,14 @@ def times_of(
         raise SettingsInvalid(f"{when.expression} can't be read: {error}") from error
 
 
-def address(app: App, name: str) -> tuple[str, str]:
-    """Group and name on AWS of the schedule that an app calls ``name``."""
+def address(app: App, name: object) -> tuple[str, str]:
+    """Group and name on AWS of the schedule that an app calls ``name``.
+
+    Raises:
+        OptionInvalid: it is no text.
+    """
+    if not isinstance(name, str):
+        raise OptionInvalid(f"a schedule's name must be a text, got {name!r}")
     return app.topology.schedule_group, name if is_declared(app, name) else PREFIX + name
 
 
@@ -90,9 +104,9 @@ def own_name(physical: str) -> str:
     return physical.removeprefix(PREFIX)
 
 
-def is_declared(app: App, name: str) -> bool:
+def is_declared(app: App, name: object) -> bool:
     """Whether a job type declares the schedule of that name."""
-    return name in app.types and app.types[name].schedule is not None
+    return isinstance(name, str) and name in app.types and app.types[name].schedule is not None
 
 
 def all_names(app: App, found: list[str]) -> list[str]:
@@ -160,14 +174,14 @@ def refuse_declared(app: App, name: str) -> None:
         )
 
 
-def check_new_name(app: App, name: str) -> None:
+def check_new_name(app: App, name: object) -> None:
     """Check the name of a schedule that is to be made.
 
     Raises:
         OptionInvalid: it is not fit for AWS.
         ScheduleExists: a job type declares one of that name.
     """
-    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         raise OptionInvalid(
             f"the schedule's name {name!r} must be 1 to {_LONGEST_NAME} letters, digits, hyphens, "
             "underscores and full stops"
@@ -176,7 +190,7 @@ def check_new_name(app: App, name: str) -> None:
         raise taken(app, name)
 
 
-def taken(app: App, name: str) -> ScheduleExists:
+def taken(app: App, name: object) -> ScheduleExists:
     """Says that a name is taken."""
     return ScheduleExists(
         f"the app {app.name!r} has a schedule {name!r}: reschedule it, remove it first, or take "

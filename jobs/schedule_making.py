@@ -25,6 +25,8 @@ from jobs.uniqueness import UniqueOptions
 P = TypeVar("P")
 
 _MINUTE = timedelta(minutes=1)
+_MOST_TIMES = 100_000
+"""The highest limit: the times are counted one by one."""
 _DELETION = timedelta(seconds=30)
 """How long a deletion may take: three tries of 10 s each."""
 
@@ -97,6 +99,8 @@ def timed(spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime) 
     Raises:
         SettingsInvalid: it never fires, or the limit doesn't go with it.
     """
+    if not isinstance(when, Schedule):
+        raise SettingsInvalid(f"when must be made by cron(...), rate(...) or at(...), got {when!r}")
     if when.expression.startswith("rate(") and when.start is None:
         when = replace(when, start=now)  # so that it is known what it counts from
     if limit is not None:
@@ -118,8 +122,7 @@ def timed(spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime) 
 
 def _limited(when: Schedule, limit: int, now: datetime) -> Schedule:
     """The schedule with an end after so many of its times; they count whether it runs or not."""
-    if limit < 1:
-        raise SettingsInvalid(f"limit must be 1 or more, got {limit}")
+    _check_limit(limit)
     if is_one_time(when.expression):
         if limit > 1:
             raise SettingsInvalid(f"{when.expression} fires once: leave limit={limit} out")
@@ -134,6 +137,14 @@ def _limited(when: Schedule, limit: int, now: datetime) -> Schedule:
         return when
     last = times[-1] + _MINUTE - timedelta(seconds=1)  # no two are closer than a minute
     return replace(when, end=min(last, when.end or last))
+
+
+def _check_limit(limit: object) -> None:
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST_TIMES:
+        raise SettingsInvalid(
+            f"limit must be a whole number of 1 to {_MOST_TIMES:,}, got {limit!r}: give the "
+            "schedule an end= that lies further off"
+        )
 
 
 def switched(spec: ScheduleSpec, *, enabled: bool, now: datetime) -> ScheduleSpec:

@@ -5,21 +5,24 @@ Syntax: https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.ht
 
 from __future__ import annotations
 
-import re
 import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from jobs.errors import SettingsInvalid
+from jobs.occurrences import FIRST_MOMENT, FIRST_YEAR, LAST_YEAR, check_expression
 
-_CRON_FIELDS = ("minute", "hour", "day of month", "month", "day of week", "year")
-_CRON_FIELD = re.compile(r"[0-9A-Za-z*?,/#-]+")
+_TOO_LATE = datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC)
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When something happens by itself. Made by `cron`, `rate` and `at`."""
+    """When something happens by itself. Made by `cron`, `rate` and `at`.
+
+    Raises:
+        SettingsInvalid: EventBridge Scheduler would refuse it, or it could never fire.
+    """
 
     expression: str
     """As EventBridge Scheduler takes it: ``cron(0 8 * * ? *)`` or ``rate(15 minutes)``."""
@@ -33,26 +36,37 @@ class Schedule:
     """It does not fire later; aware."""
 
     def __post_init__(self) -> None:
+        _check_expression(self.expression)
         _check_timezone(self.expression, self.timezone)
-        if self.flexible_window is not None and (
-            not timedelta(minutes=1) <= self.flexible_window <= timedelta(minutes=1440)
-            or self.flexible_window % timedelta(minutes=1)
-        ):
-            raise SettingsInvalid(
-                f"{self.expression}: flexible_window must be 1 to 1440 whole minutes, "
-                f"got {self.flexible_window}"
-            )
+        _check_window(self.expression, self.flexible_window)
         for name, moment in (("start", self.start), ("end", self.end)):
-            _check_aware(self.expression, name, moment)
+            if moment is not None:
+                _check_moment(self.expression, name, moment)
         if self.start is not None and self.end is not None and self.start >= self.end:
             raise SettingsInvalid(
                 f"{self.expression}: start ({self.start}) must lie before end ({self.end})"
             )
 
 
-def _check_timezone(expression: str, name: str) -> None:
+def _check_expression(expression: object) -> None:
+    if not isinstance(expression, str):
+        raise SettingsInvalid(
+            f"a schedule's expression must be a text, got {expression!r}: make the schedule by "
+            "cron(...), rate(...) or at(...)"
+        )
+    try:
+        check_expression(expression)
+    except ValueError as error:
+        raise SettingsInvalid(f"{expression!r}: {error}") from error
+
+
+def _check_timezone(expression: str, name: object) -> None:
     if name == "UTC":
         return  # known even where the system has no time zone data
+    if not isinstance(name, str):
+        raise SettingsInvalid(
+            f"{expression}: timezone must be the name of one, such as 'Europe/Berlin', got {name!r}"
+        )
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -62,14 +76,31 @@ def _check_timezone(expression: str, name: str) -> None:
         ) from error
 
 
-def _check_aware(expression: str, name: str, moment: object) -> None:
-    if moment is None:
+def _check_window(expression: str, window: object) -> None:
+    if window is None:
         return
-    if not isinstance(moment, datetime) or moment.tzinfo is None:
+    if (
+        not isinstance(window, timedelta)
+        or not timedelta(minutes=1) <= window <= timedelta(minutes=1440)
+        or window % timedelta(minutes=1)
+    ):
+        raise SettingsInvalid(
+            f"{expression}: flexible_window must be 1 to 1440 whole minutes, such as "
+            f"timedelta(minutes=15), got {window}"
+        )
+
+
+def _check_moment(expression: str, name: str, moment: object) -> datetime:
+    if not isinstance(moment, datetime) or moment.utcoffset() is None:
         raise SettingsInvalid(
             f"{expression}: {name} must be a datetime with a time zone, got {moment!r}: write "
             "datetime(..., tzinfo=UTC)"
         )
+    if not FIRST_MOMENT <= moment < _TOO_LATE:
+        raise SettingsInvalid(
+            f"{expression}: {name} must lie in the years {FIRST_YEAR} to {LAST_YEAR}, got {moment}"
+        )
+    return moment
 
 
 def cron(
@@ -90,26 +121,15 @@ def cron(
         end: not later; aware.
 
     Raises:
-        SettingsInvalid: not six fields, a field with foreign characters, or both or neither of the
-            day fields are ``?`` (EventBridge demands exactly one).
+        SettingsInvalid: not six fields, one that can't be read or names what there isn't, or both
+            or neither of the day fields are ``?`` (EventBridge demands exactly one).
     """
-    fields = expression.split()
-    if len(fields) != len(_CRON_FIELDS):
+    if not isinstance(expression, str):
         raise SettingsInvalid(
-            f"cron({expression!r}) has {len(fields)} fields; EventBridge takes six: "
-            f"{', '.join(_CRON_FIELDS)}. From crontab's five: put ? for one of the day fields "
-            "and add * for the year"
-        )
-    for name, value in zip(_CRON_FIELDS, fields, strict=True):
-        if not _CRON_FIELD.fullmatch(value):
-            raise SettingsInvalid(f"cron({expression!r}): the {name} {value!r} is not a cron field")
-    if (fields[2] == "?") == (fields[4] == "?"):
-        raise SettingsInvalid(
-            f"cron({expression!r}): exactly one of day of month ({fields[2]}) and day of week "
-            f"({fields[4]}) must be ?"
+            f'cron({expression!r}): the expression must be a text: write cron("0 8 * * ? *")'
         )
     return Schedule(
-        expression=f"cron({' '.join(fields)})",
+        expression=f"cron({' '.join(expression.split())})",
         timezone=timezone,
         flexible_window=flexible_window,
         start=start,
@@ -132,10 +152,14 @@ def rate(
     Raises:
         SettingsInvalid: not a positive number of whole minutes, EventBridge's finest step.
     """
-    seconds = every.total_seconds()
+    if not isinstance(every, timedelta):
+        raise SettingsInvalid(
+            f"rate({every!r}): it must be a timedelta: write rate(timedelta(minutes=15))"
+        )
+    seconds = every // timedelta(seconds=1) if not every % timedelta(seconds=1) else 0
     for unit, length in _UNITS:
         if seconds >= length and seconds % length == 0:
-            count = int(seconds // length)
+            count = seconds // length
             return Schedule(
                 expression=f"rate({count} {unit.removesuffix('s') if count == 1 else unit})",
                 flexible_window=flexible_window,
@@ -150,8 +174,11 @@ def rate(
 def at(moment: datetime) -> Schedule:
     """Fire once: ``at(datetime(2026, 3, 1, 8, tzinfo=UTC))``; AWS does within the minute after.
 
+    A fraction of a second is rounded up, since AWS takes none.
+
     Raises:
-        SettingsInvalid: the time has no time zone.
+        SettingsInvalid: the time has no time zone, or lies outside the years 1970 to 2199.
     """
-    _check_aware("at(...)", "the time", moment)
-    return Schedule(expression=f"at({moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S})")
+    _check_moment("at(...)", "the time", moment)
+    rounded_up = moment.astimezone(UTC) + timedelta(microseconds=-moment.microsecond % 1_000_000)
+    return Schedule(expression=f"at({rounded_up:%Y-%m-%dT%H:%M:%S})")

@@ -373,8 +373,14 @@ def test_a_declared_schedule_that_was_not_deployed_is_missing_and_says_so(shop: 
         ({"job": "report"}, UnknownJobType, "no job type"),
         ({"when": at(datetime(2025, 1, 1, tzinfo=UTC))}, SettingsInvalid, "never fires"),
         ({"when": cron("0 0 30 2 ? *")}, SettingsInvalid, "never fires"),
-        ({"when": cron("0 99 * * ? *")}, SettingsInvalid, "can't be read"),
-        ({"limit": 0}, SettingsInvalid, "1 or more"),
+        ({"name": 5}, OptionInvalid, "name 5 must be"),
+        ({"when": "cron(0 2 * * ? *)"}, SettingsInvalid, "when must be made by cron"),
+        ({"when": None}, SettingsInvalid, "when must be made by cron"),
+        ({"limit": 0}, SettingsInvalid, "limit must be a whole number of 1 to 100,000, got 0"),
+        ({"limit": 2.5}, SettingsInvalid, r"limit must be a whole number .* got 2\.5"),
+        ({"limit": "3"}, SettingsInvalid, "limit must be a whole number .* got '3'"),
+        ({"limit": True}, SettingsInvalid, "limit must be a whole number .* got True"),
+        ({"limit": 10**30}, SettingsInvalid, "limit must be a whole number"),
         ({"when": at(datetime(2027, 1, 1, tzinfo=UTC)), "limit": 2}, SettingsInvalid, "fires once"),
         (
             {"when": cron("0 2 * * ? *", flexible_window=timedelta(minutes=5)), "limit": 2},
@@ -404,6 +410,34 @@ def test_a_name_that_is_taken_is_refused(shop: Shop) -> None:
     shop.schedules.run_now("nightly")
     shop.jobs.drain()
     assert shop.kinds() == ["daily"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda schedules, name: schedules.get(name),
+        lambda schedules, name: schedules.pause(name),
+        lambda schedules, name: schedules.reschedule(name, when=NIGHTLY),
+        lambda schedules, name: schedules.remove(name),
+        lambda schedules, name: schedules.run_now(name),
+        lambda schedules, name: schedules.next_times(name),
+    ],
+)
+@pytest.mark.parametrize("name", [5, None, ["nightly"], b"nightly"])
+async def test_a_schedule_s_name_that_is_no_text_is_refused(
+    shop: Shop, call: Callable[[Any, Any], Any], name: object
+) -> None:
+    with pytest.raises(OptionInvalid, match="a schedule's name must be a text, got"):
+        call(shop.schedules, name)
+    with pytest.raises(OptionInvalid, match="a schedule's name must be a text, got"):
+        await call(shop.jobs.async_client.schedules, name)
+
+
+@pytest.mark.parametrize("count", [-1, 2.5, "3", None])
+def test_a_number_of_next_times_that_is_none_is_refused(shop: Shop, count: Any) -> None:
+    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    with pytest.raises(SettingsInvalid, match="count must be a whole number, 0 or more, got"):
+        shop.schedules.next_times("nightly", count)
 
 
 @pytest.mark.parametrize(
