@@ -89,11 +89,14 @@ class Lease:
         self._need = Need.HUNGRY  # a job may have waited before the first renewal
         self.fault = ""
         """Why it could not be renewed, the last time that it was tried."""
+        self._closed = False
+        self._writing = asyncio.Lock()
 
     @property
     def tokens(self) -> int:
         """How many this worker may use now; none once its lease has run out."""
-        return self._tokens if self._clock.monotonic() < self._ends_at else 0
+        is_over = self._closed or self._clock.monotonic() >= self._ends_at
+        return 0 if is_over else self._tokens
 
     def ask(self, *, enough: bool) -> None:
         """Let it know that jobs are there, or looked for, and whether the tokens did."""
@@ -108,20 +111,27 @@ class Lease:
         self.next_renewal = now + RENEW_S * self._rng.uniform(0.8, 1.2)
         self.fault = "too many workers asked at once"
         try:
-            for attempt in range(_TRIES):
-                if await self._try():
-                    self.fault, self._need = "", Need.IDLE
-                    return
-                if attempt:
-                    await asyncio.sleep(self._rng.random() * _PAUSE_S * 2**attempt)
+            async with self._writing:
+                await self._renewed()
         except TransportError as error:
             self.fault = str(error)
 
+    async def _renewed(self) -> None:
+        for attempt in range(_TRIES):
+            if self._closed or await self._try():
+                self.fault, self._need = "", Need.IDLE
+                return
+            if attempt:
+                await asyncio.sleep(self._rng.random() * _PAUSE_S * 2**attempt)
+
     async def close(self) -> None:
-        """Give it back; best effort, since otherwise it runs out by itself."""
-        if self._ends_at == float("-inf"):
-            return
-        self._ends_at = float("-inf")
+        """Give it back for good; best effort, since otherwise it runs out by itself."""
+        self._closed = True
+        async with self._writing:  # a renewal that came after would take it again
+            if self._ends_at > float("-inf"):
+                await self._give_back()
+
+    async def _give_back(self) -> None:
         for _ in range(_TRIES):
             now, in_use = self._clock.now().timestamp(), self._in_use()
             if await self._write(_entry(in_use, now, hungry=False) if in_use else None):

@@ -242,6 +242,23 @@ async def test_a_lease_given_back_is_free_at_once_but_for_what_is_still_out() ->
 
 
 @pytest.mark.looptime
+@pytest.mark.parametrize("renewal_first", [True, False])
+async def test_a_renewal_under_way_takes_nothing_back_of_a_lease_given_up(
+    *, renewal_first: bool
+) -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    one, two = Holder(table, "one", clock), Holder(table, "two", clock)
+    await one.renew()
+    both = [one.lease.renew, one.lease.close]
+    await asyncio.gather(*(each() for each in (both if renewal_first else reversed(both))))
+    assert one.tokens == 0
+    assert one.lease.fault == ""
+    await two.renew()
+    assert two.tokens == 10
+
+
+@pytest.mark.looptime
 @given(seed=st.integers(0, 10_000), workers=st.integers(1, 6), limit=st.integers(1, 20))
 async def test_whatever_fails_and_whoever_dies_no_more_is_in_use_than_the_limit(
     seed: int, workers: int, limit: int
