@@ -35,6 +35,8 @@ class Actor:
         self.tasks: list[asyncio.Task[Any]] = []
         self.trouble_until = -1.0
         """Until when a call of its own may still suffer from a fault."""
+        self.troubles: list[tuple[float, str]] = []
+        """When a call of its own met a fault, and of which service."""
 
     def __repr__(self) -> str:
         return f"<Actor {self.name}>"
@@ -68,6 +70,10 @@ class Actor:
         if len(self.tasks) >= 64:
             self.tasks = [each for each in self.tasks if not each.done()]
         self.tasks.append(task)
+
+    def met_fault_of(self, service: str, since: float) -> bool:
+        """Whether a call of its own to a service has met a fault since then."""
+        return any(of == service and at >= since for at, of in self.troubles)
 
     @property
     def left(self) -> list[asyncio.Task[Any]]:

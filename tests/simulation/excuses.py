@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from jobs.events import JobStarted
 from jobs.records import RecordsLevel, keeps
-from tests.simulation.actors import Actor
 from tests.simulation.ledger import Life, Message, Run
 
 if TYPE_CHECKING:
@@ -49,10 +48,9 @@ def deaths(world: World, life: Life) -> int:
     """
     unwritten = sum(ended_unwritten(world, run) for run in life.runs)
     unknown = sum(
-        _left_no_trace(world, life, message.deliveries[0].actor)
-        and _somebody_died_about(world, message)
+        _left_no_trace(world, life, message) and _somebody_died_about(world, message)
         for message in life.messages
-        if message.deliveries
+        if len(message.deliveries) > 1
     )
     # One whose child was still starting has begun, for its worker.
     begun = sum(
@@ -69,7 +67,7 @@ def _about_to_start(life: Life) -> int:
         delivery.actor is not None
         and delivery.actor.killed_at is not None
         and 0 <= delivery.actor.killed_at - delivery.at <= _STARTING_S
-        and all(run.actor is not delivery.actor for run in life.runs)
+        and all(run.delivery is not delivery for run in life.runs)
         for message in life.messages
         for delivery in message.deliveries[1:]
     )
@@ -84,18 +82,25 @@ def ended_unwritten(world: World, run: Run) -> bool:
     return ended_at <= died_at <= ended_at + (_JOURNAL_S if troubled else _UNWRITTEN_S)
 
 
-def _left_no_trace(world: World, life: Life, actor: Actor | None) -> bool:
-    """Whether no record tells what a first delivery came to."""
-    runs = [run for run in life.runs if run.actor is actor]
-    if not runs:
-        return actor is not None
-    ended = runs[0].how in ("returned", "discarded")
+def _left_no_trace(world: World, life: Life, message: Message) -> bool:
+    """Whether nothing need be known of what a first delivery came to."""
+    first = message.deliveries[0]
+    ran = next((run for run in life.runs if run.delivery is first), None)
+    if ran is None:
+        return first.actor is not None
+    return is_untold(world, life, ran) or ran.actor.met_fault_of("table", ran.began_at)
+
+
+def is_untold(world: World, life: Life, run: Run) -> bool:
+    """Whether a run ended so that nothing is written of its end."""
+    ended = run.how in ("returned", "discarded")
     return ended and not keeps(level_of(world, life), "outcomes")
 
 
 def _somebody_died_about(world: World, message: Message) -> bool:
+    """Whether a worker died before something was known of a later delivery than the first."""
     first, *later = message.deliveries
-    until = later[0].at if later else FOREVER
+    until = max((each.silent_until or 0.0 for each in later), default=0.0)
     return any(
         actor.killed_at is not None and first.at - _AROUND_S <= actor.killed_at <= until
         for actor in world.actors.values()

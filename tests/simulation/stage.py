@@ -40,6 +40,7 @@ class Stage:
             attempt=ctx.attempt,
             max_attempts=ctx.max_attempts,
             began_at=ledger.now,
+            delivery=life.latest_to(actor),
         )
         world.observer.begins(life, run)
         life.runs.append(run)
