@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy, Stack, TimeZone
@@ -20,6 +19,7 @@ from infra.acknowledged import acknowledge_wildcard
 from infra.encryption import key_use
 from infra.permissions import statement
 from jobs.app import App
+from jobs.declared_starts import deployed
 from jobs.delays import PREFIX as DELAYED
 from jobs.firing import schedule_input, schedule_name
 from jobs.job import JobType
@@ -39,7 +39,6 @@ class Schedules(Construct):
         bridge: the function that they invoke.
         failed: a standard queue that keeps the invocations which Lambda did not take.
         standby: they are made switched off; `jobs.deployment.Deployment.standby`.
-        now: the time; a start that is over by then is left out.
     """
 
     def __init__(
@@ -51,14 +50,12 @@ class Schedules(Construct):
         bridge: lambda_.IFunction,
         failed: sqs.IQueue,
         standby: bool,
-        now: datetime,
     ) -> None:
         super().__init__(scope, construct_id)
         self._app = app
         self._bridge = bridge
         self._failed = failed
         self._standby = standby
-        self._now = now
         self._group = scheduler.ScheduleGroup(
             self,
             "Group",
@@ -102,6 +99,7 @@ class Schedules(Construct):
         )
 
     def _add(self, job: JobType[Any, Any], schedule: Schedule) -> None:
+        times, _ = deployed(schedule)  # its start is in the input
         scheduler.Schedule(
             self,
             job.name,
@@ -110,11 +108,10 @@ class Schedules(Construct):
             enabled=not self._standby,
             description=f"Submits {job.name} jobs to {job.queue}/{job.priority}",
             schedule=scheduler.ScheduleExpression.expression(
-                schedule.expression, TimeZone.of(schedule.timezone)
+                times.expression, TimeZone.of(times.timezone)
             ),
-            start=self._start(schedule),
-            end=schedule.end,
-            time_window=_time_window(schedule),
+            end=times.end,
+            time_window=_time_window(times),
             target=targets.LambdaInvoke(
                 self._bridge,
                 # CDK's own grant would cover every version of the function.
@@ -127,16 +124,6 @@ class Schedules(Construct):
                 max_event_age=_KEEP_TRYING,
             ),
         )
-
-    def _start(self, schedule: Schedule) -> datetime | None:
-        """When it begins. EventBridge Scheduler takes no time that is over, in an update neither:
-        with one, no stack could be deployed again once its schedule has started.
-
-        https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html
-        """
-        if schedule.start is None or schedule.start <= self._now:
-            return None
-        return schedule.start
 
     def _scheduler_role(self) -> iam.Role:
         own_schedules = {

@@ -100,8 +100,7 @@ class JobSystem(Construct):
                 "the modules that declare them before the stack is made"
             )
         deployment = deployment or Deployment()
-        self._now = now or datetime.now(UTC)
-        warnings = checking.passed(app, deployment, self._now)
+        warnings = checking.passed(app, deployment, now or datetime.now(UTC))
         super().__init__(scope, construct_id)
         checking.warn(self, warnings)
         self.app = app
@@ -343,7 +342,6 @@ class JobSystem(Construct):
             bridge=bridge.function,
             failed=failed,
             standby=self.deployment.standby,
-            now=self._now,
         )
 
     def _add_sweep(self) -> Sweep:

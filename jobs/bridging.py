@@ -52,6 +52,11 @@ def read_input(event: Mapping[str, Any]) -> Input:
     return read_occurrence(event) if is_occurrence(event) else read_firing(event)
 
 
+def counts(given: Input) -> bool:
+    """Whether it is to be sent; a schedule fires before its declared start too."""
+    return given.counts if isinstance(given, Firing) else True
+
+
 class Bridge:
     """Sends each input's message once.
 
@@ -74,11 +79,14 @@ class Bridge:
     def submit(self, given: Input) -> bool:
         """Send the message; when this returns, SQS has it.
 
-        Returns False if an earlier invocation has sent it.
+        Returns False if nothing is to be sent: an earlier invocation has sent it, or it doesn't
+        count.
 
         Raises:
             TransportError: SQS could not be asked, or refused.
         """
+        if not counts(given):
+            return False
         mark = self._claimed(given)
         if mark.data.get("sent"):
             return False

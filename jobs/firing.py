@@ -16,6 +16,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from jobs.app import App
 from jobs.context import Tenant
+from jobs.declared_starts import Start, deployed
 from jobs.delays import literally
 from jobs.envelope import VERSION, Envelope, Options, derived_job_id
 from jobs.errors import ConfigurationError, MessageUnreadable
@@ -62,6 +63,8 @@ class ScheduledJob(BaseModel):
     tenant: Tenant | None = None
     options: Options | None = None
     """What whoever made the schedule overrode."""
+    start: Start | None = None
+    """Of a declared schedule that has one."""
 
     @property
     def source(self) -> str:
@@ -105,6 +108,11 @@ class Firing(ScheduledJob):
         """Names the one sending that this occurrence stands for, among those of its job."""
         return f"fired#{self.scheduled_time.astimezone(UTC).isoformat()}"
 
+    @property
+    def counts(self) -> bool:
+        """Whether it submits a job: what its schedule fires before its start doesn't."""
+        return self.start is None or self.start.counts(self.scheduled_time)
+
     def message(self, now: datetime) -> OutgoingMessage:
         """The message that a worker can run, submitted at ``now``."""
         return message_of(self.envelope(self.job_id, now), fifo_group=self.fifo_group)
@@ -129,6 +137,7 @@ def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
         priority=job.priority,
         queue_name=queue.name,
         fifo_group=_fifo_group(job, payload) if queue.fifo else None,
+        start=deployed(job.schedule)[1] if job.schedule is not None else None,
     )
     rendered = scheduled.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return rendered | _CONTEXT

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from jobs.app import App
+from jobs.declared_starts import declared
 from jobs.errors import (
     OptionInvalid,
     ScheduleDeclared,
@@ -122,17 +123,19 @@ def read_schedule(app: App, spec: ScheduleSpec) -> ScheduleInfo:
         MessageUnreadable: its input is none of Headgate's.
     """
     name = own_name(spec.name)
+    scheduled = read_scheduled(spec.input)
     minutes = spec.flexible_minutes
+    on_aws = Schedule(
+        expression=spec.expression,
+        timezone=spec.timezone,
+        start=spec.start,
+        end=spec.end,
+        flexible_window=None if minutes is None else timedelta(minutes=minutes),
+    )
     return ScheduleInfo(
         name=name,
-        job_type=read_scheduled(spec.input).type,
-        when=Schedule(
-            expression=spec.expression,
-            timezone=spec.timezone,
-            start=spec.start,
-            end=spec.end,
-            flexible_window=None if minutes is None else timedelta(minutes=minutes),
-        ),
+        job_type=scheduled.type,
+        when=declared(on_aws, scheduled.start),
         enabled=spec.enabled,
         declared=is_declared(app, name),
         created_at=spec.created_at,

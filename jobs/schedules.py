@@ -146,8 +146,8 @@ def rate(
 ) -> Schedule:
     """Fire again and again, ``every`` so often: ``rate(timedelta(minutes=15))``.
 
-    The first time is ``start``, or as soon as the schedule exists. Of a declared one the first
-    deploy after ``start`` begins a new count, since EventBridge takes no start that is over.
+    The first time is ``start``, to the minute, and all others follow from it; without a ``start``
+    it is as soon as the schedule exists, and again whenever a deploy changes the schedule.
 
     Raises:
         SettingsInvalid: not a positive number of whole minutes, EventBridge's finest step.

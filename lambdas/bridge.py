@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from aws_lambda_powertools import Logger
 
-from jobs.bridging import Bridge, Input, read_input
+from jobs.bridging import Bridge, Input, counts, read_input
 from jobs.delays import DelayedJob
 from jobs.eventing import Occurrence
 from jobs.firing import Firing
@@ -31,21 +31,25 @@ TABLE = "HEADGATE_TABLE"
 """The variable that names the app's table."""
 
 _ALREADY_SENT = "already sent"
+_NOT_COUNTED = "fired before the schedule's start, or between the times of its rate"
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
     """Submit the job that ``event``, what a schedule or a rule hands over, describes.
 
     Returns:
-        Its ``job_id``.
+        Its ``job_id``; nothing for a schedule that fires before its start.
 
     Raises:
         MessageUnreadable: ``event`` is neither; names the fields.
         TransportError: SQS could not be asked, or refused.
     """
     given = read_input(event)
-    sent = _bridge().submit(given)
     said, origin = _described(given)
+    if not counts(given):
+        _logger().debug(_NOT_COUNTED, extra=origin)
+        return {}
+    sent = _bridge().submit(given)
     job_id = str(given.job_id)
     request = {"job_id": job_id, "function_request_id": context.aws_request_id}
     _logger().info(said if sent else _ALREADY_SENT, extra=request | origin)

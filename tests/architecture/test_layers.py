@@ -59,7 +59,17 @@ LAYERS: list[set[str]] = [
     {"state"},
     {"claims", "deliveries"},
     {"metric_names", "records", "retry", "serving", "uniqueness", "writes"},
-    {"accepts", "aws", "backoff", "deployment", "envelope", "events", "lives", "peeking"},
+    {
+        "accepts",
+        "aws",
+        "backoff",
+        "declared_starts",
+        "deployment",
+        "envelope",
+        "events",
+        "lives",
+        "peeking",
+    },
     {
         "classification",
         "context",

@@ -12,7 +12,7 @@ import pytest
 from aws_cdk import aws_iam as iam
 
 from infra.stack import HeadgateStack, JobSystem
-from jobs import App, Priority, cron, rate
+from jobs import App, Priority, at, cron, rate
 from jobs.aws.schedule_wire import Place, create_request
 from jobs.deployment import Deployment
 from jobs.errors import ConfigurationError
@@ -177,24 +177,34 @@ def test_without_long_delays_nobody_is_given_schedules() -> None:
         system.grant_schedules(web)
 
 
-def test_a_declared_start_and_end_are_deployed() -> None:
+def test_a_declared_start_is_the_bridge_s_and_a_declared_end_is_deployed() -> None:
+    app = App("shop", stage="test")
+    start, end = datetime(2030, 1, 1, 8, 30, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
+    app.define("weekly", Params, schedule=rate(timedelta(days=7), start=start, end=end))
+    [schedule] = resources(synthesized(app), "AWS::Scheduler::Schedule", "JobsSchedules").values()
+    assert schedule["ScheduleExpression"] == "cron(30 8 * * ? *)"
+    assert "StartDate" not in schedule
+    assert datetime.fromisoformat(schedule["EndDate"]) == end
+    given = json.loads(schedule["Target"]["Input"])
+    assert given["start"] == {"at": "2030-01-01T08:30:00Z", "every_minutes": 7 * 24 * 60}
+
+
+def test_the_template_of_a_schedule_is_the_same_before_its_start_and_after_its_end() -> None:
     app = App("shop", stage="test")
     start, end = datetime(2030, 1, 1, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
-    app.define("yearly", Params, schedule=rate(timedelta(days=1), start=start, end=end))
-    [schedule] = resources(synthesized(app), "AWS::Scheduler::Schedule", "JobsSchedules").values()
-    assert datetime.fromisoformat(schedule["StartDate"]) == start
-    assert datetime.fromisoformat(schedule["EndDate"]) == end
+    app.define("daily", Params, schedule=cron("0 8 * * ? *", start=start, end=end))
+    app.define("often", Params, schedule=rate(timedelta(minutes=90), start=start, end=end))
+    app.define("once", Params, schedule=at(start))
 
-
-def test_a_start_that_is_over_is_left_out_since_aws_refuses_it() -> None:
-    app = App("shop", stage="test")
-    start = datetime(2030, 1, 1, tzinfo=UTC)
-    app.define("daily", Params, schedule=cron("0 8 * * ? *", start=start))
-    for now, deployed in ((start - timedelta(days=1), True), (start + timedelta(days=1), False)):
+    def synthesized_at(now: datetime) -> Mapping[str, Any]:
         stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
         JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE, now=now)
-        made = resources(template_of(stack), "AWS::Scheduler::Schedule", "JobsSchedules")
-        assert ["StartDate" in each for each in made.values()] == [deployed]
+        return template_of(stack)
+
+    before = synthesized_at(start - timedelta(days=1))
+    assert resources(before, "AWS::Scheduler::Schedule", "JobsSchedules")
+    assert synthesized_at(start + timedelta(days=1)) == before
+    assert synthesized_at(end + timedelta(days=1)) == before
 
 
 @pytest.mark.parametrize(("standby", "state"), [(False, "ENABLED"), (True, "DISABLED")])

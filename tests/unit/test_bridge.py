@@ -214,6 +214,16 @@ def test_the_handler_returns_and_logs_the_job_id_and_never_the_payload(
 
 
 @pytest.mark.usefixtures("on_lambda")
+def test_what_a_schedule_fires_before_its_start_submits_nothing(shop: Shop, sqs: MemorySqs) -> None:
+    early = shop.fired() | {"start": {"at": "2026-03-01T08:01:00Z"}}
+    assert bridge.handler(early, Invocation()) == {}  # type: ignore[arg-type]  # as much of a context as is read
+    assert sqs.messages(shop.queue) == []
+    on_time = shop.fired() | {"start": {"at": "2026-03-01T08:00:00Z"}}
+    assert bridge.handler(on_time, Invocation())["job_id"]  # type: ignore[arg-type]  # as much of a context as is read
+    assert len(sqs.messages(shop.queue)) == 1
+
+
+@pytest.mark.usefixtures("on_lambda")
 def test_an_input_that_is_no_firing_is_refused_by_the_names_of_its_fields(
     shop: Shop, sqs: MemorySqs
 ) -> None:
@@ -242,6 +252,7 @@ def test_a_schedules_input_has_every_field_of_a_firing(shop: Shop) -> None:
         "fifo_group",
         "tenant",
         "options",
+        "start",
     }
 
 
