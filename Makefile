@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test mutants lint format lock schema synth cdk-app bench bench-quick simulate simulate-faults clean
+.PHONY: help install demo test mutants lint format lock schema synth cdk-app bench bench-quick simulate simulate-faults trials clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,11 @@ simulate: $(INSTALLED) ## An hour of load, an outage and an overload, in virtual
 SEEDS ?= 3000
 simulate-faults: $(INSTALLED) ## SEEDS lives with random features and faults: nothing promised may break
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+MINUTES ?= 3
+SEED ?= 1
+trials: $(INSTALLED) ## Real processes under odd answers, kills and random messages; MINUTES of all of it mixed
+	$(BIN)/python -m tests.crash.trials answers submissions cuts messages mixed --minutes $(MINUTES) --seed $(SEED)
 
 clean: ## Remove what was built
 	rm -rf $(VENV) node_modules cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache build dist

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -25,6 +27,9 @@ DIRECTORY = "FIXTURE_DIR"
 
 RECORDS = "FIXTURE_RECORDS"
 """The variable that says what workers record."""
+
+FLAKY = "it fails at first"
+"""The text of ``flaky`` jobs' one error."""
 
 KILLED = 86
 """The exit code of a worker that its job has ended."""
@@ -104,7 +109,7 @@ async def failing(_work: Work, ctx: JobContext) -> None:
 async def flaky(_work: Work, ctx: JobContext) -> None:
     _say("start", ctx)
     if ctx.attempt == 1:
-        raise ConnectionError("it fails at first")
+        raise ConnectionError(FLAKY)
     _say("done", ctx)
 
 
@@ -157,5 +162,17 @@ def _directory() -> Path:
 def _say(event: str, ctx: JobContext) -> None:
     journal_in(_directory()).write(event, ctx.id)
 
+
+@dataclass(frozen=True, slots=True)
+class Fixture:
+    """An app that tests run in processes of its own."""
+
+    path: str
+    """What ``headgate worker`` takes."""
+    make: Callable[[str], App]
+    """The same app in a stage."""
+
+
+FIXTURE = Fixture(APP_PATH, make_app)
 
 app = make_app()

@@ -46,6 +46,16 @@ class Journal:
         found = [_entry(line) for line in self._path.read_text().splitlines()]
         return [entry for entry in found if pid in (None, entry.pid)]
 
+    def entries_from(self, offset: int) -> tuple[list[Entry], int]:
+        """What has been written since a reading ended at this byte, and where this one ends."""
+        if not self._path.exists():
+            return [], offset
+        with self._path.open("rb") as file:
+            file.seek(offset)
+            data = file.read()
+        whole = data.rfind(b"\n") + 1
+        return [_entry(line) for line in data[:whole].decode().splitlines()], offset + whole
+
     def count(self, event: str, *, pid: int | None = None) -> Counter[str]:
         """How often it happened to each job, by the job's id."""
         return Counter(entry.job_id for entry in self.entries(pid=pid) if entry.event == event)
@@ -63,13 +73,13 @@ class Journal:
             raise TimeoutError(f"it did not happen; the journal has {dict(told)}") from error
 
 
-async def until(happened: Callable[[], object]) -> None:
+async def until(happened: Callable[[], object], *, within_s: float = GENEROUS_S) -> None:
     """Wait for an event in another process, by looking.
 
     Raises:
         TimeoutError: it did not happen within a limit that no healthy run comes near.
     """
-    async with asyncio.timeout(GENEROUS_S):
+    async with asyncio.timeout(within_s):
         while not happened():  # noqa: ASYNC110 - another process sets no event of ours
             await asyncio.sleep(_LOOK_S)
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
 from jobs.aio import AsyncClient
-from jobs.app import App
 from jobs.aws.provision import provision
 from jobs.aws.sqs import SqsTransport
 from jobs.ports import QueueDepth
 from jobs.records import RecordsLevel
 from jobs.topology import Priority, QueueSpec
-from tests.support.fixture_app import RECORDS, Work, gate_in, journal_in, make_app
+from tests.support.fixture_app import FIXTURE, RECORDS, Fixture, Work, gate_in, journal_in
 from tests.support.journal import GENEROUS_S
-from tests.support.workers import WorkerProcess, environment
+from tests.support.workers import READY, WorkerProcess, environment, everything
 
 _EMPTY = QueueDepth(visible=0, in_flight=0, delayed=0)
 
@@ -30,15 +29,22 @@ class Stage:
         directory: where the journal and the gate are.
         sqs: reaches the server directly, whatever workers go through.
         owned: ends the workers.
+        fixture: the app that runs on it.
     """
 
     def __init__(
-        self, endpoint_url: str, directory: Path, sqs: SqsTransport, owned: AsyncExitStack
+        self,
+        endpoint_url: str,
+        directory: Path,
+        sqs: SqsTransport,
+        owned: AsyncExitStack,
+        fixture: Fixture = FIXTURE,
     ) -> None:
         self.endpoint_url = endpoint_url
         self.sqs = sqs
         self.name = f"t{uuid4().hex[:12]}"
-        self.app: App = make_app(self.name)
+        self.fixture = fixture
+        self.app = fixture.make(self.name)
         self.records: RecordsLevel = "off"
         """What workers that are started from now on record."""
         self.journal = journal_in(directory)
@@ -58,10 +64,27 @@ class Stage:
         self, queue: str, *arguments: str, endpoint_url: str | None = None
     ) -> WorkerProcess:
         """Start a worker on one queue group; it ends with the test at the latest."""
-        process = WorkerProcess(
-            "--queues", queue, *arguments, env=self.environment(endpoint_url=endpoint_url)
-        )
+        process = self.process(queue, *arguments, endpoint_url=endpoint_url)
         return await self._owned.enter_async_context(process)
+
+    def process(
+        self,
+        queue: str,
+        *arguments: str,
+        endpoint_url: str | None = None,
+        ready: str | None = READY,
+        keep: Callable[[str], bool] = everything,
+    ) -> WorkerProcess:
+        """A worker on one queue group, which is not started yet, and belongs to the caller."""
+        return WorkerProcess(
+            "--queues",
+            queue,
+            *arguments,
+            env=self.environment(endpoint_url=endpoint_url),
+            app=self.fixture.path,
+            ready=ready,
+            keep=keep,
+        )
 
     async def submit(
         self, job_type: str, count: int = 1, *, seconds: float = 0, note: str = ""
@@ -109,7 +132,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage_on(endpoint_url: str, directory: Path) -> AsyncIterator[Stage]:
+async def stage_on(
+    endpoint_url: str, directory: Path, fixture: Fixture = FIXTURE
+) -> AsyncIterator[Stage]:
     """A stage, without its queues; the environment must hold test credentials."""
     async with SqsTransport(endpoint_url=endpoint_url) as sqs, AsyncExitStack() as owned:
-        yield Stage(endpoint_url, directory, sqs, owned)
+        yield Stage(endpoint_url, directory, sqs, owned, fixture)

@@ -16,8 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from jobs import AsyncClient, Client, Spool
-from tests.support.fixture_app import Work, make_app
+from jobs import App, AsyncClient, Client, Spool
+from jobs.app import load_app
+from tests.support.fixture_app import APP_PATH, Work
 from tests.support.journal import GENEROUS_S
 
 Kind = Literal["plain", "async"]
@@ -33,12 +34,19 @@ class Submitter:
         env: as of `tests.support.stage.Stage.environment`.
         kind: of the client.
         lease_s: of the spool.
+        app: the path of the app whose jobs it submits.
     """
 
     def __init__(
-        self, spool: Path, env: Mapping[str, str], *, kind: Kind = "plain", lease_s: int = 5
+        self,
+        spool: Path,
+        env: Mapping[str, str],
+        *,
+        kind: Kind = "plain",
+        lease_s: int = 5,
+        app: str = APP_PATH,
     ) -> None:
-        self._arguments = (str(spool), kind, str(lease_s))
+        self._arguments = (str(spool), kind, str(lease_s), app)
         self._env = env
 
     async def __aenter__(self) -> Self:
@@ -88,17 +96,16 @@ class Submitter:
             return await self._process.wait()
 
 
-def main(path: str, kind: str, lease_s: str) -> None:
+def main(path: str, kind: str, lease_s: str, app: str) -> None:
     """The process itself."""
     spool = Spool(path, lease=timedelta(seconds=int(lease_s)))
     if kind == "plain":
-        _plain(spool)
+        _plain(load_app(app), spool)
     else:
-        asyncio.run(_async(spool))
+        asyncio.run(_async(load_app(app), spool))
 
 
-def _plain(spool: Spool) -> None:
-    app = make_app()
+def _plain(app: App, spool: Spool) -> None:
     with Client(app, spool=spool) as client:
         while line := sys.stdin.readline():
             job_type, count = line.split()
@@ -106,8 +113,7 @@ def _plain(spool: Spool) -> None:
             _say([client.submit(job, Work()).id for _ in range(int(count))])
 
 
-async def _async(spool: Spool) -> None:
-    app = make_app()
+async def _async(app: App, spool: Spool) -> None:
     async with AsyncClient(app, spool=spool) as client:
         while line := await asyncio.to_thread(sys.stdin.readline):
             job_type, count = line.split()

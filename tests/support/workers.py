@@ -78,15 +78,36 @@ async def command(*arguments: str, env: Mapping[str, str]) -> Finished:
     return Finished(code, out, err)
 
 
+def everything(_line: str) -> bool:
+    """Keep each line of a log."""
+    return True
+
+
 class WorkerProcess:
     """``headgate worker`` on an app, the fixture app by default, in a process of its own.
 
     Entering starts it, and returns when it is ready; leaving kills it if it still runs.
+
+    Args:
+        arguments: of the command.
+        env: its whole environment.
+        app: its path.
+        ready: the text in the log that entering waits for; None waits for nothing.
+        keep: which lines of the log are kept; a worker that lives long writes very many.
     """
 
-    def __init__(self, *arguments: str, env: Mapping[str, str], app: str = APP_PATH) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        env: Mapping[str, str],
+        app: str = APP_PATH,
+        ready: str | None = READY,
+        keep: Callable[[str], bool] = everything,
+    ) -> None:
         self._arguments = ("worker", app, *arguments)
         self._env = env
+        self._ready = ready
+        self._keep = keep
         self._log: list[str] = []
         self._logged = asyncio.Condition()
         self._log_ended = False
@@ -95,7 +116,8 @@ class WorkerProcess:
         self._process = await _spawn(self._arguments, self._env, stdout=asyncio.subprocess.DEVNULL)
         self._reader = asyncio.create_task(self._read(), name="worker-log")
         try:
-            await self.logged(READY)
+            if self._ready is not None:
+                await self.logged(self._ready)
         except BaseException:
             await self._end()
             raise
@@ -168,8 +190,11 @@ class WorkerProcess:
         assert self._process.stderr is not None
         while not self._log_ended:
             line = await self._process.stderr.readline()
+            text = line.decode()
+            if line and not self._keep(text):
+                continue
             async with self._logged:
-                self._log.append(line.decode())
+                self._log.append(text)
                 self._log_ended = not line
                 self._logged.notify_all()
 

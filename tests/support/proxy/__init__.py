@@ -14,12 +14,15 @@ from tests.support.proxy.faults import (
     BROKEN,
     THROTTLED,
     UNAVAILABLE,
+    Cut,
     Delay,
     Drop,
     FailEntries,
     Fault,
     Hold,
     Refuse,
+    Say,
+    Trickle,
 )
 from tests.support.proxy.process import ProxyProcess
 from tests.support.proxy.server import Proxy
@@ -28,6 +31,7 @@ __all__ = [
     "BROKEN",
     "THROTTLED",
     "UNAVAILABLE",
+    "Cut",
     "Delay",
     "Drop",
     "FailEntries",
@@ -36,4 +40,6 @@ __all__ = [
     "Proxy",
     "ProxyProcess",
     "Refuse",
+    "Say",
+    "Trickle",
 ]

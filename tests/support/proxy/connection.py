@@ -12,7 +12,18 @@ from http import HTTPStatus
 from typing import assert_never, cast
 
 from tests.support.proxy import wire
-from tests.support.proxy.faults import Delay, Drop, FailEntries, Fault, Hold, Refuse, refusal
+from tests.support.proxy.faults import (
+    Cut,
+    Delay,
+    Drop,
+    FailEntries,
+    Fault,
+    Hold,
+    Refuse,
+    Say,
+    Trickle,
+    refusal,
+)
 from tests.support.proxy.traffic import Traffic
 
 _OnAnswer = Callable[[bytes], None]
@@ -116,21 +127,43 @@ class Connection(asyncio.Protocol):
 
     async def _misbehave(self, fault: Fault, request: bytes) -> None:
         await asyncio.sleep(self._traffic.latency_s)
-        answer = await self._answer(fault, request)
-        if answer is not None:
-            self._reply(answer)
-        elif self._client is not None:
-            self._client.abort()
-
-    async def _answer(self, fault: Fault, request: bytes) -> bytes | None:
-        """The answer to give; None drops the connection."""
         match fault:
-            case Refuse():
-                return refusal(fault)
             case Drop(forward=forward):
                 if forward:
                     await self._ask(request)
-                return None
+                if self._client is not None:
+                    self._client.abort()
+            case Say(answer=answer, forward=forward):
+                if forward:
+                    await self._ask(request)
+                self._hang_up(answer)
+            case Cut(part=part):
+                answer = await self._ask(request)
+                self._hang_up(answer[: int(len(answer) * part)])
+            case Trickle(pause_s=pause_s):
+                await self._trickle(await self._ask(request), pause_s)
+            case _:
+                self._reply(await self._answer(fault, request))
+
+    def _hang_up(self, last: bytes) -> None:
+        """Say this, and close the client's connection."""
+        if self._client is not None:
+            self._client.write(last)
+            self._client.close()
+
+    async def _trickle(self, answer: bytes, pause_s: float) -> None:
+        for at in range(len(answer) - 1):
+            if self._client is None:
+                return
+            self._client.write(answer[at : at + 1])
+            await asyncio.sleep(pause_s)
+        self._reply(answer[-1:])
+
+    async def _answer(self, fault: Refuse | Delay | Hold | FailEntries, request: bytes) -> bytes:
+        """A whole answer, after which the connection stays open."""
+        match fault:
+            case Refuse():
+                return refusal(fault)
             case Delay(seconds=seconds):
                 answer = await self._ask(request)
                 await asyncio.sleep(seconds)

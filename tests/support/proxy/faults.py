@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -77,7 +77,32 @@ class FailEntries:
         }
 
 
-Fault = Refuse | Drop | Delay | Hold | FailEntries
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Say:
+    """Answer with these bytes, whatever they are, and close the connection."""
+
+    answer: bytes
+    forward: bool
+    """Whether the server has carried the request out by then, so that only its answer is lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Hand on the first part of the server's answer, and close the connection."""
+
+    part: float
+    """Of the answer's bytes, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trickle:
+    """Hand on the server's answer byte by byte."""
+
+    pause_s: float
+    """Between two bytes."""
+
+
+Fault = Refuse | Drop | Delay | Hold | FailEntries | Say | Cut | Trickle
 
 THROTTLED = Refuse(status=HTTPStatus.BAD_REQUEST, code="ThrottlingException")
 BROKEN = Refuse(status=HTTPStatus.INTERNAL_SERVER_ERROR, code="InternalFailure")
@@ -110,6 +135,8 @@ class Injections:
 
     def __init__(self) -> None:
         self._all: list[_Injection] = []
+        self.draw: Callable[[str], Fault | None] = _nothing
+        """Asked about each action that none of them hits."""
 
     def add(self, fault: Fault, actions: Iterable[str], times: float) -> None:
         """Do this to the next ``times`` requests of these actions, or of all."""
@@ -118,7 +145,13 @@ class Injections:
     def clear(self) -> None:
         """Do nothing more."""
         self._all.clear()
+        self.draw = _nothing
 
     def next_for(self, action: str) -> Fault | None:
         """What hits this request."""
-        return next((each.fault for each in self._all if each.takes(action)), None)
+        taken = next((each.fault for each in self._all if each.takes(action)), None)
+        return taken or self.draw(action)
+
+
+def _nothing(_action: str) -> None:
+    """Let every request pass."""

@@ -71,6 +71,10 @@ class Proxy:
         """
         self._traffic.injections.add(fault, actions, times)
 
+    def draw(self, fault_for: Callable[[str], Fault | None]) -> None:
+        """Ask this about each request from now on, by its action, that no injected fault takes."""
+        self._traffic.injections.draw = fault_for
+
     def heal(self) -> None:
         """Misbehave no more."""
         self._traffic.injections.clear()

@@ -1,4 +1,4 @@
-"""Just enough of HTTP/1.1 and of SQS's protocols: where a message ends, and what it asks for.
+"""Just enough of HTTP/1.1 and of AWS's protocols: where a message ends, and what it asks for.
 
 In the JSON protocol the action stands in the header ``X-Amz-Target``, in the older one it is a
 parameter of the address or the body.
@@ -21,7 +21,7 @@ _HEAD_END = b"\r\n\r\n"
 _EXPECTS = re.compile(rb"\r\nexpect: *100-continue", re.IGNORECASE)
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
-_TARGET = re.compile(rb"\r\nx-amz-target: *AmazonSQS\.(\w+)", re.IGNORECASE)
+_TARGET = re.compile(rb"\r\nx-amz-target: *\w+\.(\w+)", re.IGNORECASE)
 _QUERY_ACTION = re.compile(rb"(?:^|[?&])Action=(\w+)")
 
 
@@ -65,7 +65,7 @@ class MessageReader:
 
 
 def action(request: bytes) -> str:
-    """What a request asks for; `UNKNOWN` if it is none of SQS's."""
+    """What a request to SQS or DynamoDB asks for; `UNKNOWN` if it is to neither."""
     end = request.find(_HEAD_END)
     if found := _TARGET.search(request, 0, end):
         return found[1].decode()

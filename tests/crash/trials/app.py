@@ -1,0 +1,41 @@
+"""The trials' app: short jobs of five kinds on one queue, whose attempts the records count."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from jobs import App, Backoff, Lane, Priority, Retry
+from tests.support.fixture_app import Fixture, blocking, flaky, quick, slow
+
+QUEUE = "trial"
+
+VISIBILITY = timedelta(seconds=6)
+"""How long what a killed worker held stays hidden."""
+
+MOST_ATTEMPTS = 30
+"""More than a job can use up by failing once and by the workers that die under it."""
+
+KINDS = ("quick", "slow", "blocking", "flaky", "once")
+"""The job types: ``flaky`` fails at first, and ``once`` is claimed in the table."""
+
+
+def make_app(stage: str | None = None) -> App:
+    """The app, in a stage of its own for each trial; None takes what the environment says."""
+    app = App("trials", stage=stage, records="outcomes")
+    lane = Lane(visibility=VISIBILITY, start_within=timedelta(minutes=1), share=0.0)
+    queue = app.queue(
+        QUEUE,
+        priorities=[Priority.NORMAL],
+        lanes={Priority.NORMAL: lane},
+        retry=Retry(attempts=MOST_ATTEMPTS, backoff=Backoff.fixed(1)),
+    )
+    for behaviour in (quick, slow, flaky):
+        queue.job(behaviour.__name__)(behaviour)
+    queue.job("blocking")(blocking)
+    queue.job("once", once=True)(quick)
+    return app
+
+
+app = make_app()
+
+FIXTURE = Fixture("tests.crash.trials.app:app", make_app)

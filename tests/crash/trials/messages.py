@@ -1,0 +1,211 @@
+"""Bodies made at random, fed to a worker and to a function: each is run or parked, none is quoted.
+
+All of it happens in this process, in virtual time and on queues in memory, so that a hundred
+thousand take minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import looptime
+from pydantic import BaseModel
+
+from jobs import Accepts, App, Backoff, Priority, Retry
+from jobs.event_log import log_event, name_job
+from jobs.events import Event, Events, JobCompleted, Subscriber
+from jobs.ports import OutgoingMessage
+from jobs.testing import LoopClock, MemorySqs, MemoryStore, MemoryTable
+from jobs.topology import MAX_BATCH
+from tests.crash.trials.bodies import SECRET, Bodies
+from tests.crash.trials.findings import Findings
+from tests.support.functions import Function
+from workers.configuration import WorkerSettings
+from workers.logs import json_formatter
+from workers.worker import Worker
+
+_CHUNK = 500
+"""Bodies that are in a queue together."""
+_FUNCTIONS = 1 / 5
+"""Part of the bodies that a function gets; a worker gets the others."""
+_LIMIT_S = 100_000.0
+"""In virtual time: longer than parking takes, shorter than a queue's retention."""
+_LOOK_S = 1.0
+
+
+class Note(BaseModel):
+    """A payload that takes anything."""
+
+    text: str = ""
+    rest: Any = None
+
+
+class Order(BaseModel):
+    """A payload that is strict."""
+
+    text: str
+    lines: list[int]
+
+
+def _make_app() -> App:
+    """A type for each way in which a message can be read."""
+    app = App("fuzz", parking=Retry(attempts=2, backoff=Backoff.fixed(1)))
+    queue = app.queue("work", priorities=[Priority.NORMAL])
+
+    @queue.job("done", accepts=Accepts.json())
+    async def done(note: Note) -> Any:
+        return note.rest
+
+    @queue.job("order")
+    async def order(_order: Order) -> None: ...
+
+    @queue.job("once", once=True)
+    async def once(_note: Note) -> None: ...
+
+    @queue.job("told", schema=3, accepts=Accepts.sns(), upgrade={2: lambda value: value["text"]})
+    async def told(_told: Any) -> None: ...
+
+    @queue.job("event", accepts=Accepts.eventbridge(map={"text": "$.detail.text"}))
+    async def event(_note: Note) -> None: ...
+
+    @queue.job("files", accepts=Accepts.s3())
+    async def files(_files: list[Any]) -> None: ...
+
+    return app
+
+
+class _Log(logging.Handler):
+    """Reads each line that a worker or a function would write, and counts those that quote."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addFilter(name_job)
+        self.setFormatter(json_formatter())
+        self.lines = 0
+        self.quoting: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines += 1
+        line = self.format(record)
+        if SECRET in line:
+            self.quoting.append(line)
+
+
+@contextmanager
+def _log() -> Iterator[_Log]:
+    handler, logger = _Log(), logging.getLogger("headgate")
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    try:
+        yield handler
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
+
+
+def feed(seed: int, count: int) -> Findings:
+    """Feed so many bodies, and say what became of them."""
+    bodies = iter(Bodies(random.Random(seed), [*_make_app().types]))  # noqa: S311 - makes bodies
+    to_function = int(count * _FUNCTIONS)
+    findings = Findings()
+    with _log() as log:
+        with asyncio.Runner(loop_factory=looptime.new_event_loop) as runner:
+            worker = runner.run(_feed_worker(bodies, count - to_function))
+        function = _feed_function(bodies, to_function)
+    for name, fate in (("worker", worker), ("function", function)):
+        findings.figures |= {f"{name}: {what}": times for what, times in sorted(fate.items())}
+        findings.expect(
+            fate["run"] + fate["parked"] == fate["fed"], f"the {name} lost bodies: {dict(fate)}"
+        )
+    findings.figures |= {"log lines": log.lines, "log lines that quote a payload": len(log.quoting)}
+    findings.expect(not log.quoting, f"the log quotes a payload: {log.quoting[:1]}")
+    return findings
+
+
+async def _feed_worker(bodies: Iterator[str], count: int) -> Counter[str]:
+    """A worker that is never started anew."""
+    app, fate = _make_app(), Counter[str]()
+    clock = LoopClock()
+    sqs = MemorySqs(clock)
+    sqs.provision(app.topology)
+    worker = Worker(
+        app,
+        sqs,
+        WorkerSettings(),
+        table=MemoryTable(clock),
+        store=MemoryStore(),
+        clock=clock,
+        events=Events(log_event, _counting(fate)),
+        rng=random.Random(1),  # noqa: S311 - spreads pauses
+    )
+    running = asyncio.create_task(worker.run())
+    queue = app.topology.queue("work", Priority.NORMAL)
+    while fate["fed"] < count:
+        fate["fed"] += await _send(sqs, queue.name, islice(bodies, _next(fate, count)))
+        async with asyncio.timeout(_LIMIT_S):
+            while sqs.messages(queue.name) and not running.done():  # noqa: ASYNC110 - virtual time
+                await asyncio.sleep(_LOOK_S)
+        if running.done():
+            break
+        fate["parked"] += await _take(sqs, app, queue.dlq_name)
+    worker.stop()
+    await running
+    return fate
+
+
+def _feed_function(bodies: Iterator[str], count: int) -> Counter[str]:
+    """A function whose environment lives on."""
+    app, fate = _make_app(), Counter[str]()
+    queue = app.topology.queue("work", Priority.NORMAL)
+    function = Function(app, queue.name, options={"store": MemoryStore()})
+    while fate["fed"] < count:
+        chunk = islice(bodies, _next(fate, count))
+        fate["fed"] += asyncio.run(_send(function.sqs, queue.name, chunk))
+        function.drain()
+        fate["parked"] += asyncio.run(_take(function.sqs, app, queue.dlq_name))
+        for event in function.events:
+            log_event(event)
+            _counting(fate)(event)
+        function.events.clear()
+    function.close()
+    return fate
+
+
+def _next(fate: Counter[str], count: int) -> int:
+    return min(_CHUNK, count - fate["fed"])
+
+
+async def _send(sqs: MemorySqs, queue: str, bodies: Iterator[str]) -> int:
+    """Send what SQS takes; returns how many these are."""
+    sent, left = 0, list(bodies)
+    for at in range(0, len(left), MAX_BATCH):
+        messages = [OutgoingMessage(body=body) for body in left[at : at + MAX_BATCH]]
+        sent += len(messages) - len(await sqs.send(queue, messages))
+    return sent
+
+
+async def _take(sqs: MemorySqs, app: App, dlq: str) -> int:
+    """Take away what was parked, each with its reason; returns how many these are."""
+    taken = 0
+    for name in (dlq, app.topology.quarantine_name):
+        while messages := await sqs.receive(name, limit=MAX_BATCH, wait_s=0):
+            taken += sum("Reason" in message.attributes for message in messages)
+            await sqs.delete(name, [message.receipt for message in messages])
+    return taken
+
+
+def _counting(fate: Counter[str]) -> Subscriber:
+    def count(event: Event) -> None:
+        if isinstance(event, JobCompleted):
+            fate["run"] += 1
+
+    return count
