@@ -106,7 +106,7 @@ class Mixed:
             task.result()
 
     async def _change_the_weather(self) -> None:
-        """Calm and storms in turn: odd answers to some requests, or an outage of the table or all."""
+        """Calm and storms in turn: odd answers to some, or an outage of the table or of all."""
         while True:
             self.weather.clear()
             await asyncio.sleep(self.rng.uniform(*_CALM_S))
