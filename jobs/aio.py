@@ -104,7 +104,13 @@ class AsyncClient:
         # A transport of the caller's own comes with a scheduler, or there is none.
         self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
         self.schedules = AsyncSchedules(
-            app, self._open_scheduler, self._send_all, self.handle, self._clock
+            app,
+            self._open_scheduler,
+            self._send_all,
+            self.handle,
+            self._clock,
+            sleep=sleep,
+            rng=self._rng,
         )
         """The app's schedules, and the jobs that wait in one; see `jobs.scheduling.Schedules`."""
         self._owned = AsyncExitStack()

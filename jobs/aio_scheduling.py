@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar, Unpack
@@ -10,12 +12,14 @@ from typing import Any, TypeVar, Unpack
 from jobs import schedule_book as book
 from jobs import schedule_making as making
 from jobs.app import App
+from jobs.batching import TRIES, pause_s
 from jobs.clock import Clock
-from jobs.errors import TransportError
+from jobs.errors import MessageUnreadable, Throttled, TransportError
 from jobs.handle import AsyncJobHandle
 from jobs.job import JobType
 from jobs.ports import Scheduler, ScheduleSpec
-from jobs.schedule_book import ScheduleInfo
+from jobs.schedule_book import ScheduleInfo, UnreadableSchedule
+from jobs.schedule_reading import AT_ONCE, Answer, Reading
 from jobs.schedules import Schedule
 from jobs.submission import Overrides, Submission
 
@@ -35,12 +39,17 @@ class AsyncSchedules:
         send: Callable[[Sequence[Submission]], Awaitable[None]],
         handle: Callable[[str, JobType[Any, Any]], AsyncJobHandle[Any]],
         clock: Clock,
+        *,
+        sleep: Callable[[float], Awaitable[None]],
+        rng: random.Random,
     ) -> None:
         self._app = app
         self._scheduler = scheduler
         self._send = send
         self._handle = handle
         self._clock = clock
+        self._sleep = sleep
+        self._rng = rng
 
     async def create(
         self,
@@ -60,15 +69,13 @@ class AsyncSchedules:
             raise book.taken(self._app, name)
         return book.read_schedule(self._app, spec)
 
-    async def list(self) -> Sequence[ScheduleInfo]:
+    async def list(self) -> Sequence[ScheduleInfo | UnreadableSchedule]:
         """`Schedules.list`, awaited."""
-        group, _ = book.address(self._app, "")
-        names = await self._scheduler().names(group, prefix=book.PREFIX)
-        found = [
-            await self._scheduler().get(group, physical)
-            for physical in book.all_names(self._app, names)
-        ]
-        return [book.read_schedule(self._app, spec) for spec in found if spec is not None]
+        reading = Reading(self._app, await self._names(), self._rng)
+        while reading.left:
+            if wait_s := reading.note(await self._round(reading.left)):
+                await self._sleep(wait_s)
+        return reading.listed()
 
     async def get(self, name: str) -> ScheduleInfo:
         """`Schedules.get`, awaited."""
@@ -123,6 +130,34 @@ class AsyncSchedules:
             except TransportError as error:
                 return error
         return None
+
+    async def _names(self) -> builtins.list[str]:
+        """The names on AWS of those made at run time."""
+        group, _ = book.address(self._app, "")
+        for tries in range(1, TRIES):
+            try:
+                return await self._scheduler().names(group, prefix=book.PREFIX)
+            except Throttled:
+                await self._sleep(pause_s(tries, self._rng))
+        return await self._scheduler().names(group, prefix=book.PREFIX)
+
+    async def _round(self, names: Sequence[str]) -> Sequence[Answer]:
+        """One look at each; the first error that would meet all ends the others."""
+        gate = asyncio.Semaphore(AT_ONCE)
+        looks = [asyncio.create_task(self._look(name, gate)) for name in names]
+        try:
+            return await asyncio.gather(*looks)
+        finally:
+            for look in looks:
+                look.cancel()
+            await asyncio.gather(*looks, return_exceptions=True)
+
+    async def _look(self, physical: str, gate: asyncio.Semaphore) -> Answer:
+        async with gate:
+            try:
+                return await self._scheduler().get(self._app.topology.schedule_group, physical)
+            except (MessageUnreadable, Throttled) as error:
+                return error
 
     async def _withdraw(self, name: str) -> bool:
         group, scheduler = self._app.topology.schedule_group, self._scheduler()

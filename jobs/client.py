@@ -145,7 +145,15 @@ class Client:
         """The app's schedules, and the jobs that wait in one; see `jobs.scheduling.Schedules`."""
         from jobs.scheduling import Schedules  # by its first use: an import must be quick
 
-        return Schedules(self._app, self._open_scheduler, self._send_all, self.handle, self._clock)
+        return Schedules(
+            self._app,
+            self._open_scheduler,
+            self._send_all,
+            self.handle,
+            self._clock,
+            sleep=self._sleep,
+            rng=self._rng,
+        )
 
     def submit(
         self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]

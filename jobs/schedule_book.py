@@ -1,7 +1,8 @@
 """An app's schedules as EventBridge Scheduler keeps them: those of its code, and those made later.
 
 A type's schedule bears the type's name; one made at run time has a prefix with a full stop, which
-no type's name can have, so that the two never meet. To who uses them, each goes by its own name.
+no type's name can have, so that the two never meet. To who uses them, each goes by its own name;
+one that was made at run time before a type declared one of that name goes by its name on AWS.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from itertools import islice
 from jobs.app import App
 from jobs.declared_starts import declared
 from jobs.errors import (
+    HeadgateError,
+    MessageUnreadable,
     OptionInvalid,
     ScheduleDeclared,
     ScheduleExists,
@@ -68,6 +71,18 @@ def _check_count(count: object) -> None:
         raise SettingsInvalid(f"count must be a whole number, 0 or more, got {count!r}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableSchedule:
+    """One of an app's schedules on AWS of which can't be said what it does."""
+
+    name: str
+    declared: bool
+    """As `ScheduleInfo.declared`."""
+    reason: str
+    """Why: its input is none of Headgate's, its times can't be read here, it invokes something
+    else, or AWS throttles each look at it."""
+
+
 def times_of(
     when: Schedule, now: datetime, created_at: datetime | None = None
 ) -> Iterator[datetime]:
@@ -97,12 +112,17 @@ def address(app: App, name: object) -> tuple[str, str]:
     """
     if not isinstance(name, str):
         raise OptionInvalid(f"a schedule's name must be a text, got {name!r}")
-    return app.topology.schedule_group, name if is_declared(app, name) else PREFIX + name
+    as_on_aws = is_declared(app, name) or name.startswith(PREFIX)
+    return app.topology.schedule_group, name if as_on_aws else PREFIX + name
 
 
-def own_name(physical: str) -> str:
-    """What an app calls the schedule that has this name on AWS."""
-    return physical.removeprefix(PREFIX)
+def own_name(app: App, physical: str) -> str:
+    """What an app calls the schedule that has this name on AWS.
+
+    One made at run time goes by its whole name where a type declares one of that name since then.
+    """
+    name = physical.removeprefix(PREFIX)
+    return physical if address(app, name)[1] != physical else name
 
 
 def is_declared(app: App, name: object) -> bool:
@@ -113,7 +133,7 @@ def is_declared(app: App, name: object) -> bool:
 def all_names(app: App, found: list[str]) -> list[str]:
     """The names on AWS of the schedules that job types declare, and of those found beside them."""
     declared = [name for name in app.types if is_declared(app, name)]
-    return sorted([*declared, *found], key=own_name)
+    return [*declared, *found]
 
 
 def read_schedule(app: App, spec: ScheduleSpec) -> ScheduleInfo:
@@ -121,8 +141,9 @@ def read_schedule(app: App, spec: ScheduleSpec) -> ScheduleInfo:
 
     Raises:
         MessageUnreadable: its input is none of Headgate's.
+        SettingsInvalid: its times can't be read here.
     """
-    name = own_name(spec.name)
+    name = own_name(app, spec.name)
     scheduled = read_scheduled(spec.input)
     minutes = spec.flexible_minutes
     on_aws = Schedule(
@@ -140,6 +161,20 @@ def read_schedule(app: App, spec: ScheduleSpec) -> ScheduleInfo:
         declared=is_declared(app, name),
         created_at=spec.created_at,
     )
+
+
+def read_listed(
+    app: App, physical: str, found: ScheduleSpec | HeadgateError
+) -> ScheduleInfo | UnreadableSchedule:
+    """What a stored schedule says, or why that can't be said."""
+    fault = found
+    if isinstance(found, ScheduleSpec):
+        try:
+            return read_schedule(app, found)
+        except (MessageUnreadable, SettingsInvalid) as error:
+            fault = error
+    name = own_name(app, physical)
+    return UnreadableSchedule(name=name, declared=is_declared(app, name), reason=str(fault))
 
 
 def existing(app: App, name: str, found: ScheduleSpec | None) -> ScheduleSpec:
@@ -173,7 +208,8 @@ def refuse_declared(app: App, name: str) -> None:
     if is_declared(app, name):
         raise ScheduleDeclared(
             f"the schedule {name!r} is declared on its job type: change it in the code and deploy. "
-            "Here it can be paused, resumed and run"
+            "Here it can be paused, resumed and run. One made at run time goes by "
+            f"{PREFIX + name!r}"
         )
 
 
@@ -188,6 +224,11 @@ def check_new_name(app: App, name: object) -> None:
         raise OptionInvalid(
             f"the schedule's name {name!r} must be 1 to {_LONGEST_NAME} letters, digits, hyphens, "
             "underscores and full stops"
+        )
+    if name.startswith(PREFIX):
+        raise OptionInvalid(
+            f"the schedule's name {name!r} begins with {PREFIX!r}, which stands before the names "
+            "on AWS: leave that out"
         )
     if is_declared(app, name):
         raise taken(app, name)

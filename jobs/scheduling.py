@@ -6,19 +6,24 @@ What is asked for, and what the answers mean, is in `jobs.schedule_book`; what i
 
 from __future__ import annotations
 
+import builtins
+import random
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, TypeVar, Unpack
 
 from jobs import schedule_book as book
 from jobs import schedule_making as making
 from jobs.app import App
+from jobs.batching import TRIES, pause_s
 from jobs.clock import Clock
-from jobs.errors import TransportError
+from jobs.errors import MessageUnreadable, Throttled, TransportError
 from jobs.handle import JobHandle
 from jobs.job import JobType
 from jobs.ports import BlockingScheduler, ScheduleSpec
-from jobs.schedule_book import ScheduleInfo
+from jobs.schedule_book import ScheduleInfo, UnreadableSchedule
+from jobs.schedule_reading import AT_ONCE, Answer, Reading
 from jobs.schedules import Schedule
 from jobs.submission import Overrides, Submission
 
@@ -38,12 +43,17 @@ class Schedules:
         send: Callable[[Sequence[Submission]], None],
         handle: Callable[[str, JobType[Any, Any]], JobHandle[Any]],
         clock: Clock,
+        *,
+        sleep: Callable[[float], None],
+        rng: random.Random,
     ) -> None:
         self._app = app
         self._scheduler = scheduler
         self._send = send
         self._handle = handle
         self._clock = clock
+        self._sleep = sleep
+        self._rng = rng
 
     def create(
         self,
@@ -77,14 +87,18 @@ class Schedules:
             raise book.taken(self._app, name)
         return book.read_schedule(self._app, spec)
 
-    def list(self) -> Sequence[ScheduleInfo]:
-        """All that are on AWS, by name; one request for each, and one for a hundred names."""
-        group, _ = book.address(self._app, "")
-        names = self._scheduler().names(group, prefix=book.PREFIX)
-        found = [
-            self._scheduler().get(group, physical) for physical in book.all_names(self._app, names)
-        ]
-        return [book.read_schedule(self._app, spec) for spec in found if spec is not None]
+    def list(self) -> Sequence[ScheduleInfo | UnreadableSchedule]:
+        """All that are on AWS, by name; a request for each, and one for a hundred names.
+
+        One that can't be read is among them as an `UnreadableSchedule`. What AWS throttles is
+        asked for again, after pauses.
+        """
+        reading = Reading(self._app, self._names(), self._rng)
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="headgate-schedules") as threads:
+            while reading.left:
+                if wait_s := reading.note(threads.map(self._look, reading.left)):
+                    self._sleep(wait_s)
+        return reading.listed()
 
     def get(self, name: str) -> ScheduleInfo:
         """The schedule of that name."""
@@ -152,6 +166,22 @@ class Schedules:
                 return [*results, *[error] * (len(submissions) - len(results))]
             results.append(None)
         return results
+
+    def _names(self) -> builtins.list[str]:
+        """The names on AWS of those made at run time."""
+        group, _ = book.address(self._app, "")
+        for tries in range(1, TRIES):
+            try:
+                return self._scheduler().names(group, prefix=book.PREFIX)
+            except Throttled:
+                self._sleep(pause_s(tries, self._rng))
+        return self._scheduler().names(group, prefix=book.PREFIX)
+
+    def _look(self, physical: str) -> Answer:
+        try:
+            return self._scheduler().get(self._app.topology.schedule_group, physical)
+        except (MessageUnreadable, Throttled) as error:
+            return error
 
     def _withdraw(self, name: str) -> bool:
         group, scheduler = self._app.topology.schedule_group, self._scheduler()

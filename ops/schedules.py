@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -13,7 +14,7 @@ from rich.table import Table
 
 from jobs.client import Client
 from jobs.errors import SettingsInvalid
-from jobs.schedule_book import ScheduleInfo
+from jobs.schedule_book import ScheduleInfo, UnreadableSchedule
 
 
 class Action(StrEnum):
@@ -38,7 +39,12 @@ def act(
     if name is None:  # of all of them
         found = client.schedules.list()
         if action is Action.NEXT:
-            _show_next([(each.name, _next_of(each, count, now)) for each in found], as_json)
+            times = {
+                each.name: _next_of(each, count, now)
+                for each in found
+                if isinstance(each, ScheduleInfo)
+            }
+            _show_next(list(times.items()), as_json)
         else:
             _show(found, now, as_json)
         return
@@ -57,23 +63,33 @@ def act(
             print(client.schedules.run_now(name).id)
 
 
-def _show(found: Sequence[ScheduleInfo], now: datetime, as_json: bool) -> None:
+def _show(found: Sequence[ScheduleInfo | UnreadableSchedule], now: datetime, as_json: bool) -> None:
     if as_json:
         print(json.dumps([_values(each, now) for each in found], indent=2))
         return
     table = Table("schedule", "job type", "when", "time zone", "state", "made by", "next (UTC)")
     for each in found:
-        coming = _next_of(each, 1, now) if each.enabled else []
-        table.add_row(
-            each.name,
-            each.job_type,
-            each.when.expression,
-            each.when.timezone,
-            "on" if each.enabled else "paused",
-            "the code" if each.declared else "hand",
-            f"{coming[0]:%Y-%m-%d %H:%M}" if coming else "-",
-        )
+        table.add_row(*_row(each, now))
     Console().print(table)
+    for each in found:
+        if isinstance(each, UnreadableSchedule):
+            print(f"{each.name} can't be read: {each.reason}", file=sys.stderr)
+
+
+def _row(schedule: ScheduleInfo | UnreadableSchedule, now: datetime) -> Sequence[str]:
+    made_by = "the code" if schedule.declared else "hand"
+    if isinstance(schedule, UnreadableSchedule):
+        return schedule.name, "-", "-", "-", "unreadable", made_by, "-"
+    coming = _next_of(schedule, 1, now) if schedule.enabled else []
+    return (
+        schedule.name,
+        schedule.job_type,
+        schedule.when.expression,
+        schedule.when.timezone,
+        "on" if schedule.enabled else "paused",
+        made_by,
+        f"{coming[0]:%Y-%m-%d %H:%M}" if coming else "-",
+    )
 
 
 def _show_next(found: Sequence[tuple[str, Sequence[datetime]]], as_json: bool) -> None:
@@ -86,7 +102,13 @@ def _show_next(found: Sequence[tuple[str, Sequence[datetime]]], as_json: bool) -
             print(f"{at:%Y-%m-%d %H:%M} UTC  {name}")
 
 
-def _values(schedule: ScheduleInfo, now: datetime) -> dict[str, Any]:
+def _values(schedule: ScheduleInfo | UnreadableSchedule, now: datetime) -> dict[str, Any]:
+    if isinstance(schedule, UnreadableSchedule):
+        return {
+            "name": schedule.name,
+            "declared": schedule.declared,
+            "unreadable": schedule.reason,
+        }
     when = schedule.when
     window = when.flexible_window
     return {

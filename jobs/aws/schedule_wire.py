@@ -13,6 +13,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from jobs.errors import MessageUnreadable
 from jobs.ports import ScheduleSpec
 from jobs.topology import role_in
 
@@ -79,8 +80,25 @@ def next_page(answer: Response) -> str | None:
 
 
 def read_schedule(answer: Response) -> ScheduleSpec:
-    """What GetSchedule says."""
+    """What GetSchedule says.
+
+    Raises:
+        MessageUnreadable: the schedule is none that Headgate could have made.
+    """
+    try:
+        return _spec_of(answer)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise MessageUnreadable(
+            f"the schedule {answer.get('Name')!r} can't be read: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _spec_of(answer: Response) -> ScheduleSpec:
     target, region = answer["Target"], answer["Arn"].split(":")[3]
+    if target["Arn"].split(":")[2] != "lambda":
+        raise MessageUnreadable(
+            f"the schedule {answer['Name']!r} invokes no Lambda function, but {target['Arn']}"
+        )
     window = answer["FlexibleTimeWindow"]
     return ScheduleSpec(
         group=answer["GroupName"],

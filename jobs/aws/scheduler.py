@@ -22,7 +22,7 @@ from jobs.ports import ScheduleSpec
 if TYPE_CHECKING:
     from aiobotocore.session import AioSession
 
-_POOL = 10
+_POOL = 16  # as many as `client.schedules.list` asks at once
 
 
 class EventBridgeScheduler:

@@ -195,7 +195,7 @@ class MemoryScheduler:
         now = self._clock.now()
         for key, stored in list(self._stored.items()):
             if stored.gone_at is not None and stored.gone_at <= now:
-                del self._stored[key]
+                self._stored.pop(key, None)  # unless another thread has just done it
 
     def _check(self, group: str | None = None) -> None:
         self._delete_done()

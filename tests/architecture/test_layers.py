@@ -25,7 +25,7 @@ LAYERS: list[set[str]] = [
     {"testing"},  # the test kit puts everything together
     {"aio", "client", "recording"},  # what a submitter calls, and a worker
     {"aio_scheduling", "scheduling"},
-    {"schedule_making"},
+    {"schedule_making", "schedule_reading"},
     {"schedule_book"},
     {"async_spooler", "handover", "inline", "spooler"},  # and what a submitter falls back on
     {"fallback", "spool_file"},

@@ -29,7 +29,7 @@ from jobs import (
     rate,
 )
 from jobs.history import JobRecord, ProgressRecord
-from jobs.schedule_book import ScheduleInfo
+from jobs.schedule_book import ScheduleInfo, UnreadableSchedule
 from jobs.testing import Harness, Submitted
 
 
@@ -254,6 +254,8 @@ def a_schedule_takes_its_types_payload(client: Client) -> None:
     client.schedules.create("hourly", async_one, email, when="hourly")  # type: ignore[arg-type]
     client.schedules.create("hourly", async_one, email, when=hourly, tennant="a")  # type: ignore[call-arg]
     assert_type(client.schedules.next_times("hourly", 3), Sequence[datetime])
+    for each in client.schedules.list():
+        assert_type(each, ScheduleInfo | UnreadableSchedule)
 
 
 async def awaited_schedules_are_the_same(client: AsyncClient) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -116,6 +117,26 @@ def test_ls_of_one_shows_that_one_alone(shop: Shop) -> None:
     shop.create("other")
     _, out, _ = shop.run("ls", "other", "--json")
     assert [each["name"] for each in json.loads(out)] == ["other"]
+
+
+def test_ls_shows_a_schedule_that_cannot_be_read_beside_the_others(shop: Shop) -> None:
+    shop.create("nightly")
+    shop.create("odd")
+    odd = shop.scheduler.schedules[1]
+    shop.scheduler.replace(replace(odd, input="{}"))
+    code, out, err = shop.run("ls")
+    assert code == 0
+    assert "nightly" in out
+    [line] = [line for line in out.splitlines() if "odd" in line]
+    assert "unreadable" in line
+    assert err.startswith("odd can't be read: ")
+    _, out, _ = shop.run("ls", "--json")
+    nightly, unreadable = json.loads(out)
+    assert nightly["job_type"] == "send-email"
+    assert (unreadable["name"], unreadable["declared"]) == ("odd", False)
+    assert "is not that of a Headgate schedule" in unreadable["unreadable"]
+    _, out, _ = shop.run("next", "--json")
+    assert list(json.loads(out)) == ["nightly"]
 
 
 def test_next_shows_so_many_times_of_one_or_of_all(shop: Shop) -> None:

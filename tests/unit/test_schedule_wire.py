@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from jobs.aws.faults import fault
 from jobs.aws.schedule_wire import Place, create_request, place_of, read_schedule, update_request
-from jobs.errors import AccessDenied, ScheduleGroupMissing, Throttled, TransportError
+from jobs.errors import (
+    AccessDenied,
+    MessageUnreadable,
+    ScheduleGroupMissing,
+    Throttled,
+    TransportError,
+)
 from jobs.ports import ScheduleSpec
 
 CHINA = Place(partition="aws-cn", account="123456789012", region="cn-north-1")
@@ -60,6 +67,28 @@ def test_an_answer_is_read_back_into_what_was_asked_for() -> None:
         "Arn": "arn:aws-cn:scheduler:cn-north-1:123456789012:schedule/shop/dynamic.nightly"
     }
     assert read_schedule(answer) == SPEC
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {"Target": {"Arn": "arn:aws:sqs:eu-central-1:1:orders", "RoleArn": "role/x"}},
+            "invokes no Lambda function, but arn:aws:sqs:eu-central-1:1:orders",
+        ),
+        ({"Target": {}}, "KeyError"),
+        ({"FlexibleTimeWindow": None}, "AttributeError"),
+        ({"Arn": "nonsense"}, "IndexError"),
+    ],
+)
+def test_a_schedule_of_somebody_else_s_is_unreadable_by_its_name(
+    changes: dict[str, Any], reason: str
+) -> None:
+    answer = update_request(SPEC, CHINA) | {
+        "Arn": "arn:aws-cn:scheduler:cn-north-1:123456789012:schedule/shop/dynamic.nightly"
+    }
+    with pytest.raises(MessageUnreadable, match=rf"'dynamic\.nightly'.*{reason}"):
+        read_schedule(answer | changes)
 
 
 @pytest.mark.parametrize(

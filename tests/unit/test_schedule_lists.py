@@ -1,0 +1,231 @@
+"""``client.schedules.list()``: of many schedules, of odd ones, and under throttling."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import App, AsyncClient, Client, cron, rate
+from jobs.errors import AccessDenied, OptionInvalid, ScheduleDeclared, Throttled, TransportError
+from jobs.job import JobType
+from jobs.ports import ScheduleSpec
+from jobs.schedule_book import ScheduleInfo, UnreadableSchedule
+from jobs.schedule_reading import AT_ONCE
+from jobs.testing import MemoryScheduler, MemorySqs, VirtualClock
+
+NIGHTLY = cron("0 2 * * ? *")
+
+
+class Report(BaseModel):
+    kind: str = "daily"
+
+
+class Watched(MemoryScheduler):
+    """One that answers as it is told, and remembers how often and how many at once it is asked."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self.refusals: dict[str, list[TransportError]] = {}
+        """By schedule, what its next looks raise."""
+        self.listing: list[TransportError] = []
+        """What the next listings raise."""
+        self.asked: Counter[str] = Counter()
+        self.at_once = self.most_at_once = 0
+        self.meeting: threading.Barrier | None = None
+        """Where as many threads wait for each other before they look."""
+
+    async def get(self, group: str, name: str) -> ScheduleSpec | None:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            return await super().get(group, name)
+        finally:
+            self.at_once -= 1
+
+    def find(self, group: str, name: str) -> ScheduleSpec | None:
+        self.asked[name] += 1
+        if self.meeting is not None:
+            self.meeting.wait(timeout=30)
+        if refusals := self.refusals.get(name):
+            raise refusals.pop(0)
+        return super().find(group, name)
+
+    def names_in(self, group: str, prefix: str) -> list[str]:
+        if self.listing:
+            raise self.listing.pop(0)
+        return super().names_in(group, prefix)
+
+
+class Shop:
+    """An app, with a client of each kind."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.scheduler = Watched(self.clock)
+        self.paused_s: list[float] = []
+        self.app, self.report = self.declared()
+        self.client = self.client_of(self.app)
+        self.async_client = AsyncClient(
+            self.app,
+            transport=MemorySqs(self.clock),
+            scheduler=self.scheduler,
+            clock=self.clock,
+            sleep=self._pause,
+        )
+
+    def declared(self, **options: Any) -> tuple[App, JobType[Report, None]]:
+        app = App("shop", stage="test")
+        app.define("nightly", Report, **options)
+        report: JobType[Report, None] = app.define("report", Report)
+        return app, report
+
+    def client_of(self, app: App) -> Client:
+        return Client(
+            app,
+            transport=MemorySqs(self.clock).blocking,
+            scheduler=self.scheduler.blocking,
+            clock=self.clock,
+            sleep=self.paused_s.append,
+        )
+
+    async def _pause(self, seconds: float) -> None:
+        self.paused_s.append(seconds)
+
+    def create(self, *names: str) -> None:
+        for name in names:
+            self.client.schedules.create(name, self.report, Report(), when=NIGHTLY)
+
+    def spoil(self, name: str, **changes: Any) -> None:
+        """Change what is stored, as somebody else might."""
+        [spec] = [each for each in self.scheduler.schedules if each.name == f"dynamic.{name}"]
+        assert self.scheduler.replace(replace(spec, **changes))
+
+    async def listed(self, *, awaited: bool) -> list[ScheduleInfo | UnreadableSchedule]:
+        if awaited:
+            return list(await self.async_client.schedules.list())
+        return list(self.client.schedules.list())
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+each_client = pytest.mark.parametrize("awaited", [False, True], ids=["Client", "AsyncClient"])
+
+
+@each_client
+async def test_what_cannot_be_read_is_listed_with_its_reason_among_the_others(
+    shop: Shop, awaited: bool
+) -> None:
+    shop.create("a", "foreign", "odd", "z")
+    shop.spoil("foreign", input='{"secret": "hunter2"}')
+    shop.spoil("odd", timezone="Mars/Olympus")
+    listed = await shop.listed(awaited=awaited)
+    assert [each.name for each in listed] == ["a", "foreign", "odd", "z"]
+    a, foreign, odd, z = listed
+    assert isinstance(a, ScheduleInfo)
+    assert isinstance(z, ScheduleInfo)
+    assert isinstance(foreign, UnreadableSchedule)
+    assert isinstance(odd, UnreadableSchedule)
+    assert "is not that of a Headgate schedule" in foreign.reason
+    assert "hunter2" not in str(foreign)
+    assert "Mars/Olympus" in odd.reason
+
+
+async def test_many_schedules_are_read_together_within_a_bound(shop: Shop) -> None:
+    names = [f"n{number:03}" for number in range(5 * AT_ONCE)]
+    shop.create(*names)
+    assert [each.name for each in await shop.listed(awaited=True)] == names
+    assert shop.scheduler.most_at_once == AT_ONCE
+
+
+def test_threads_read_many_schedules_together_too(shop: Shop) -> None:
+    names = [f"n{number:03}" for number in range(2 * AT_ONCE)]
+    shop.create(*names)
+    shop.scheduler.meeting = threading.Barrier(AT_ONCE)  # one after the other would wait for ever
+    assert [each.name for each in shop.client.schedules.list()] == names
+
+
+@each_client
+async def test_a_throttled_answer_is_asked_for_again_after_a_pause(
+    shop: Shop, awaited: bool
+) -> None:
+    shop.create("a", "b", "c")
+    shop.scheduler.refusals = {"dynamic.b": [Throttled("slower")] * 6}
+    shop.scheduler.refusals["dynamic.c"] = [Throttled("slower")]
+    shop.scheduler.listing = [Throttled("slower")]
+    listed = await shop.listed(awaited=awaited)
+    assert [(each.name, type(each)) for each in listed][::2] == [
+        ("a", ScheduleInfo),
+        ("c", ScheduleInfo),
+    ]
+    assert shop.scheduler.asked["dynamic.a"] == 1
+    assert len(shop.paused_s) == 1 + 5  # of the listing, and before each further look at b
+    assert isinstance(listed[1], UnreadableSchedule)
+    assert listed[1].reason == "slower"
+
+
+@each_client
+async def test_where_nothing_can_be_read_for_throttling_the_list_says_so(
+    shop: Shop, awaited: bool
+) -> None:
+    shop.create("a", "b")
+    shop.scheduler.refusals = {
+        name: [Throttled("slower") for _ in range(99)] for name in ("dynamic.a", "dynamic.b")
+    }
+    with pytest.raises(Throttled):
+        await shop.listed(awaited=awaited)
+
+
+@each_client
+async def test_a_refusal_that_would_meet_all_ends_the_list_at_once(
+    shop: Shop, awaited: bool
+) -> None:
+    names = [f"n{number:03}" for number in range(10 * AT_ONCE)]
+    shop.create(*names)
+    shop.scheduler.refusals = {f"dynamic.{name}": [AccessDenied("no")] for name in names}
+    with pytest.raises(AccessDenied):
+        await shop.listed(awaited=awaited)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert shop.scheduler.asked.total() < len(names)
+    assert shop.paused_s == []
+
+
+def test_a_schedule_that_a_type_declares_later_hides_none_of_its_name(shop: Shop) -> None:
+    shop.create("nightly")
+    app, _ = shop.declared(schedule=rate(timedelta(hours=1)))
+    later = shop.client_of(app).schedules
+    [made] = later.list()
+    assert (made.name, made.declared) == ("dynamic.nightly", False)
+
+    deployed = replace(shop.scheduler.schedules[0], name="nightly", expression="rate(1 hour)")
+    shop.scheduler.put(deployed, "deployed")
+    assert {each.name: each.declared for each in later.list()} == {
+        "dynamic.nightly": False,
+        "nightly": True,
+    }
+    assert later.get("nightly").when == rate(timedelta(hours=1))
+    assert later.get("dynamic.nightly").when == NIGHTLY
+    with pytest.raises(ScheduleDeclared, match=r"One made at run time goes by 'dynamic\.nightly'"):
+        later.remove("nightly")
+    later.pause("dynamic.nightly")
+    assert [each.enabled for each in shop.scheduler.schedules] == [False, True]
+    later.reschedule("dynamic.nightly", when=cron("0 3 * * ? *"))
+    assert later.remove("dynamic.nightly")
+    assert [each.name for each in shop.scheduler.schedules] == ["nightly"]
+
+
+def test_no_schedule_is_made_under_a_name_that_stands_for_another(shop: Shop) -> None:
+    with pytest.raises(OptionInvalid, match=r"begins with 'dynamic\.'"):
+        shop.create("dynamic.nightly")
+    [name] = [each.name for each in shop.client.schedules.list()] or ["none"]
+    assert name == "none"
