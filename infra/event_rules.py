@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from aws_cdk import Stack
 from aws_cdk import aws_events as events
@@ -60,7 +59,7 @@ class EventRules(Construct):
             name=rule_name(self._app.topology, rule),
             description=f"Submits {rule.type.name} jobs to {rule.type.queue}/{rule.type.priority}",
             event_bus_name=rule.bus if rule.bus != _DEFAULT_BUS else None,
-            event_pattern=_plain(rule.pattern),
+            event_pattern=rule.pattern,
             targets=[self._target(rule)],
         )
         lambda_.CfnPermission(
@@ -103,11 +102,3 @@ class EventRules(Construct):
             ),
             dead_letter_config=events.CfnRule.DeadLetterConfigProperty(arn=self._failed.queue_arn),
         )
-
-
-def _plain(pattern: Mapping[str, Any]) -> dict[str, Any]:
-    """As jsii takes it."""
-    return {
-        name: _plain(value) if isinstance(value, Mapping) else value
-        for name, value in pattern.items()
-    }

@@ -209,6 +209,11 @@ class App(Hooks):
             raise ConfigurationError(
                 f"on_event({name!r}): {type!r} was not declared on the app {self.name!r}"
             )
+        if group is not None and not self._queues[type.queue].fifo:
+            raise ConfigurationError(
+                f"on_event({name!r}): group orders the jobs of a FIFO queue, and {type.queue!r} is "
+                "none: leave it out, or declare the queue with fifo=True"
+            )
         if name in self._event_rules:
             raise ConfigurationError(f"the app {self.name!r} has two event rules {name!r}")
         self._event_rules[name] = rule

@@ -8,6 +8,7 @@ event put in by EventBridge, and `read_occurrence` reads it back. What becomes o
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,15 +19,20 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from jobs.envelope import VERSION, Envelope, derived_job_id
 from jobs.errors import ConfigurationError, MessageUnreadable
+from jobs.event_patterns import checked_pattern
 from jobs.job import JobType
 from jobs.json_paths import at_path, check_path, check_paths, mapped
-from jobs.messages import message_of
+from jobs.messages import is_group_id, message_of
 from jobs.ports import OutgoingMessage
 from jobs.topology import Priority, Topology, check_name
 
 _EVENT = "<aws.events.event.json>"
 """What EventBridge puts the whole event in place of, in the template of an input.
 https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html"""
+
+_BUS = re.compile(r"(arn:aws[\w-]*:events:[a-z0-9-]+:[0-9]{12}:event-bus/)?[/.\-_A-Za-z0-9]+")
+_MAX_BUS_NAME = 1_600
+"""https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutRule.html"""
 
 _MAX_RULE_NAME = 64  # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutRule.html
 
@@ -71,12 +77,12 @@ def event_rule(
         raise ConfigurationError(
             f"{where}: type must be what @app.job or app.define returned, got {type!r}"
         )
-    _check_pattern(where, pattern)
     if group is not None:
         check_path(f"{where}: group", group)
+    _check_bus(where, bus)
     return EventRule(
         name=name,
-        pattern=pattern,
+        pattern=checked_pattern(where, pattern),
         type=type,
         fields=check_paths(where, map),
         group=group,
@@ -176,7 +182,13 @@ class Occurrence(BaseModel):
 
     def _fifo_group(self, whole: Mapping[str, Any]) -> str:
         found = at_path(self.job.group, whole) if self.job.group else None
-        return str(found) if found is not None else self.job.rule
+        group = self.job.rule if found is None else str(found)
+        if not is_group_id(group):
+            raise MessageUnreadable(
+                f"what the event has at {self.job.group} can't be the group of a FIFO queue, "
+                "which is 1 to 128 ASCII characters without spaces"
+            )
+        return group
 
 
 def event_input(topology: Topology, rule: EventRule) -> str:
@@ -228,17 +240,8 @@ def read_occurrence(event: Mapping[str, Any]) -> Occurrence:
     )
 
 
-def _check_pattern(where: str, pattern: Any) -> None:
-    if not isinstance(pattern, Mapping) or not pattern:
+def _check_bus(where: str, bus: object) -> None:
+    if not isinstance(bus, str) or not _BUS.fullmatch(bus) or len(bus) > _MAX_BUS_NAME:
         raise ConfigurationError(
-            f"{where}: pattern must be an event pattern, got {pattern!r}: "
-            'write {"source": ["shop"], "detail-type": ["OrderPlaced"]}'
+            f"{where}: bus must be the name of an event bus, or its ARN, got {bus!r}"
         )
-    for name, wanted in pattern.items():
-        if isinstance(wanted, Mapping):
-            _check_pattern(f"{where}[{name!r}]", wanted)
-        elif not isinstance(wanted, list) or not wanted:
-            raise ConfigurationError(
-                f"{where}: in an event pattern each field has the list of what it may be, got "
-                f"{name!r}: {wanted!r}: write {{{name!r}: [{wanted!r}]}}"
-            )

@@ -21,7 +21,7 @@ from jobs.delays import literally
 from jobs.envelope import VERSION, Envelope, Options, derived_job_id
 from jobs.errors import ConfigurationError, MessageUnreadable
 from jobs.job import JobType
-from jobs.messages import message_of
+from jobs.messages import is_group_id, message_of
 from jobs.ports import OutgoingMessage
 from jobs.topology import MAX_SCHEDULER_NAME, Priority
 
@@ -122,7 +122,8 @@ def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
     """The input of a job type's schedule, as JSON values: it becomes a `Firing` when it fires.
 
     Raises:
-        ConfigurationError: the type's name is too long for a schedule.
+        ConfigurationError: the type's name is too long for a schedule, or ``group_by`` makes no
+            group's name of the model's defaults.
         PayloadInvalid: the type's model can't be made of its defaults.
         UnknownQueue: the type's queue is not one of ``app``'s.
     """
@@ -150,8 +151,18 @@ def input_of(scheduled: ScheduledJob) -> str:
 
 
 def _fifo_group(job: JobType[Any, Any], payload: Any) -> str:
-    # A type whose submissions name its groups has none for its schedule: that is one of its own.
-    return job.group_by(payload) if job.group_by is not None else job.name
+    if job.group_by is None:
+        return job.name  # a type whose submissions name its groups has one for its schedule
+    fault = f"the type {job.name!r} has a schedule on a FIFO queue, and for its model's defaults"
+    try:
+        group = job.group_by(payload)
+    except Exception as error:
+        raise ConfigurationError(f"{fault} group_by raised {type(error).__name__}") from error
+    if not is_group_id(group):
+        raise ConfigurationError(
+            f"{fault} group_by made {group!r}: a group is 1 to 128 ASCII characters without spaces"
+        )
+    return group
 
 
 def read_firing(event: Mapping[str, Any]) -> Firing:

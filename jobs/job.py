@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, t
 from jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
 from jobs.handler import Handler
 from jobs.hooks import Hooks
-from jobs.json_numbers import lost_number
+from jobs.json_values import lost_number
 from jobs.limits import Limits
 from jobs.options import Isolation, JobOptions, check_options
 from jobs.records import check_level

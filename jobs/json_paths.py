@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobs.errors import ConfigurationError
+from jobs.json_values import is_utf8
 
 _PATH = re.compile(r"\$(?:\.[^.\[\]]+|\[\d+\])*")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
@@ -33,6 +34,8 @@ def check_paths(where: str, fields: Any) -> Mapping[str, str] | None:
             f'{fields!r}: write map={{"order": "$.detail.order_id"}}'
         )
     for field, path in fields.items():
+        if not isinstance(field, str) or not field or not is_utf8(field):
+            raise ConfigurationError(f"{where}: map names fields of the payload, got {field!r}")
         check_path(f"{where}: map[{field!r}]", path)
     return dict(fields)
 
@@ -43,7 +46,7 @@ def check_path(where: str, path: Any) -> None:
     Raises:
         ConfigurationError: it is none.
     """
-    if not isinstance(path, str) or not _PATH.fullmatch(path):
+    if not isinstance(path, str) or not _PATH.fullmatch(path) or not is_utf8(path):
         raise ConfigurationError(
             f"{where} must be a path such as $.detail.order_id or $.items[0].sku, got {path!r}"
         )

@@ -32,6 +32,7 @@ from jobs.errors import (
 )
 from jobs.events import JobDeduplicated, JobSubmitted
 from jobs.job import LONGEST_TIMEOUT, JobType
+from jobs.json_values import is_utf8
 from jobs.messages import is_group_id, message_of
 from jobs.ports import OutgoingMessage
 from jobs.topology import MAX_DELAY, Priority, QueueSpec, Topology
@@ -382,18 +383,12 @@ def _tenant(job: JobType[Any, Any], tenant: str | Tenant | None) -> Tenant | Non
             f"{job.name!r}: tenant must be 1 to 128 ASCII characters without spaces (it becomes "
             f"SQS's MessageGroupId), got {named.org!r}"
         )
-    if not _is_text_or_none(named.workspace):
+    workspace: object = named.workspace
+    if workspace is not None and not (isinstance(workspace, str) and is_utf8(workspace)):
         raise OptionInvalid(
-            f"{job.name!r}: the tenant's workspace must be a text, got {named.workspace!r}"
+            f"{job.name!r}: the tenant's workspace must be a text, got {workspace!r}"
         )
     return named
-
-
-def _is_text_or_none(value: object) -> bool:
-    """Whether JSON in UTF-8 can hold it: a lone surrogate it can't."""
-    if not isinstance(value, str):
-        return value is None
-    return not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _fifo_group(

@@ -286,14 +286,14 @@ def role_in(role: str, region: str) -> str:
     return f"{role}-{region}"
 
 
-def check_name(kind: str, name: str) -> str:
+def check_name(kind: str, name: object) -> str:
     """Return a logical name that is safe inside AWS names, or say what is wrong with it.
 
     Raises:
         ConfigurationError: anything but lower-case words of letters and digits joined by hyphens,
             or more than 128 characters.
     """
-    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
         raise ConfigurationError(
             f"{kind} {name!r} must be lower-case letters and digits, joined by single hyphens, "
             f"start with a letter, and have at most {_MAX_NAME} characters"

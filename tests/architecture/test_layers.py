@@ -73,7 +73,7 @@ LAYERS: list[set[str]] = [
     {
         "classification",
         "context",
-        "json_numbers",
+        "event_patterns",
         "json_paths",
         "limits",
         "resources",
@@ -89,6 +89,7 @@ LAYERS: list[set[str]] = [
     {
         "clock",
         "errors",
+        "json_values",
         "occurrences",
         "outcome",
         "ports",

@@ -144,6 +144,26 @@ def test_a_fifo_job_keeps_the_order_of_the_group_that_its_event_names(app: App) 
     assert booked.deduplication_id is not None
 
 
+@pytest.mark.parametrize("name", ["Ada Lovelace", "", "ä", "x" * 129, {"first": "Ada"}])
+def test_a_fifo_group_that_sqs_would_refuse_is_named_by_its_path(app: App, name: Any) -> None:
+    booked = read_occurrence(matched(app, "booked", detail={"customer": {"name": name}}))
+
+    with pytest.raises(
+        MessageUnreadable, match=r"at \$\.detail\.customer\.name can't be"
+    ) as refused:
+        booked.message(AT)
+    assert "Ada" not in str(refused.value)
+
+
+def test_a_rule_keeps_its_pattern_whatever_becomes_of_what_it_was_made_of(app: App) -> None:
+    sources = ["shop"]
+    app.on_event("kept", pattern={"source": sources}, type=app.types["confirm-order"])
+
+    sources.append("elsewhere")
+
+    assert app.event_rules["kept"].pattern == {"source": ["shop"]}
+
+
 @pytest.mark.usefixtures("on_lambda")
 def test_the_bridge_submits_the_job_of_an_event_and_logs_no_payload(
     app: App, sqs: MemorySqs, capsys: pytest.CaptureFixture[str]
@@ -203,7 +223,16 @@ def test_a_rule_is_named_after_app_and_stage(app: App) -> None:
         ({"type": "confirm-order"}, "type must be what @app.job or app.define returned"),
         ({"type": App("other").define("x", Order)}, "was not declared on the app 'shop'"),
         ({"map": {"order": "detail.order"}}, r"map\['order'\] must be a path"),
+        ({"map": {5: "$.detail.order"}}, "map names fields of the payload, got 5"),
+        ({"map": {"": "$.detail.order"}}, "map names fields of the payload, got ''"),
+        ({"map": {"order": "$.detail.\ud800"}}, r"map\['order'\] must be a path"),
         ({"group": "customer"}, "group must be a path"),
+        ({"group": 5}, "group must be a path"),
+        ({"group": "$.detail.id"}, "orders the jobs of a FIFO queue, and 'jobs' is none"),
+        ({"bus": ""}, "bus must be the name of an event bus"),
+        ({"bus": None}, "bus must be the name of an event bus"),
+        ({"bus": "my orders"}, "bus must be the name of an event bus"),
+        ({"name": 5}, "the event rule 5 must be lower-case"),
     ],
 )
 def test_a_rule_that_can_not_work_is_refused_where_it_is_declared(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -79,6 +81,31 @@ def test_a_firing_that_is_invoked_twice_is_one_message_of_the_types_own_group() 
     first, second = (read_firing(fired).message(FIRED_AT) for _ in range(2))
     assert first.group == "audit"
     assert first.deduplication_id == second.deduplication_id is not None
+
+
+def failing(_entry: Entry) -> str:
+    raise KeyError("account")
+
+
+@pytest.mark.parametrize(
+    ("group_by", "fault"),
+    [
+        (lambda _entry: "", "group_by made ''"),
+        (lambda _entry: "Ada Lovelace", "group_by made 'Ada Lovelace'"),
+        (lambda _entry: None, "group_by made None"),
+        (lambda _entry: 7, "group_by made 7"),
+        (failing, "group_by raised KeyError"),
+    ],
+)
+def test_a_schedule_whose_jobs_no_fifo_queue_would_take_is_refused_before_a_deploy(
+    group_by: Callable[[Any], Any], fault: str
+) -> None:
+    bank = App("bank")
+    nightly = bank.queue("ledger", fifo=True).define(
+        "close", Entry, schedule=cron("0 0 * * ? *"), group_by=group_by
+    )
+    with pytest.raises(ConfigurationError, match=f"'close' has a schedule .*{fault}"):
+        schedule_input(bank, nightly)
 
 
 def test_a_dead_letter_goes_to_the_fifo_dead_letter_queue_and_keeps_its_group() -> None:

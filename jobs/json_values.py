@@ -1,4 +1,4 @@
-"""Numbers that JSON lacks: NaN and the infinities, which pydantic writes as null."""
+"""Values that JSON in UTF-8 can't hold: NaN, the infinities and lone surrogates."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 
+def is_utf8(text: str) -> bool:
+    """Whether a text has no lone surrogate."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def is_lost(number: object) -> bool:
+    """Whether it is a NaN or an infinity."""
+    return isinstance(number, float) and not math.isfinite(number)
+
+
 def lost_number(given: Any, written: Any) -> str | None:
-    """The path of a number that JSON lacks and that was written as null; None if there is none.
+    """The path of a NaN or an infinity that was written as null; None if there is none.
+
+    pydantic writes those in fields of type ``Any``, and in optional numbers, as null.
 
     Args:
         given: Python values, as pydantic's ``dump_python`` makes them.
@@ -16,11 +28,6 @@ def lost_number(given: Any, written: Any) -> str | None:
     """
     path = next(_lost(given, written), None)
     return None if path is None else ".".join(map(str, path)) or "payload"
-
-
-def is_lost(number: Any) -> bool:
-    """Whether it is a number that JSON lacks."""
-    return isinstance(number, float) and not math.isfinite(number)
 
 
 def _lost(given: Any, written: Any) -> Iterator[tuple[int | str, ...]]:
