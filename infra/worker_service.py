@@ -30,16 +30,22 @@ _CHECK = """
 from http.client import HTTPConnection
 for port in range({first}, {first} + {processes}):
     connection = HTTPConnection("127.0.0.1", port, timeout={patience_s})
-    connection.request("GET", "/healthz")
+    connection.request("GET", "/startupz")
     if connection.getresponse().status != 200:
         raise SystemExit(1)
 """.strip()
-"""Asks each process. An image of Python's has no curl, and `headgate` takes a second to start."""
+"""Asks each process whether it has ever received: a task that can't, such as one of the wrong
+stage, fails its deploy, while one that could is healthy as long as it answers, in an outage too. An
+image of Python's has no curl, and `headgate` takes a second to start."""
 
 _CHECK_EVERY_S = 30
 _CHECK_PATIENCE_S = 5
 _CHECK_RETRIES = 3
 _STARTING_S = 120
+_QUEUE_GRACE_S = 300
+"""Longer than the checks take to fail: tasks that fail them count against a deploy, and ones that
+end by themselves may not.
+https://docs.aws.amazon.com/AmazonECS/latest/developerguide/deployment-circuit-breaker.html"""
 
 _LOG_BUFFER_MIB = 10
 """What is kept of the log while CloudWatch does not take it; the worker never waits for that."""
@@ -252,6 +258,8 @@ def command(group: WorkerGroup) -> list[str]:
         str(group.processes),
         "--drain",
         f"{group.drain.total_seconds():g}s",
+        "--queue-grace",
+        f"{_QUEUE_GRACE_S}s",
         "--health-port",
         str(HEALTH_PORT),
         "--emf",

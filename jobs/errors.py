@@ -30,6 +30,7 @@ HeadgateError
 │   ├── RegionMissing
 │   ├── AccessDenied
 │   ├── QueueMissing
+│   ├── QueuesMissing               of all that a worker receives from
 │   ├── TableMissing
 │   ├── ItemRefused             the table can't hold what was to be written
 │   ├── ScheduleGroupMissing
@@ -257,6 +258,18 @@ class QueueMissing(TransportError):
         super().__init__(
             f"the queue {queue!r} does not exist in this account and region: provision it with "
             "`cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and HEADGATE_STAGE"
+        )
+
+
+class QueuesMissing(TransportError):
+    """None of the queues that a worker receives from exists on AWS."""
+
+    def __init__(self, queues: Sequence[str]) -> None:
+        self.queues = tuple(queues)
+        super().__init__(
+            f"none of this worker's queues exists in this account and region: "
+            f"{', '.join(map(repr, self.queues))}: provision them with `cdk deploy`, or check "
+            "AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and HEADGATE_STAGE"
         )
 
 

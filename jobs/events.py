@@ -295,6 +295,8 @@ class PollFailed(QueueEvent):
     name = "poll.failed"
     error: str
     retry_in_s: float
+    missing: bool = False
+    """SQS knows no such queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

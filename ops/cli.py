@@ -85,6 +85,10 @@ def worker(
     drain: Annotated[
         timedelta, typer.Option(parser=duration, help="How long jobs may finish after SIGTERM.")
     ] = DEFAULTS.drain,
+    queue_grace: Annotated[
+        timedelta,
+        typer.Option(parser=duration, help="How long to wait for queues if none exists."),
+    ] = DEFAULTS.queue_grace,
     processes: Annotated[
         int, typer.Option(min=1, max=64, help="Worker processes; one per vCPU is a good number.")
     ] = 1,
@@ -120,6 +124,7 @@ def worker(
         queues=tuple(name.strip() for name in queues.split(",")) if queues else None,
         priorities=read_priorities(priorities) if priorities else None,
         drain=drain,
+        queue_grace=queue_grace,
     )
     watching = Watching(port=health_port, host=health_host, emf=emf)
     if processes > 1 and not is_supervised(os.environ):

@@ -44,6 +44,8 @@ class WorkerSettings:
     return. See `workers.patience`."""
     receive_wait: timedelta | None = None
     """How long a poll waits for the first message, 1 to 20 s; None takes the queue's, 20 s."""
+    queue_grace: timedelta = timedelta(minutes=2)
+    """How long a worker waits for its queues while none of them exists, before it ends."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= _MOST_CONCURRENCY:
@@ -61,6 +63,8 @@ class WorkerSettings:
             )
         if self.drain < timedelta(0):
             raise SettingsInvalid(f"drain must not be negative, got {self.drain}")
+        if self.queue_grace < timedelta(0):
+            raise SettingsInvalid(f"queue_grace must not be negative, got {self.queue_grace}")
         if self.give_back_after <= timedelta(0):
             raise SettingsInvalid(f"give_back_after must be positive, got {self.give_back_after}")
         if self.receive_wait is not None and not (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from jobs.errors import ConfigurationError
-from workers.health import Assessment, Health, Status
+from workers.health import Assessment, Health
 from workers.metrics import Metrics
 
 _SHUTDOWN_S = 1.0
@@ -18,14 +18,17 @@ _UNAVAILABLE = 503
 class Endpoint:
     """Serves a worker's health and metrics, in the worker's own event loop.
 
-    - ``/healthz``: 503 once the worker is unhealthy, so that it is replaced; else 200.
-    - ``/readyz``: 200 while the worker receives jobs; 503 before and after.
+    - ``/healthz``: 200 while the process works, which it shows by answering: a part of it that dies
+      ends it. Its body has the verdict on the worker's health, and what that rests on.
+    - ``/startupz``: 503 until a receive has succeeded for the first time, and 200 from then on.
+    - ``/readyz``: 200 while jobs can be received; 503 before and after, and while SQS or every
+      queue is away.
     - ``/metrics``: Prometheus's text format.
 
     Args:
         health: what is judged.
         metrics: what is shown.
-        ready: whether the worker receives jobs.
+        ready: whether the worker runs, and has not begun to stop.
         host: the address to bind; only this machine's own by default.
         port: 0 takes any free one; see `port`.
     """
@@ -66,6 +69,7 @@ class Endpoint:
         app.add_routes(
             [
                 web.get("/healthz", self._healthz),
+                web.get("/startupz", self._startupz),
                 web.get("/readyz", self._readyz),
                 web.get("/metrics", self._show_metrics),
             ]
@@ -89,13 +93,17 @@ class Endpoint:
             self._runner = None
 
     async def _healthz(self, _request: web.Request) -> web.Response:
-        found = self._health.assess()
-        status = _UNAVAILABLE if found.status is Status.UNHEALTHY else _OK
-        return web.json_response(_told(found), status=status)
+        return web.json_response(_told(self._health.assess()))
+
+    async def _startupz(self, _request: web.Request) -> web.Response:
+        return self._answer(self._health.has_received, "started")
 
     async def _readyz(self, _request: web.Request) -> web.Response:
-        ready = self._ready()
-        return web.json_response({"ready": ready}, status=_OK if ready else _UNAVAILABLE)
+        return self._answer(self._ready() and self._health.can_receive, "ready")
+
+    def _answer(self, well: bool, name: str) -> web.Response:
+        told = {name: well, **_told(self._health.assess())}
+        return web.json_response(told, status=_OK if well else _UNAVAILABLE)
 
     async def _show_metrics(self, _request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.text(), content_type="text/plain", charset="utf-8")

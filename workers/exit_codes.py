@@ -8,8 +8,11 @@ EXIT_CONFIGURATION = 2
 """The command line, the app or the environment has to change: trying again can't help."""
 EXIT_UNFINISHED = 3
 """Stopped, but something was cut off: a stuck handler, a settlement, or a receive."""
+EXIT_NO_QUEUES = 4
+"""None of the worker's queues has existed for its grace: the wrong stage, account or region, or
+nothing is deployed there yet."""
 
-_BY_WEIGHT = (EXIT_CLEAN, EXIT_UNFINISHED, EXIT_FAULT, EXIT_CONFIGURATION)
+_BY_WEIGHT = (EXIT_CLEAN, EXIT_UNFINISHED, EXIT_FAULT, EXIT_NO_QUEUES, EXIT_CONFIGURATION)
 
 
 def weight(code: int) -> int:

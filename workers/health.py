@@ -1,7 +1,8 @@
-"""Whether a worker is fit: what it has lately heard of itself, and one verdict on that.
+"""A worker's fitness: what it has lately heard of itself, and one verdict on that.
 
-``healthy``: all is well. ``degraded``: something fails, and the worker does what it can; restarting
-it would not help. ``unhealthy``: it does no work, and should be replaced.
+``healthy``: all is well. ``degraded``: something fails, and the worker does what it can.
+``unhealthy``: it can receive no work. Neither calls for a restart, which helps against no outage
+and creates no queue.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from jobs.clock import Clock
+from jobs.errors import QueuesMissing
 from jobs.events import (
     BreakerClosed,
     BreakerOpened,
@@ -20,16 +22,16 @@ from jobs.events import (
     HeartbeatFailed,
     LeaseFailed,
     LoopBlocked,
-    PollFailed,
-    PollReceived,
+    ReceiptLost,
     RecordsFailed,
     RecordsWritten,
     SettlementFailed,
     SettlementFlushed,
 )
+from workers.queue_watch import QueueState, QueueWatch
 
 UNHEALTHY_AFTER_S = 60.0
-"""When no queue has answered for so long, the worker is of no use."""
+"""When every queue fails, and none has answered for so long, the worker is of no use."""
 
 _LATELY_S = 60.0
 """How long a failure is remembered."""
@@ -44,6 +46,7 @@ _CHECKS: Mapping[type[Event], str] = {
     RecordsWritten: "records",
     ClaimFailed: "claims",
     LeaseFailed: "limits",
+    ReceiptLost: "receipts",
 }
 
 
@@ -77,13 +80,6 @@ class Assessment:
         return max((check.status for check in self.checks), key=order.index)
 
 
-@dataclass(slots=True)
-class _Queue:
-    answered_at: float
-    error: str = ""
-    """Of its latest receive; empty if that succeeded."""
-
-
 class Health:
     """A subscriber that remembers what bears on a worker's health.
 
@@ -94,25 +90,23 @@ class Health:
 
     def __init__(self, queues: Iterable[str], *, clock: Clock) -> None:
         self._clock = clock
-        started = clock.monotonic()
-        self._queues = {name: _Queue(started) for name in queues}
+        self._started_at = clock.monotonic()
+        self._queues = QueueWatch(queues, clock=clock)
         self._lately: dict[str, tuple[float, str]] = {}
         """By check, when it last failed and with what."""
         self._open: set[str] = set()
 
     def __call__(self, event: Event) -> None:
         """Subscriber."""
+        self._queues(event)
         match event:
-            case PollReceived(queue=queue) if queue in self._queues:
-                self._queues[queue] = _Queue(self._clock.monotonic())
-            case PollFailed(queue=queue, error=error) if queue in self._queues:
-                self._queues[queue].error = error
             case (
                 HeartbeatFailed()
                 | SettlementFailed()
                 | RecordsFailed()
                 | ClaimFailed()
                 | LeaseFailed()
+                | ReceiptLost()
             ):
                 self._lately[_CHECKS[type(event)]] = (self._clock.monotonic(), event.error)
             case LoopBlocked(blocked_s=blocked_s, job_types=types):
@@ -127,26 +121,38 @@ class Health:
             case _:
                 pass
 
+    @property
+    def has_received(self) -> bool:
+        """Whether a receive has ever succeeded, so that the worker was set up rightly."""
+        return self._queues.has_received
+
+    @property
+    def can_receive(self) -> bool:
+        """Whether jobs can come: a queue has answered, and not all have failed for long."""
+        return self._queues.is_usable and self._check_sqs().status is not Status.UNHEALTHY
+
     def assess(self) -> Assessment:
         """Judge what is known now."""
         now = self._clock.monotonic()
-        checks = [self._check_queue(name, queue, now) for name, queue in self._queues.items()]
-        answered_at = max((queue.answered_at for queue in self._queues.values()), default=now)
-        silent_s = now - answered_at
-        sqs = Check(
-            name="sqs",
-            status=Status.UNHEALTHY if silent_s > UNHEALTHY_AFTER_S else Status.HEALTHY,
-            detail=f"the last answer came {silent_s:.0f} s ago",
-        )
+        queues = [_check_queue(name, state, now) for name, state in self._queues.states.items()]
         lately = dict.fromkeys((*_CHECKS.values(), "event loop"))
         others = [self._check_lately(name, now) for name in lately]
-        return Assessment(checks=(sqs, *checks, *others, self._check_breakers()))
+        return Assessment(checks=(self._check_sqs(), *queues, *others, self._check_breakers()))
 
-    def _check_queue(self, name: str, queue: _Queue, now: float) -> Check:
-        if queue.error:
-            detail = f"{queue.error} (last answer {now - queue.answered_at:.0f} s ago)"
-            return Check(name=f"queue {name}", status=Status.DEGRADED, detail=detail)
-        return Check(name=f"queue {name}", status=Status.HEALTHY)
+    def _check_sqs(self) -> Check:
+        """A worker that receives nothing since its slots are taken has no fault."""
+        if self._queues.none_exists:
+            detail = str(QueuesMissing(self._queues.missing))
+            return Check(name="sqs", status=Status.UNHEALTHY, detail=detail)
+        states = self._queues.states.values()
+        answers = [state.answered_at for state in states if state.answered_at is not None]
+        silent_s = self._clock.monotonic() - max(answers, default=self._started_at)
+        fails = all(state.error for state in states) and silent_s > UNHEALTHY_AFTER_S
+        return Check(
+            name="sqs",
+            status=Status.UNHEALTHY if fails else Status.HEALTHY,
+            detail=f"the last answer came {silent_s:.0f} s ago" if answers else "no answer yet",
+        )
 
     def _check_lately(self, name: str, now: float) -> Check:
         failed_at, error = self._lately.get(name, (float("-inf"), ""))
@@ -159,3 +165,12 @@ class Health:
             return Check(name="breakers", status=Status.HEALTHY)
         detail = f"open: {', '.join(sorted(self._open))}"
         return Check(name="breakers", status=Status.DEGRADED, detail=detail)
+
+
+def _check_queue(name: str, state: QueueState, now: float) -> Check:
+    if not state.error:
+        return Check(name=f"queue {name}", status=Status.HEALTHY)
+    answered_at = state.answered_at
+    last = "none yet" if answered_at is None else f"{now - answered_at:.0f} s ago"
+    detail = f"{state.error} (last answer {last})"
+    return Check(name=f"queue {name}", status=Status.DEGRADED, detail=detail)

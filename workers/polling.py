@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from jobs.backoff import Backoff
 from jobs.clock import Clock
 from jobs.delivery import Delivery
-from jobs.errors import CredentialsMissing, RegionMissing, TransportError
+from jobs.errors import CredentialsMissing, QueueMissing, RegionMissing, TransportError
 from jobs.events import Events, PollFailed, PollReceived
 from jobs.ports import ReceivedMessage, Transport
 from jobs.texts import type_of
@@ -28,6 +28,9 @@ from workers.demand import Demand, Expectation
 
 MAX_RECEIVERS = 16
 """Receives under way at once for one queue."""
+
+_FIRST_WAIT_S = 1
+"""The first receive waits this long at most, so that the worker is soon known to be ready."""
 
 _EXTRA_WAIT_S = 1
 """Extra receivers wait this long at most; above 0, since a short poll may miss messages."""
@@ -81,6 +84,7 @@ class Poller:
         self._failures = 0
         """Rounds of receives in a row that failed; see `_count`."""
         self._failed_at = -math.inf
+        self._has_received = False
         self._last = 0
         """What the last receive brought."""
         self._full = False
@@ -124,7 +128,11 @@ class Poller:
             if self._stopping.is_set():  # since the bell was rung
                 claim.expectation.end()
                 return
-            await self._try_receive(self._wait_s, claim)
+            await self._try_receive(self._wait_of_receive_s(), claim)
+
+    def _wait_of_receive_s(self) -> float:
+        """The wait of a receive; short until one has succeeded, which shows that jobs can come."""
+        return self._wait_s if self._has_received else min(self._wait_s, _FIRST_WAIT_S)
 
     def _claim(self) -> _Claim | None:
         """Take room for one receive, at once, so that no other poller counts on it as well."""
@@ -167,6 +175,7 @@ class Poller:
             self._demand.may_have_work(self.queue)
         self._failures, self._failed_at = 0, -math.inf
         self._demand.answered = True
+        self._has_received = True
         self._report(len(messages), started)
         self._last, self._full = len(messages), len(messages) >= claim.limit
         self._demand.brought(len(messages), self.queue)
@@ -242,7 +251,13 @@ class Poller:
         told = str(error) if isinstance(error, TransportError) else type_of(error)
         pause_s = _PAUSES.delay_s(min(self._failures, _LONGEST_AFTER), self._rng)
         self._events.emit(
-            PollFailed(at=self._clock.now(), queue=self.queue.name, error=told, retry_in_s=pause_s)
+            PollFailed(
+                at=self._clock.now(),
+                queue=self.queue.name,
+                error=told,
+                retry_in_s=pause_s,
+                missing=isinstance(error, QueueMissing),
+            )
         )
         with suppress(TimeoutError):  # nothing but a stop may cut the pause short
             async with asyncio.timeout(pause_s):

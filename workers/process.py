@@ -21,6 +21,7 @@ from jobs.aws.scheduler import EventBridgeScheduler
 from jobs.aws.sqs import SqsTransport
 from jobs.calling import Around, nothing_around
 from jobs.clock import SystemClock
+from jobs.errors import QueuesMissing
 from jobs.event_log import log_event
 from jobs.events import Events, Subscriber
 from jobs.once import needs_claims
@@ -28,7 +29,7 @@ from jobs.ports import Table
 from jobs.settings import Settings
 from workers.configuration import UNWATCHED, Watching, WorkerSettings
 from workers.ecs import ScaleInProtection, bound_s, protecting
-from workers.exit_codes import EXIT_CLEAN, EXIT_FAULT, EXIT_UNFINISHED
+from workers.exit_codes import EXIT_CLEAN, EXIT_FAULT, EXIT_NO_QUEUES, EXIT_UNFINISHED
 from workers.leash import Leash, tied
 from workers.limiting import needs_table
 from workers.shutdown import Report, on_signals
@@ -63,6 +64,7 @@ async def work(
     Raises:
         ConfigurationError, UnknownQueue: the app or the settings are wrong.
         TransportError: there are no credentials or no region.
+        QueuesMissing: none of the queues has existed for ``queue_grace``.
     """
     leash = Leash.from_env(environ)
     surroundings = Settings.from_env(environ)
@@ -111,7 +113,11 @@ def run(app: App, settings: WorkerSettings, watching: Watching = UNWATCHED) -> i
 
 
 async def _run(app: App, settings: WorkerSettings, watching: Watching) -> int:
-    report = await work(app, settings, watching=watching)
+    try:
+        report = await work(app, settings, watching=watching)
+    except QueuesMissing as error:
+        _log.error("stopped: %s", error)
+        return EXIT_NO_QUEUES
     if report.clean:
         _log.info("stopped: everything was finished and settled")
         return EXIT_CLEAN
@@ -130,10 +136,10 @@ async def _run(app: App, settings: WorkerSettings, watching: Watching) -> int:
 async def _until_it_ends(worker: Worker) -> Report:
     try:
         return await worker.run()
-    except Exception:
+    except Exception as error:
         if worker.is_stuck:
             _log.exception("a part of the worker failed while a handler runs in a thread")
-            _exit_at_once(EXIT_FAULT)
+            _exit_at_once(EXIT_NO_QUEUES if isinstance(error, QueuesMissing) else EXIT_FAULT)
         raise
 
 

@@ -1,7 +1,8 @@
 """Several worker processes: kept running, stopped together, and none outliving this process.
 
 A process that ends is replaced after a delay, which grows while they end before they have worked.
-The one ending that is not repaired is that of a wrong configuration, which is wrong for them all.
+Two endings are not repaired, since what is wrong is wrong for them all: that of a wrong
+configuration, and that of a process none of whose queues exists.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from typing import Protocol
 from jobs.backoff import Backoff
 from jobs.clock import Clock, SystemClock
 from workers.ecs import ScaleInProtection, protecting
-from workers.exit_codes import EXIT_CLEAN, EXIT_CONFIGURATION, EXIT_FAULT, EXIT_UNFINISHED, weight
+from workers.exit_codes import (
+    EXIT_CLEAN,
+    EXIT_CONFIGURATION,
+    EXIT_FAULT,
+    EXIT_NO_QUEUES,
+    EXIT_UNFINISHED,
+    weight,
+)
 from workers.leash import SupervisorsEnd, left_for
 from workers.shutdown import on_signals
 
@@ -31,6 +39,13 @@ SETTLED_S = 10.0
 
 RESTARTS = Backoff.exponential(base=1, cap=30, jitter="equal")
 """The delays before a process is replaced, spread so that a fleet does not start in step."""
+
+
+_WRONG_FOR_ALL = {
+    EXIT_CONFIGURATION: "the configuration is wrong",
+    EXIT_NO_QUEUES: "the queues are missing",
+}
+"""By exit code, what another process in its place would find as well."""
 
 
 class Child(Protocol):
@@ -121,8 +136,8 @@ class Supervisor:
         while not self._stopping.is_set():
             started_at = self._clock.monotonic()
             code = self._exits[place] = self._read(place, await self._life(place))
-            if code == EXIT_CONFIGURATION:
-                _log.error("the configuration is wrong for all processes: stopping them")
+            if why := _WRONG_FOR_ALL.get(code):
+                _log.error("%s for all processes: stopping them", why)
                 self.stop()
             if self._clock.monotonic() - started_at >= SETTLED_S:
                 delays = self._delays()
@@ -154,7 +169,7 @@ class Supervisor:
             return EXIT_CLEAN
         how = f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
         _log.log(_level(code, stopping=self._stopping.is_set()), "process %d ended: %s", place, how)
-        return code if code in (EXIT_CLEAN, EXIT_UNFINISHED, EXIT_CONFIGURATION) else EXIT_FAULT
+        return code if code in (EXIT_CLEAN, EXIT_UNFINISHED, *_WRONG_FOR_ALL) else EXIT_FAULT
 
     async def _pause(self, place: int, delay_s: float) -> None:
         if self._stopping.is_set():

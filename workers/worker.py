@@ -44,6 +44,7 @@ from workers.lifeline import Lifeline
 from workers.limiting import Gate
 from workers.patience import Patience
 from workers.polling import Poller
+from workers.queue_watch import QueueWatch
 from workers.returning import Returns
 from workers.running import Running, ThreadPool
 from workers.settling import SETTLEMENT_PACING, Settler
@@ -104,6 +105,8 @@ class Worker:
         self._hurry = asyncio.Event()
         self._clock = clock
         queues = sorted(settings.lanes.of(topology), key=lambda spec: spec.priority.rank)
+        self._queues = QueueWatch([queue.name for queue in queues], clock=clock)
+        events.subscribe(self._queues)
         self._holdings = Holdings()
         self._threads = ThreadPool(settings.concurrency)
         self._gate = Gate(
@@ -291,6 +294,7 @@ class Worker:
 
         Raises:
             CredentialsMissing, RegionMissing: nothing can be received.
+            QueuesMissing: none of its queues has existed for ``queue_grace``.
             Exception: a part of the worker failed; everything was given back before.
         """
         if self._stop.is_set():
@@ -344,8 +348,14 @@ class Worker:
             watch = asyncio.create_task(self._cancelling.run(), name="headgate-cancellations")
             supports.add(watch)
         stopped = asyncio.create_task(self._stop.wait(), name="headgate-stop")
+        missing = asyncio.create_task(
+            self._queues.none_for(self._settings.queue_grace.total_seconds()),
+            name="headgate-queues",
+        )
+        ends = {stopped, missing, *polls, *supports}
         try:
-            await asyncio.wait({stopped, *polls, *supports}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            missing.cancel()  # it has its say only if it was first
             self._close()
             if any(task.done() for task in supports):
                 self._hurry.set()  # without a heartbeat other workers would soon run it as well
@@ -358,10 +368,10 @@ class Worker:
             )
             await self._flush()
         finally:
-            await _end({stopped, *polls, *supports})
+            await _end(ends)
             self._threads.close()
             self._hooks.close()
-        _raise_first_fault({*polls, *supports})
+        _raise_first_fault(ends)
         return report
 
     async def _introduce(self) -> None:

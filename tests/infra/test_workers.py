@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +228,35 @@ def test_its_health_check_asks_every_process_without_a_shell(
     assert check["Command"] == ["CMD", "python", "-I", "-S", "-c", health_check(group)]
     assert f"range({HEALTH_PORT}, {HEALTH_PORT} + {group.processes})" in health_check(group)
     assert check["StartPeriod"] > check["Interval"] > check["Timeout"]
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
+def test_a_task_is_healthy_once_it_has_received_whatever_its_readiness(
+    monkeypatch: pytest.MonkeyPatch, status: int, code: int
+) -> None:
+    asked: list[str] = []
+
+    class Probed(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Probed) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        monkeypatch.setattr("infra.worker_service.HEALTH_PORT", server.server_port)
+        done = subprocess.run([sys.executable, "-c", health_check(DEFAULT)])
+    assert (done.returncode, asked) == (code, ["/startupz"])
+
+
+def test_a_task_without_queues_fails_its_checks_before_it_ends_by_itself(system: Deployed) -> None:
+    group = DEPLOYMENT.workers[0]
+    check = system.container(group)["HealthCheck"]
+    arguments = command(group)
+    grace_s = float(arguments[arguments.index("--queue-grace") + 1].removesuffix("s"))
+    assert grace_s > check["StartPeriod"] + (check["Retries"] + 1) * check["Interval"]
 
 
 def test_a_health_check_fails_where_nobody_answers(

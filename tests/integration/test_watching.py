@@ -63,18 +63,23 @@ async def test_a_worker_tells_of_its_health_of_its_jobs_and_that_it_stops(stage:
     worker.send(signal.SIGTERM)
     await worker.logged(STOPPING)
     await watcher.until("/readyz", 503)
+    await watcher.until("/healthz", 200)
     stage.open_gate()
     assert await worker.ended() == 0
 
 
-async def test_a_missing_queue_degrades_a_worker_until_it_is_there(bare_stage: Stage) -> None:
+async def test_a_worker_is_not_ready_until_a_queue_of_its_own_is_there(bare_stage: Stage) -> None:
     worker = await bare_stage.worker("steady", "--health-port", "0")
     watcher = _Watcher(await _port_of(worker))
     name = bare_stage.queue("steady").name
-    told = await watcher.until("/healthz", 200, "degraded")
+    told = await watcher.until("/healthz", 200, "unhealthy")
     assert name in told
+    assert "cdk deploy" in told
+    await watcher.until("/readyz", 503)
+    await watcher.until("/startupz", 503)
     await bare_stage.provision()
-    await watcher.until("/healthz", 200, '"status": "healthy"')
+    await watcher.until("/readyz", 200, '"status": "healthy"')
+    await watcher.until("/startupz", 200)
     assert worker.alive
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.support.fixture_app import APP_PATH
 from tests.support.stage import Stage
 from tests.support.workers import command
-from workers.exit_codes import EXIT_CONFIGURATION, EXIT_FAULT
+from workers.exit_codes import EXIT_CONFIGURATION, EXIT_FAULT, EXIT_NO_QUEUES
 
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
@@ -75,6 +75,21 @@ async def test_a_worker_names_a_queue_that_is_missing_and_works_once_it_exists(
     [job] = await stage.submit("steady-quick")
     await stage.journal.until(lambda: stage.journal.count("done")[job] == 1)
     await stage.becomes("steady")
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+async def test_a_worker_none_of_whose_queues_exist_ends_with_exit_code_4(
+    bare_stage: Stage, processes: str
+) -> None:
+    ended = await command(
+        *("worker", APP_PATH, "--queues", "steady", "--queue-grace", "100ms"),
+        *("--processes", processes),
+        env=bare_stage.environment(),
+    )
+    assert ended.code == EXIT_NO_QUEUES
+    assert "Traceback" not in ended.err
+    assert bare_stage.queue("steady").name in ended.err
+    assert "cdk deploy" in ended.err
 
 
 async def test_no_payload_is_logged_even_at_the_level_debug(stage: Stage) -> None:

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from jobs import App, AsyncClient, JobContext, Priority
 from jobs.app import DEFAULT_PARKING
 from jobs.clock import Clock
+from jobs.errors import QueueMissing
 from jobs.events import Event, Events, Subscriber
 from jobs.job import JobType
 from jobs.ports import (
@@ -97,6 +98,8 @@ class Wire:
         """Awaited before its answer comes back."""
         self.refused: Callable[[OutgoingMessage], bool] = lambda _message: False
         """Which messages the service finds fault with."""
+        self.missing: set[str] = set()
+        """Queues that can't be received from, since the service knows none of that name."""
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         taken = [at for at, message in enumerate(messages) if not self.refused(message)]
@@ -110,6 +113,8 @@ class Wire:
     async def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
     ) -> list[ReceivedMessage]:
+        if queue in self.missing:
+            raise QueueMissing(queue)
         return await self._through(
             "receive",
             lambda: self._sqs.receive(queue, limit=limit, wait_s=wait_s, visibility_s=visibility_s),

@@ -25,6 +25,7 @@ from jobs.events import (
     LoopBlocked,
     PollFailed,
     PollReceived,
+    ReceiptLost,
     RecordsFailed,
 )
 from jobs.metric_names import COUNTED, NAMESPACE, OF_LANE, OF_TYPE
@@ -194,6 +195,9 @@ def polled(queue: str = QUEUE) -> PollReceived:
     return PollReceived(at=NOW, queue=queue, messages=0, took_s=20)
 
 
+FAILED_POLL = PollFailed(at=NOW, queue=QUEUE, error="AWS is away", retry_in_s=1)
+
+
 def test_a_worker_whose_queues_answer_is_healthy() -> None:
     clock = VirtualClock()
     health = Health([QUEUE], clock=clock)
@@ -215,6 +219,7 @@ def test_a_queue_that_fails_degrades_the_worker_until_it_answers_again() -> None
 def test_a_worker_that_no_queue_has_answered_for_a_minute_is_unhealthy() -> None:
     clock = VirtualClock()
     health = Health([QUEUE], clock=clock)
+    health(FAILED_POLL)
     clock.advance(UNHEALTHY_AFTER_S + 1)
     assert health.assess().status is Status.UNHEALTHY
 
@@ -223,6 +228,7 @@ def test_a_worker_that_no_queue_has_answered_for_a_minute_is_unhealthy() -> None
     "event",
     [
         HeartbeatFailed(at=NOW, queue=QUEUE, error="reset", messages=3),
+        ReceiptLost(at=NOW, queue=QUEUE, message_id="m", error="it has expired"),
         RecordsFailed(at=NOW, action="read", job_id="j", error="throttled"),
         LoopBlocked(at=NOW, blocked_s=4, job_types=("send",)),
         BreakerOpened(at=NOW, limit="breaker:app", failures=9, runs=10, open_for_s=30),
@@ -253,26 +259,46 @@ async def get(port: int, path: str) -> tuple[int, str]:
 
 
 async def test_the_server_tells_health_readiness_and_metrics() -> None:
-    clock, ready = VirtualClock(), True
-    health, metrics = Health([QUEUE], clock=clock), Metrics()
+    ready = True
+    health, metrics = Health([QUEUE], clock=VirtualClock()), Metrics()
     metrics(job(JobCompleted, ran_s=1))
     endpoint = Endpoint(health, metrics, ready=lambda: ready, port=0)
     await endpoint.start()
     try:
-        status, body = await get(endpoint.port, "/healthz")
-        assert (status, json.loads(body)["status"]) == (200, "healthy")
-        assert (await get(endpoint.port, "/readyz"))[0] == 200
+        assert await statuses(endpoint) == {"healthz": 200, "startupz": 503, "readyz": 503}
+        health(polled())
+        assert await statuses(endpoint) == {"healthz": 200, "startupz": 200, "readyz": 200}
         status, body = await get(endpoint.port, "/metrics")
         assert status == 200
         assert 'headgate_jobs_total{outcome="completed",type="send"} 1.0' in body
-        clock.advance(UNHEALTHY_AFTER_S + 1)
         ready = False
-        status, body = await get(endpoint.port, "/healthz")
-        assert (status, json.loads(body)["status"]) == (503, "unhealthy")
-        assert (await get(endpoint.port, "/readyz"))[0] == 503
+        assert await statuses(endpoint) == {"healthz": 200, "startupz": 200, "readyz": 503}
     finally:
         await endpoint.close()
     await endpoint.close()
+
+
+async def test_an_outage_makes_a_worker_unready_and_restarts_none() -> None:
+    clock = VirtualClock()
+    health, metrics = Health([QUEUE], clock=clock), Metrics()
+    endpoint = Endpoint(health, metrics, ready=lambda: True, port=0)
+    await endpoint.start()
+    try:
+        health(polled())
+        health(FAILED_POLL)
+        clock.advance(UNHEALTHY_AFTER_S + 1)
+        assert await statuses(endpoint) == {"healthz": 200, "startupz": 200, "readyz": 503}
+        for path in ("/healthz", "/readyz"):
+            told = json.loads((await get(endpoint.port, path))[1])
+            assert told["status"] == "unhealthy"
+            assert "AWS is away" in str(told["checks"])
+    finally:
+        await endpoint.close()
+
+
+async def statuses(endpoint: Endpoint) -> dict[str, int]:
+    paths = ("healthz", "startupz", "readyz")
+    return {path: (await get(endpoint.port, f"/{path}"))[0] for path in paths}
 
 
 async def test_a_port_that_is_taken_is_the_configuration_s_fault() -> None:

@@ -17,7 +17,13 @@ from jobs.errors import SettingsInvalid
 from jobs.testing import LoopClock
 from tests.support.journal import GENEROUS_S
 from tests.unit.worker.rig import LIMIT_S
-from workers.exit_codes import EXIT_CLEAN, EXIT_CONFIGURATION, EXIT_FAULT, EXIT_UNFINISHED
+from workers.exit_codes import (
+    EXIT_CLEAN,
+    EXIT_CONFIGURATION,
+    EXIT_FAULT,
+    EXIT_NO_QUEUES,
+    EXIT_UNFINISHED,
+)
 from workers.leash import VARIABLE, Leash, SupervisorsEnd, is_supervised, left_for, tied
 from workers.supervisor import SETTLED_S, Child, Supervisor
 
@@ -187,11 +193,12 @@ async def test_one_place_that_keeps_dying_delays_no_other() -> None:
 
 
 @pytest.mark.looptime
-async def test_a_wrong_configuration_stops_the_others_and_is_not_tried_again() -> None:
+@pytest.mark.parametrize("code", [EXIT_CONFIGURATION, EXIT_NO_QUEUES])
+async def test_what_is_wrong_for_all_stops_the_others_and_is_not_tried_again(code: int) -> None:
     machine = Machine()
     async with supervising(machine) as (_, run):
-        machine.children[1].end(EXIT_CONFIGURATION)
-        assert await run == EXIT_CONFIGURATION
+        machine.children[1].end(code)
+        assert await run == code
     assert len(machine.children) == 3
     assert [child.signals for child in machine.children] == [1, 0, 1]
 

@@ -1,0 +1,150 @@
+"""A worker whose queues are missing, and what it says of itself meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from jobs import App, JobContext, Priority
+from jobs.errors import QueuesMissing, ServiceUnavailable
+from jobs.events import JobCompleted, PollFailed, PollReceived
+from tests.unit.worker.rig import MAIL, Note, Rig, one_lane
+from workers.health import Health, Status
+
+pytestmark = pytest.mark.looptime
+
+GRACE = timedelta(minutes=2)
+
+
+def _missing(rig: Rig, *queues: str) -> None:
+    """Have SQS know none of these queues, until `Wire.missing` is emptied."""
+    rig.wire.missing.update(queues)
+
+
+def _shop() -> tuple[Rig, Health]:
+    """An app with two queues, whose worker's health is watched."""
+    app = App("shop")
+    queue = app.queue("mail", priorities=[Priority.HIGH, Priority.LOW])
+
+    @queue.job("send", priority=Priority.HIGH)
+    async def send(note: Note, ctx: JobContext) -> None: ...
+
+    rig = Rig(app)
+    health = Health(_names(rig), clock=rig.clock)
+    rig.subscribers.append(health)
+    return rig, health
+
+
+def _names(rig: Rig) -> list[str]:
+    return [spec.name for spec in rig.app.topology.queues]
+
+
+async def test_a_worker_none_of_whose_queues_exist_ends_after_its_grace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig, health = _shop()
+    _missing(rig, *_names(rig))
+    started_at = rig.clock.monotonic()
+    run = asyncio.create_task(rig.worker(queue_grace=GRACE).run())
+    await asyncio.sleep(GRACE.total_seconds() - 1)
+    assert not run.done()
+    assert not health.can_receive
+    assert not health.has_received
+    assessment = health.assess()
+    assert assessment.status is Status.UNHEALTHY
+    with pytest.raises(QueuesMissing) as raised:
+        await run
+    assert rig.clock.monotonic() - started_at < GRACE.total_seconds() + 5
+    assert raised.value.queues == tuple(_names(rig))
+    for said in (str(raised.value), str(assessment.checks), caplog.text):
+        assert "cdk deploy" in said
+        assert "HEADGATE_STAGE" in said
+        assert all(name in said for name in _names(rig))
+
+
+async def test_one_missing_queue_of_several_degrades_and_ends_nothing() -> None:
+    rig, health = _shop()
+    _, low = _names(rig)
+    _missing(rig, low)
+    async with rig.working(queue_grace=GRACE):
+        await asyncio.sleep(10 * GRACE.total_seconds())
+        await rig.submit(rig.app.types["send"])
+        await rig.happens(JobCompleted)
+        assert health.can_receive
+        found = health.assess()
+    assert found.status is Status.DEGRADED
+    assert low in str([check for check in found.checks if check.status is Status.DEGRADED])
+    assert rig.heard(PollFailed)[0].missing
+
+
+async def test_queues_that_come_within_the_grace_are_worked_on() -> None:
+    rig, health = _shop()
+    _missing(rig, *_names(rig))
+    async with rig.working(queue_grace=GRACE):
+        await asyncio.sleep(GRACE.total_seconds() * 0.75)
+        rig.wire.missing.clear()
+        await rig.happens(PollReceived, 2)
+        assert health.can_receive
+        _missing(rig, *_names(rig))  # and the grace begins anew
+        await asyncio.sleep(GRACE.total_seconds() * 0.75)
+        assert not health.can_receive
+        assert health.has_received
+    assert rig.report is not None
+
+
+async def test_a_stop_within_the_grace_is_a_clean_stop() -> None:
+    rig, _ = _shop()
+    _missing(rig, *_names(rig))
+    async with rig.working(queue_grace=GRACE):
+        await asyncio.sleep(10)
+    assert rig.report is not None
+    assert rig.report.clean
+
+
+async def test_an_outage_says_nothing_of_whether_queues_exist() -> None:
+    rig, health = _shop()
+
+    async def fail() -> None:
+        raise ServiceUnavailable("AWS is away")
+
+    rig.wire.requests["receive"] = fail
+    async with rig.working(queue_grace=GRACE):
+        await asyncio.sleep(10 * GRACE.total_seconds())
+        assert not health.can_receive
+        assert health.assess().status is Status.UNHEALTHY
+        del rig.wire.requests["receive"]
+        await rig.happens(PollReceived)
+        assert health.can_receive
+
+
+async def test_an_idle_worker_is_known_to_be_ready_within_seconds() -> None:
+    rig, health = _shop()
+    async with rig.working():
+        assert not health.can_receive
+        await asyncio.sleep(2)
+        assert health.can_receive
+        assert health.has_received
+
+
+async def test_a_worker_that_is_too_busy_to_receive_is_healthy() -> None:
+    app, queue = one_lane()
+    gate = asyncio.Event()
+
+    @queue.job("send")
+    async def send(_note: Note, _ctx: JobContext) -> None:
+        await gate.wait()
+
+    rig = Rig(app)
+    health = Health([MAIL], clock=rig.clock)
+    rig.subscribers.append(health)
+    async with rig.working(concurrency=1):
+        await rig.submit(send)
+        await asyncio.sleep(600)
+        polls = len(rig.heard(PollReceived))
+        await asyncio.sleep(100)
+        assert len(rig.heard(PollReceived)) == polls
+        assert health.can_receive
+        assert health.assess().status is Status.HEALTHY
+        gate.set()
