@@ -50,7 +50,7 @@ lock: $(INSTALLED) ## Choose the pinned versions anew
 	done
 	.cache/lock/bin/uv pip compile --universal --python-version 3.11 --extra emf --extra ops \
 		--constraints requirements.lock --generate-hashes --no-emit-index-url --no-header \
-		--no-annotate --quiet pyproject.toml -o workers/requirements.txt
+		--no-annotate --quiet pyproject.toml workers/requirements.in -o workers/requirements.txt
 	echo hatchling | .cache/lock/bin/uv pip compile --universal --python-version 3.11 \
 		--constraints requirements.lock --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate --quiet - -o workers/build-requirements.txt

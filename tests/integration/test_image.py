@@ -62,10 +62,10 @@ def test_the_file_in_the_docs_is_this_one_without_headgate_from_source(tmp_path:
     assert build == [*ours[:start], *ours[end:]]
 
 
-def test_the_image_runs_as_nobody_and_gets_sigterm_itself() -> None:
+def test_the_image_runs_as_nobody_and_an_init_hands_sigterm_on() -> None:
     assert last("USER").text == f"{infra.USER}:{infra.USER}"
     assert last("STOPSIGNAL").text == "SIGTERM"
-    assert last("ENTRYPOINT").argv() == ["headgate"]
+    assert last("ENTRYPOINT").argv() == ["dumb-init", "--single-child", "--", "headgate"]
     assert last("CMD").argv() == ["worker"]
     assert last("VOLUME").argv() == ["/tmp"]  # noqa: S108 - the container's own
 
@@ -158,6 +158,19 @@ async def test_a_container_of_the_image_runs_a_job_is_healthy_writes_nothing_and
     assert "everything was finished and settled" in log
     assert image.call(["python", "-I", "-S", "-c", infra.health_check(group)]) != 0
     assert {*image.root.rglob("*")} == before, "its root is read-only on ECS"
+
+
+@pytest.mark.timeout(600)
+def test_a_container_that_is_stopped_as_it_starts_ends_at_once(image: Replay, aws: str) -> None:
+    container = image.start(["worker"], _environment(aws))
+    try:
+        container.send_signal(signal.SIGTERM)
+        log, _ = container.communicate(timeout=GENEROUS_S)
+    finally:
+        container.kill()
+    # By the worker's own hand, or before it had one.
+    assert container.returncode in (0, 128 + signal.SIGTERM, -signal.SIGTERM), log
+    assert "Traceback" not in log
 
 
 def _environment(endpoint_url: str) -> dict[str, Any]:

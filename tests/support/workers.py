@@ -35,7 +35,7 @@ def hang_on():
         pass
     os.kill(os.getpid(), signal.SIGKILL)
 threading.Thread(target=hang_on, name="leash", daemon=True).start()
-from ops.cli import main
+from ops import main
 main()
 """
 

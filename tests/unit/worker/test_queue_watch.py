@@ -37,6 +37,10 @@ def _shop() -> tuple[Rig, Health]:
     return rig, health
 
 
+def _probes(health: Health) -> dict[str, bool]:
+    return {"started": health.has_received, "ready": health.can_receive}
+
+
 def _names(rig: Rig) -> list[str]:
     return [spec.name for spec in rig.app.topology.queues]
 
@@ -50,8 +54,7 @@ async def test_a_worker_none_of_whose_queues_exist_ends_after_its_grace(
     run = asyncio.create_task(rig.worker(queue_grace=GRACE).run())
     await asyncio.sleep(GRACE.total_seconds() - 1)
     assert not run.done()
-    assert not health.can_receive
-    assert not health.has_received
+    assert _probes(health) == {"started": False, "ready": False}
     assessment = health.assess()
     assert assessment.status is Status.UNHEALTHY
     with pytest.raises(QueuesMissing) as raised:
@@ -86,11 +89,10 @@ async def test_queues_that_come_within_the_grace_are_worked_on() -> None:
         await asyncio.sleep(GRACE.total_seconds() * 0.75)
         rig.wire.missing.clear()
         await rig.happens(PollReceived, 2)
-        assert health.can_receive
+        assert _probes(health) == {"started": True, "ready": True}
         _missing(rig, *_names(rig))  # and the grace begins anew
         await asyncio.sleep(GRACE.total_seconds() * 0.75)
-        assert not health.can_receive
-        assert health.has_received
+        assert _probes(health) == {"started": True, "ready": False}
     assert rig.report is not None
 
 
@@ -112,20 +114,19 @@ async def test_an_outage_says_nothing_of_whether_queues_exist() -> None:
     rig.wire.requests["receive"] = fail
     async with rig.working(queue_grace=GRACE):
         await asyncio.sleep(10 * GRACE.total_seconds())
-        assert not health.can_receive
+        assert _probes(health) == {"started": False, "ready": False}
         assert health.assess().status is Status.UNHEALTHY
         del rig.wire.requests["receive"]
         await rig.happens(PollReceived)
-        assert health.can_receive
+        assert _probes(health) == {"started": True, "ready": True}
 
 
 async def test_an_idle_worker_is_known_to_be_ready_within_seconds() -> None:
     rig, health = _shop()
     async with rig.working():
-        assert not health.can_receive
+        assert _probes(health) == {"started": False, "ready": False}
         await asyncio.sleep(2)
-        assert health.can_receive
-        assert health.has_received
+        assert _probes(health) == {"started": True, "ready": True}
 
 
 async def test_a_worker_that_is_too_busy_to_receive_is_healthy() -> None:

@@ -1,0 +1,10 @@
+"""An app whose import takes for ever, and says when it has begun."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+sys.stderr.write(f"importing in process {os.getpid()}\n")
+time.sleep(3600)
