@@ -176,7 +176,9 @@ class Call:
     async def _handle(self) -> Any:
         job, ctx = self._job, self._ctx
         if (isolated := self._means.call_isolated) and self._means.isolates(job):
-            body = job.envelope.to_body() if job.rewritten else self._delivery.message.body
+            body = self._delivery.message.body
+            if job.rewritten:
+                body = await self._means.call_blocking(job.envelope.to_body)
             return await isolated(job, body, ctx)
         if not job.handler.is_async:
             return await self._handle_in_thread()

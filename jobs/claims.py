@@ -41,7 +41,7 @@ from jobs.errors import ItemRefused, ResultNotKept, ServiceUnavailable
 from jobs.outcome import Discarded, Done
 from jobs.ports import Item, Table
 from jobs.records import partition
-from jobs.returns import MAX_RESULT_BYTES, dump_result
+from jobs.returns import MAX_RESULT_BYTES, dump_result, is_large
 from jobs.topology import QueueSpec
 
 T = TypeVar("T")
@@ -215,8 +215,12 @@ class Claim:
 
         Where the table can't hold how it ended, that it has is said alone.
         """
+        if isinstance(outcome, Done) and is_large(outcome.result):
+            said = await asyncio.to_thread(ended, outcome)
+        else:
+            said = ended(outcome)
         try:
-            return await self._write(ended(outcome), self._keep) is None
+            return await self._write(said, self._keep) is None
         except ItemRefused:
             return await self._write(ended(Done()), self._keep) is None
 

@@ -198,7 +198,8 @@ class Run:
         return self._hindrance is None and self.foregone is None
 
     async def fetch(self) -> None:
-        """Read a payload that is in the object store; what hinders that is in the verdict."""
+        """Read a payload that is large or in the object store; what hinders that is in the
+        verdict."""
         if (job := self.job) is None or not self.lacks_payload:
             return
         means = self._executor.means

@@ -1,12 +1,14 @@
-"""A payload that is in the object store is read before its job starts."""
+"""A payload that is large, or in the object store, is read before its job starts, in a thread."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import cast
 
 from jobs.backoff import Backoff, job_rng
 from jobs.calling import CallBlocking
-from jobs.delivery import Job, with_payload
+from jobs.delivery import Job, validated, with_payload
+from jobs.envelope import PayloadRef
 from jobs.errors import TransportError
 from jobs.offloading import check_address, unpacked
 from jobs.outcome import Deferred
@@ -20,7 +22,9 @@ _STEPS = 10  # after which the backoff has long reached its cap
 
 
 async def fetched(job: Job, store: ObjectStore | None, call_blocking: CallBlocking) -> Job:
-    """The job with its payload, read from ``store`` and unpacked off the event loop.
+    """The job with its payload, read from ``store`` if it is there.
+
+    Unpacking and validating are done off the event loop.
 
     Raises:
         PayloadLost: there is no such object, it is damaged, or it can be no payload.
@@ -29,12 +33,16 @@ async def fetched(job: Job, store: ObjectStore | None, call_blocking: CallBlocki
     """
     ref = job.envelope.payload_ref
     if ref is None:
-        return job
+        return cast("Job", await call_blocking(partial(validated, job)))
     check_address(ref)
     if store is None:
         raise TransportError("this worker was given no object store to read large payloads from")
     content = await store.get(ref.key)
-    return with_payload(job, await call_blocking(partial(unpacked, ref, content)))
+    return cast("Job", await call_blocking(partial(_opened, job, ref, content)))
+
+
+def _opened(job: Job, ref: PayloadRef, content: bytes | None) -> Job:
+    return with_payload(job, unpacked(ref, content))
 
 
 def deferred(job: Job, error: TransportError) -> Deferred:

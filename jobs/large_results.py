@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from jobs.envelope import PayloadRef
 from jobs.errors import PayloadTooLarge, ResultNotKept, TransportError
 from jobs.offloading import parcel
 from jobs.ports import ObjectStore
@@ -49,15 +50,20 @@ async def put_result(
             f"{MAX_RESULT_BYTES:,}, and there is no bucket for more here: give store="
         )
     try:
-        kept = parcel(result_key(job_id), value)
-        content = await asyncio.to_thread(kept.packed)  # 20 ms a MiB, which others must not wait
+        ref, content = await asyncio.to_thread(_packed, result_key(job_id), value)
         async with asyncio.timeout(_PUT_S):
-            await store.put(kept.ref.key, content)
+            await store.put(ref.key, content)
     except TimeoutError as error:
         raise _not_kept(size, f"the store has not answered within {_PUT_S:g} s") from error
     except (PayloadTooLarge, TransportError) as error:
         raise _not_kept(size, str(error)) from error
-    return {"result_ref": kept.ref.model_dump()}
+    return {"result_ref": ref.model_dump()}
+
+
+def _packed(key: str, value: Any) -> tuple[PayloadRef, bytes]:
+    """An object's address and content; takes 20 ms a MiB, which the event loop must not wait."""
+    kept = parcel(key, value)
+    return kept.ref, kept.packed()
 
 
 class LargeResults:

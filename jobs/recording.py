@@ -48,7 +48,7 @@ from jobs.outcome import (
 from jobs.ports import MAX_PUT, EntryFailure, Item, ObjectStore, Table
 from jobs.progress import Progress
 from jobs.records import Mark, Scribe, deliveries_of, keeps, partition
-from jobs.returns import MAX_RESULT_BYTES, dump_result
+from jobs.returns import MAX_RESULT_BYTES, dumped
 from jobs.settlement import Ack, Action, DeadLetter, Quarantine, Release, RetryAfter
 from jobs.texts import text_of, type_of
 from jobs.writes import Refusal, put_batch
@@ -253,7 +253,7 @@ class Recorder:
         self._progress.ended(scribe.job_id)
         outcome = verdict.outcome
         if isinstance(outcome, Done | Discarded):
-            self._ended(scribe, verdict)
+            await self._ended(scribe, verdict)
         elif (kind := _mark_of(outcome)) is not None:
             data = {"attempt": verdict.attempt.number, **_details(verdict), **_seen(run)}
             item = scribe.mark(kind, self._clock.now(), data)
@@ -317,7 +317,7 @@ class Recorder:
             retention=run.delivery.queue.retention,
         )
 
-    def _ended(self, scribe: Scribe, verdict: Verdict) -> None:
+    async def _ended(self, scribe: Scribe, verdict: Verdict) -> None:
         """Its handler has ended it. What simply completed may be kept for no time at all."""
         if not keeps(scribe.level, "outcomes"):
             return
@@ -331,12 +331,12 @@ class Recorder:
             case Done(result=None):
                 self._journal.put(scribe.mark(Mark.COMPLETED, self._clock.now(), own))
             case Done(result=result):
-                self._completed(scribe, own, result)
+                await self._completed(scribe, own, result)
 
-    def _completed(self, scribe: Scribe, own: dict[str, Any], result: Any) -> None:
+    async def _completed(self, scribe: Scribe, own: dict[str, Any], result: Any) -> None:
         at = self._clock.now()
         try:
-            value, size = dump_result(result)
+            value, size = await dumped(result)
         except ResultNotKept as error:
             self._journal.put(scribe.mark(Mark.COMPLETED, at, own | _not_kept(scribe, error)))
             return

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import fields, is_dataclass
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from jobs.errors import ResultNotKept
@@ -11,6 +14,45 @@ from jobs.errors import ResultNotKept
 MAX_RESULT_BYTES = 300 * 1024
 """The largest result that stands in a record; DynamoDB takes items of 400 KB. A larger one goes
 into the app's bucket."""
+
+
+_MOMENT = 65_536
+"""About how many characters are written as JSON within a few milliseconds."""
+
+_VALUE = 16
+"""How many characters a value counts as besides those of its text."""
+
+_SCALARS = frozenset({type(None), bool, int, float})
+
+
+def is_large(value: Any) -> bool:
+    """Whether it may take more than a moment to write a value as JSON.
+
+    Looks at a bounded part of it. What pydantic alone knows how to write counts as small.
+    """
+    left, unseen = _MOMENT, [value]
+    while unseen and left > 0:
+        each = unseen.pop()
+        left -= _VALUE
+        if (kind := type(each)) in _SCALARS:
+            continue
+        if kind is str or kind is bytes:
+            left -= len(each)
+        elif issubclass(kind, dict | list | tuple | set | frozenset):
+            if (left := left - _VALUE * len(each)) > 0:
+                unseen.extend(each.values() if issubclass(kind, dict) else each)
+        elif issubclass(kind, BaseModel):
+            unseen.extend(each.__dict__.values())
+        elif is_dataclass(kind):
+            unseen.extend(getattr(each, field.name, None) for field in fields(kind))
+    return left <= 0
+
+
+async def dumped(value: Any) -> tuple[Any, int]:
+    """`dump_result`, off the event loop if the value is large."""
+    if is_large(value):
+        return await asyncio.to_thread(dump_result, value)
+    return dump_result(value)
 
 
 def dump_result(value: Any) -> tuple[Any, int]:

@@ -21,7 +21,7 @@ from pythonjsonlogger.json import JsonFormatter
 
 from jobs.clock import Clock
 from jobs.context import JobContext
-from jobs.delivery import Job
+from jobs.delivery import LARGE, Job
 from jobs.errors import ChildDied, ChildFailed, JobTimeout, RetryLater
 from jobs.texts import text_of, type_of
 from workers import frames
@@ -178,9 +178,10 @@ class Child:
             ChildDied: it died, or was killed for its use of memory.
             NotStarted: it was dead already, or died before it had begun.
         """
+        frame = await self._frame_of(job, body, ctx)
         attempt = self._attempt = _Attempt(ctx)
         try:
-            self._send_job(job, body, ctx)
+            self._writer.write(frame)
             await self._until_over(attempt, job)
         except (asyncio.CancelledError, JobTimeout, ChildDied) as cut:
             if isinstance(cut, asyncio.CancelledError):
@@ -241,10 +242,23 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
-    def _send_job(self, job: Job, body: str, ctx: JobContext) -> None:
+    async def _frame_of(self, job: Job, body: str, ctx: JobContext) -> bytes:
+        """The order to run a job; a large one is encoded in a thread.
+
+        Raises:
+            NotStarted: it died meanwhile.
+        """
+        if len(body) <= LARGE:
+            return self._order(job, body, ctx)
+        frame = await asyncio.to_thread(self._order, job, body, ctx)
+        if self.spent.is_set():
+            raise NotStarted("the child process ended before its job was sent")
+        return frame
+
+    def _order(self, job: Job, body: str, ctx: JobContext) -> bytes:
         # Of now and not of when it began to wait for a child.
         deadline = self._clock.now() + timedelta(seconds=job.timeout_s)
-        frame = frames.encode(
+        return frames.encode(
             Kind.RUN,
             body=body,
             queue=ctx.queue,
@@ -252,7 +266,6 @@ class Child:
             max_attempts=ctx.max_attempts,
             deadline=deadline.isoformat(),
         )
-        self._writer.write(frame)
 
     async def _until_over(self, attempt: _Attempt, job: Job) -> None:
         limit_mb = job.type.memory_mb

@@ -17,6 +17,7 @@ from pydantic_core import from_json, to_json
 
 from jobs import reporting
 from jobs.classification import retry_after_s
+from jobs.delivery import LARGE
 from jobs.errors import ChildFailed, Discard, DoNotRetry, JobSignal, RetryLater, Stopped
 from jobs.retry import Retry
 from jobs.texts import legible, text_of, type_of
@@ -100,6 +101,8 @@ def encode_result(value: Any) -> bytes:
 async def read(reader: asyncio.StreamReader) -> Frame | None:
     """The next frame, in the worker; None at the end of the stream, in mid-frame too.
 
+    A large one is decoded in a thread.
+
     Raises:
         FrameError: what came is none.
     """
@@ -107,7 +110,7 @@ async def read(reader: asyncio.StreamReader) -> Frame | None:
         body = await reader.readexactly(_length(await reader.readexactly(_LENGTH.size)))
     except asyncio.IncompleteReadError:
         return None
-    return _decoded(body)
+    return _decoded(body) if len(body) <= LARGE else await asyncio.to_thread(_decoded, body)
 
 
 def receive(channel: socket.socket) -> Frame | None:
