@@ -62,6 +62,9 @@ class Means:
     """Holds the payloads that are too large for messages; without it these are deferred."""
     shared: Shared = field(default_factory=dict)
     """The app's open resources."""
+    heeds_ctrl_c: bool = True
+    """A KeyboardInterrupt in the event loop ends this process; else it is the handler's own, and a
+    failure like others, as it is in a thread, where no Ctrl-C is ever raised."""
     claims: Claims | None = None
     """For types with ``once=True``, which an app can't have without."""
 
@@ -162,8 +165,12 @@ class Call:
             if task is not None and task.cancelling():
                 raise  # somebody ended this task: the message will be delivered again
             return self._failed(error)
-        except (KeyboardInterrupt, GeneratorExit):
-            raise  # the process, or this coroutine, is being ended
+        except GeneratorExit:
+            raise  # this coroutine is being ended
+        except KeyboardInterrupt as error:
+            if self._means.heeds_ctrl_c and self._means.in_loop(self._job):
+                raise  # and so is the process
+            return self._failed(error)
         except BaseException as error:  # noqa: BLE001 - the job's boundary; SystemExit included
             return self._outcome_of(error)
         finally:

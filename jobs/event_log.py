@@ -52,6 +52,7 @@ from jobs.events import (
     SettlementFlushed,
     SpoolFailed,
 )
+from jobs.texts import LONGEST, legible
 
 _log = logging.getLogger("headgate.worker")
 
@@ -101,6 +102,9 @@ LEVELS: dict[type[Event], int] = {
 }
 """How loud each event is; a test proves that none is missing."""
 
+_LONGEST_IN_LINE = 1_000
+"""Characters of a field within the message; the field beside it has up to `jobs.texts.LONGEST`."""
+
 _LEFT_OUT = {"at", "data", "tenant", "traceback"}
 
 
@@ -110,7 +114,7 @@ def log_event(event: Event) -> None:
     if not _log.isEnabledFor(level):
         return
     details = {
-        field.name: getattr(event, field.name)
+        field.name: _bounded(getattr(event, field.name))
         for field in fields(event)
         if field.name not in _LEFT_OUT
     }
@@ -129,9 +133,24 @@ def name_job(record: logging.LogRecord) -> bool:
     return True
 
 
+class BoundedTraces(logging.Formatter):
+    """A formatter, to be mixed in, that keeps the end of a traceback, whatever its error quotes."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's own name
+        """The traceback as `logging` writes it, at most `jobs.texts.LONGEST` characters of it."""
+        return legible(super().formatException(ei), from_end=True)
+
+
+def _bounded(value: Any) -> Any:
+    """A field as it stands beside the message."""
+    return legible(value) if isinstance(value, str) and len(value) > LONGEST else value
+
+
 def _brief(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     text = str(value)
+    if len(text) > _LONGEST_IN_LINE:
+        text = legible(text, _LONGEST_IN_LINE)
     # Quoted, a line break stays within its line.
     return repr(text) if " " in text or not text or not text.isprintable() else text

@@ -2,7 +2,12 @@
 
 What a worker gives, this can't: nothing hides or keeps the job, it is in no dead-letter queue, no
 limit holds it back, no hook is called and nothing is recorded. A job that fails is tried again by
-its type's policy as long as the waits together stay within `PATIENCE_S`, since somebody waits.
+its type's policy as long as the waits of the whole call stay within `PATIENCE_S`, since somebody
+waits.
+
+What a job submits while it runs in place is run after it, by the same call: a chain of jobs that
+submit one another takes no more threads and no deeper stack than one job. A call begins jobs for
+`LONGEST_S`; what is left then is refused, as it would be without a fallback.
 
 Not run in place are a job with a delay, which is not due, one with ``isolation="process"``, which
 might take the submitter with it, and one with ``once=True``, which nothing claims here: their
@@ -12,10 +17,12 @@ submission fails as it would without a fallback.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
+from threading import Lock
 from typing import Any, TypeVar
 
 from jobs.app import App
@@ -37,7 +44,51 @@ from jobs.texts import text_of, type_of
 T = TypeVar("T")
 
 PATIENCE_S = 5.0
-"""How long a submitter waits between the attempts of one job, all waits together."""
+"""How long a submitter waits between attempts, all waits of one call together."""
+
+LONGEST_S = 60.0
+"""How long one call goes on beginning jobs: its own, and those that they submit in turn."""
+
+_NOT_BEGUN = f"it was not begun within {LONGEST_S:g} s of the call that it came by"
+
+
+class _Course:
+    """One call's way through its jobs and those that they submit, one after the other."""
+
+    def __init__(self, app: App, clock: Clock) -> None:
+        self.app = app
+        self.left_s = PATIENCE_S
+        """How long may still be waited between attempts."""
+        self._clock = clock
+        self._ends_at = clock.monotonic() + LONGEST_S
+        self._adopted: deque[tuple[Submission, str]] = deque()
+        self._is_over = False
+        self._lock = Lock()  # handlers submit in threads, too
+
+    def is_late(self) -> bool:
+        """Whether it begins no more jobs."""
+        return self._clock.monotonic() >= self._ends_at
+
+    def adopt(self, found: Sequence[tuple[Submission, str]]) -> bool:
+        """Run jobs after the one that has submitted them; False: it is over."""
+        with self._lock:
+            if not self._is_over:
+                self._adopted.extend(found)
+            return not self._is_over
+
+    def next_adopted(self) -> tuple[Submission, str] | None:
+        """The first that waits, with the reason why it runs in place."""
+        with self._lock:
+            return self._adopted.popleft() if self._adopted else None
+
+    def end(self) -> None:
+        """Adopt no more."""
+        with self._lock:
+            self._is_over = True
+
+
+_course: ContextVar[_Course | None] = ContextVar("headgate_inline", default=None)
+"""Of the call that runs the job which this code belongs to."""
 
 
 class AsyncInline:
@@ -82,12 +133,10 @@ class AsyncInline:
         self, submissions: Sequence[Submission], results: Sequence[Result]
     ) -> Sequence[Result]:
         """Run what SQS could not be asked to take; a failure is the result of its own job only."""
-        fitting = [
-            may_fall_back(result) and self._fits(submission)
-            for submission, result in zip(submissions, results, strict=True)
-        ]
-        if not any(fitting):
-            return results
+        if (adopted := self.adopted(submissions, results)) is not None:
+            return adopted
+        fitting = self._fitting(submissions, results)
+        course = _Course(self._app, self._clock)
         async with AsyncExitStack() as stack:
             try:
                 shared = await stack.enter_async_context(self._app.resources.opened())
@@ -97,10 +146,40 @@ class AsyncInline:
                     for submission, result, fits in zip(submissions, results, fitting, strict=True)
                 ]
             executor = Executor(self._means(shared, stack.enter_context(self._sending())))
-            return [
-                await self._run(executor, submission, str(result)) if fits else result
-                for submission, result, fits in zip(submissions, results, fitting, strict=True)
-            ]
+            here = _course.set(course)
+            try:
+                return [
+                    await self._see_through(executor, course, submission, result)
+                    if fits
+                    else result
+                    for submission, result, fits in zip(submissions, results, fitting, strict=True)
+                ]
+            finally:
+                course.end()
+                _course.reset(here)
+
+    def adopted(
+        self, submissions: Sequence[Submission], results: Sequence[Result]
+    ) -> Sequence[Result] | None:
+        """Results where nothing is left to do: nothing fits, or a job that runs in place submits.
+
+        What that submits is run after it. None: the jobs have to be run.
+        """
+        fitting = self._fitting(submissions, results)
+        if not any(fitting):
+            return results
+        if (course := _course.get()) is None or course.app is not self._app:
+            return None
+        if course.is_late():
+            return results
+        found = [
+            (submission, str(result))
+            for submission, result, fits in zip(submissions, results, fitting, strict=True)
+            if fits
+        ]
+        if not course.adopt(found):
+            return None  # what the job had left behind submits, after the call
+        return [None if fits else result for result, fits in zip(results, fitting, strict=True)]
 
     async def close(self) -> None:
         """Nothing is left open."""
@@ -110,6 +189,15 @@ class AsyncInline:
         if not self._loaded:
             self._app.load_handlers()
             self._loaded = True
+
+    def _fitting(
+        self, submissions: Sequence[Submission], results: Sequence[Result]
+    ) -> Sequence[bool]:
+        """Which may be run in place."""
+        return [
+            may_fall_back(result) and self._fits(submission)
+            for submission, result in zip(submissions, results, strict=True)
+        ]
 
     def _fits(self, submission: Submission) -> bool:
         declared = self._app.find_type(submission.envelope.type)
@@ -121,19 +209,39 @@ class AsyncInline:
             app=self._app, clock=self._clock, events=self._events, send=send, shared=shared
         )
 
-    async def _run(self, executor: Executor, submission: Submission, reason: str) -> Result:
+    async def _see_through(
+        self, executor: Executor, course: _Course, submission: Submission, refusal: Result
+    ) -> Result:
+        """Run a job and what it submits; returns the first failure of these."""
+        if course.is_late():
+            return refusal
+        outcome = await self._run(executor, course, submission, str(refusal))
+        while (adopted := course.next_adopted()) is not None:
+            if course.is_late():
+                outcome = outcome or _error(adopted[0], 0, _NOT_BEGUN)
+            else:
+                failure = await self._run(executor, course, *adopted)
+                outcome = outcome or failure
+        return outcome
+
+    async def _run(
+        self, executor: Executor, course: _Course, submission: Submission, reason: str
+    ) -> Result:
         self._events.emit(_inline(submission, reason, self._clock))
-        left_s, attempt = PATIENCE_S, 1
+        attempt = 1
         while True:
             verdict = await executor.begin(_delivery(submission, attempt, self._clock)).verdict()
             match verdict.action:
                 case Ack():
                     return None
-                case RetryAfter(delay_s=delay_s) | Release(delay_s=delay_s) if delay_s <= left_s:
+                case RetryAfter(delay_s=delay_s) | Release(delay_s=delay_s) if (
+                    delay_s <= course.left_s and not course.is_late()
+                ):
                     if (event := verdict.aftermath(self._clock.now())) is not None:
                         self._events.emit(event)
                     await asyncio.sleep(delay_s)
-                    left_s, attempt = left_s - delay_s, attempt + 1
+                    course.left_s -= delay_s
+                    attempt += 1
                 case _:
                     return _given_up(submission, attempt, verdict)
 
@@ -172,8 +280,8 @@ class Inline:
         self, submissions: Sequence[Submission], results: Sequence[Result]
     ) -> Sequence[Result]:
         """Run what SQS could not be asked to take, and return when it has ended."""
-        if not any(map(may_fall_back, results)):
-            return results
+        if (adopted := self._inner.adopted(submissions, results)) is not None:
+            return adopted
         return _run_blocking(lambda: self._inner.instead(submissions, results))
 
     def close(self) -> None:

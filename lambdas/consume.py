@@ -265,6 +265,7 @@ class Consumer:
             store=store,
             call_blocking=self._threads,
             shared=shared,
+            heeds_ctrl_c=False,  # there is no keyboard
             claims=claims,
         )
         recorder = self._recorder(table, store)

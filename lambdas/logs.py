@@ -6,7 +6,11 @@ import logging
 
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
-from jobs.event_log import name_job
+from jobs.event_log import BoundedTraces, name_job
+
+
+class _Formatter(BoundedTraces, LambdaPowertoolsFormatter):
+    """Powertools', with bounded tracebacks."""
 
 
 def log_as_json() -> LambdaPowertoolsFormatter | None:
@@ -17,7 +21,7 @@ def log_as_json() -> LambdaPowertoolsFormatter | None:
     logger = logging.getLogger("headgate")
     if logger.handlers:
         return None
-    formatter = LambdaPowertoolsFormatter()
+    formatter = _Formatter()
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     handler.addFilter(name_job)

@@ -7,7 +7,7 @@ import sys
 
 from pythonjsonlogger.json import JsonFormatter
 
-from jobs.event_log import name_job
+from jobs.event_log import BoundedTraces, name_job
 
 _SDKS = ("aiobotocore", "boto3", "botocore")
 """They log whole requests, payloads included, at DEBUG, and nothing of use at INFO."""
@@ -33,7 +33,7 @@ def configure(*, level: int = logging.INFO, json: bool | None = None) -> None:
 
 def json_formatter() -> logging.Formatter:
     """One JSON object a line."""
-    return JsonFormatter(
+    return _JsonFormatter(
         "{levelname}{name}{message}",
         style="{",
         timestamp="at",  # ISO 8601 in UTC
@@ -41,7 +41,11 @@ def json_formatter() -> logging.Formatter:
     )
 
 
-class _PlainFormatter(logging.Formatter):
+class _JsonFormatter(BoundedTraces, JsonFormatter):
+    """Python-json-logger's, with bounded tracebacks."""
+
+
+class _PlainFormatter(BoundedTraces):
     """For people: a failure's traceback goes below its line."""
 
     def format(self, record: logging.LogRecord) -> str:

@@ -612,6 +612,24 @@ def test_messages_of_a_queue_that_the_app_lacks_are_refused_by_its_name() -> Non
 # --- time ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_keyboard_interrupt_in_a_handler_is_a_failed_attempt(is_async: bool) -> None:
+    async def send(note: Note) -> None:
+        send_blocking(note)
+
+    def send_blocking(note: Note) -> None:
+        if note.text == "a":
+            raise KeyboardInterrupt
+
+    function, job = _mail(send if is_async else send_blocking)
+    with _closed(function):
+        function.submit(job, "a", "b")
+        assert len(function.invoke()["batchItemFailures"]) == 1
+    [failed] = [event for event in function.events if isinstance(event, JobFailed)]
+    assert (failed.error_type, failed.attempt) == ("KeyboardInterrupt", 1)
+    assert function.heard(JobCompleted) == 1
+
+
 def test_the_apps_timeout_ends_an_attempt_before_the_functions_time_is_up() -> None:
     async def hang(_note: Note) -> None:
         await asyncio.Event().wait()

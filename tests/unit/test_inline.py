@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any
@@ -42,6 +43,7 @@ from jobs.events import (
     JobStarted,
     JobSubmitted,
 )
+from jobs.inline import LONGEST_S
 from jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from tests.support.spool_bench import EMAIL, FOR_EVER, NORMAL, Email
 
@@ -346,3 +348,144 @@ async def test_an_async_submission_that_is_cancelled_ends_the_job_that_runs_for_
     with pytest.raises(asyncio.CancelledError):
         await submitting
     assert ended == ["long"]
+
+
+# --- chains and long lists -----------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_chain_of_jobs_nests_no_thread_and_no_call_per_level(
+    rig: Rig, make: Make, is_async: bool
+) -> None:
+    threads: set[int] = set()
+
+    async def links(email: Email, ctx: JobContext) -> None:
+        threads.add(threading.active_count())
+        if (left := int(email.to)) > 0:
+            await ctx.submit(chain, Email(to=str(left - 1)))
+            rig.did.append(left)  # it goes on before the next one runs
+
+    def links_blocking(email: Email, ctx: JobContext) -> None:
+        threads.add(threading.active_count())
+        if (left := int(email.to)) > 0:
+            _ = ctx.submit(chain, Email(to=str(left - 1)))
+            rig.did.append(left)
+
+    chain = rig.app.job("chain", retry=AT_ONCE)(links if is_async else links_blocking)
+    await make(rig).submit(chain, Email(to="40"))
+    assert rig.did == list(range(40, 0, -1))
+    assert len(rig.told(JobCompleted)) == 41
+    assert max(threads) - min(threads) <= 2
+
+
+@both
+async def test_a_chain_without_an_end_is_ended_after_a_minute(rig: Rig, make: Make) -> None:
+    clock = rig.options["clock"] = VirtualClock()
+
+    @rig.app.job("chain", retry=AT_ONCE)
+    async def chain(email: Email, ctx: JobContext) -> None:
+        clock.advance(1)
+        rig.did.append("chain")
+        await ctx.submit(chain, email)
+
+    with pytest.raises(InlineFailed) as raised:
+        await make(rig).submit(chain, EMAIL)
+    assert len(rig.did) == LONGEST_S
+    assert isinstance(raised.value.__cause__, ServiceUnavailable), "as without a fallback"
+
+
+@both
+async def test_what_a_job_submitted_and_a_minute_had_no_room_for_is_told(
+    rig: Rig, make: Make
+) -> None:
+    clock = rig.options["clock"] = VirtualClock()
+
+    @rig.app.job("slow")
+    async def slow(_email: Email) -> None:
+        clock.advance(40)
+        rig.did.append("slow")
+
+    @rig.app.job("spreads")
+    async def spreads(email: Email, ctx: JobContext) -> None:
+        for _ in range(4):
+            await ctx.submit(slow, email)
+
+    with pytest.raises(InlineFailed, match="not begun within 60 s of the call") as raised:
+        await make(rig).submit(spreads, EMAIL)
+    assert raised.value.attempts == 0
+    assert rig.did == ["slow", "slow"]
+
+
+@both
+async def test_of_a_long_list_what_a_minute_has_no_room_for_is_refused_as_without_a_fallback(
+    rig: Rig, make: Make
+) -> None:
+    clock = rig.options["clock"] = VirtualClock()
+
+    @rig.app.job("slow")
+    async def slow(_email: Email) -> None:
+        clock.advance(25)
+        rig.did.append("slow")
+
+    with pytest.raises(SubmissionFailed) as raised:
+        await make(rig).submit_many(slow, [EMAIL] * 8)
+    assert len(rig.did) == 3
+    assert [refusal.index for refusal in raised.value.refusals] == [3, 4, 5, 6, 7]
+    assert {refusal.code for refusal in raised.value.refusals} == {"ServiceUnavailable"}
+
+
+@both
+async def test_the_waits_of_a_long_list_are_bounded_together(
+    rig: Rig, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.inline.PATIENCE_S", 1.5)
+    slow_to_retry = Retry(attempts=2, backoff=Backoff.fixed(1))
+
+    @rig.app.job("flaky", retry=slow_to_retry)
+    async def flaky(_email: Email) -> None:
+        rig.did.append("flaky")
+        raise ConnectionError("reset")
+
+    with pytest.raises(SubmissionFailed) as raised:
+        await make(rig).submit_many(flaky, [EMAIL] * 3)
+    assert len(raised.value.refusals) == 3
+    assert len(rig.did) == 4, "the first is tried again, and there is no time for the others"
+
+
+@both
+async def test_a_job_that_another_submitted_in_place_tells_the_submitter_of_its_failure(
+    rig: Rig, make: Make
+) -> None:
+    @rig.app.job("fails", retry=AT_ONCE)
+    async def fails(_email: Email) -> None:
+        raise DoNotRetry("the address is gone")
+
+    @rig.app.job("starts-it", retry=AT_ONCE)
+    async def starts_it(email: Email, ctx: JobContext) -> None:
+        await ctx.submit(fails, email)
+        rig.did.append("started it")
+
+    with pytest.raises(InlineFailed, match="the address is gone") as raised:
+        await make(rig).submit(starts_it, EMAIL)
+    assert raised.value.job_type == "fails"
+    assert rig.did == ["started it"], "which has not failed, and is not tried again"
+
+
+async def test_what_a_job_has_left_behind_submits_in_a_call_of_its_own(rig: Rig) -> None:
+    client = make_async(rig)
+    over, left = asyncio.Event(), list[asyncio.Task[Any]]()
+
+    async def later() -> None:
+        await over.wait()
+        await client.submit(rig.plain, EMAIL)
+
+    @rig.app.job("leaves")
+    async def leaves(_email: Email) -> None:
+        left.append(asyncio.create_task(later()))
+
+    await client.submit(leaves, EMAIL)
+    assert rig.did == []
+    over.set()
+    await left[0]
+    assert rig.did == ["ada@example.com #1"]

@@ -190,3 +190,31 @@ def test_a_line_that_a_library_logs_while_a_job_runs_names_the_job(errors: Writt
     during, after = (json.loads(line) for line in errors().splitlines())
     assert (during["job_id"], during["job_type"], during["attempt"]) == (handle.id, "send", 1)
     assert "job_id" not in after
+
+
+LONG = "the end of it" + "x\n" * 200_000
+
+
+@pytest.mark.parametrize("json_lines", [True, False])
+@pytest.mark.parametrize("cls", LEVELS, ids=lambda cls: cls.name)
+def test_no_text_of_an_event_makes_its_line_longer_than_a_bound(
+    cls: type[Event], json_lines: bool, errors: Written
+) -> None:
+    configure(level=logging.DEBUG, json=json_lines)
+    texts = [field.name for field in fields(cls) if field.type in ("str", "str | None")]
+    log_event(made(cls, **dict.fromkeys(set(texts) - {"traceback"}, LONG)))
+    assert len(errors()) < 20_000 * (len(texts) + 1)
+
+
+@pytest.mark.parametrize("json_lines", [True, False])
+def test_a_traceback_keeps_its_end_whatever_its_error_quotes(
+    json_lines: bool, errors: Written
+) -> None:
+    configure(json=json_lines)
+    try:
+        raise ValueError(LONG)  # noqa: TRY301 - it has to have been raised
+    except ValueError:
+        logging.getLogger("headgate.worker").exception("processing failed")
+    written = errors()
+    assert "processing failed" in written
+    assert len(written) < 20_000
