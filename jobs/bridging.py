@@ -16,14 +16,15 @@ invocation whose table doesn't answer, since a job must not be lost for that.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jobs.batching import EntryRejected
 from jobs.delays import DelayedJob, is_delayed, read_delayed
-from jobs.errors import TransportError
+from jobs.errors import MessageUnreadable, TransportError
 from jobs.eventing import Occurrence, is_occurrence, read_occurrence
 from jobs.firing import Firing, read_firing
 from jobs.ports import BlockingTable, BlockingTransport, Item
@@ -33,6 +34,8 @@ Input = Firing | Occurrence | DelayedJob
 """What the bridge is invoked with. Each knows its ``job_id``, ``queue_name`` and ``message``, and
 by ``sending`` the one sending that it stands for."""
 
+_ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+
 KEEP = timedelta(days=2)
 """Longer than EventBridge Scheduler (24 h) and Lambda (6 h) go on to invoke.
 https://docs.aws.amazon.com/scheduler/latest/APIReference/API_RetryPolicy.html
@@ -41,15 +44,61 @@ https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.htm
 _log = logging.getLogger("headgate.bridge")
 
 
-def read_input(event: Mapping[str, Any]) -> Input:
+def read_input(event: object) -> Input:
     """Read what a schedule or an event rule handed over.
+
+    Whatever it is handed, what this returns can be sent.
 
     Raises:
         MessageUnreadable: it is neither's; the message names the fields, never their values.
     """
+    given = _read(_json_object(event))
+    _prove_sendable(given)
+    return given
+
+
+def _json_object(event: object) -> Mapping[str, Any]:
+    """What JSON in UTF-8 can hold; Lambda reads ``1e999`` and lone surrogates too.
+
+    Raises:
+        MessageUnreadable: it is nothing of the kind.
+    """
+    if not isinstance(event, Mapping):
+        raise MessageUnreadable(f"the input is no JSON object, but a {type(event).__name__}")
+    try:
+        json.dumps(event, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        kind = type(error).__name__
+    else:
+        return event
+    # Not from the error, which quotes the values.
+    raise MessageUnreadable(
+        f"JSON can't hold the input ({kind}): a number in it is too large, it has a lone "
+        "surrogate, or it is nested too deeply"
+    )
+
+
+def _read(event: Mapping[str, Any]) -> Input:
     if is_delayed(event):
         return read_delayed(event)
     return read_occurrence(event) if is_occurrence(event) else read_firing(event)
+
+
+def _prove_sendable(given: Input) -> None:
+    """Make all that is made of it once, before anything is claimed or sent.
+
+    Raises:
+        MessageUnreadable: something of it can't be made.
+    """
+    try:
+        counts(given)
+        _ = given.job_id, given.sending, given.message(_ANY_TIME)
+    except (ValueError, ArithmeticError, TypeError) as error:
+        kind = type(error).__name__
+    else:
+        return
+    # Not from the error, which quotes the values.
+    raise MessageUnreadable(f"the input makes no message: {kind}")
 
 
 def counts(given: Input) -> bool:

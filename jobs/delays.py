@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from jobs.envelope import GroupId, Moment
 from jobs.errors import MessageUnreadable, PayloadTooLarge
 from jobs.ports import OutgoingMessage, ScheduleSpec
 from jobs.topology import MAX_DELAY, Topology
@@ -40,7 +41,7 @@ class DelayedJob(BaseModel):
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
-    delayed_until: AwareDatetime
+    delayed_until: Moment
     """When the job is due."""
     job_id: _Text
     type: _Text
@@ -48,7 +49,7 @@ class DelayedJob(BaseModel):
     """The physical name of the queue on AWS."""
     body: _Text
     attributes: dict[str, str]
-    group: str | None = None
+    group: GroupId | None = None
     deduplication_id: str | None = None
     token: str = ""
     """Names the hand-over of a job that had been delivered before, since one job may be handed over

@@ -33,8 +33,17 @@ PUT_BACK_MS = 60_000
 
 _COUNTER_BITS, _RANDOM_BITS = 26, 48
 
-_Name = Annotated[str, Field(min_length=1, max_length=128)]
+Name = Annotated[str, Field(min_length=1, max_length=128)]
+"""A job type's, or a queue group's."""
 
+Moment = Annotated[
+    AwareDatetime,
+    Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 12, 31, tzinfo=UTC)),
+]
+"""A time that a job's id can be made of, and that there is in every time zone."""
+
+GroupId = Annotated[str, Field(pattern="^[!-~]{1,128}$")]
+"""A MessageGroupId, as `jobs.messages.is_group_id` has it."""
 
 UniqueMode = Literal["first", "replace"]
 
@@ -96,13 +105,13 @@ class Envelope(BaseModel):
 
     v: Literal[1] = Field(description="The version of this format.")
     id: UUID = Field(description="UUIDv7 (RFC 9562), so that ids sort by the time they were made.")
-    type: _Name = Field(description="The job type's name.")
+    type: Name = Field(description="The job type's name.")
     schema_: int = Field(1, ge=1, alias="schema", description="The version of the payload.")
     payload: Any = Field(description="JSON that the type's model reads.")
     payload_ref: PayloadRef | None = Field(
         None, description="Stands in place of payload, which is then left out."
     )
-    queue: _Name = Field(description="The queue group's logical name.")
+    queue: Name = Field(description="The queue group's logical name.")
     priority: Priority
     submitted_at: AwareDatetime = Field(description="With a UTC offset or Z.")
     not_before: AwareDatetime | None = Field(

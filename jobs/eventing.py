@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from jobs.envelope import VERSION, Envelope, derived_job_id
+from jobs.envelope import VERSION, Envelope, Moment, Name, derived_job_id
 from jobs.errors import ConfigurationError, MessageUnreadable
 from jobs.event_patterns import checked_pattern
 from jobs.job import JobType
@@ -112,11 +112,11 @@ class EventJob(BaseModel):
 
     rule: _Text
     """The rule's name."""
-    type: _Text
+    type: Name
     schema_: int = Field(alias="schema", ge=1)
     """The version of the payload."""
     fields: Mapping[str, str] | None = None
-    queue: _Text
+    queue: Name
     """The queue group's logical name."""
     priority: Priority
     queue_name: _Text
@@ -132,7 +132,7 @@ class Event(BaseModel):
 
     id: _Text
     """The same however often the event is delivered."""
-    time: AwareDatetime
+    time: Moment
     detail: Any = None
 
 

@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jobs.app import App
 from jobs.context import Tenant
 from jobs.declared_starts import Start, deployed
 from jobs.delays import literally
-from jobs.envelope import VERSION, Envelope, Options, derived_job_id
+from jobs.envelope import VERSION, Envelope, GroupId, Moment, Name, Options, derived_job_id
 from jobs.errors import ConfigurationError, MessageUnreadable
 from jobs.job import JobType
 from jobs.messages import is_group_id, message_of
@@ -48,17 +48,17 @@ class ScheduledJob(BaseModel):
 
     schedule: _Text
     """The schedule's name."""
-    type: _Text
+    type: Name
     schema_: int = Field(alias="schema", ge=1)
     """The version of the payload."""
     payload: Any
     """JSON that the type's model reads."""
-    queue: _Text
+    queue: Name
     """The queue group's logical name."""
     priority: Priority
     queue_name: _Text
     """The physical name of the queue on AWS."""
-    fifo_group: _Text | None = None
+    fifo_group: GroupId | None = None
     """Where the queue is FIFO, the group whose order the job keeps."""
     tenant: Tenant | None = None
     options: Options | None = None
@@ -92,7 +92,7 @@ class Firing(ScheduledJob):
     """One firing of a schedule: the job, and which occurrence of it this is."""
 
     schedule_arn: _Text
-    scheduled_time: AwareDatetime
+    scheduled_time: Moment
     """When it was due; the same however often the invocation is tried."""
     execution_id: _Text
     """Names one attempt of EventBridge Scheduler's at the invocation."""

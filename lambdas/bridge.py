@@ -34,14 +34,15 @@ _ALREADY_SENT = "already sent"
 _NOT_COUNTED = "fired before the schedule's start, or between the times of its rate"
 
 
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
+def handler(event: object, context: LambdaContext) -> dict[str, str]:
     """Submit the job that ``event``, what a schedule or a rule hands over, describes.
 
     Returns:
         Its ``job_id``; nothing for a schedule that fires before its start.
 
     Raises:
-        MessageUnreadable: ``event`` is neither; names the fields.
+        MessageUnreadable: ``event`` is neither, whatever it is; names the fields. Lambda keeps it
+            in the queue of failed schedules and events.
         TransportError: SQS could not be asked, or refused.
     """
     given = read_input(event)

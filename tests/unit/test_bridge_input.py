@@ -1,0 +1,199 @@
+"""Whatever the bridge is invoked with is sent, or refused by the one error, which keeps it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs import App, cron
+from jobs.bridging import Bridge, read_input
+from jobs.envelope import new_job_id, parse
+from jobs.errors import MessageUnreadable, TransportError
+from jobs.eventing import event_input
+from jobs.firing import schedule_input
+from jobs.submission import prepare
+from jobs.testing import MemorySqs, VirtualClock
+from lambdas import bridge
+
+AT = datetime(2026, 3, 1, 8, tzinfo=UTC)
+
+APP = App("shop", stage="test")
+REPORT = APP.define("report", dict[str, Any], schedule=cron("0 8 * * ? *"))
+BOOK = APP.queue("ledger", fifo=True).define("book", dict[str, Any], group_by=lambda _: "a")
+APP.on_event("placed", pattern={"source": ["shop"]}, type=REPORT)
+APP.on_event("booked", pattern={"source": ["shop"]}, type=BOOK, group="$.detail.account")
+
+
+@dataclass
+class Invocation:
+    """What the bridge uses of Lambda's context."""
+
+    aws_request_id: str = "request-1"
+
+
+def fired() -> dict[str, Any]:
+    """What a recurring schedule hands over."""
+    return schedule_input(APP, REPORT) | {
+        "schedule_arn": "arn:aws:scheduler:eu-central-1:1:schedule/shop/report",
+        "scheduled_time": "2026-03-01T08:00:00Z",
+        "execution_id": "d32c5kddcf5bb8c3",
+        "attempt_number": "1",
+    }
+
+
+def matched(rule: str) -> dict[str, Any]:
+    """What an event rule hands over."""
+    event = {"id": "e-1", "time": "2026-03-01T08:00:00Z", "detail": {"account": "a-1"}}
+    template = event_input(APP.topology, APP.event_rules[rule])
+    filled: dict[str, Any] = json.loads(
+        template.replace("<aws.events.event.json>", json.dumps(event))
+    )
+    return filled
+
+
+def held() -> dict[str, Any]:
+    """What a one-time schedule hands over."""
+    submission = prepare(
+        APP,
+        APP.topology,
+        BOOK,
+        {},
+        {"delay": timedelta(days=3)},
+        now=AT,
+        job_id=new_job_id(AT),
+    )
+    event: dict[str, Any] = json.loads(submission.delayed().to_input())
+    return event
+
+
+INPUTS = [fired(), matched("placed"), matched("booked"), held()]
+
+
+@pytest.fixture(autouse=True)
+def on_lambda(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemorySqs]:
+    """The function's own environment, with SQS in memory."""
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-input")
+    sqs = MemorySqs(VirtualClock(AT))
+    sqs.provision(APP.topology)
+    submitting = Bridge(sqs.blocking, None, lambda: AT)
+    monkeypatch.setattr(bridge, "_bridge", lambda: submitting)
+    bridge._logger.cache_clear()
+    yield sqs
+    bridge._logger.cache_clear()
+
+
+def handle(event: object) -> dict[str, str]:
+    """Invoke the function."""
+    context: Any = Invocation()
+    return bridge.handler(event, context)
+
+
+@pytest.mark.parametrize("event", INPUTS, ids=["schedule", "event", "ordered event", "delayed"])
+def test_each_kind_of_input_becomes_its_job(event: dict[str, Any]) -> None:
+    assert handle(event).keys() == {"job_id"}
+
+
+@pytest.mark.parametrize("event", [None, [], [1], "", "text", "delayed_until", b"", 0, 1.5, True])
+def test_an_input_that_is_no_json_object_is_unreadable(event: object) -> None:
+    with pytest.raises(MessageUnreadable, match=f"no JSON object, but a {type(event).__name__}"):
+        handle(event)
+
+
+@pytest.mark.parametrize(
+    ("event", "field"),
+    [
+        (fired() | {"scheduled_time": "1969-12-31T23:59:59Z"}, "scheduled_time: .*1970"),
+        (fired() | {"scheduled_time": "0001-01-01T00:00:00+14:00"}, "scheduled_time"),
+        (fired() | {"scheduled_time": "9999-12-31T23:59:59-12:00"}, "scheduled_time"),
+        (fired() | {"scheduled_time": -1e300}, "scheduled_time"),
+        (fired() | {"type": "x" * 129}, "type: .*128"),
+        (fired() | {"queue": "x" * 129}, "queue: .*128"),
+        (fired() | {"fifo_group": "a b"}, "fifo_group"),
+        (fired() | {"payload": {"total": math.inf}}, "JSON can't hold the input"),
+        (fired() | {"payload": [math.nan]}, "JSON can't hold the input"),
+        (fired() | {"payload": "\ud800"}, "JSON can't hold the input"),
+        (fired() | {"\ud800": 1}, "JSON can't hold the input"),
+        (held() | {"delayed_until": "1969-12-31T23:59:59Z"}, "delayed_until"),
+        (held() | {"group": "a b"}, "group"),
+        (held() | {"attributes": {"JobType": 5}}, "attributes"),
+        (held() | {"body": None}, "body"),
+        (matched("placed") | {"event": None}, "event"),
+        (matched("placed") | {"event": {"id": "e", "time": "1969-12-31T23:59:59Z"}}, "event.time"),
+        (
+            matched("booked")
+            | {"event": {"id": "e", "time": AT.isoformat(), "detail": {"account": "a b"}}},
+            r"\$\.detail\.account",
+        ),
+        (json.loads(json.dumps(matched("placed")).replace('"a-1"', "1e999")), "JSON can't hold"),
+    ],
+)
+def test_an_input_that_makes_no_message_is_unreadable_by_the_field_s_name(
+    event: dict[str, Any], field: str, on_lambda: MemorySqs
+) -> None:
+    with pytest.raises(MessageUnreadable, match=field) as refused:
+        handle(event)
+    assert refused.value.__cause__ is refused.value.__context__ is None
+    assert on_lambda.calls == []
+
+
+ODD: st.SearchStrategy[Any] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=4),
+    st.sampled_from(["", "a b", "\ud800", "x" * 200, -1e300, 10**40, b"", {"a": []}]),
+    st.sampled_from(["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "1969-12-31"]),
+    st.datetimes(timezones=st.just(UTC)).map(datetime.isoformat),
+    st.integers(4300, 4400).map(lambda digits: 10**digits),
+)
+JSON = st.recursive(
+    ODD,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+
+
+@st.composite
+def changed(draw: st.DrawFn) -> Any:
+    """An input of ours with some of its values replaced."""
+    event = json.loads(json.dumps(draw(st.sampled_from(INPUTS))))
+    for _ in range(draw(st.integers(1, 3))):
+        place = event
+        while True:
+            key = draw(st.sampled_from(sorted(place)) | st.text(max_size=3))
+            inner = place.get(key)
+            if not isinstance(inner, dict) or not inner or draw(st.booleans()):
+                break
+            place = inner
+        place[key] = draw(JSON)
+    return event
+
+
+@settings(max_examples=60)
+@given(changed() | JSON)
+def test_whatever_the_input_is_it_is_sent_or_unreadable(event: Any) -> None:
+    sqs = MemorySqs(VirtualClock(AT))
+    sqs.provision(APP.topology)
+    try:
+        given = read_input(event)
+    except MessageUnreadable:
+        return
+    sending = Bridge(sqs.blocking, None, lambda: AT)
+    try:
+        sending.submit(given)
+    except TransportError:
+        return  # SQS has no such queue, or doesn't take the message: Lambda keeps the input
+    for spec in APP.topology.queues:
+        for message in sqs.messages(spec.name):
+            assert message.body == given.message(AT).body
+            if "body" not in event:
+                parse(message.body)
