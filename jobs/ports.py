@@ -271,6 +271,8 @@ class ScheduleSpec:
     modified_at: datetime | None = None
     as_of: datetime | None = field(default=None, compare=False)
     """The time by the service's own clock when it said so."""
+    beyond: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What the service holds of it besides all this, in its own words; an update gives it back."""
 
 
 class Scheduler(Protocol):

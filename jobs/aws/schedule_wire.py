@@ -5,7 +5,7 @@ https://docs.aws.amazon.com/scheduler/latest/APIReference/API_Operations.html
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -22,6 +22,22 @@ Response = Mapping[str, Any]
 
 NAME_TAKEN = "ConflictException"
 NOT_THERE = "ResourceNotFoundException"
+
+_MODELLED = frozenset(
+    {
+        "ActionAfterCompletion",
+        "Description",
+        "EndDate",
+        "FlexibleTimeWindow",
+        "GroupName",
+        "Name",
+        "ScheduleExpression",
+        "ScheduleExpressionTimezone",
+        "StartDate",
+        "State",
+    }
+)
+"""What `ScheduleSpec` has fields for; of the target it has some."""
 
 _PAGE = 100  # the most that ListSchedules answers at once
 _RETRIES = {"MaximumRetryAttempts": 185, "MaximumEventAgeInSeconds": 86_400}  # the most there is
@@ -53,9 +69,29 @@ def create_request(schedule: ScheduleSpec, place: Place, token: str) -> Request:
     return {**_schedule(schedule, place), "ClientToken": token}
 
 
-def update_request(schedule: ScheduleSpec, place: Place) -> Request:
-    """UpdateSchedule's: it overwrites every field, so all of them are here."""
-    return _schedule(schedule, place)
+def update_request(schedule: ScheduleSpec, place: Place, takes: Collection[str]) -> Request:
+    """UpdateSchedule's: it overwrites every field, so all of them are here.
+
+    Those that `ScheduleSpec` has no field for go back as they came: a key, and of the target all
+    but its input, such as a retry policy or a function's alias.
+
+    Args:
+        takes: the names of its arguments.
+    """
+    request = _schedule(schedule, place)
+    beyond = {name: schedule.beyond[name] for name in schedule.beyond if name in takes}
+    if target := beyond.pop("Target", None):
+        changed = schedule.input != target.get("Input", "")
+        request["Target"] = target | ({"Input": schedule.input} if changed else {})
+    return beyond | request
+
+
+def arguments_of_update(client: Any) -> Collection[str]:
+    """What UpdateSchedule takes, as the client's own model of the service has it."""
+    names: Collection[str] = client.meta.service_model.operation_model(
+        "UpdateSchedule"
+    ).input_shape.members
+    return names
 
 
 def address(group: str, name: str) -> Request:
@@ -118,6 +154,7 @@ def _spec_of(answer: Response) -> ScheduleSpec:
         created_at=answer.get("CreationDate"),
         modified_at=answer.get("LastModificationDate"),
         as_of=_answered_at(answer),
+        beyond={name: answer[name] for name in answer if name not in _MODELLED},
     )
 
 

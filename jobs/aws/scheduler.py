@@ -111,9 +111,10 @@ class EventBridgeScheduler:
     async def update(self, schedule: ScheduleSpec) -> bool:
         """UpdateSchedule."""
         client, place = await self._opened()
+        request = wire.update_request(schedule, place, wire.arguments_of_update(client))
         with naming("scheduler:UpdateSchedule", schedule.group):
             try:
-                await client.update_schedule(**wire.update_request(schedule, place))
+                await client.update_schedule(**request)
             except ClientError as error:
                 if wire.refused_with(error, wire.NOT_THERE):
                     return False
@@ -224,9 +225,10 @@ class SyncScheduler:
     def update(self, schedule: ScheduleSpec) -> bool:
         """UpdateSchedule."""
         client, place = self._opened()
+        request = wire.update_request(schedule, place, wire.arguments_of_update(client))
         with naming("scheduler:UpdateSchedule", schedule.group):
             try:
-                client.update_schedule(**wire.update_request(schedule, place))
+                client.update_schedule(**request)
             except ClientError as error:
                 if wire.refused_with(error, wire.NOT_THERE):
                     return False

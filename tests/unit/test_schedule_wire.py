@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,6 +34,8 @@ SPEC = ScheduleSpec(
     dead_letters="shop-schedules-dlq",
     description="every day",
 )
+TAKES = ("GroupName", "KmsKeyArn", "Name", "Target")
+"""Of UpdateSchedule's arguments, some."""
 
 
 def test_names_become_arns_of_the_callers_partition_account_and_region() -> None:
@@ -58,15 +61,34 @@ def test_a_firing_that_fails_is_tried_as_often_as_the_service_can() -> None:
 
 
 def test_an_update_carries_every_field_since_it_overwrites_all() -> None:
-    created, updated = create_request(SPEC, CHINA, "token"), update_request(SPEC, CHINA)
+    created, updated = create_request(SPEC, CHINA, "token"), update_request(SPEC, CHINA, TAKES)
     assert created == updated | {"ClientToken": "token"}
 
 
 def test_an_answer_is_read_back_into_what_was_asked_for() -> None:
-    answer = update_request(SPEC, CHINA) | {
+    answer = update_request(SPEC, CHINA, TAKES) | {
         "Arn": "arn:aws-cn:scheduler:cn-north-1:123456789012:schedule/shop/dynamic.nightly"
     }
     assert read_schedule(answer) == SPEC
+
+
+def test_an_update_gives_back_what_the_service_takes_and_no_more() -> None:
+    held = update_request(SPEC, CHINA, TAKES) | {
+        "Arn": "arn:aws-cn:scheduler:cn-north-1:123456789012:schedule/shop/dynamic.nightly",
+        "KmsKeyArn": "arn:aws-cn:kms:cn-north-1:123456789012:key/k",
+        "CreationDate": datetime(2026, 1, 1, tzinfo=UTC),
+        "ResponseMetadata": {"HTTPHeaders": {}},
+    }
+    held["Target"] |= {"Arn": held["Target"]["Arn"] + ":live", "RetryPolicy": {}}
+
+    later = replace(read_schedule(held), enabled=False, start=None, input='{"a": 1}')
+    request = update_request(later, CHINA, TAKES)
+
+    assert request["State"] == "DISABLED"
+    assert "StartDate" not in request
+    assert request["Target"] == held["Target"] | {"Input": '{"a": 1}'}
+    assert request["KmsKeyArn"] == held["KmsKeyArn"]
+    assert request.keys() & {"Arn", "CreationDate", "ResponseMetadata"} == set()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +106,7 @@ def test_an_answer_is_read_back_into_what_was_asked_for() -> None:
 def test_a_schedule_of_somebody_else_s_is_unreadable_by_its_name(
     changes: dict[str, Any], reason: str
 ) -> None:
-    answer = update_request(SPEC, CHINA) | {
+    answer = update_request(SPEC, CHINA, TAKES) | {
         "Arn": "arn:aws-cn:scheduler:cn-north-1:123456789012:schedule/shop/dynamic.nightly"
     }
     with pytest.raises(MessageUnreadable, match=rf"'dynamic\.nightly'.*{reason}"):
@@ -102,7 +124,7 @@ def test_a_schedule_of_somebody_else_s_is_unreadable_by_its_name(
 def test_an_answer_tells_the_time_by_the_service_s_own_clock(
     said: str, meant: datetime | None
 ) -> None:
-    answer = update_request(SPEC, CHINA) | {
+    answer = update_request(SPEC, CHINA, TAKES) | {
         "Arn": "arn:aws-cn:scheduler:cn-north-1:123456789012:schedule/shop/dynamic.nightly",
         "ResponseMetadata": {"HTTPHeaders": {"date": said}},
     }
