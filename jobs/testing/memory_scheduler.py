@@ -28,8 +28,6 @@ class _Stored:
     token: str
     fired_until: datetime
     """What was due up to here has been fired, or was missed while it was paused."""
-    gone_at: datetime | None = None
-    """When it is deleted, having fired for the last time."""
 
 
 class MemoryScheduler:
@@ -62,6 +60,8 @@ class MemoryScheduler:
         self._fire = fire
         self._groups = groups
         self._stored: dict[tuple[str, str], _Stored] = {}
+        self._done: dict[tuple[str, str], datetime] = {}
+        """When those are deleted that have fired for the last time."""
         self._handed_over: list[str] = []
         self._changed = asyncio.Event()
         if isinstance(clock, VirtualClock):
@@ -113,9 +113,9 @@ class MemoryScheduler:
     def fire_due(self) -> None:
         """Fire all that has come due, in the order of its times."""
         while (due := self.next_due()) is not None and due <= self._clock.now():
-            for stored in list(self._stored.values()):
+            for key, stored in list(self._stored.items()):
                 if _next(stored) == due:
-                    self._fire_one(stored, due)
+                    self._fire_one(key, stored, due)
 
     async def run(self) -> None:
         """Fire what comes due, until it is cancelled."""
@@ -138,11 +138,11 @@ class MemoryScheduler:
         """
         self._fire(self._handed_over[-1])
 
-    def _fire_one(self, stored: _Stored, due: datetime) -> None:
+    def _fire_one(self, key: tuple[str, str], stored: _Stored, due: datetime) -> None:
         stored.fired_until = due + _MOMENT
         self.fired.append((stored.spec.name, due))
         if stored.spec.delete_when_done and _next(stored) is None:
-            stored.gone_at = due + self.lingers
+            self._done[key] = due + self.lingers
             self._delete_done()
         self._handed_over.append(_filled_in(stored.spec, due))
         self._fire(self._handed_over[-1])
@@ -182,20 +182,23 @@ class MemoryScheduler:
             return False
         stored.spec = replace(schedule, created_at=stored.spec.created_at, modified_at=now)
         stored.fired_until = max(stored.fired_until, now)
-        stored.gone_at = None
+        self._done.pop((schedule.group, schedule.name), None)
         self._changed.set()
         return True
 
     def drop(self, group: str, name: str) -> bool:
         """`delete`, at once."""
         self._check()
+        self._done.pop((group, name), None)
         return self._stored.pop((group, name), None) is not None
 
     def _delete_done(self) -> None:
+        if not self._done:
+            return
         now = self._clock.now()
-        for key, stored in list(self._stored.items()):
-            if stored.gone_at is not None and stored.gone_at <= now:
-                self._stored.pop(key, None)  # unless another thread has just done it
+        for key in [key for key, at in self._done.items() if at <= now]:
+            self._done.pop(key, None)  # unless another thread has just done it
+            self._stored.pop(key, None)
 
     def _check(self, group: str | None = None) -> None:
         self._delete_done()
