@@ -294,10 +294,10 @@ def _cron_times(cron: _Cron, zone: tzinfo, first: datetime) -> Iterator[datetime
     while day <= last:
         if day.year in cron.years and day.month in cron.months and cron.on_day(day):
             for of_day in cron.times:
-                at = datetime.combine(day, of_day, zone)
-                utc = at.astimezone(UTC)
-                # A time that the clocks skip comes back as another one.
-                if utc >= first and utc.astimezone(zone).time() == of_day:
+                wall = datetime.combine(day, of_day)
+                utc = wall.replace(tzinfo=zone).astimezone(UTC)
+                # A time that the clocks skip comes back as another one, or on another day.
+                if utc >= first and utc.astimezone(zone).replace(tzinfo=None) == wall:
                     yield utc
         day += timedelta(days=1)
 
