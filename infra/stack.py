@@ -216,8 +216,8 @@ class JobSystem(Construct):
         return self._with_delays(grant, grantee)
 
     def grant_operate(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` use the console and the commands: see queues, jobs and dead letters,
-        cancel jobs, replay and delete dead letters, and do all that `grant_schedules` says."""
+        """Let ``grantee`` look after the app: see queues, jobs and dead letters, cancel jobs, send
+        dead letters back and delete them, and do all that `grant_schedules` says."""
         grant = permissions.grant_operate(
             grantee,
             list(self._queues.by_name.values()),

@@ -25,8 +25,9 @@ _PLAIN = re.compile(r"[!-~]{1,128}")
 
 _ADVICE: Mapping[Kind, str] = {
     "dead-letters": (
-        'Mend the cause first, then send them back: in the SQS console "Start DLQ redrive" on the '
-        'dead-letter queue, with what is named "from" as its custom destination.'
+        "Mend the cause first, then send them back as docs/dead-letters.md says, or have an "
+        'administrator use "Start DLQ redrive" in the SQS console, with what is named "from" as '
+        "its custom destination."
     ),
     "quarantine": (
         "What is in quarantine killed the processes that ran it. Find out why before anything is "

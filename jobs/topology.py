@@ -83,8 +83,7 @@ class Lane:
     start_within: timedelta
     """How soon a job should start; alarms and autoscaling are derived from it."""
     share: float
-    """The part of all starts, 0 to 1, that this priority is to get even under endless higher work.
-    Declared only: this version chooses by strict priority."""
+    """The part of all starts, 0 to 1, that this priority gets even under endless higher work."""
 
     def __post_init__(self) -> None:
         if not timedelta(seconds=1) <= self.visibility <= MAX_VISIBILITY:

@@ -103,6 +103,18 @@ def image() -> Iterator[Replay]:
         shutil.rmtree(root)
 
 
+@pytest.fixture
+def scratch(image: Replay) -> Iterator[Path]:
+    """What stands for the volume at the container's /tmp, and ends with the test."""
+    volume = Path(tempfile.mkdtemp(prefix="headgate-image-volume-"))
+    try:
+        owner = image.root.stat()
+        os.chown(volume, owner.st_uid, owner.st_gid)
+        yield volume
+    finally:
+        shutil.rmtree(volume)
+
+
 def _python_and_user() -> tuple[str, int | None]:
     """A Python that the image's user can run, and that user, if this is root, who can become it;
     else this Python, and nobody else."""
@@ -132,6 +144,7 @@ def aws() -> Iterator[str]:
 @pytest.mark.timeout(600)
 async def test_a_container_of_the_image_runs_a_job_is_healthy_writes_nothing_and_drains_on_sigterm(
     image: Replay,
+    scratch: Path,
     aws: str,
     unused_tcp_port: int,
     tmp_path: Path,
@@ -143,7 +156,7 @@ async def test_a_container_of_the_image_runs_a_job_is_healthy_writes_nothing_and
     await provision(shop.app.topology, endpoint_url=aws)
     group = WorkerGroup(priorities=(shop.generate_report.priority,))
     before = {*image.root.rglob("*")}
-    container = image.start(infra.command(group), _environment(aws))
+    container = image.start(infra.command(group), _environment(aws) | {"TMPDIR": str(scratch)})
     try:
         with Client(shop.app) as client:
             report = client.submit(shop.generate_report, shop.Report(format="json"))
@@ -158,6 +171,7 @@ async def test_a_container_of_the_image_runs_a_job_is_healthy_writes_nothing_and
     assert "everything was finished and settled" in log
     assert image.call(["python", "-I", "-S", "-c", infra.health_check(group)]) != 0
     assert {*image.root.rglob("*")} == before, "its root is read-only on ECS"
+    assert [*scratch.iterdir()], "what it writes goes to its volume"
 
 
 @pytest.mark.timeout(600)

@@ -20,7 +20,7 @@ from typing import Any
 from ops.local_aws import LocalAws
 from tests.crash.trials.answers import submitter_meets, worker_meets
 from tests.crash.trials.app import FIXTURE
-from tests.crash.trials.catalogue import CATALOGUE, Weather
+from tests.crash.trials.catalogue import ANSWERED, CATALOGUE, Weather
 from tests.crash.trials.cuts import Cuts
 from tests.crash.trials.findings import Findings
 from tests.crash.trials.messages import feed
@@ -57,11 +57,10 @@ async def _answers(options: argparse.Namespace, directory: Path) -> Findings:
 
 async def _submissions(options: argparse.Namespace, directory: Path) -> Findings:
     rng = random.Random(options.seed)  # noqa: S311 - chooses faults
+    groups = [[kind] for kind in options.kinds if kind not in ANSWERED]
     async with _stage(directory) as stage:
         weather = Weather(rng)
-        found = await submitter_meets(
-            stage, weather, directory, groups=[[kind] for kind in options.kinds], jobs=options.jobs
-        )
+        found = await submitter_meets(stage, weather, directory, groups=groups, jobs=options.jobs)
         found.figures["answered oddly"] = dict(weather.drawn)
         return found
 

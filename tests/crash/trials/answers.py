@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-from tests.crash.trials.app import KINDS, QUEUE
+from tests.crash.trials.app import KINDS, ONCE, QUEUE
 from tests.crash.trials.catalogue import SLOW, TABLE, Weather
 from tests.crash.trials.findings import Account, Findings, settle_accounts
 from tests.support.fixture_app import FLAKY
@@ -56,6 +56,7 @@ async def worker_meets(
             proxy.requests[action] for action in TABLE
         )
     await settle_accounts(findings, account, stage)
+    findings.expect(not account.twice & account.once, "jobs with once=True ended twice")
     return findings
 
 
@@ -93,7 +94,10 @@ async def _submit(stage: Stage, account: Account, jobs: int) -> set[str]:
     """Jobs of all kinds, past the proxy; returns their ids."""
     ids: set[str] = set()
     for at, kind in enumerate(KINDS):
-        ids.update(await stage.submit(kind, len(range(at, jobs, len(KINDS))), seconds=0.05))
+        made = await stage.submit(kind, len(range(at, jobs, len(KINDS))), seconds=0.05)
+        ids.update(made)
+        if kind == ONCE:
+            account.once.update(made)
     account.submitted |= ids
     return ids
 

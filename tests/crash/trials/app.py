@@ -15,8 +15,11 @@ VISIBILITY = timedelta(seconds=6)
 MOST_ATTEMPTS = 30
 """More than a job can use up by failing once and by the workers that die under it."""
 
-KINDS = ("quick", "slow", "blocking", "flaky", "once")
-"""The job types: ``flaky`` fails at first, and ``once`` is claimed in the table."""
+ONCE = "once"
+"""The type with ``once=True``, which is claimed in the table."""
+
+KINDS = ("quick", "slow", "blocking", "flaky", ONCE)
+"""The job types; ``flaky`` fails at first."""
 
 
 def make_app(stage: str | None = None) -> App:
@@ -32,7 +35,7 @@ def make_app(stage: str | None = None) -> App:
     for behaviour in (quick, slow, flaky):
         queue.job(behaviour.__name__)(behaviour)
     queue.job("blocking")(blocking)
-    queue.job("once", once=True)(quick)
+    queue.job(ONCE, once=True)(quick)
     return app
 
 

@@ -78,12 +78,15 @@ CATALOGUE: dict[str, Draw] = {
     "cut off": lambda rng: Cut(part=rng.random()),
     "late": lambda rng: Delay(seconds=rng.uniform(1, 3)),
     "stalled": lambda _: Delay(seconds=12),
-    "byte by byte": lambda rng: Trickle(pause_s=rng.choice([0.001, 0.05, 1])),
+    "byte by byte": lambda rng: Trickle(pause_s=rng.choice([0.001, 0.02, 0.05])),
 }
 """The kinds of answers by name."""
 
 SLOW = frozenset({"late", "stalled", "byte by byte"})
 """Kinds that cost a client its time."""
+
+ANSWERED = frozenset({"late", "byte by byte"})
+"""Those of them that are answers all the same, which a patient client takes."""
 
 AT_ONCE = tuple(name for name in CATALOGUE if name not in SLOW)
 

@@ -43,6 +43,8 @@ class Account:
         self._journal = journal
         self._offset = 0
         self.submitted: set[str] = set()
+        self.once: set[str] = set()
+        """Those of them that have ``once=True``."""
         self.done: Counter[str] = Counter()
         self.starters: dict[str, list[int]] = {}
         """The processes in which each job began, in order."""
@@ -89,6 +91,7 @@ async def settle_accounts(findings: Findings, account: Account, stage: Stage) ->
         "parked, with a reason": len(dead),
         "lost": len(lost),
         "ended twice or more": len(account.twice),
+        "of these with once=True": len(account.twice & account.once),
     }
     findings.expect(not lost, f"{len(lost)} jobs are lost, such as {sorted(lost)[:3]}")
     findings.expect(not dead, f"jobs were parked that do no harm: {Counter(dead.values())}")

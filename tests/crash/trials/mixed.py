@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from tests.crash.trials.answers import remarkable
-from tests.crash.trials.app import KINDS, QUEUE
+from tests.crash.trials.app import KINDS, ONCE, QUEUE
 from tests.crash.trials.catalogue import AT_ONCE, TABLE, Weather
 from tests.crash.trials.findings import Account, Findings, settle_accounts
 from tests.support.journal import until
@@ -138,8 +138,11 @@ class Mixed:
         while True:
             async with self._submitter() as submitter:
                 for _ in range(self.rng.randint(*_BATCHES)):
-                    ids = await submitter.submit(self.rng.choice(KINDS), _BATCH)
+                    kind = self.rng.choice(KINDS)
+                    ids = await submitter.submit(kind, _BATCH)
                     self.account.submitted.update(ids)
+                    if kind == ONCE:
+                        self.account.once.update(ids)
                     self.findings.expect(len(ids) == _BATCH, "submit raised in spite of its spool")
                     await asyncio.sleep(_BATCH_PAUSE_S)
                 # Of this batch some may be kept, and nobody was told of any.
