@@ -171,7 +171,7 @@ async def test_a_container_of_the_image_runs_a_job_is_healthy_writes_nothing_and
     assert "everything was finished and settled" in log
     assert image.call(["python", "-I", "-S", "-c", infra.health_check(group)]) != 0
     assert {*image.root.rglob("*")} == before, "its root is read-only on ECS"
-    assert [*scratch.iterdir()], "what it writes goes to its volume"
+    assert os.listdir(scratch), "what it writes goes to its volume"  # noqa: PTH208
 
 
 @pytest.mark.timeout(600)

@@ -18,7 +18,8 @@ from tests.support.fixture_app import FIXTURE, RECORDS, Fixture, Work, gate_in, 
 from tests.support.journal import GENEROUS_S
 from tests.support.workers import READY, WorkerProcess, environment, everything
 
-_EMPTY = QueueDepth(visible=0, in_flight=0, delayed=0)
+EMPTY = QueueDepth(visible=0, in_flight=0, delayed=0)
+"""Of a queue in which nothing is left."""
 
 
 class Stage:
@@ -116,7 +117,7 @@ class Stage:
         """How many messages are in the app's quarantine."""
         return (await self.sqs.depth(self.app.topology.quarantine_name)).visible
 
-    async def becomes(self, group: str, depth: QueueDepth = _EMPTY) -> None:
+    async def becomes(self, group: str, depth: QueueDepth = EMPTY) -> None:
         """Wait until a group's queue holds this; nothing, by default.
 
         Raises:

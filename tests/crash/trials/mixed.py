@@ -14,10 +14,12 @@ from typing import Any
 
 import psutil
 
+from jobs import Spool
+from jobs.spool_file import SpoolFile
 from tests.crash.trials.answers import remarkable
 from tests.crash.trials.app import KINDS, ONCE, QUEUE
 from tests.crash.trials.catalogue import AT_ONCE, TABLE, Weather
-from tests.crash.trials.findings import Account, Findings, settle_accounts
+from tests.crash.trials.findings import Account, Findings, all_is_settled, settle_accounts
 from tests.support.journal import until
 from tests.support.proxy import Proxy
 from tests.support.stage import Stage
@@ -85,7 +87,7 @@ class Mixed:
             self.weather.clear()
             await self._rest(elder)
         self._tell(seconds)
-        await settle_accounts(self.findings, self.account, self.stage)
+        await settle_accounts(self.findings, self.account, self.stage, killed=True)
         return self.findings
 
     async def _for_so_long(self, seconds: float, *endless: Coroutine[Any, Any, None]) -> None:
@@ -166,13 +168,22 @@ class Mixed:
     async def _rest(self, elder: WorkerProcess) -> None:
         """Wait until all has been sent and run, and end the last worker in order."""
         async with self._submitter() as submitter:
-            await until(lambda: not self.account.missing or not elder.alive, within_s=_BOUND_S)
+            await until(self._is_sent, within_s=_BOUND_S)
             await submitter.end()
-        await self.stage.becomes(QUEUE)
+        await all_is_settled(self.stage, elder, within_s=_BOUND_S)
         elder.send(signal.SIGTERM)
         code = await elder.ended()
         self.findings.expect(code == EXIT_CLEAN, f"the last worker ended with {code}")
         self.findings.expect("Traceback" not in elder.log, "the last worker logged a traceback")
+
+    def _is_sent(self) -> bool:
+        """Whether nothing is left in the spool."""
+        file = SpoolFile(Spool(self.directory / "jobs.spool"))
+        try:
+            waiting, _ = file.totals()
+        finally:
+            file.close()
+        return not waiting
 
     def _worker(self, ready: str | None = READY) -> WorkerProcess:
         return self.stage.process(
