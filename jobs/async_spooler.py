@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
+from jobs.async_spool_sending import AsyncSending, Send
 from jobs.clock import Clock
-from jobs.errors import SpoolError, TransportError
+from jobs.errors import SpoolError
 from jobs.events import Events
 from jobs.fallback import Result, lost, replaced
-from jobs.ports import EntryFailure, OutgoingMessage
-from jobs.spool import CLOSING_S, Answer, Claim, Rhythm, Sent, Spool, read_answer, spooled
+from jobs.spool import CLOSING_S, Answer, Rhythm, Sent, Spool, spooled
 from jobs.spool_file import SpoolFile
+from jobs.spool_inflow import LONGEST_S, Inflow
 from jobs.submission import Submission
 
 _log = logging.getLogger("headgate.spool")
-
-Send = Callable[[str, Sequence[OutgoingMessage]], Awaitable[list[EntryFailure]]]
-"""`jobs.ports.Transport.send`."""
 
 
 class AsyncSpooler:
@@ -39,7 +36,6 @@ class AsyncSpooler:
         self._clock = clock
         self._events = events
         self._opening = asyncio.Lock()
-        self._writing = asyncio.Lock()
         self._drainer: AsyncDrainer | None = None
         self._cause: BaseException | None = None
         """Why jobs wait, as far as this process has heard."""
@@ -88,7 +84,7 @@ class AsyncSpooler:
             return drainer
         async with self._opening:
             if self._drainer is None:
-                file = await asyncio.to_thread(SpoolFile, self._spool)
+                file = await asyncio.to_thread(SpoolFile, self._spool, self._clock)
                 self._drainer = AsyncDrainer(
                     file, self._send, self._sent, self._clock, self._events
                 )
@@ -98,9 +94,8 @@ class AsyncSpooler:
     async def _keep(
         self, drainer: AsyncDrainer, submissions: Sequence[Submission], reason: str
     ) -> None:
-        async with self._writing:  # they would wait for one another in threads that others need
-            await asyncio.to_thread(drainer.file.put, submissions)
-        waiting, at = drainer.file.totals()[0], self._clock.now()
+        await drainer.admit(submissions[0].queue.name, len(submissions))
+        waiting, at = await drainer.put(submissions), self._clock.now()
         for submission in submissions:
             self._events.emit(spooled(submission, reason, waiting, at))
         drainer.kept()
@@ -113,10 +108,11 @@ class AsyncDrainer:
         self, file: SpoolFile, send: Send, sent: Sent, clock: Clock, events: Events
     ) -> None:
         self.file = file
-        self._send = send
-        self._sent = sent
+        self.put = _Puts(file).put
         self._clock = clock
-        self._events = events
+        self._inflow = Inflow()
+        self._sending = AsyncSending(file, send, sent, clock, events, noted=self._noted)
+        self._moves = asyncio.Event()
         self._changed = asyncio.Event()
         self._rhythm = Rhythm(random.Random())  # noqa: S311 - spreads load, guards no secret
         self._ending = False
@@ -137,6 +133,15 @@ class AsyncDrainer:
         finally:
             await asyncio.to_thread(self.file.close)
 
+    async def admit(self, queue: str, jobs: int) -> None:
+        """Hold a submission back while those before it are sent, for a moment."""
+        if not self._inflow.admits(queue):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LONGEST_S):
+                    while not self._inflow.admits(queue):
+                        await self._moves.wait()
+        self._inflow.came(queue, jobs)
+
     def kept(self) -> None:
         """A job has come into the file."""
         self._rhythm.kept(self._clock.monotonic())
@@ -156,6 +161,7 @@ class AsyncDrainer:
         """Until the next pass; false if it is the last."""
         while not self._ending:
             if (left_s := self._rhythm.due_s - self._clock.monotonic()) <= 0:
+                self._rhythm.begins()
                 return True
             self._changed.clear()
             with suppress(TimeoutError):
@@ -164,42 +170,62 @@ class AsyncDrainer:
         return False
 
     async def _pass(self) -> None:
-        clean, leased_s = False, math.inf
+        clean, elsewhere = False, False
         try:
-            clean = await drain(self.file, self._send, self._sent, self._clock, self._events)
-            leased_s = self.file.leased_s(self._clock.now())
+            clean = await self._sending.drain()
+            elsewhere = self.file.sent_by_others()
         except Exception:  # noqa: BLE001 - a fault of ours or of the disk; logged, see below
             # The task's boundary. What it was may pass, and the jobs are still in the file.
             _log.exception("the spool could not be drained; it will be tried again")
-        self._rhythm.passed(self._clock.monotonic(), clean=clean, leased_s=leased_s)
+        self._inflow.ended()
+        self._move()
+        self._rhythm.passed(self._clock.monotonic(), clean=clean, elsewhere=elsewhere)
+
+    def _noted(self, queue: str, answer: Answer) -> None:
+        self._inflow.noted(queue, answer)
+        self._move()
+
+    def _move(self) -> None:
+        """Let those look who are held back."""
+        moved, self._moves = self._moves, asyncio.Event()
+        moved.set()
 
 
-async def drain(file: SpoolFile, send: Send, sent: Sent, clock: Clock, events: Events) -> bool:
-    """Send what waits, batch after batch. A queue that fails is left alone, and others go on.
+class _Puts:
+    """Has submissions of one moment share a thread, and a commit."""
 
-    Returns:
-        Whether nothing failed.
-    """
-    failed: set[str] = set()
-    while (claim := await asyncio.to_thread(file.claim, clock.now(), skip=failed)) is not None:
-        answer = Answer()
+    def __init__(self, file: SpoolFile) -> None:
+        self._file = file
+        self._waiting: list[tuple[Sequence[Submission], asyncio.Future[int]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def put(self, submissions: Sequence[Submission]) -> int:
+        """Keep them, as `SpoolFile.put`."""
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._waiting.append((submissions, done))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="headgate-spool-put")
+        return await done
+
+    async def _run(self) -> None:
+        while self._waiting:
+            calls, self._waiting = self._waiting, []
+            try:
+                await self._put(calls)
+            finally:
+                for _, done in calls:  # only where this was cut off: nobody may wait for ever
+                    done.cancel()
+
+    async def _put(self, calls: Sequence[tuple[Sequence[Submission], asyncio.Future[int]]]) -> None:
+        outcomes: Sequence[int | Exception]
         try:
-            answer = read_answer(claim, await _ask(send, claim))
-            await asyncio.to_thread(file.settle, claim, answer)
-        except BaseException:
-            # In place, since whoever ends this closes the file next: others may have the queue.
-            file.settle(claim, answer)
-            raise
-        for event in answer.events(claim, file.totals()[0], clock.now()):
-            events.emit(event)
-        sent(answer.sent)
-        if answer.error is not None:
-            failed.add(claim.queue)
-    return not failed
-
-
-async def _ask(send: Send, claim: Claim) -> list[EntryFailure] | TransportError:
-    try:
-        return await send(claim.queue, claim.messages)
-    except TransportError as error:
-        return error
+            outcomes = await asyncio.to_thread(self._file.put_each, [each for each, _ in calls])
+        except Exception as error:  # noqa: BLE001 - handed to whoever submitted
+            outcomes = [error] * len(calls)
+        for (_, done), outcome in zip(calls, outcomes, strict=True):
+            if done.done():
+                continue  # whoever submitted has gone; the job is kept all the same
+            if isinstance(outcome, Exception):
+                done.set_exception(outcome)
+            else:
+                done.set_result(outcome)

@@ -5,13 +5,15 @@ The file itself is `jobs.spool_file`; who sends from it are `jobs.spooler` and `
 - **Kept** is a job whose submission failed with a transient `TransportError` (no connection, no
   answer, throttling, a fault of AWS's), after the tries that every submission has. When `submit`
   returns it is on the disk. Any other error is raised as ever: no waiting mends credentials.
-- **Order.** Jobs of one queue are sent in the order in which they came into the file, and while any
-  wait, new ones of that queue go behind them. So a job whose `submit` began after that of another
-  had returned is not sent before it, whichever processes of this machine they came from.
-- **Once.** A process that sends from a queue's jobs holds a lease on it, so that several may drain
-  one file. A job leaves the file when SQS has confirmed it. It is sent twice where that answer was
-  lost: on the way, with the process that waited for it, or because sending took longer than the
-  lease. At least once, as everywhere in SQS.
+- **Order.** Requests for the jobs of one queue begin in the order in which those came into the
+  file, and while any wait, new ones of that queue go behind them. Some requests are under way at
+  once: on a standard queue, which keeps no order either, one may arrive before another that began a
+  little earlier. Of a FIFO group one job at a time is under way, so that its order stays, whichever
+  processes of this machine its jobs came from.
+- **Once.** A process that sends from a queue's jobs holds a lease on it (`jobs.spool_lease`), so
+  that several may drain one file. A job leaves the file when SQS has confirmed it. It is sent twice
+  where that answer was lost: on the way, with the process that waited for it, or because sending
+  took longer than the lease. At least once, as everywhere in SQS.
 """
 
 from __future__ import annotations
@@ -22,15 +24,15 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from jobs.backoff import Backoff, check_count
-from jobs.batching import EntryRejected
 from jobs.envelope import Envelope, parse
 from jobs.errors import SettingsInvalid, TransportError
 from jobs.events import Event, JobSpooled, JobSpoolRefused, JobSubmitted, SpoolFailed
-from jobs.ports import EntryFailure, OutgoingMessage
+from jobs.ports import OutgoingMessage
 from jobs.submission import Submission
 from jobs.topology import MAX_DELAY
 
@@ -41,6 +43,9 @@ CLOSING_S = 5.0
 
 IDLE_S = 30.0
 """How often a spool that seems empty is looked at: another process may have left jobs in it."""
+
+ELSEWHERE_S = 1.0
+"""How soon it is looked at again while another process sends from it, and may be killed."""
 
 _PAUSES = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
 _ENOUGH_FAILURES = 6  # the pauses grow no further, and each costs as many random numbers
@@ -66,8 +71,9 @@ class Spool:
     max_bytes: int = field(default=256 * _MEBIBYTE, kw_only=True)
     """Bytes of messages that it may hold; the file is somewhat larger, and doesn't shrink."""
     lease: timedelta = field(default=timedelta(minutes=2), kw_only=True)
-    """How long a process has a queue for itself while it sends a batch; at least a second. So long
-    do jobs wait whose sender was killed. One that takes longer may have its batch sent twice."""
+    """How long a process has a queue for itself while it sends some of its jobs; at least a second.
+    If that takes longer, they may be sent twice. A process that ends, or is killed, is noticed at
+    once, but for one on another machine or before a restart: then jobs wait for so long."""
 
     def __post_init__(self) -> None:
         check_count("max_jobs", self.max_jobs, most=_MOST)
@@ -80,14 +86,14 @@ class Spool:
         return str(Path(self.path))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Waiting:
     """A job in the file, and its message as it would be sent now."""
 
     id: str
     message: OutgoingMessage
 
-    @property
+    @cached_property
     def envelope(self) -> Envelope:
         """What the message says."""
         return parse(self.message.body)
@@ -99,29 +105,33 @@ Sent: TypeAlias = Callable[[Sequence[Waiting]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A queue's oldest jobs, up to a batch of them, which nobody else may send for the moment."""
+    """A queue's oldest jobs, which nobody else may send for the moment."""
 
     queue: str
     """The physical name."""
     token: str
     """Tells this claim from one that somebody makes after its lease has run out."""
+    good_until_s: float
+    """By the monotonic clock: no request begins later, so that answers come within the lease."""
     jobs: tuple[Waiting, ...]
-
-    @property
-    def messages(self) -> list[OutgoingMessage]:
-        """What to send, in order."""
-        return [job.message for job in self.jobs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What became of a claim's jobs. Those that are not named go on waiting."""
+    """What became of some of a claim's jobs. Those that are not named go on waiting."""
 
     sent: tuple[Waiting, ...] = ()
     refused: tuple[tuple[Waiting, str], ...] = ()
     """With what SQS says: the message is at fault, and would hold up those behind it."""
     error: TransportError | None = None
     """Why some go on waiting."""
+
+    def __add__(self, later: Answer) -> Answer:
+        return Answer(
+            sent=self.sent + later.sent,
+            refused=self.refused + later.refused,
+            error=self.error or later.error,
+        )
 
     def events(self, claim: Claim, waiting: int, at: datetime) -> Iterator[Event]:
         """Tell of it, once the file knows it too and has so many jobs left."""
@@ -131,23 +141,6 @@ class Answer:
             yield JobSpoolRefused(at=at, error=why, **_names(job.envelope))
         if self.error is not None:
             yield SpoolFailed(at=at, queue=claim.queue, error=str(self.error), waiting=waiting)
-
-
-def read_answer(claim: Claim, answer: Sequence[EntryFailure] | TransportError) -> Answer:
-    """Read what a send of a claim's messages returned or raised."""
-    if isinstance(answer, TransportError):
-        return Answer(error=answer)
-    failed = {failure.index: failure for failure in answer}
-    again = [failure for failure in answer if not failure.sender_fault]
-    return Answer(
-        sent=tuple(job for index, job in enumerate(claim.jobs) if index not in failed),
-        refused=tuple(
-            (claim.jobs[failure.index], f"{failure.code}: {failure.message}")
-            for failure in answer
-            if failure.sender_fault
-        ),
-        error=EntryRejected(again[0]) if again else None,
-    )
 
 
 def remaining_delay_s(not_before: datetime | None, now: datetime) -> int:
@@ -174,10 +167,15 @@ class Rhythm:
         """At the start at once: an earlier process may have left jobs."""
         self._rng = rng
         self._failures = 0
+        self._passing = False
+        self._missed = False
+        """A job came in while the file was being drained, maybe behind what was looked at last."""
 
     def kept(self, now_s: float) -> None:
         """A job came into the file; SQS could not be reached just now."""
-        if not self._failures:
+        if self._passing:
+            self._missed = True
+        elif not self._failures:
             self._failed(now_s)
 
     def answered(self, now_s: float) -> None:
@@ -186,14 +184,19 @@ class Rhythm:
             self._failures = 0
             self.due_s = now_s
 
-    def passed(self, now_s: float, *, clean: bool, leased_s: float = math.inf) -> None:
+    def begins(self) -> None:
+        """The file is going to be drained."""
+        self._passing, self._missed = True, False
+
+    def passed(self, now_s: float, *, clean: bool, elsewhere: bool = False) -> None:
         """The file was drained, or as ``clean`` says not quite.
 
-        ``leased_s``: until the first lease of somebody else runs out, who may have been killed.
+        ``elsewhere``: others send from it, who may be killed.
         """
+        self._passing = False
         if clean:
             self._failures = 0
-            self.due_s = now_s + min(IDLE_S, leased_s)
+            self.due_s = now_s + (ELSEWHERE_S if elsewhere else 0 if self._missed else IDLE_S)
         else:
             self._failed(now_s)
 

@@ -1,30 +1,38 @@
 """The spool's file: SQLite, written through to the disk, shared by any number of processes.
 
-Every method is one transaction. SQLite in WAL mode with ``synchronous=FULL`` has a commit on the
-disk before it returns. https://www.sqlite.org/pragma.html#pragma_synchronous
+SQLite in WAL mode with ``synchronous=FULL`` has a commit on the disk before it returns, and no
+method returns before the commit of what it wrote. What threads write at the same time shares a
+commit, since waiting for the disk is what costs most.
+https://www.sqlite.org/pragma.html#pragma_synchronous
+
+Rows go in and come out as one JSON text a statement. SQLite gives up Python's lock at each row,
+and has to wait for it among busy threads.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
-import secrets
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from jobs.batching import Lanes
+from jobs.clock import Clock
 from jobs.errors import SpoolCorrupt, SpoolError, SpoolFull, SpoolNewer
 from jobs.messages import lane_of, size_of
 from jobs.ports import OutgoingMessage
 from jobs.spool import Answer, Claim, Spool, Waiting, remaining_delay_s
+from jobs.spool_lease import Lease
+from jobs.spool_locks import KERNEL, SpoolLocks
 from jobs.submission import Submission
 from jobs.topology import MAX_BATCH
+
+T = TypeVar("T")
 
 _APPLICATION = 0x48475350  # "HGSP": what SQLite calls an application id
 _VERSION = 1
@@ -49,9 +57,9 @@ _SCHEMA = (
         bytes INTEGER NOT NULL,
         refused TEXT
     )""",
-    "CREATE INDEX job_by_rank ON job (rank, number) WHERE refused IS NULL",
     "CREATE INDEX job_by_queue ON job (queue, number) WHERE refused IS NULL",
     "CREATE INDEX job_refused ON job (queue, message_group) WHERE refused IS NOT NULL",
+    # The token says who holds it, see `jobs.spool_lease`; what was written before goes by its time.
     "CREATE TABLE lease (queue TEXT PRIMARY KEY, token TEXT NOT NULL, until REAL NOT NULL)",
     # Counting by reading would cost more the more there is.
     "CREATE TABLE total (jobs INTEGER NOT NULL, bytes INTEGER NOT NULL)",
@@ -77,17 +85,23 @@ class SpoolFile:
 
     Any method may raise a `SpoolError`.
 
+    Args:
+        spool: which file, and its bounds.
+        clock: tells what is due, and the age of leases.
+
     Raises:
         SpoolCorrupt: it is damaged, or no spool.
         SpoolNewer: a newer version of Headgate has written it.
         SpoolError: it can't be opened.
     """
 
-    def __init__(self, spool: Spool) -> None:
+    def __init__(self, spool: Spool, clock: Clock) -> None:
         self._spool = spool
+        self._clock = clock
         self._process = os.getpid()
         self._writing = threading.Lock()
         self._reading = threading.Lock()
+        self._writes: deque[_Write[Any]] = deque()
         with _opening, self._errors():
             _create(spool.path)
             self._writer = _connect(spool.path)
@@ -98,10 +112,12 @@ class SpoolFile:
             except BaseException:
                 self._writer.close()
                 raise
+        self._locks = SpoolLocks(spool.path)
 
     def close(self) -> None:
-        """Close it. Idempotent."""
+        """Close it, and leave to others what this process was about to send. Idempotent."""
         with self._writing, self._reading, self._errors():
+            self._locks.close()
             self._reader.close()
             self._writer.close()
 
@@ -119,77 +135,102 @@ class SpoolFile:
             [[yes]] = self._reader.execute(found, {"queue": queue}).fetchall()
         return bool(yes)
 
-    def put(self, submissions: Sequence[Submission]) -> None:
+    def put(self, submissions: Sequence[Submission]) -> int:
         """Keep them behind all others, or none of them. A job that is there already stays as it is.
+
+        Returns:
+            How many jobs are in the file by then.
 
         Raises:
             SpoolFull: there is no room for all of them.
         """
-        rows = [_row(submission) for submission in submissions]
-        with self._transaction() as db:
-            [[jobs, used]] = db.execute("SELECT jobs, bytes FROM total").fetchall()
-            self._check_room(jobs + len(rows), used + sum(row["bytes"] for row in rows))
-            db.executemany(_INSERT, rows)
+        return self._write(self._keep(submissions))
 
-    def claim(self, now: datetime, *, skip: Collection[str] = ()) -> Claim | None:
-        """Take a batch of the most urgent jobs that nobody else sends, each queue's oldest first.
+    def put_each(self, calls: Sequence[Sequence[Submission]]) -> list[int | Exception]:
+        """Keep what several calls submit, as `put` does; returns what it returns or raises."""
+        writes = [_Write(self._keep(submissions)) for submissions in calls]
+        self._carry_out(writes)
+        return [write.result if write.error is None else write.error for write in writes]
+
+    def claim(
+        self, *, skip: Collection[str] = (), most: Callable[[str], int] = lambda _queue: MAX_BATCH
+    ) -> Claim | None:
+        """Take some jobs of the most urgent queue that nobody else sends from, the oldest first.
 
         Args:
-            now: the wall clock; aware.
             skip: queues to leave alone, by their physical names.
+            most: how many jobs of a queue; fewer are taken if they are large.
 
         Returns:
             None when there is nothing to send.
         """
-        with self._transaction() as db:
-            db.execute("DELETE FROM lease WHERE until <= ?", [now.timestamp()])
-            left_out = ", ".join("?" * len(skip))
-            next_queue = (
-                "SELECT queue FROM job WHERE refused IS NULL "  # noqa: S608 - adds question marks
-                "AND queue NOT IN (SELECT queue FROM lease) "
-                f"AND queue NOT IN ({left_out}) ORDER BY rank, number LIMIT 1"
-            )
-            found = db.execute(next_queue, list(skip)).fetchone()
-            if found is None:
-                return None
-            [queue] = found
-            token = secrets.token_hex(8)
-            until = now + self._spool.lease
-            db.execute("INSERT INTO lease VALUES (?, ?, ?)", [queue, token, until.timestamp()])
-            rows = db.execute(_OLDEST, [queue, MAX_BATCH]).fetchall()
-        return Claim(queue=queue, token=token, jobs=_batch([_waiting(row, now) for row in rows]))
 
-    def settle(self, claim: Claim, answer: Answer) -> None:
-        """Forget what has been sent, set aside what was refused, and let others have the queue.
+        def take(db: sqlite3.Connection) -> tuple[str, Lease, str] | None:
+            taken = {*skip, *self._leased(db)}
+            heads = json.loads(db.execute(_HEADS).fetchall()[0][0])
+            free = [(rank, number, queue) for queue, number, rank in heads if queue not in taken]
+            if not free:
+                return None
+            _, _, queue = min(free)
+            lease = self._new_lease()
+            db.execute("INSERT INTO lease VALUES (?, ?, ?)", [queue, lease.token, lease.until])
+            named = {"queue": queue, "most": most(queue), "bytes": _MOST_BYTES}
+            [[rows]] = db.execute(_OLDEST, named).fetchall()
+            return queue, lease, rows
+
+        found = self._write(take)
+        if found is None:
+            return None
+        queue, lease, rows = found
+        now = self._clock.now()
+        return Claim(
+            queue=queue,
+            token=lease.token,
+            good_until_s=lease.until_s - self._spool.lease.total_seconds() / 2,
+            jobs=tuple(_waiting(row, now) for row in json.loads(rows)),
+        )
+
+    def settle(self, claim: Claim, answer: Answer, *, done: bool = True) -> None:
+        """Forget what has been sent, set aside what was refused.
 
         On a FIFO queue a job that was refused is set aside with all that is behind it in its group.
-        """
-        with self._transaction() as db:
-            # By its id, whoever has the lease by now: it has been sent.
-            db.executemany("DELETE FROM job WHERE id = ?", [[job.id] for job in answer.sent])
-            db.executemany(
-                "UPDATE job SET refused = ? WHERE id = ?",
-                [[why, job.id] for job, why in answer.refused],
-            )
-            db.executemany(
-                _HELD_BACK,
-                [{"queue": claim.queue, "lane": lane_of(job.message)} for job, _ in answer.refused],
-            )
-            db.execute(
-                "DELETE FROM lease WHERE queue = ? AND token = ?", [claim.queue, claim.token]
-            )
 
-    def leased_s(self, now: datetime) -> float:
-        """How long it is until a lease runs out; infinite if there is none."""
+        Args:
+            claim: what they were claimed with.
+            answer: what became of some of its jobs.
+            done: let others have the queue.
+        """
+        sent = json.dumps([job.id for job in answer.sent])
+
+        def note(db: sqlite3.Connection) -> None:
+            # By its id, whoever has the lease by now: it has been sent.
+            db.execute("DELETE FROM job WHERE id IN (SELECT value FROM json_each(?))", [sent])
+            for job, why in answer.refused:
+                db.execute("UPDATE job SET refused = ? WHERE id = ?", [why, job.id])
+                db.execute(_HELD_BACK, {"queue": claim.queue, "lane": lane_of(job.message)})
+            if done:
+                db.execute(
+                    "DELETE FROM lease WHERE queue = ? AND token = ?", [claim.queue, claim.token]
+                )
+
+        try:
+            self._write(note)
+        except SpoolError:
+            # Only this process knows that they have been sent: nobody is to send them again.
+            self._locks.settling(settling=bool(answer.sent))
+            raise
+        self._locks.settling(settling=False)
+
+    def sent_by_others(self) -> bool:
+        """Whether somebody else sends from it, or was about to."""
         with self._reading, self._errors():
-            [[until]] = self._reader.execute("SELECT min(until) FROM lease").fetchall()
-        return math.inf if until is None else float(until) - now.timestamp()
+            [[leases]] = self._reader.execute("SELECT count(*) FROM lease").fetchall()
+        return bool(leases)
 
     def totals(self) -> tuple[int, int]:
         """How many jobs it holds, and how many bytes of messages; refused ones are counted."""
         with self._reading, self._errors():
-            [[jobs, used]] = self._reader.execute("SELECT jobs, bytes FROM total").fetchall()
-        return jobs, used
+            return _totals(self._reader)
 
     # --- within ---------------------------------------------------------------------------------
 
@@ -201,6 +242,7 @@ class SpoolFile:
             if not self._check_kind():
                 for statement in _SCHEMA:
                     db.execute(statement)
+            db.execute("DROP INDEX IF EXISTS job_by_rank")  # of an earlier version
             # What was wrong with them, a deploy may have put right.
             db.execute("UPDATE job SET refused = NULL WHERE refused IS NOT NULL")
 
@@ -228,18 +270,82 @@ class SpoolFile:
                 f"{most_jobs:,} of {most_bytes:,} (Spool(path, max_jobs=..., max_bytes=...))",
             )
 
+    def _new_lease(self) -> Lease:
+        return Lease(
+            kernel=KERNEL,
+            number=self._locks.number,
+            until_s=self._clock.monotonic() + self._spool.lease.total_seconds(),
+            until=(self._clock.now() + self._spool.lease).timestamp(),
+            lasts_s=self._spool.lease.total_seconds(),
+        )
+
+    def _leased(self, db: sqlite3.Connection) -> list[str]:
+        """The queues that somebody sends from; leases that nobody holds any longer are dropped."""
+        held = []
+        for queue, token, until in db.execute("SELECT queue, token, until FROM lease").fetchall():
+            lease = Lease.read(token, until, self._spool.lease)
+            if lease.holds(self._clock, self._locks):
+                held.append(queue)
+            else:
+                db.execute("DELETE FROM lease WHERE queue = ?", [queue])
+        return held
+
+    def _keep(self, submissions: Sequence[Submission]) -> Callable[[sqlite3.Connection], int]:
+        rows = [_row(submission) for submission in submissions]
+        size = sum(row["bytes"] for row in rows)
+        text = json.dumps(rows)
+
+        def keep(db: sqlite3.Connection) -> int:
+            jobs, used = _totals(db)
+            self._check_room(jobs + len(rows), used + size)
+            db.execute(_INSERT, [text])
+            return jobs + len(rows)
+
+        return keep
+
+    def _write(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        """Carry out ``act`` in a transaction, shared with what others want to write by now."""
+        write = _Write(act)
+        self._carry_out([write])
+        if write.error is not None:
+            raise write.error
+        return write.result
+
+    def _carry_out(self, mine: Sequence[_Write[Any]]) -> None:
+        self._writes += mine
+        with self._writing:
+            waiting = [self._writes.popleft() for _ in range(len(self._writes))]
+            # Mine are not among them if another thread took them, and was interrupted.
+            missing = [write for write in mine if not write.done and write not in waiting]
+            if waiting or missing:
+                self._commit([*waiting, *missing])
+
+    def _commit(self, writes: Sequence[_Write[Any]]) -> None:
+        try:
+            with self._errors(), self._transaction() as db:
+                for write in writes:
+                    write.carry_out(db)
+        except Exception as error:  # noqa: BLE001 - handed to whoever asked for the write
+            if len(writes) == 1:
+                writes[0].fail(error)
+                return
+            for write in writes:  # what ails one of them need not ail the others
+                self._commit([write])
+        else:
+            for write in writes:
+                write.done = True
+
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Alone with the file; what is written is on the disk when this ends without an error."""
-        with self._writing, self._errors():
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._writer
-                self._writer.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):  # of a broken file; the first error tells more
-                    self._writer.execute("ROLLBACK")
-                raise
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._writer
+            self._writer.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):  # of a broken file; the first error tells more
+                self._writer.execute("ROLLBACK")
+            raise
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -265,6 +371,29 @@ class SpoolFile:
             raise SpoolError(self._spool.name, f"can't be used: {error}") from error
 
 
+class _Write(Generic[T]):
+    """Something to be written, by whoever comes to it first."""
+
+    result: T
+
+    def __init__(self, act: Callable[[sqlite3.Connection], T]) -> None:
+        self._act = act
+        self.error: Exception | None = None
+        self.done = False
+
+    def carry_out(self, db: sqlite3.Connection) -> None:
+        """Write it. That there is no room is found before anything is written."""
+        self.error = None
+        try:
+            self.result = self._act(db)
+        except SpoolFull as error:
+            self.error = error
+
+    def fail(self, error: Exception) -> None:
+        """It could not be written."""
+        self.error, self.done = error, True
+
+
 _COLUMNS = (
     "id",
     "queue",
@@ -277,20 +406,50 @@ _COLUMNS = (
     "bytes",
 )
 _WHY_HELD_BACK = "SQS refused one before it in its group"
+_VALUES = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in _COLUMNS)
 _INSERT = (
     f"INSERT OR IGNORE INTO job ({', '.join(_COLUMNS)}, refused) "  # noqa: S608 - names from above
-    f"VALUES ({', '.join(':' + name for name in _COLUMNS)}, "
-    f"(SELECT '{_WHY_HELD_BACK}' FROM job WHERE :deduplication_id IS NOT NULL AND queue = :queue "
-    "AND message_group = :message_group AND refused IS NOT NULL LIMIT 1))"
+    f"SELECT *, (SELECT '{_WHY_HELD_BACK}' FROM job WHERE added.deduplication_id IS NOT NULL "
+    "AND queue = added.queue AND message_group = added.message_group AND refused IS NOT NULL "
+    f"LIMIT 1) FROM (SELECT {_VALUES} FROM json_each(?)) AS added WHERE TRUE"
 )
 _HELD_BACK = (
     f"UPDATE job SET refused = '{_WHY_HELD_BACK}' WHERE queue = :queue "  # noqa: S608 - from above
     "AND deduplication_id IS NOT NULL AND message_group = :lane AND refused IS NULL"
 )
-_OLDEST = (
-    "SELECT id, body, attributes, message_group, deduplication_id, not_before FROM job "
-    "WHERE queue = ? AND refused IS NULL ORDER BY number LIMIT ?"
-)
+_HEADS = """
+    WITH RECURSIVE head(queue) AS (
+        SELECT min(queue) FROM job WHERE refused IS NULL
+        UNION ALL
+        SELECT (SELECT min(queue) FROM job WHERE refused IS NULL AND queue > head.queue) FROM head
+        WHERE head.queue IS NOT NULL
+    )
+    SELECT json_group_array(json_array(job.queue, job.number, job.rank)) FROM head JOIN job
+    ON job.number = (
+        SELECT min(number) FROM job WHERE queue = head.queue AND refused IS NULL
+    )
+"""
+"""Each queue's oldest job: a look into the index for each queue, however long the queues are.
+https://sqlite.org/lang_with.html has no loose index scan, so this spells one out."""
+
+_MOST_BYTES = 8 * 1024 * 1024
+"""Of messages that one claim has in memory; a larger one is claimed alone."""
+
+_OLDEST = """
+    WITH oldest AS (
+        SELECT number, bytes, sum(bytes) OVER (ORDER BY number) AS upto FROM (
+            SELECT number, bytes FROM job WHERE queue = :queue AND refused IS NULL
+            ORDER BY number LIMIT :most
+        )
+    )
+    SELECT json_group_array(
+        json_array(id, body, attributes, message_group, deduplication_id, not_before)
+    ) FROM (
+        SELECT * FROM job WHERE queue = :queue AND refused IS NULL AND number <= (
+            SELECT max(number) FROM oldest WHERE upto <= :bytes OR upto = bytes
+        ) ORDER BY number
+    )
+"""
 
 
 def _create(path: str | os.PathLike[str]) -> None:
@@ -340,9 +499,6 @@ def _waiting(row: Sequence[Any], now: datetime) -> Waiting:
     return Waiting(id=job_id, message=message)
 
 
-def _batch(jobs: Sequence[Waiting]) -> tuple[Waiting, ...]:
-    """The first of them that fit into a request, and on a FIFO queue one of each group."""
-    lanes = Lanes[Waiting](lambda job: lane_of(job.message))
-    for job in jobs:
-        lanes.add(job)
-    return tuple(lanes.take(lambda job: size_of(job.message)))
+def _totals(db: sqlite3.Connection) -> tuple[int, int]:
+    [[jobs, used]] = db.execute("SELECT jobs, bytes FROM total").fetchall()
+    return jobs, used

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import logging
-import math
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from jobs.clock import Clock
-from jobs.errors import SpoolError, TransportError
+from jobs.errors import SpoolError
 from jobs.events import Events
 from jobs.fallback import Result, lost, replaced
-from jobs.ports import EntryFailure, OutgoingMessage
-from jobs.spool import CLOSING_S, Answer, Claim, Rhythm, Sent, Spool, read_answer, spooled
+from jobs.spool import CLOSING_S, Answer, Rhythm, Sent, Spool, spooled
 from jobs.spool_file import SpoolFile
+from jobs.spool_inflow import LONGEST_S, Inflow
+from jobs.spool_sending import Send, Sending
 from jobs.submission import Submission
 
 _log = logging.getLogger("headgate.spool")
-
-Send = Callable[[str, Sequence[OutgoingMessage]], list[EntryFailure]]
-"""`jobs.ports.BlockingTransport.send`."""
 
 
 class Spooler:
@@ -100,14 +97,14 @@ class Spooler:
             return drainer
         with self._opening:
             if self._drainer is None:
-                file = SpoolFile(self._spool)
+                file = SpoolFile(self._spool, self._clock)
                 self._drainer = Drainer(file, self._send, self._sent, self._clock, self._events)
                 self._drainer.start()
             return self._drainer
 
     def _keep(self, drainer: Drainer, submissions: Sequence[Submission], reason: str) -> None:
-        drainer.file.put(submissions)
-        waiting, at = drainer.file.totals()[0], self._clock.now()
+        drainer.admit(submissions[0].queue.name, len(submissions))
+        waiting, at = drainer.file.put(submissions), self._clock.now()
         for submission in submissions:
             self._events.emit(spooled(submission, reason, waiting, at))
         drainer.kept()
@@ -116,17 +113,19 @@ class Spooler:
 class Drainer:
     """A thread that sends what is in the file, and closes it at its end.
 
-    It is a daemon: if a request hangs, it doesn't keep the process from ending.
+    It is a daemon, as are those that help it: a request that hangs doesn't keep the process from
+    ending.
     """
 
     def __init__(
         self, file: SpoolFile, send: Send, sent: Sent, clock: Clock, events: Events
     ) -> None:
         self.file = file
-        self._send = send
-        self._sent = sent
         self._clock = clock
-        self._events = events
+        self._inflow = Inflow()
+        self._sending = Sending(
+            file, send, sent, clock, events, noted=self._noted, go_on=self._may_go_on
+        )
         self._changed = threading.Condition()
         self._rhythm = Rhythm(random.Random())  # noqa: S311 - spreads load, guards no secret
         self._end_s: float | None = None
@@ -143,6 +142,12 @@ class Drainer:
             self._end_s = self._clock.monotonic() + CLOSING_S
             self._changed.notify_all()
         self._thread.join(CLOSING_S)
+
+    def admit(self, queue: str, jobs: int) -> None:
+        """Hold a submission back while those before it are sent, for a moment."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._inflow.admits(queue), LONGEST_S)
+            self._inflow.came(queue, jobs)
 
     def kept(self) -> None:
         """A job has come into the file."""
@@ -169,63 +174,28 @@ class Drainer:
         with self._changed:
             while self._end_s is None:
                 if (left_s := self._rhythm.due_s - self._clock.monotonic()) <= 0:
+                    self._rhythm.begins()
                     return True
                 self._changed.wait(left_s)
             return False
 
     def _pass(self) -> None:
-        clean, leased_s = False, math.inf
+        clean, elsewhere = False, False
         try:
-            clean = drain(
-                self.file,
-                self._send,
-                self._sent,
-                self._clock,
-                self._events,
-                go_on=self._may_go_on,
-            )
-            leased_s = self.file.leased_s(self._clock.now())
+            clean = self._sending.drain()
+            elsewhere = self.file.sent_by_others()
         except Exception:  # noqa: BLE001 - a fault of ours or of the disk; logged, see below
             # The thread's boundary. What it was may pass, and the jobs are still in the file.
             _log.exception("the spool could not be drained; it will be tried again")
         with self._changed:
-            self._rhythm.passed(self._clock.monotonic(), clean=clean, leased_s=leased_s)
+            self._inflow.ended()
+            self._rhythm.passed(self._clock.monotonic(), clean=clean, elsewhere=elsewhere)
+            self._changed.notify_all()
+
+    def _noted(self, queue: str, answer: Answer) -> None:
+        with self._changed:
+            self._inflow.noted(queue, answer)
+            self._changed.notify_all()
 
     def _may_go_on(self) -> bool:
         return self._end_s is None or self._clock.monotonic() < self._end_s
-
-
-def drain(
-    file: SpoolFile,
-    send: Send,
-    sent: Sent,
-    clock: Clock,
-    events: Events,
-    *,
-    go_on: Callable[[], bool] = lambda: True,
-) -> bool:
-    """Send what waits, batch after batch. A queue that fails is left alone, and others go on.
-
-    Returns:
-        Whether nothing failed.
-    """
-    failed: set[str] = set()
-    while go_on() and (claim := file.claim(clock.now(), skip=failed)) is not None:
-        answer = Answer()
-        try:
-            answer = read_answer(claim, _ask(send, claim))
-        finally:
-            file.settle(claim, answer)  # whatever happened, others may have the queue
-        for event in answer.events(claim, file.totals()[0], clock.now()):
-            events.emit(event)
-        sent(answer.sent)
-        if answer.error is not None:
-            failed.add(claim.queue)
-    return not failed
-
-
-def _ask(send: Send, claim: Claim) -> list[EntryFailure] | TransportError:
-    try:
-        return send(claim.queue, claim.messages)
-    except TransportError as error:
-        return error

@@ -28,8 +28,9 @@ LAYERS: list[set[str]] = [
     {"schedule_making", "schedule_reading"},
     {"schedule_book"},
     {"async_spooler", "handover", "inline", "spooler"},  # and what a submitter falls back on
-    {"fallback", "spool_file"},
-    {"aio_registration", "execution", "spool"},
+    {"async_spool_sending", "fallback", "spool_sending"},
+    {"spool_file", "spool_inflow", "spool_window"},
+    {"aio_registration", "execution", "spool", "spool_lease"},
     {"fetching", "once", "replacing"},
     {"calling", "registration"},
     {"desk", "reserving"},
@@ -93,6 +94,7 @@ LAYERS: list[set[str]] = [
         "occurrences",
         "outcome",
         "ports",
+        "spool_locks",
         "tracing",
         "turns",
     },  # these know nothing else of ours

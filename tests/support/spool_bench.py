@@ -14,7 +14,7 @@ from jobs.envelope import new_job_id, parse
 from jobs.errors import ServiceUnavailable, TransportError
 from jobs.events import Event
 from jobs.spool_file import SpoolFile
-from jobs.spooler import drain
+from jobs.spool_sending import Sending
 from jobs.submission import Overrides, Submission, prepare
 from jobs.testing import MemorySqs, MemoryStore, MemoryTable, VirtualClock
 
@@ -84,11 +84,16 @@ class Bench:
 
     def open(self) -> SpoolFile:
         """The file, as one more process has it."""
-        return SpoolFile(self.spool)
+        return SpoolFile(self.spool, self.clock)
 
     def drain(self, file: SpoolFile) -> bool:
-        """Send what is in it, as a client's thread does."""
-        return drain(file, self.sqs.blocking.send, lambda _sent: None, self.clock, self.hub)
+        """Send what is in it, as a client's thread does, but one request after the other."""
+        return self.sending(file, parallel=1).drain()
+
+    def sending(self, file: SpoolFile, **options: Any) -> Sending:
+        """What sends from it."""
+        send = self.sqs.blocking.send
+        return Sending(file, send, lambda _sent: None, self.clock, self.hub, **options)
 
     def sent(self, queue: str = NORMAL) -> list[str]:
         """The ids of the jobs that SQS has, in the order of their coming."""

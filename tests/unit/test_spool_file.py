@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import sqlite3
 import stat
@@ -10,6 +12,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -25,8 +28,9 @@ from jobs.errors import (
 )
 from jobs.events import JobSpoolRefused, JobSubmitted, SpoolFailed
 from jobs.messages import size_of
-from jobs.spool import IDLE_S, Answer, Claim, Rhythm
+from jobs.spool import ELSEWHERE_S, IDLE_S, Answer, Claim, Rhythm
 from jobs.spool_file import SpoolFile
+from jobs.testing import VirtualClock
 from tests.support.spool_bench import CRITICAL, FIFO, NORMAL, Bench, Email, ids
 
 
@@ -80,7 +84,7 @@ def test_only_its_owner_can_read_the_file_and_its_log(bench: Bench, file: SpoolF
     file.put(bench.submissions(1))
     path = Path(bench.spool.path)
     found = sorted(path.parent.glob(path.name + "*"))
-    assert [each.name.removeprefix(path.name) for each in found] == ["", "-shm", "-wal"]
+    assert [each.name.removeprefix(path.name) for each in found] == ["", "-locks", "-shm", "-wal"]
     assert {stat.S_IMODE(each.stat().st_mode) for each in found} == {0o600}
 
 
@@ -114,6 +118,45 @@ def test_a_delay_counts_from_the_submission_and_not_from_the_sending(
     [call] = [call for call in bench.sqs.calls if call.action == "send"]
     assert call.delays_s == (0, 360)
     assert [event.delay_s for event in bench.told(JobSubmitted)] == [0, 360]
+
+
+def test_threads_that_write_at_the_same_time_share_a_commit(bench: Bench, file: SpoolFile) -> None:
+    statements: list[str] = []
+    file._writer.set_trace_callback(statements.append)
+    threads = [threading.Thread(target=file.put, args=[bench.submissions(1)]) for _ in range(8)]
+    with file._writing:
+        for thread in threads:
+            thread.start()
+        while len(file._writes) < 8:
+            threading.Event().wait(0.001)
+    for thread in threads:
+        thread.join()
+    assert file.totals()[0] == 8
+    assert statements.count("COMMIT") == 1
+
+
+def test_of_calls_that_share_a_commit_only_the_one_without_room_fails(bench: Bench) -> None:
+    bench.spool = Spool(bench.spool.path, max_jobs=5)
+    file = bench.open()
+    outcomes = file.put_each([bench.submissions(count) for count in (3, 4, 2)])
+    assert [outcome for outcome in outcomes if isinstance(outcome, int)] == [3, 5]
+    assert isinstance(outcomes[1], SpoolFull)
+    assert file.totals()[0] == 5
+    file.close()
+
+
+def test_a_commit_that_fails_is_made_anew_for_each_who_shared_it(
+    bench: Bench, file: SpoolFile
+) -> None:
+    good, bad = bench.submission(), bench.submission()
+    file._writer.execute(
+        "CREATE TEMP TRIGGER full BEFORE INSERT ON job WHEN new.id = "
+        f"'{bad.id}' BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+    )
+    outcomes = file.put_each([[good], [bad]])
+    assert outcomes[0] == 1
+    assert isinstance(outcomes[1], SpoolError)
+    assert file.totals()[0] == 1
 
 
 # --- its bounds ----------------------------------------------------------------------------------
@@ -214,7 +257,7 @@ def test_a_file_of_a_newer_version_is_left_to_that_version(bench: Bench) -> None
 def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     nowhere = tmp_path / "missing" / "jobs.spool"
     with pytest.raises(SpoolError, match=r"missing/jobs\.spool"):
-        SpoolFile(Spool(nowhere))
+        SpoolFile(Spool(nowhere), VirtualClock())
 
 
 def test_a_file_that_was_opened_before_a_fork_is_refused_after_it(
@@ -257,44 +300,147 @@ def test_a_queue_that_somebody_sends_from_is_left_to_it_and_others_are_not(
     other = bench.open()
     emails, orders = bench.submissions(12), bench.submissions(1, job=bench.order, group="a")
     file.put([*emails, *orders])
-    first = file.claim(bench.clock.now())
+    first = file.claim()
     assert claimed(first) == ids(emails[:10])
-    assert claimed(other.claim(bench.clock.now())) == ids(orders)
-    assert other.claim(bench.clock.now()) is None
+    assert claimed(other.claim()) == ids(orders)
+    assert other.claim() is None
     assert first is not None
     file.settle(first, Answer(sent=first.jobs))
-    assert claimed(other.claim(bench.clock.now())) == ids(emails[10:])
+    assert claimed(other.claim()) == ids(emails[10:])
     other.close()
 
 
-def test_the_jobs_of_a_sender_that_was_killed_are_sent_when_its_lease_has_run_out(
+def test_the_jobs_of_a_sender_that_ended_are_anybodys_at_once(
     bench: Bench, file: SpoolFile
 ) -> None:
     jobs = bench.submissions(3)
     file.put(jobs)
-    killed = bench.open()
-    killed.claim(bench.clock.now())
-    killed.close()
+    ended = bench.open()
+    ended.claim()
+    assert file.claim() is None
+    ended.close()
+    assert claimed(file.claim()) == ids(jobs)
+
+
+def test_the_jobs_of_a_sender_that_hangs_are_sent_when_its_lease_has_run_out(
+    bench: Bench, file: SpoolFile
+) -> None:
+    jobs = bench.submissions(3)
+    file.put(jobs)
+    hanging = bench.open()
+    hanging.claim()
     bench.clock.advance(bench.spool.lease - timedelta(seconds=1))
-    assert file.claim(bench.clock.now()) is None
+    assert file.claim() is None
     bench.clock.advance(1)
-    assert claimed(file.claim(bench.clock.now())) == ids(jobs)
+    assert claimed(file.claim()) == ids(jobs)
+    hanging.close()
 
 
 def test_a_sender_that_outlived_its_lease_takes_nobody_elses_and_its_jobs_are_gone(
     bench: Bench, file: SpoolFile
 ) -> None:
     file.put(bench.submissions(1))
-    slow = file.claim(bench.clock.now())
+    slow = file.claim()
     bench.clock.advance(bench.spool.lease)
-    later = file.claim(bench.clock.now())
+    later = file.claim()
     assert slow is not None
     assert later is not None
     file.settle(slow, Answer(sent=slow.jobs))
     file.put(bench.submissions(1))
-    assert file.claim(bench.clock.now()) is None, "the later claim still holds"
+    assert file.claim() is None, "the later claim still holds"
     file.settle(later, Answer(sent=later.jobs))
     assert file.totals()[0] == 1
+
+
+def test_a_lease_from_a_clock_that_was_a_year_ahead_ends_in_time(
+    bench: Bench, file: SpoolFile
+) -> None:
+    jobs = bench.submissions(2)
+    file.put(jobs)
+    bench.clock.advance(timedelta(days=365))
+    ahead = bench.open()
+    assert ahead.claim() is not None
+    with patch.object(bench.clock, "_start", bench.clock._start - timedelta(days=365)):
+        assert file.claim() is None
+        bench.clock.advance(bench.spool.lease)
+        assert claimed(file.claim()) == ids(jobs)
+    ahead.close()
+
+
+@pytest.mark.parametrize("token", ["0123456789abcdef", json.dumps(["other", 7, 0.0, 120.0, "x"])])
+@pytest.mark.parametrize("ahead", [timedelta(minutes=1), timedelta(days=365)])
+def test_a_lease_of_another_machine_or_version_goes_by_its_age(
+    bench: Bench, file: SpoolFile, token: str, ahead: timedelta
+) -> None:
+    jobs = bench.submissions(2)
+    file.put(jobs)
+    until = bench.clock.now() + ahead
+    file._writer.execute("INSERT INTO lease VALUES (?, ?, ?)", [NORMAL, token, until.timestamp()])
+    if ahead < bench.spool.lease:
+        assert file.claim() is None
+        bench.clock.advance(ahead)
+    assert claimed(file.claim()) == ids(jobs)
+
+
+def test_where_the_kernel_has_no_such_locks_leases_go_by_their_age(bench: Bench) -> None:
+    with patch("jobs.spool_locks.KERNEL", None), patch("jobs.spool_file.KERNEL", None):
+        ended, file = bench.open(), bench.open()
+        file.put(bench.submissions(1))
+        assert ended.claim() is not None
+        ended.close()
+        assert file.claim() is None
+        bench.clock.advance(bench.spool.lease)
+        assert file.claim() is not None
+        file.close()
+
+
+def test_on_a_file_system_that_locks_nothing_leases_go_by_their_age(bench: Bench) -> None:
+    with patch("jobs.spool_locks._is_locked", return_value=False):
+        file, other = bench.open(), bench.open()
+        file.put(bench.submissions(1))
+        assert file.claim() is not None
+        assert other.claim() is None, "its lock seems free, as every lock does here"
+        bench.clock.advance(bench.spool.lease)
+        assert other.claim() is not None
+        file.close()
+        other.close()
+
+
+def test_a_forked_child_does_not_keep_the_lease_of_its_parent(bench: Bench) -> None:
+    parent, other = bench.open(), bench.open()
+    other.put(bench.submissions(1))
+    assert parent.claim() is not None
+    ready, go_on = os.pipe(), os.pipe()
+    if not (child := os.fork()):  # what a fork does to this process's locks is what is tested
+        os.write(ready[1], b"x")
+        os.read(go_on[0], 1)
+        os._exit(0)
+    os.read(ready[0], 1)
+    assert other.claim() is None
+    parent.close()
+    assert other.claim() is not None
+    other.close()
+    os.write(go_on[1], b"x")
+    os.waitpid(child, 0)
+    for end in (*ready, *go_on):
+        os.close(end)
+
+
+def test_a_claim_costs_as_much_past_many_jobs_of_a_failed_queue_as_past_few(bench: Bench) -> None:
+    def steps(backlog: int) -> int:
+        bench.spool = Spool(Path(bench.spool.path).with_name(f"{backlog}.spool"))
+        file, taken = bench.open(), []
+        file.put(bench.submissions(backlog, priority=Priority.CRITICAL))
+        file.put(bench.submissions(1))
+        file._writer.set_progress_handler(lambda: taken.append(1), 1)
+        claim = file.claim(skip=[CRITICAL])
+        file._writer.set_progress_handler(None, 1)
+        file.close()
+        assert claim is not None
+        assert claim.queue == NORMAL
+        return len(taken)
+
+    assert steps(1_000) == steps(10)
 
 
 def test_urgent_queues_go_first_and_each_queue_in_its_own_order(
@@ -438,20 +584,30 @@ def test_after_failures_the_file_is_drained_less_and_less_often_with_jitter() ->
     assert len(set(waits)) == 10
 
 
-def test_a_lease_that_somebody_left_is_waited_for_and_no_longer() -> None:
+def test_while_another_sends_the_file_is_looked_at_every_second() -> None:
     rhythm = rhythm_from(1)
-    rhythm.passed(0, clean=True, leased_s=5)
-    assert rhythm.due_s == 5
-    rhythm.passed(0, clean=True, leased_s=IDLE_S + 60)
+    rhythm.passed(0, clean=True, elsewhere=True)
+    assert rhythm.due_s == ELSEWHERE_S
+    rhythm.passed(0, clean=True)
     assert rhythm.due_s == IDLE_S
 
 
-def test_the_file_says_when_its_first_lease_runs_out(bench: Bench, file: SpoolFile) -> None:
-    assert file.leased_s(bench.clock.now()) == float("inf")
+def test_the_file_says_whether_somebody_sends_from_it(bench: Bench, file: SpoolFile) -> None:
+    assert not file.sent_by_others()
     file.put(bench.submissions(1))
-    file.claim(bench.clock.now())
-    bench.clock.advance(30)
-    assert file.leased_s(bench.clock.now()) == 90
+    claim = file.claim()
+    assert file.sent_by_others()
+    assert claim is not None
+    file.settle(claim, Answer())
+    assert not file.sent_by_others()
+
+
+def test_a_job_that_is_kept_while_the_file_is_drained_is_looked_for_at_once() -> None:
+    rhythm = rhythm_from(1)
+    rhythm.begins()
+    rhythm.kept(1)
+    rhythm.passed(2, clean=True)
+    assert rhythm.due_s == 2
 
 
 def test_many_jobs_that_are_kept_during_an_outage_do_not_hasten_the_next_try() -> None:

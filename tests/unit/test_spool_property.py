@@ -19,7 +19,8 @@ from jobs.envelope import parse
 from jobs.errors import ServiceUnavailable
 from jobs.ports import EntryFailure, OutgoingMessage
 from jobs.spool import Answer, Claim
-from jobs.spooler import Drainer, Spooler, drain
+from jobs.spool_sending import Sending
+from jobs.spooler import Drainer, Spooler
 from tests.support.spool_bench import EMAIL, FIFO, NORMAL, Bench
 
 Network = Literal["up", "down", "answers lost", "an entry fails"]
@@ -66,6 +67,9 @@ class Process:
         self._settle = self.file.settle
         stepping = {name: self._stepping(getattr(self.file, name)) for name in ("put", "claim")}
         vars(self.file).update(stepping, settle=self._stepping(self._settling))
+        self._sending = Sending(
+            self.file, self.send, lambda _: None, bench.clock, bench.hub, parallel=1
+        )
 
     def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         """Its way to SQS."""
@@ -98,9 +102,7 @@ class Process:
 
     def drain(self) -> None:
         """Send what waits."""
-        self._returned(
-            lambda: drain(self.file, self.send, lambda _: None, self._bench.clock, self._bench.hub)
-        )
+        self._returned(self._sending.drain)
 
     @property
     def dead(self) -> bool:
@@ -117,8 +119,8 @@ class Process:
             self._unconfirmed.clear()
         return [handle.id for handle in result] if isinstance(result, list) else []
 
-    def _settling(self, claim: Claim, answer: Answer) -> None:
-        self._settle(claim, answer)
+    def _settling(self, claim: Claim, answer: Answer, *, done: bool = True) -> None:
+        self._settle(claim, answer, done=done)
         self._unconfirmed -= {job.id for job in answer.sent}
 
     def _stepping(self, act: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,120 @@
+"""`jobs.spool_sending` for an event loop: the disk is waited for in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from jobs.clock import Clock
+from jobs.errors import SpoolError, TransportError
+from jobs.events import Events
+from jobs.ports import EntryFailure, OutgoingMessage
+from jobs.spool import Answer, Claim, Sent, Waiting
+from jobs.spool_file import SpoolFile
+from jobs.spool_window import PARALLEL, Reply, Widths, Window, unexpected
+
+_log = logging.getLogger("headgate.spool")
+
+Send = Callable[[str, Sequence[OutgoingMessage]], Awaitable[list[EntryFailure]]]
+"""`jobs.ports.Transport.send`."""
+
+_Flights = dict[asyncio.Task[Reply], list[Waiting]]
+
+
+class AsyncSending:
+    """Sends what waits; the arguments are those of `jobs.spool_sending.Sending`."""
+
+    def __init__(
+        self,
+        file: SpoolFile,
+        send: Send,
+        sent: Sent,
+        clock: Clock,
+        events: Events,
+        *,
+        noted: Callable[[str, Answer], None] = lambda _queue, _answer: None,
+        parallel: int = PARALLEL,
+    ) -> None:
+        self._file = file
+        self._send = send
+        self._sent = sent
+        self._clock = clock
+        self._events = events
+        self._noted = noted
+        self._parallel = parallel
+        self._widths = Widths()
+        self._unsettled: tuple[Claim, Answer] | None = None
+
+    async def drain(self) -> bool:
+        """Send what waits, as `jobs.spool_sending.Sending.drain`."""
+        if self._unsettled is not None:
+            await self._settle(self._unsettled[0], Answer(), done=True)
+        failed: set[str] = set()
+        while claim := await asyncio.to_thread(self._file.claim, skip=failed, most=self._widths.of):
+            if await self._send_claim(claim) is not None:
+                failed.add(claim.queue)
+        return not failed
+
+    async def _send_claim(self, claim: Claim) -> TransportError | None:
+        window = Window(claim, parallel=self._parallel)
+        flights: _Flights = {}
+        error: TransportError | None = None
+        try:
+            while self._begin(claim, window, flights):
+                done, _ = await asyncio.wait(flights, return_when=asyncio.FIRST_COMPLETED)
+                for flight in done:
+                    window.answered(flights.pop(flight), flight.result())
+                with suppress(SpoolError):  # remembered, and tried again at the end
+                    error = await self._settle(claim, window.news(), done=False) or error
+        except BaseException:
+            for flight in flights:
+                flight.cancel()
+            # In place, since whoever ends this closes the file next: others may have the queue.
+            self._file.settle(claim, self._all_of(claim, window.end()))
+            raise
+        error = await self._settle(claim, window.end(), done=True) or error
+        self._widths.passed(claim.queue, window, error)
+        return error
+
+    def _begin(self, claim: Claim, window: Window, flights: _Flights) -> bool:
+        """Make the requests that may be made now; returns whether any is under way."""
+        while (
+            self._unsettled is None
+            and self._clock.monotonic() < claim.good_until_s
+            and (batch := window.next_batch())
+        ):
+            asking = asyncio.create_task(self._ask(claim.queue, batch), name="headgate-spool-send")
+            flights[asking] = batch
+        return bool(flights)
+
+    async def _settle(self, claim: Claim, answer: Answer, *, done: bool) -> TransportError | None:
+        answer = self._all_of(claim, answer)
+        await asyncio.to_thread(self._file.settle, claim, answer, done=done)
+        self._unsettled = None
+        self._tell(claim, answer)
+        return answer.error
+
+    def _all_of(self, claim: Claim, answer: Answer) -> Answer:
+        """With what the file could not be told before; remembered until it can."""
+        if self._unsettled is not None:
+            answer = self._unsettled[1] + answer
+        self._unsettled = claim, answer
+        return answer
+
+    def _tell(self, claim: Claim, answer: Answer) -> None:
+        self._noted(claim.queue, answer)
+        waiting = self._file.totals()[0] if answer.error else 0
+        for event in answer.events(claim, waiting, self._clock.now()):
+            self._events.emit(event)
+        self._sent(answer.sent)
+
+    async def _ask(self, queue: str, batch: Sequence[Waiting]) -> Reply:
+        try:
+            return await self._send(queue, [job.message for job in batch])
+        except TransportError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - of a transport of the caller's own; logged
+            _log.exception("sending from the spool raised what no transport should")
+            return unexpected(queue, error)

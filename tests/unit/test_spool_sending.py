@@ -1,0 +1,291 @@
+"""`jobs.spool_sending`, and its twin for an event loop: what is sent at once, and what is noted."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from jobs.async_spool_sending import AsyncSending
+from jobs.errors import ServiceUnavailable, SpoolError, TransportError
+from jobs.events import JobSpoolRefused, JobSubmitted, SpoolFailed
+from jobs.ports import EntryFailure, OutgoingMessage
+from jobs.spool import Answer
+from jobs.spool_file import SpoolFile
+from jobs.spool_sending import Sending
+from jobs.spool_window import PARALLEL, Widths, Window
+from tests.support.spool_bench import FIFO, NORMAL, Bench, Email, ids
+
+POISON = Email(body="poison")
+
+Send = Callable[[str, Sequence[OutgoingMessage]], list[EntryFailure]]
+Drain = Callable[[], Awaitable[bool]]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.fixture
+def file(bench: Bench) -> Iterator[SpoolFile]:
+    opened = bench.open()
+    yield opened
+    opened.close()
+
+
+def plain(bench: Bench, file: SpoolFile, send: Send) -> Drain:
+    sending = Sending(file, send, lambda _: None, bench.clock, bench.hub)
+
+    async def drain() -> bool:
+        return await asyncio.to_thread(sending.drain)
+
+    return drain
+
+
+def on_a_loop(bench: Bench, file: SpoolFile, send: Send) -> Drain:
+    async def sends(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        return await asyncio.to_thread(send, queue, messages)
+
+    return AsyncSending(file, sends, lambda _: None, bench.clock, bench.hub).drain
+
+
+both = pytest.mark.parametrize("make", [plain, on_a_loop], ids=["plain", "async"])
+Make = Callable[[Bench, SpoolFile, Send], Drain]
+
+
+# --- several requests at once --------------------------------------------------------------------
+
+
+@both
+async def test_once_a_request_went_well_several_are_under_way_at_once(
+    bench: Bench, file: SpoolFile, make: Make
+) -> None:
+    jobs = bench.submissions(30)
+    file.put(jobs)
+    together = threading.Barrier(2)
+    sent = bench.sqs.blocking.send
+
+    def send(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        if bench.sent():
+            together.wait(timeout=30)  # breaks unless two requests are here at once
+        return sent(queue, messages)
+
+    assert await make(bench, file, send)()
+    assert Counter(bench.sent()) == Counter(ids(jobs))
+    assert file.totals() == (0, 0)
+
+
+@both
+async def test_an_outage_that_lasts_is_met_by_one_request(
+    bench: Bench, file: SpoolFile, make: Make
+) -> None:
+    file.put(bench.submissions(200))
+    bench.cut()
+    drain = make(bench, file, bench.sqs.blocking.send)
+    assert not await drain()
+    assert len(bench.sqs.calls) == 1
+
+
+@both
+async def test_requests_at_once_keep_the_order_of_each_group(
+    bench: Bench, file: SpoolFile, make: Make
+) -> None:
+    jobs = [bench.submission(bench.order, group=f"g{index % 7}") for index in range(60)]
+    file.put(jobs)
+    sent, failing = bench.sqs.blocking.send, iter([False, True] * 100)
+
+    def send(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        if next(failing):
+            bench.sqs.faults.fail_entries("send", indexes=[0])
+        return sent(queue, messages)
+
+    drain = make(bench, file, send)
+    while file.waits(FIFO):
+        await drain()
+    groups = {job.id: job.message.group for job in jobs}
+    for group in set(groups.values()):
+        of_group = [job_id for job_id in bench.sent(FIFO) if groups[job_id] == group]
+        assert of_group == [job.id for job in jobs if groups[job.id] == group]
+
+
+def test_no_more_is_in_doubt_than_so_many_requests(bench: Bench, file: SpoolFile) -> None:
+    file.put(bench.submissions(400))
+    claim = file.claim(most=lambda _queue: 400)
+    assert claim is not None
+    window = Window(claim)
+    batches = [window.next_batch() for _ in range(PARALLEL)]
+    assert all(batches)
+    window.answered(batches[0], [])
+    assert window.next_batch() == [], "its answer has not been noted yet"
+    assert list(window.news().sent) == batches[0]
+    assert window.next_batch()
+
+
+def test_a_claim_of_large_messages_is_small(bench: Bench, file: SpoolFile) -> None:
+    jobs = [bench.submission(payload=Email(body="x" * size)) for size in (9_000, 10, 10, 9_000)]
+    file.put(jobs)
+    claimed = []
+    with patch("jobs.spool_file._MOST_BYTES", 5_000):
+        while claim := file.claim(most=lambda _queue: 1_000):
+            claimed.append([job.id for job in claim.jobs])
+            file.settle(claim, Answer(sent=claim.jobs))
+    first, *few, last = ids(jobs)
+    assert claimed == [[first], few, [last]]
+
+
+def test_no_request_begins_when_half_of_the_lease_is_over(bench: Bench, file: SpoolFile) -> None:
+    file.put(bench.submissions(30))
+    claim = file.claim(most=lambda _queue: 30)
+    assert claim is not None
+    sending = bench.sending(file, parallel=1)
+
+    def slow(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        bench.clock.advance(bench.spool.lease / 4)
+        return bench.sqs.blocking.send(queue, messages)
+
+    with patch.object(sending, "_send", slow):
+        assert sending._send_claim(claim) is None
+    assert len(bench.sent()) == 20
+    assert file.totals()[0] == 10
+    assert sending.drain(), "by a new lease"
+    assert len(bench.sent()) == 30
+
+
+# --- what is remembered --------------------------------------------------------------------------
+
+
+@both
+async def test_what_was_sent_before_the_disk_was_full_is_not_sent_again(
+    bench: Bench, file: SpoolFile, make: Make
+) -> None:
+    jobs = bench.submissions(15)
+    file.put(jobs)
+    drain = make(bench, file, bench.sqs.blocking.send)
+    with full_disk(file):
+        for _ in range(3):
+            with pytest.raises(SpoolError):
+                await drain()
+            bench.clock.advance(2 * bench.spool.lease)
+    assert bench.sent() == ids(jobs[:10])
+    assert bench.told(JobSubmitted) == []
+    assert await drain()
+    assert Counter(bench.sent()) == Counter(ids(jobs))
+    assert Counter(event.job_id for event in bench.told(JobSubmitted)) == Counter(ids(jobs))
+    assert file.totals() == (0, 0)
+
+
+@both
+async def test_nobody_else_sends_what_one_knows_to_be_sent_until_it_ends(
+    bench: Bench, make: Make
+) -> None:
+    first, other = bench.open(), bench.open()
+    jobs = bench.submissions(5)
+    first.put(jobs)
+    drain = make(bench, first, bench.sqs.blocking.send)
+    with full_disk(first):
+        with pytest.raises(SpoolError):
+            await drain()
+        bench.clock.advance(10 * bench.spool.lease)
+    assert other.claim() is None
+    first.close()
+    assert other.claim() is not None, "it has ended, and what it knew with it"
+    other.close()
+
+
+def full_disk(file: SpoolFile) -> Any:
+    """One that has no room for this file's notes of what was sent."""
+    write = SpoolFile._write
+
+    def full(self: SpoolFile, act: Callable[..., Any]) -> Any:
+        if self is file and act.__name__ == "note":
+            raise SpoolError("jobs.spool", "can't be used: database or disk is full")
+        return write(self, act)
+
+    return patch.object(SpoolFile, "_write", full)
+
+
+# --- a message that SQS refuses ------------------------------------------------------------------
+
+
+def refusing(bench: Bench, *, all_of_them: bool = False) -> Send:
+    """SQS, which refuses a request as a whole for one message in it."""
+
+    def send(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        poisoned = any("poison" in message.body for message in messages)
+        if poisoned or all_of_them:
+            raise TransportError("AWS refused sqs:SendMessage: InvalidMessageContents: a character")
+        return bench.sqs.blocking.send(queue, messages)
+
+    return send
+
+
+@both
+@pytest.mark.parametrize("bad", [1, 25])
+async def test_messages_for_which_sqs_refuses_the_request_are_set_aside_alone(
+    bench: Bench, file: SpoolFile, make: Make, bad: int
+) -> None:
+    poison, good = bench.submissions(bad, payload=POISON), bench.submissions(12)
+    file.put([*poison, *good])
+    drain = make(bench, file, refusing(bench))
+    for _ in range(3):
+        await drain()
+    assert Counter(bench.sent()) == Counter(ids(good))
+    refused = bench.told(JobSpoolRefused)
+    assert Counter(event.job_id for event in refused) == Counter(ids(poison))
+    assert "InvalidMessageContents" in refused[0].error
+    assert not file.waits(NORMAL)
+    assert file.totals()[0] == bad
+
+
+@both
+async def test_a_queue_that_refuses_everything_keeps_everything(
+    bench: Bench, file: SpoolFile, make: Make
+) -> None:
+    file.put(bench.submissions(30))
+    drain = make(bench, file, refusing(bench, all_of_them=True))
+    for _ in range(8):
+        assert not await drain()
+    assert bench.told(JobSpoolRefused) == []
+    assert len(bench.told(SpoolFailed)) == 8
+    assert file.waits(NORMAL)
+
+
+@both
+async def test_a_transport_that_raises_anything_holds_up_only_what_it_raises_for(
+    bench: Bench, file: SpoolFile, make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = bench.submissions(4)
+    file.put([bench.submission(payload=POISON), *good])
+
+    def send(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        if any("poison" in message.body for message in messages):
+            raise ValueError("poison of ours")
+        return bench.sqs.blocking.send(queue, messages)
+
+    assert await make(bench, file, send)()
+    assert Counter(bench.sent()) == Counter(ids(good))
+    [refused] = bench.told(JobSpoolRefused)
+    assert refused.error == f"sending to {NORMAL!r} raised ValueError"
+    assert "what no transport should" in caplog.text
+
+
+def test_a_queue_that_goes_well_is_claimed_by_ever_more_and_one_that_fails_by_ten(
+    bench: Bench, file: SpoolFile
+) -> None:
+    file.put(bench.submissions(1))
+    claim = file.claim()
+    assert claim is not None
+    widths, window = Widths(), Window(claim)
+    seen = []
+    for error in (*[None] * 8, ServiceUnavailable("no connection")):
+        seen.append(widths.of(NORMAL))
+        widths.passed(NORMAL, window, error)
+    assert seen == [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000]
+    assert widths.of(NORMAL) == 10
