@@ -239,6 +239,27 @@ async def test_a_handler_that_cleans_up_within_two_seconds_is_not_abandoned() ->
     assert rig.in_flight() == 0
 
 
+async def test_what_ends_last_is_settled_although_its_record_is_slow() -> None:
+    app, mail = one_lane()
+
+    @mail.job("work")
+    async def work(_note: Note) -> None:
+        try:
+            await asyncio.sleep(600)
+        finally:
+            await asyncio.sleep(CLEAN_UP_S - 0.1)
+
+    rig = Rig(app)
+    await rig.submit(work)
+    async with rig.working(drain=timedelta(0)) as worker:
+        await rig.happens(JobStarted)
+        rig.table.faults.slow_down("put", 60, times=100)
+        worker.stop()
+    assert rig.report is not None
+    assert rig.report.unsettled == 0
+    assert rig.in_flight() == 0
+
+
 async def test_a_job_that_swallows_the_cancellation_and_finishes_counts_as_done() -> None:
     app, mail = one_lane()
 
