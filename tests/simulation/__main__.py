@@ -86,13 +86,15 @@ def _many(seeds: range, processes: int) -> bool:
         f"{len(seeds):,} seeds in {took_s:.0f} s: {rate:,.0f} a minute on {processes} processes, "
         f"{cpu_s / len(seeds):.3f} s of CPU each; {failures:,} failed"
     )
+    if missing := coverage.missing():
+        print(f"no life has shown {', '.join(sorted(missing))}: the simulation proves too little")
     for kind, those in sorted(failed.items(), key=lambda entry: -len(entry[1])):
         _tell(kind, those)
     if failed:
         first = min((those[0] for those in failed.values()), key=lambda each: each.seed)
         print(f"\nrepeat one with: {first.command}; its smallest plan that fails so:")
         print(described(_shrunk(draw(first.seed), kind_of(first.violations[0]))))
-    return not failed
+    return not failed and not missing
 
 
 def _tell(kind: str, those: list[Lived]) -> None:

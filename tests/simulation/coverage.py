@@ -115,6 +115,43 @@ def _of_job(plan: Plan, life: Life) -> Iterator[str]:
         yield "long-delay" if job.delay_s > MAX_DELAY.total_seconds() else "delay"
 
 
+ALWAYS_MET = frozenset(
+    {
+        "retry",
+        "dead-letter",
+        "quarantine",
+        "deferral",
+        "crash",
+        "discard",
+        "cancellation",
+        "interruption",
+        "unrunnable",
+        "limit-held",
+        "breaker-open",
+        "kill",
+        "stop",
+        "lambda",
+        "once",
+        "unique",
+        "fifo",
+        "isolated",
+        "plain",
+        "schedule-fired",
+        "long-delay",
+        "large-payload",
+        "several-messages",
+        "beyond-visibility",
+        "old-worker",
+        "large-skew",
+        "sweep",
+    }
+)
+"""What a hundred lives have to show between them."""
+
+_ENOUGH = 100
+"""So many lives have to show it."""
+
+
 @dataclass(slots=True)
 class Coverage:
     """Over many lives."""
@@ -130,6 +167,10 @@ class Coverage:
         self.lives += 1
         self.features.update(ordered)
         self.pairs.update(combinations(ordered, 2))
+
+    def missing(self) -> set[str]:
+        """What has not been at work, although there were lives enough."""
+        return set(ALWAYS_MET - self.features.keys()) if self.lives >= _ENOUGH else set()
 
     def lines(self) -> Iterator[str]:
         """What a person wants to know of it."""

@@ -244,7 +244,9 @@ class Observer:
     def heard(self, actor: Actor, event: Event) -> None:
         """An actor has told something."""
         if isinstance(event, JobStarted):
-            self._check_rate(actor, self._ledger.life(event.job_id))
+            life = self._ledger.life(event.job_id)
+            life.declared = life.declared or self._world.types.get(event.job_type)
+            self._check_rate(actor, life)
         elif isinstance(event, JobCrashed):
             life = self._ledger.life(event.job_id)
             if not deaths(self._world, life):

@@ -1,4 +1,7 @@
-"""Thousands of lives with random features, work and faults: nothing that is promised is broken."""
+"""Lives with random features, work and faults: nothing that is promised is broken.
+
+A few; `make simulate-faults` lives thousands, and tells whether they cover what they should.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.coverage import Coverage
 from tests.simulation.drawing import draw
 from tests.simulation.plan import described
 from tests.simulation.runner import kind_of, lived, of_plan
 from tests.simulation.shrink import shrunk
 
-SEEDS, CHUNK = 200, 50
+SEEDS, CHUNK = 40, 10
 """How many lives, and how many to a test, so that they spread over the cores."""
 
 ROOT = Path(__file__).parents[2]
 
-CPU_BOUND_S = 1.0
-"""Of processor time a life takes on average at the most: several times what it should."""
 
-
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_nothing_that_is_promised_is_broken_in_any_life(first: int) -> None:
     failed = [each for seed in range(first, first + CHUNK) if (each := lived(seed)).violations]
@@ -42,50 +40,10 @@ def test_nothing_that_is_promised_is_broken_in_any_life(first: int) -> None:
     pytest.fail("\n".join(told), pytrace=False)
 
 
-@pytest.mark.parametrize("seed", [5, 33, 75])
-def test_a_seed_gives_the_same_life_in_every_process(seed: int) -> None:
-    digests = {_digest_elsewhere(seed, hash_seed) for hash_seed in ("0", "1", "2")}
+def test_a_seed_gives_the_same_life_in_every_process() -> None:
+    seed = 33
+    digests = {_digest_elsewhere(seed, hash_seed) for hash_seed in ("0", "1")}
     assert digests == {lived(seed).digest}
-
-
-def test_lives_cover_every_feature_and_most_pairs_of_them() -> None:
-    coverage = Coverage()
-    for seed in range(100):
-        coverage.add(lived(seed).features)
-    assert coverage.features.keys() >= ALWAYS_MET
-    assert len(coverage.pairs) > 1_000
-
-
-ALWAYS_MET = {
-    "retry",
-    "dead-letter",
-    "quarantine",
-    "deferral",
-    "crash",
-    "discard",
-    "cancellation",
-    "interruption",
-    "unrunnable",
-    "limit-held",
-    "breaker-open",
-    "kill",
-    "stop",
-    "lambda",
-    "once",
-    "unique",
-    "fifo",
-    "isolated",
-    "plain",
-    "schedule-fired",
-    "long-delay",
-    "large-payload",
-    "several-messages",
-    "beyond-visibility",
-    "old-worker",
-    "large-skew",
-    "sweep",
-}
-"""What a hundred lives have to show between them."""
 
 
 def _digest_elsewhere(seed: int, hash_seed: str) -> str:

@@ -1,0 +1,258 @@
+"""The judge can tell: each of these breaks the code in one place, and a small life shows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from jobs import execution
+from jobs.bridging import Bridge
+from jobs.claims import Claim
+from jobs.delays import DelayedJob
+from jobs.execution import Verdict
+from jobs.lives import Fate
+from jobs.outcome import Failed
+from jobs.recording import Recorder
+from jobs.settlement import Ack, settle
+from jobs.sweep_memory import SweepMemory
+from jobs.topology import Priority
+from tests.simulation.plan import (
+    Act,
+    FaultPlan,
+    How,
+    JobPlan,
+    LimitPlan,
+    Plan,
+    QueuePlan,
+    TypePlan,
+    WorkerPlan,
+)
+from tests.simulation.runner import kind_of, of_plan
+from workers.fleet import Fleet
+from workers.groups import Groups
+from workers.guards import SlotGuard
+from workers.heartbeat import Heartbeat
+from workers.holding import Hold, Holdings
+from workers.polling import Poller
+from workers.settling import Settler
+from workers.windows import Window
+
+HOUR_S, DAY_S = 3_600.0, 86_400.0
+
+
+def _jobs(*acts: Act, count: int = 1, **options: Any) -> tuple[JobPlan, ...]:
+    return tuple(
+        JobPlan(index=index, type="t", at_s=1.0 + index / 100, acts=acts or (Act(),), **options)
+        for index in range(count)
+    )
+
+
+_FLAKY = Act(how=How.FLAKY)
+_WRONG = Act(how=How.WRONG)
+_QUEUE = QueuePlan(name="q", priorities=(Priority.CRITICAL,), visibility_s=12)
+_TYPE = TypePlan(name="t", queue="q", priority=Priority.CRITICAL)
+
+_PLAN = Plan(
+    seed=1,
+    busy_s=30.0,
+    records="outcomes",
+    long_delays=True,
+    keep_s=DAY_S,
+    queues=(_QUEUE,),
+    types=(_TYPE,),
+    limits=(),
+    jobs=_jobs(),
+    workers=(WorkerPlan(name="w0", groups=("q",)),),
+    functions=(),
+    kills=(),
+    faults=(),
+)
+"""One job, and one worker that runs it; nothing goes wrong."""
+
+
+_LOST = FaultPlan(name="f", service="sqs", mode="lose", start_s=0.0, lasts_s=5.0, action="receive")
+
+
+def _limited(kind: Any, *, fleet: bool = False) -> Plan:
+    limit = LimitPlan(kind=kind, of="app", limit=1, per_s=10.0, fleet=fleet)
+    return replace(_PLAN, limits=(limit,), jobs=_jobs(Act(takes_s=1.0), count=3))
+
+
+async def _delete_first(self: Settler, hold: Hold, verdict: Verdict, _action: Any) -> Any:
+    return await self._delete(hold, verdict)
+
+
+async def _nothing(*_given: Any) -> None:
+    """What should have been done is not."""
+
+
+def _forget(*_given: Any, **_named: Any) -> None:
+    """Likewise."""
+
+
+async def _agreed(*_given: Any) -> bool:
+    return True
+
+
+def _acknowledged(outcome: Any, attempt: Any, policy: Any) -> Any:
+    return Ack() if isinstance(outcome, Failed) else settle(outcome, attempt, policy)
+
+
+def _always_first(self: Groups, hold: Hold) -> bool:
+    _take(self, hold)
+    return True
+
+
+async def _believed(self: Heartbeat, holds: Sequence[Hold]) -> None:
+    if _is_late():
+        await _extend(self, holds)
+    for hold in holds:
+        hold.extended_at = self._clock.monotonic()
+
+
+def _claim_late(self: Poller, *given: Any, **named: Any) -> Any:
+    return _claim(self, *given, **named) if _is_late() else None
+
+
+def _is_late() -> bool:
+    """Whether it has been broken for long enough: a life has to come to its end."""
+    return asyncio.get_running_loop().time() > 20
+
+
+_take, _claim, _extend = Groups.take, Poller._claim, Heartbeat._extend
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Break:
+    """One break of the code."""
+
+    owner: Any
+    name: str
+    by: Any
+    """What the attribute of that name is replaced by."""
+    plan: Plan
+    """A life that shows it."""
+    kind: str
+    """Of violation."""
+
+
+BREAKS: dict[str, Break] = {
+    "a dead letter is never sent": Break(
+        owner=Settler,
+        name="_park",
+        by=_delete_first,
+        plan=replace(_PLAN, jobs=_jobs(_WRONG)),
+        kind="deleted-early",
+    ),
+    "a failure is acknowledged": Break(
+        owner=execution,
+        name="settle",
+        by=_acknowledged,
+        plan=replace(_PLAN, jobs=_jobs(_FLAKY, Act())),
+        kind="deleted-early",
+    ),
+    "the bridge claims the job": Break(
+        owner=DelayedJob,
+        name="sending",
+        by="once",
+        plan=replace(
+            _PLAN,
+            types=(replace(_TYPE, backoff_s=(13 * HOUR_S,)),),
+            jobs=_jobs(_FLAKY, Act(), delay_s=1_200.0),
+        ),
+        kind="lost",
+    ),
+    "the bridge sends nothing": Break(
+        owner=Bridge,
+        name="submit",
+        by=_forget,
+        plan=replace(_PLAN, jobs=_jobs(delay_s=1_200.0)),
+        kind="lost",
+    ),
+    "a group starts together": Break(
+        owner=Groups,
+        name="take",
+        by=_always_first,
+        plan=replace(
+            _PLAN,
+            queues=(replace(_QUEUE, fifo=True),),
+            jobs=_jobs(Act(takes_s=1.0), count=3, group="g1"),
+        ),
+        kind="group-order",
+    ),
+    "the heartbeat extends nothing": Break(
+        owner=Heartbeat,
+        name="_extend",
+        by=_believed,
+        plan=replace(_PLAN, jobs=_jobs(Act(takes_s=20.0))),
+        kind="lapsed",
+    ),
+    "slots are without limit": Break(
+        owner=SlotGuard, name="block", by=_forget, plan=_limited("concurrency"), kind="concurrency"
+    ),
+    "a rate counts nothing": Break(
+        owner=Window, name="take", by=_forget, plan=_limited("rate"), kind="rate-limit"
+    ),
+    "leases are kept": Break(
+        owner=Fleet,
+        name="close",
+        by=_nothing,
+        plan=_limited("concurrency", fleet=True),
+        kind="lease-left",
+    ),
+    "a death is not recorded": Break(
+        owner=Recorder,
+        name="parked",
+        by=_forget,
+        plan=replace(_PLAN, jobs=_jobs(_WRONG)),
+        kind="untrue-record",
+    ),
+    "a failure is not recorded": Break(
+        owner=Recorder,
+        name="explain",
+        by=_nothing,
+        plan=replace(_PLAN, jobs=_jobs(_FLAKY, Act())),
+        kind="untrue-record",
+    ),
+    "whoever left no trace has died": Break(
+        owner=Recorder,
+        name="_fate_of_the_first",
+        by=lambda *_given, **_named: Fate.DIED,
+        plan=replace(_PLAN, faults=(_LOST,)),
+        kind="blamed",
+    ),
+    "holds are never dropped": Break(
+        owner=Holdings, name="drop", by=_forget, plan=_PLAN, kind="left-behind"
+    ),
+    "nothing is received for a while": Break(
+        owner=Poller, name="_claim", by=_claim_late, plan=_PLAN, kind="critical-waits"
+    ),
+    "sweeps remember nothing": Break(
+        owner=SweepMemory,
+        name="remember",
+        by=_forget,
+        plan=replace(_PLAN, busy_s=120.0, sweeps=True, jobs=_jobs(_WRONG)),
+        kind="sweep-counts",
+    ),
+    "a claim is never finished": Break(
+        owner=Claim,
+        name="finish",
+        by=_agreed,
+        plan=replace(_PLAN, types=(replace(_TYPE, once=True),)),
+        kind="claim-left",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_fault_is_noticed_and_without_it_nothing_is(name: str) -> None:
+    broken = BREAKS[name]
+    assert of_plan(broken.plan).violations == ()
+    with mock.patch.object(broken.owner, broken.name, broken.by):
+        found = of_plan(broken.plan).violations
+    assert broken.kind in set(map(kind_of, found)), found
