@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from jobs import Spool
+from jobs.clock import SystemClock
 from jobs.spool_file import SpoolFile
 from tests.crash.trials.answers import remarkable
 from tests.crash.trials.app import KINDS, ONCE, QUEUE
@@ -178,7 +179,7 @@ class Mixed:
 
     def _is_sent(self) -> bool:
         """Whether nothing is left in the spool."""
-        file = SpoolFile(Spool(self.directory / "jobs.spool"))
+        file = SpoolFile(Spool(self.directory / "jobs.spool"), SystemClock())
         try:
             waiting, _ = file.totals()
         finally:
