@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
+from jobs.json_values import is_utf8
 from jobs.outcome import Attempt
 from jobs.ports import OutgoingMessage, ReceivedMessage
 from jobs.settlement import DeadLetter, Quarantine
-from jobs.texts import legible
+from jobs.texts import encodable, legible
 from jobs.topology import MAX_MESSAGE_BYTES
 
 _MAX_ATTRIBUTES = 10  # of a message (SQS Developer Guide, message metadata)
@@ -43,12 +44,18 @@ def dead_letter(
         **_cause(action),
     }
     wanted = {name: legible(text, _MAX_CHARS) for name, text in details.items()}
+    body = encodable(message.body)
     return OutgoingMessage(
-        body=message.body,
-        attributes=_fitting(message.body, {**message.attributes, **wanted}, first=wanted),
-        group=message.group,
+        body=body,
+        attributes=_fitting(body, {**_encodable(message.attributes), **wanted}, first=wanted),
+        group=None if message.group is None else encodable(message.group),
         deduplication_id=str(uuid4()) if fifo else None,
     )
+
+
+def _encodable(attributes: Mapping[str, str]) -> dict[str, str]:
+    """Attributes without lone surrogates; SQS takes no name that would have to be escaped."""
+    return {name: encodable(value) for name, value in attributes.items() if is_utf8(name)}
 
 
 def bare(letter: OutgoingMessage) -> OutgoingMessage:
@@ -71,7 +78,7 @@ def _cause(action: DeadLetter | Quarantine) -> dict[str, str]:
 def _fitting(body: str, attributes: Mapping[str, str], first: Iterable[str]) -> dict[str, str]:
     """As many attributes as SQS takes beside the body, ``first`` first: it must be sendable."""
     fitting: dict[str, str] = {}
-    left = MAX_MESSAGE_BYTES - len(body.encode(errors="surrogatepass"))  # SQS judges the body
+    left = MAX_MESSAGE_BYTES - len(body.encode())
     for name in dict.fromkeys((*first, *attributes)):
         value = attributes[name]
         room = left - len(name.encode()) - len("String")

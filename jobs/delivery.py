@@ -94,6 +94,18 @@ def load(app: App, delivery: Delivery) -> Job:
         MessageQueueWrong: its type doesn't run from the queue that it was received from.
         PayloadInvalid: the payload doesn't fit the type's model.
     """
+    try:
+        return _loaded(app, delivery)
+    except tuple(UNRUNNABLE):
+        raise
+    except Exception as error:
+        # Whatever it is, it would be raised again each time that this message is delivered.
+        raise MessageUnreadable(
+            f"reading the message raised {type(error).__name__}"  # its text may show the payload
+        ) from error
+
+
+def _loaded(app: App, delivery: Delivery) -> Job:
     envelope, foreign = envelope_of(app, delivery.message, delivery.queue)
     declared = _type_of(app, envelope, delivery.queue)
     if envelope.schema_ > declared.schema:
@@ -179,7 +191,7 @@ def _payload(declared: JobType[Any, Any], envelope: Envelope) -> Any:
         return declared.load(envelope.payload, envelope.schema_)
     except PayloadInvalid:
         raise
-    except Exception as error:  # a validator is the user's code, and may raise anything
+    except (Exception, SystemExit) as error:  # a validator is the user's code: it raises anything
         # Only the error's class: its text may show the payload.
         raise PayloadInvalid(
             f"the payload of {declared.name!r} can't be read: its model raised "
@@ -191,5 +203,5 @@ def legible(app: App, delivery: Delivery) -> Envelope | None:
     """Whose job a message that can't be run here is, as far as it says so."""
     try:
         return envelope_of(app, delivery.message, delivery.queue)[0]
-    except (MessageUnreadable, MessageSchemaNewer):
+    except Exception:  # noqa: BLE001 - `load` tells of it
         return None

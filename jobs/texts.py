@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from jobs.errors import ChildFailed
+from jobs.json_values import is_utf8
 
 LONGEST = 8_000
 """Characters of an error's message, a traceback or a reason."""
@@ -44,6 +45,17 @@ def legible(text: object, most: int = LONGEST, *, from_end: bool = False) -> str
     if (room := most - len(mark) - 2) < 0:
         return escaped[:most]
     return f"{mark} …{escaped[len(escaped) - room :]}" if from_end else f"{escaped[:room]}… {mark}"
+
+
+def encodable(text: str) -> str:
+    r"""A text whose lone surrogates are escaped as in JSON, which UTF-8 can't hold; the same else.
+
+    In a JSON text, where they can only stand in strings, it means the same as before.
+
+    >>> encodable("caf\udce9")
+    'caf\\udce9'
+    """
+    return text if is_utf8(text) else text.encode(errors="backslashreplace").decode()
 
 
 def text_of(error: BaseException) -> str:
