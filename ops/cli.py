@@ -21,7 +21,14 @@ from jobs.settings import Settings
 from jobs.submission import Overrides
 from jobs.topology import Priority
 from ops import cost_options as assumed
-from workers.configuration import DEFAULTS, UNWATCHED, Watching, WorkerSettings, read_priorities
+from workers.configuration import (
+    DEFAULTS,
+    UNWATCHED,
+    Watching,
+    WorkerSettings,
+    read_priorities,
+    short_wait,
+)
 
 if TYPE_CHECKING:
     from ops.schedules import Action
@@ -85,6 +92,14 @@ def worker(
     drain: Annotated[
         timedelta, typer.Option(parser=duration, help="How long jobs may finish after SIGTERM.")
     ] = DEFAULTS.drain,
+    receive_wait: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=duration,
+            help="How long a poll waits, 1s to 20s; 20s by default, and 1s in a terminal or on a "
+            "local AWS, since an idle worker ends when its polls do.",
+        ),
+    ] = None,
     queue_grace: Annotated[
         timedelta,
         typer.Option(parser=duration, help="How long to wait for queues if none exists."),
@@ -125,6 +140,7 @@ def worker(
         priorities=read_priorities(priorities) if priorities else None,
         drain=drain,
         queue_grace=queue_grace,
+        receive_wait=receive_wait or short_wait(os.environ, terminal=_in_terminal()),
     )
     watching = Watching(port=health_port, host=health_host, emf=emf)
     if processes > 1 and not is_supervised(os.environ):
@@ -327,6 +343,10 @@ def _action(text: str | None, name: str | None) -> Action:
     if name is None and action not in (Action.LS, Action.NEXT):
         raise typer.BadParameter(f"say which schedule to {action}")
     return action
+
+
+def _in_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _log_level(name: str) -> int:

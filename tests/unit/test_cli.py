@@ -234,6 +234,43 @@ def test_the_worker_gets_its_settings_from_the_options(started: Started) -> None
     assert started.watching == Watching(port=8080, host="10.0.0.7", emf=True)
 
 
+@pytest.mark.parametrize(
+    ("options", "endpoint", "terminal", "wait_s"),
+    [
+        ([], "", True, 1),
+        ([], "", False, None),
+        ([], "http://localhost:4566", False, 1),
+        ([], "http://127.0.0.1:4566", False, 1),
+        ([], "https://sqs.eu-west-1.amazonaws.com", False, None),
+        ([], "http://[", False, None),
+        (["--receive-wait", "20s"], "http://localhost:4566", True, 20),
+    ],
+)
+def test_polls_are_short_where_somebody_waits_for_the_worker_s_end(
+    started: Started,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    endpoint: str,
+    terminal: bool,
+    wait_s: float | None,
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    monkeypatch.setattr("sys.stdin", _Stdin(terminal))
+    assert run(["worker", "cli_shop:app", *options], monkeypatch, capsys)[0] == 0
+    assert started.settings is not None
+    wait = started.settings.receive_wait
+    assert wait == (None if wait_s is None else timedelta(seconds=wait_s))
+
+
+class _Stdin:
+    def __init__(self, terminal: bool) -> None:
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
 def test_the_worker_takes_the_app_from_the_environment_where_none_is_named(
     started: Started, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,7 @@ from jobs.events import JobCompleted, JobStarted, PollFailed
 from jobs.execution import Executor
 from tests.unit.worker.rig import MAIL, Gate, Note, Rig, one_lane
 from workers.choosing import Waiting
+from workers.configuration import short_wait
 from workers.groups import Groups
 from workers.polling import Poller
 
@@ -73,6 +74,16 @@ async def test_an_idle_worker_asks_each_queue_three_times_a_minute() -> None:
         await asyncio.sleep(600)
         asked = {spec.name: rig.calls("receive", spec.name) for spec in app.topology.queues}
     assert all(count <= 31 for count in asked.values()), asked
+
+
+async def test_an_idle_worker_with_short_polls_asks_each_queue_sixty_times_a_minute() -> None:
+    app, _ = _shop()
+    rig = Rig(app)
+    wait = short_wait({}, terminal=True)
+    async with rig.working(receive_wait=wait):
+        await asyncio.sleep(600)
+        asked = {spec.name: rig.calls("receive", spec.name) for spec in app.topology.queues}
+    assert all(count <= 601 for count in asked.values()), asked
 
 
 async def test_a_queue_that_has_just_run_dry_does_not_keep_the_others_from_being_polled() -> None:

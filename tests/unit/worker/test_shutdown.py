@@ -14,6 +14,7 @@ from jobs.events import JobCompleted, JobInterrupted, JobRetryScheduled, JobStar
 from jobs.testing import MessageState
 from jobs.testing.faults import Action
 from tests.unit.worker.rig import MAIL, Gate, Note, Rig, one_lane
+from workers.configuration import short_wait
 from workers.shutdown import CLEAN_UP_S, FLUSH_S, Report
 
 pytestmark = pytest.mark.looptime
@@ -86,6 +87,17 @@ async def test_a_stop_of_an_idle_worker_leaves_no_message_to_a_cancelled_poll() 
         await asyncio.sleep(1)
         worker.stop()
     assert rig.report == Report()
+
+
+async def test_an_idle_worker_in_a_terminal_ends_within_two_seconds() -> None:
+    rig, _ = _held()
+    worker = rig.worker(receive_wait=short_wait({}, terminal=True))
+    run = asyncio.create_task(worker.run())
+    await asyncio.sleep(100.5)
+    stopped_at = rig.clock.monotonic()
+    worker.stop()
+    assert (await run).clean
+    assert rig.clock.monotonic() - stopped_at < 2
 
 
 async def test_buffered_messages_go_back_at_once() -> None:
