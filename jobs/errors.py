@@ -27,6 +27,7 @@ HeadgateError
 │   └── PayloadLost             the object that holds its payload is gone or damaged
 ├── TransportError                  AWS could not be asked, or said no
 │   ├── CredentialsMissing
+│   │   └── CredentialsNotConfigured    nothing says where to find any
 │   ├── RegionMissing
 │   ├── AccessDenied
 │   ├── QueueMissing
@@ -240,6 +241,10 @@ class TransportError(HeadgateError):
 
 class CredentialsMissing(TransportError):
     """No AWS credentials were found, or they are incomplete or expired."""
+
+
+class CredentialsNotConfigured(CredentialsMissing):
+    """Nothing says where to find AWS credentials, or it can't be right: waiting brings none."""
 
 
 class RegionMissing(TransportError):

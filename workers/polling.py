@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from jobs.backoff import Backoff
 from jobs.clock import Clock
 from jobs.delivery import Delivery
-from jobs.errors import CredentialsMissing, QueueMissing, RegionMissing, TransportError
+from jobs.errors import CredentialsNotConfigured, QueueMissing, RegionMissing, TransportError
 from jobs.events import Events, PollFailed, PollReceived
 from jobs.ports import ReceivedMessage, Transport
 from jobs.texts import type_of
@@ -96,7 +96,7 @@ class Poller:
         """Poll until `stop`; returns when every receive under way has returned.
 
         Raises:
-            CredentialsMissing, RegionMissing: nothing was ever received, and nothing will be.
+            CredentialsNotConfigured, RegionMissing: nothing was ever received, and nothing will be.
         """
         try:
             await self._poll()
@@ -244,7 +244,7 @@ class Poller:
             self._last, self._full = 0, False
 
     async def _back_off(self, error: Exception) -> None:
-        hopeless = isinstance(error, CredentialsMissing | RegionMissing)
+        hopeless = isinstance(error, CredentialsNotConfigured | RegionMissing)
         if hopeless and not self._demand.answered:
             raise error
         # What is no error of the transport's may quote a message.

@@ -63,7 +63,7 @@ async def work(
 
     Raises:
         ConfigurationError, UnknownQueue: the app or the settings are wrong.
-        TransportError: there are no credentials or no region.
+        TransportError: no credentials are configured, or no region.
         QueuesMissing: none of the queues has existed for ``queue_grace``.
     """
     leash = Leash.from_env(environ)

@@ -293,7 +293,7 @@ class Worker:
         Cancelled, it hurries to give back what it holds before it ends.
 
         Raises:
-            CredentialsMissing, RegionMissing: nothing can be received.
+            CredentialsNotConfigured, RegionMissing: nothing can be received.
             QueuesMissing: none of its queues has existed for ``queue_grace``.
             Exception: a part of the worker failed; everything was given back before.
         """

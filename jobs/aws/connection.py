@@ -106,18 +106,19 @@ async def async_client(
 
 
 def async_session() -> AioSession:
-    """An aiobotocore session: one set of credentials for the clients made from it.
+    """An aiobotocore session: one set of credentials for the clients made from it, which are
+    looked up again by each call while they can't be had.
 
     Raises:
         ConfigurationError: aiobotocore is not installed.
     """
     try:
-        from aiobotocore.session import AioSession
+        from jobs.aws.late_credentials import PatientSession
     except ImportError as error:
         raise ConfigurationError(
             "talking to AWS from an event loop needs aiobotocore: pip install 'headgate[worker]'"
         ) from error
-    return AioSession()
+    return PatientSession()
 
 
 def _region() -> str | None:

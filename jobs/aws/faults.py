@@ -6,6 +6,7 @@ The tables go by name, since botocore adds classes and codes from version to ver
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from http import HTTPStatus
 from types import TracebackType
 from typing import TypeGuard
@@ -13,10 +14,12 @@ from typing import TypeGuard
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
+from jobs.aws import skew
 from jobs.errors import (
     AccessDenied,
     BucketMissing,
     CredentialsMissing,
+    CredentialsNotConfigured,
     HeadgateError,
     ItemRefused,
     QueueMissing,
@@ -35,6 +38,9 @@ FOREIGN: tuple[type[Exception], ...] = (BotoCoreError, ClientError, ResponsePars
 FOREIGN_AT_OPENING: tuple[type[Exception], ...] = (*FOREIGN, ValueError)
 """What opening a client raises: for an endpoint that is no URL, botocore raises a ValueError."""
 
+_UNCONFIGURED_ERRORS = frozenset(
+    {"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "UnknownCredentialError"}
+)
 _CREDENTIAL_ERRORS = frozenset(
     {
         "CredentialRetrievalError",
@@ -42,13 +48,9 @@ _CREDENTIAL_ERRORS = frozenset(
         "LoginError",
         "MetadataRetrievalError",
         "NoAuthTokenError",
-        "NoCredentialsError",
-        "PartialCredentialsError",
-        "ProfileNotFound",
         "RefreshWithMFAUnsupportedError",
         "SSOError",
         "TokenRetrievalError",
-        "UnknownCredentialError",
         "UnknownTokenProviderError",
     }
 )
@@ -190,6 +192,8 @@ def fault(error: Exception, *, action: str, target: str, opening: bool = False) 
     if isinstance(error, ClientError):
         return _refusal(error, action, target)
     names = {base.__name__ for base in type(error).__mro__}
+    if names & _UNCONFIGURED_ERRORS:
+        return CredentialsNotConfigured(f"no usable AWS credentials: {error}; {_GIVE_CREDENTIALS}")
     if names & _CREDENTIAL_ERRORS:
         return CredentialsMissing(f"no usable AWS credentials: {error}; {_GIVE_CREDENTIALS}")
     if "NoRegionError" in names:
@@ -224,6 +228,10 @@ def _refusal(error: ClientError, action: str, target: str) -> TransportError:
         return ScheduleGroupMissing(target)
     if name == _BUCKET_MISSING_CODE and action.startswith("s3:"):
         return BucketMissing(target)
+    if name in skew.CODES and (clocks := _clocks(error)):
+        return CredentialsMissing(
+            f"AWS did not accept the signature: {clocks}; AWS says {code}: {said}"
+        )
     if name in _CREDENTIAL_CODES:
         return CredentialsMissing(
             f"AWS did not accept the credentials: {code}: {said}; {_GIVE_CREDENTIALS}"
@@ -239,3 +247,10 @@ def _refusal(error: ClientError, action: str, target: str) -> TransportError:
         return ServiceUnavailable(f"AWS failed at {action} on {target!r}: {code}: {said}")
     kind = ItemRefused if name in _REFUSAL_CODES and action in _WRITES else TransportError
     return kind(f"AWS refused {action} on {target!r}: {code}: {said}")
+
+
+def _clocks(refusal: ClientError) -> str:
+    """What is wrong with this machine's clock, by the refusal; empty if it is right."""
+    headers = refusal.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    found = skew.skew_of(headers, datetime.now(UTC))
+    return skew.told(found) if found is not None and abs(found) >= skew.TOLERATED else ""

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import random
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -40,6 +40,7 @@ from botocore.utils import get_environ_proxies
 from pydantic_core import from_json, to_json
 from yarl import URL
 
+from jobs.aws import skew
 from jobs.aws.connection import Connection
 from jobs.aws.faults import FOREIGN, FOREIGN_AT_OPENING, fault
 from jobs.aws.retries import pause_s
@@ -51,17 +52,9 @@ if TYPE_CHECKING:
     from aiobotocore.session import AioSession
     from types_aiobotocore_sqs import SQSClient
 
+_log = logging.getLogger("headgate.sqs")
+
 _KEEP_ALIVE_S = 12  # aiobotocore's: AWS closes idle connections after 20 s
-_TOLERATED_SKEW = timedelta(minutes=4)  # SQS takes a signature for five, either way
-_SKEW_CODES = frozenset(
-    {
-        "InvalidSignatureException",
-        "RequestExpired",
-        "RequestInTheFuture",
-        "RequestTimeTooSkewed",
-        "SignatureDoesNotMatch",
-    }
-)
 
 
 _NO_SHAPE: Any = None  # what an error response needs of a model; botocore's stubs want one
@@ -268,13 +261,11 @@ class LeanCaller:
     def _learns_skew(self, refusal: ClientError, headers: Mapping[str, str]) -> bool:
         """Whether the clock's error, and not the credentials', may be why AWS refused."""
         code = refusal.response.get("Error", {}).get("Code", "")
-        theirs = _date(headers) if code in _SKEW_CODES else None
-        if theirs is None:
+        found = skew.skew_of(headers, self._clock.now()) if code in skew.CODES else None
+        if found is None or abs(found - self._skew) < skew.TOLERATED:
             return False
-        skew, known = theirs - self._clock.now(), self._skew
-        if abs(skew - known) < _TOLERATED_SKEW:
-            return False
-        self._skew = skew
+        _log.warning("%s; until then requests are signed by AWS's time", skew.told(found))
+        self._skew = found
         return True
 
 
@@ -341,14 +332,6 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
     return value
-
-
-def _date(headers: Mapping[str, str]) -> datetime | None:
-    try:
-        date = parsedate_to_datetime(headers.get("Date", ""))
-    except ValueError:
-        return None
-    return date.replace(tzinfo=UTC) if date.tzinfo is None else date
 
 
 @contextmanager

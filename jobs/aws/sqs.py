@@ -218,9 +218,9 @@ class SqsTransport:
         async with self._resolving[queue]:
             if url := self._ledger.urls.get(queue):
                 return url
-            sdk = self._opened().sdk
+            commands = self._opened().commands
             with self._ledger.call("resolve", queue):
-                response = await sdk.get_queue_url(QueueName=queue)
+                response = await commands.call("GetQueueUrl", {"QueueName": queue})
                 return self._ledger.urls.setdefault(queue, wire.read_url(response))
 
     def _opened(self) -> _Clients:
@@ -363,5 +363,5 @@ class _Clients:
     polling: _Caller
     commands: _Caller
     sdk: SQSClient
-    """For what is called now and then: addresses and depths."""
+    """For what is called now and then: depths."""
     closing: AsyncExitStack

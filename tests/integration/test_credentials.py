@@ -14,6 +14,7 @@ from aiohttp import web
 
 from jobs.aws.dynamo import DynamoTable
 from jobs.aws.sqs import SqsTransport
+from jobs.errors import CredentialsMissing, CredentialsNotConfigured
 from tests.support.environment import REGION, without_aws
 
 
@@ -79,3 +80,52 @@ async def test_credentials_that_run_out_are_replaced_between_two_calls(
     receives, reads = aws.signers[-5:-2], aws.signers[-2:]
     assert len(set(receives)) == (3 if fresh else 1)
     assert len(set(reads)) == (2 if fresh else 1)
+
+
+class _Process:
+    """A ``credential_process`` of the default profile; it fails until it `works`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._answer = directory / "answer.json"
+        self.config = directory / "config"
+        self.config.write_text(f"[default]\ncredential_process = cat {self._answer}\n")
+
+    def says(self, text: str) -> None:
+        self._answer.write_text(text)
+
+    def works(self) -> None:
+        self.says('{"Version": 1, "AccessKeyId": "AKIDP", "SecretAccessKey": "secret"}')
+
+
+@pytest.mark.parametrize("said", [None, "", "no JSON, but a secret", "[]", '{"Version": 2}'])
+async def test_a_source_that_fails_at_the_start_is_asked_again_by_each_call(
+    said: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without_aws(monkeypatch, tmp_path)
+    process = _Process(tmp_path)
+    if said is not None:
+        process.says(said)
+    async with (
+        _serving(Aws()) as aws,
+        SqsTransport(endpoint_url=aws.url, region=REGION) as transport,
+        DynamoTable("t", endpoint_url=aws.url, region=REGION) as table,
+    ):
+        for call in (transport.receive("q", limit=1, wait_s=0), table.get("pk", "sk")):
+            with pytest.raises(CredentialsMissing) as raised:
+                await call
+            assert type(raised.value) is CredentialsMissing, "not one that is there for good"
+            assert "secret" not in str(raised.value)
+        process.works()
+        assert await transport.receive("q", limit=1, wait_s=0) == []
+        assert await table.get("pk", "sk") is None
+    assert set(aws.signers) == {"AKIDP"}
+
+
+async def test_a_profile_that_is_missing_is_told_of_at_the_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without_aws(monkeypatch, tmp_path)
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(CredentialsNotConfigured, match="nobody"):
+        async with SqsTransport(region=REGION):
+            pass

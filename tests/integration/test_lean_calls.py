@@ -346,6 +346,37 @@ async def test_a_signature_that_is_wrong_for_another_reason_is_not_tried_without
     assert len(server.headers) == requests
 
 
+@pytest.mark.usefixtures("_credentials")
+async def test_a_clock_that_is_off_from_the_start_is_learnt_at_get_queue_url(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    theirs = NOON + timedelta(minutes=10)
+    refused = Reply(status=403, body=SKEWED, date=theirs)
+    replies = [refused, Reply(body={"QueueUrl": "http://queue"}), Reply(body={"Successful": []})]
+    async with (
+        serving(*replies) as server,
+        SqsTransport(endpoint_url=str(server.url), clock=StoppedClock()) as sqs,
+    ):
+        await sqs.delete("queue", ["receipt"])
+    dates = [headers["x-amz-date"] for headers in server.headers]
+    assert dates == [f"{at:%Y%m%dT%H%M%SZ}" for at in (NOON, theirs, theirs)]
+    assert "this machine's clock is 10 minutes behind AWS's" in caplog.text
+
+
+@pytest.mark.usefixtures("_credentials")
+@pytest.mark.parametrize(("minutes", "way"), [(10, "behind"), (-10, "ahead of")])
+async def test_a_refusal_names_the_clock_that_caused_it(minutes: int, way: str) -> None:
+    theirs = datetime.now(UTC) + timedelta(minutes=minutes, seconds=5)
+    refused = Reply(status=403, body=SKEWED, date=theirs)
+    async with (
+        serving(*[refused] * 5) as server,
+        SqsTransport(endpoint_url=str(server.url), lean=False) as sqs,
+    ):
+        with pytest.raises(CredentialsMissing, match=f"clock is 10 minutes {way} AWS's") as raised:
+            await sqs.delete("queue", ["receipt"])
+    assert "aws configure" not in str(raised.value)
+
+
 # --- when aiobotocore makes the calls ------------------------------------------------------------
 
 

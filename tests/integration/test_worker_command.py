@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.fixture_app import APP_PATH
 from tests.support.stage import Stage
-from tests.support.workers import command
+from tests.support.workers import WorkerProcess, command
 from workers.exit_codes import EXIT_CONFIGURATION, EXIT_FAULT, EXIT_NO_QUEUES
 
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -61,6 +63,21 @@ async def test_a_worker_without_region_or_credentials_says_so_and_ends(
     last = ended.err.splitlines()[-1]
     assert last.startswith("headgate: ")
     assert says in last
+
+
+async def test_a_worker_waits_for_credentials_that_cannot_be_had_as_it_starts(
+    stage: Stage, tmp_path: Path
+) -> None:
+    answer, config = tmp_path / "answer.json", tmp_path / "aws-config"
+    config.write_text(f"[default]\ncredential_process = cat {answer}\n")
+    env = {name: value for name, value in stage.environment().items() if name not in CREDENTIALS}
+    env["AWS_CONFIG_FILE"] = str(config)
+    [job] = await stage.submit("steady-quick")
+    async with WorkerProcess("--queues", "steady", env=env) as worker:
+        await worker.logged("poll.failed")
+        assert "no usable AWS credentials" in worker.log
+        answer.write_text('{"Version": 1, "AccessKeyId": "AKID", "SecretAccessKey": "secret"}')
+        await stage.journal.until(lambda: stage.journal.count("done")[job] == 1)
 
 
 async def test_a_worker_names_a_queue_that_is_missing_and_works_once_it_exists(

@@ -90,7 +90,7 @@ def test_every_connection_error_of_botocore_means_that_the_service_is_unavailabl
 )
 def test_every_credentials_error_of_botocore_says_how_to_give_credentials(name: str) -> None:
     known = _fault(_made(BOTOCORE_ERRORS[name]))
-    assert type(known) is CredentialsMissing
+    assert isinstance(known, CredentialsMissing)
     assert "AWS_PROFILE" in str(known)
     assert not known.transient
 

@@ -13,6 +13,7 @@ import pytest
 from jobs import App, JobContext, Priority
 from jobs.errors import (
     CredentialsMissing,
+    CredentialsNotConfigured,
     QueueMissing,
     RegionMissing,
     ServiceUnavailable,
@@ -363,7 +364,7 @@ async def test_what_follows_a_message_that_can_not_be_taken_in_stays_behind_it(
     assert ran.index("other") < 2
 
 
-@pytest.mark.parametrize("error", [CredentialsMissing("none"), RegionMissing("none")])
+@pytest.mark.parametrize("error", [CredentialsNotConfigured("none"), RegionMissing("none")])
 async def test_without_credentials_or_region_from_the_start_the_worker_ends_with_that_error(
     error: TransportError,
 ) -> None:
@@ -373,6 +374,15 @@ async def test_without_credentials_or_region_from_the_start_the_worker_ends_with
         async with asyncio.timeout(120):
             await rig.worker().run()
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_credentials_that_cannot_be_had_at_the_start_are_waited_for() -> None:
+    rig = _quick()
+    rig.sqs.faults.raise_on("receive", CredentialsMissing("the process failed"), times=5)
+    await rig.submit(rig.app.types["work"])
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert len(rig.heard(PollFailed)) == 5
 
 
 async def test_credentials_that_expire_later_are_waited_for() -> None:
