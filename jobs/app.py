@@ -19,6 +19,7 @@ from jobs.errors import (
 from jobs.eventing import EventRule, event_rule
 from jobs.hooks import Hook, Hooks
 from jobs.job import JobType, check_timeout
+from jobs.kinds import check_kind
 from jobs.limits import LimitOptions, Limits, check_limit_names
 from jobs.queue import Queue
 from jobs.records import RecordsLevel, check_level
@@ -122,6 +123,14 @@ class App(Hooks):
         if isinstance(handlers, str):
             raise ConfigurationError(f"App(handlers=...) takes a list: write [{handlers!r}]")
         self.handler_modules = tuple(handlers)
+        for option, given, kind in (
+            ("handlers", self.handler_modules, tuple[str, ...]),
+            ("parking", parking, Retry),
+            ("crash_limit", crash_limit, CrashLimit),
+            ("long_delays", long_delays, bool),
+            ("payload_limit", payload_limit, int),
+        ):
+            check_kind(f"App({option}=...)", given, kind)
         self._timeout_s = check_timeout(f"the app {name!r}", timeout)
         self.parking = parking
         self.crash_limit = crash_limit

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from jobs.errors import ConfigurationError, did_you_mean
+from jobs.kinds import check_kinds
 from jobs.thresholds import Thresholds
 from jobs.topology import MAX_SCHEDULER_NAME, Priority, QueueSpec, Topology, check_name
 
@@ -178,6 +179,7 @@ class WorkerGroup:
 
     def __post_init__(self) -> None:
         check_name("worker group", self.name)
+        check_kinds(f"the worker group {self.name!r}", self)
         memories = FARGATE_MEMORY_MB.get(self.cpu)
         if memories is None:
             raise ConfigurationError(
@@ -186,8 +188,8 @@ class WorkerGroup:
             )
         if self.memory_mb not in memories:
             raise ConfigurationError(
-                f"the worker group {self.name!r}: a task with {self.cpu} CPU units may have "
-                f"{_listed(memories)} MB, got {self.memory_mb}"
+                f"the worker group {self.name!r}: memory_mb of a task with {self.cpu} CPU units "
+                f"may be {_listed(memories)}, got {self.memory_mb}"
             )
         if not 0 <= self.least <= self.most <= _MOST_TASKS or self.most < 1:
             raise ConfigurationError(
@@ -275,6 +277,7 @@ class ConsumerGroup:
 
     def __post_init__(self) -> None:
         check_name("consumer", self.name)
+        check_kinds(f"the consumer {self.name!r}", self)
         if self.name in _OWN_FUNCTIONS:
             raise ConfigurationError(
                 f"a consumer can't be called {self.name!r}: Headgate has a function of that name"
@@ -392,6 +395,7 @@ class Deployment:
     """When to tell; None: no alarms, which is what a stage that nobody is on call for needs."""
 
     def __post_init__(self) -> None:
+        check_kinds("the deployment", self)
         names = [group.name for group in self.workers] + [each.name for each in self.consumers]
         for name in names:
             if names.count(name) > 1:

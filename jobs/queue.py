@@ -8,6 +8,7 @@ from typing import Any, Concatenate, Protocol, TypeVar, Unpack, overload
 from jobs.errors import ConfigurationError, DuplicateJobType, PayloadInvalid
 from jobs.handler import payload_type
 from jobs.job import JobType
+from jobs.kinds import check_kind
 from jobs.limits import LimitOptions, Limits, check_limit_names
 from jobs.options import JobOptions
 from jobs.retry import DEFAULT_RETRY, Retry
@@ -53,6 +54,8 @@ class Queue:
         **limits: Unpack[LimitOptions],
     ) -> None:
         self.name = check_name("the queue", name)
+        check_kind(f"the queue {name!r}: retry", retry, Retry)
+        check_kind(f"the queue {name!r}: fifo", fifo, bool)
         self.fifo = fifo
         self.retry = retry
         check_limit_names(limits, f"the queue {name!r}")
@@ -61,6 +64,7 @@ class Queue:
         self.lanes = {priority: DEFAULT_LANES[priority] for priority in chosen}
         for priority, lane in (lanes or {}).items():
             self._check_priority(priority)
+            check_kind(f"the queue {name!r}: lanes[{priority!r}]", lane, Lane)
             self.lanes[priority] = lane
         self._own: dict[str, JobType[Any, Any]] = {}
         self._registries = [self._own]

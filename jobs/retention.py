@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from jobs.errors import ConfigurationError, SettingsInvalid
+from jobs.kinds import check_kind
 
 MOST_LAST = 1_000
 """The most jobs of a type that are kept by count; each that falls out is read and deleted."""
@@ -41,6 +42,7 @@ class Keep:
                 "Keep(failed=...) must be positive: attempts are counted by what is kept. "
                 "records='off' keeps nothing"
             )
+        check_kind("Keep(last=...)", self.last, int | None, SettingsInvalid)
         if self.last is not None and not 1 <= self.last <= MOST_LAST:
             raise SettingsInvalid(
                 f"Keep(last=...) must lie between 1 and {MOST_LAST}, got {self.last}"

@@ -10,6 +10,7 @@ from typing import Literal
 from jobs.backoff import Backoff, check_count, nth
 from jobs.classification import ErrorKind, classify, combined, leaves, retry_after_s
 from jobs.errors import ChildFailed, SettingsInvalid, did_you_mean
+from jobs.kinds import check_kinds
 
 _RETRY_AFTER_JITTER = 0.2
 _MOST_ATTEMPTS = 1000
@@ -112,6 +113,7 @@ class CrashLimit:
     the queue's visibility timeout is added once for each."""
 
     def __post_init__(self) -> None:
+        check_kinds("a CrashLimit", self, SettingsInvalid)
         check_count("crashes", self.crashes, most=_MOST_ATTEMPTS)
         if self.within <= timedelta(0):
             raise SettingsInvalid(f"within must be positive, got {self.within}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 
 from jobs.errors import ConfigurationError
+from jobs.kinds import check_kinds
 
 MAX_IN_FLIGHT = 120_000
 """Messages that SQS lets be in flight in one queue, standard or FIFO. Beyond, a long poll returns
@@ -37,6 +38,7 @@ class Thresholds:
     """Jobs of one queue that run, are held, or wait for a retry; SQS stops at 120,000."""
 
     def __post_init__(self) -> None:
+        check_kinds("the thresholds", self)
         for field in fields(self):
             if not getattr(self, field.name) > type(getattr(self, field.name))(0):
                 raise ConfigurationError(

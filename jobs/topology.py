@@ -14,6 +14,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from jobs.errors import ConfigurationError, UnknownQueue, did_you_mean
+from jobs.kinds import check_kinds
 
 MAX_VISIBILITY = timedelta(hours=12)
 """SQS's longest visibility timeout, counted from the receive.
@@ -86,6 +87,7 @@ class Lane:
     """The part of all starts, 0 to 1, that this priority gets even under endless higher work."""
 
     def __post_init__(self) -> None:
+        check_kinds("a Lane", self)
         if not timedelta(seconds=1) <= self.visibility <= MAX_VISIBILITY:
             raise ConfigurationError(
                 f"visibility must lie between 1 s and 12 h (SQS's limit), got {self.visibility}"

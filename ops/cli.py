@@ -54,7 +54,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 EXIT_FAULT = 1
 EXIT_USAGE = 2
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -75,6 +75,15 @@ def duration(text: str | timedelta) -> timedelta:
         raise typer.BadParameter(f"{text!r} is too long a duration") from error
 
 
+def in_words(length: timedelta) -> str:
+    """A duration as `duration` reads it: ``90s``, ``15m``, ``1h``."""
+    milliseconds = length // timedelta(milliseconds=1)
+    for unit in reversed(_UNITS):
+        if milliseconds % (size := round(_UNITS[unit] * 1000)) == 0:
+            return f"{milliseconds // size}{unit}"
+    return f"{milliseconds}ms"
+
+
 @cli.command()
 def worker(
     app: AppPath = None,
@@ -90,7 +99,12 @@ def worker(
         str | None, typer.Option(help="Of these groups, the priorities, comma-separated.")
     ] = None,
     drain: Annotated[
-        timedelta, typer.Option(parser=duration, help="How long jobs may finish after SIGTERM.")
+        timedelta,
+        typer.Option(
+            parser=duration,
+            show_default=in_words(DEFAULTS.drain),
+            help="How long jobs may finish after SIGTERM.",
+        ),
     ] = DEFAULTS.drain,
     receive_wait: Annotated[
         timedelta | None,
@@ -102,7 +116,11 @@ def worker(
     ] = None,
     queue_grace: Annotated[
         timedelta,
-        typer.Option(parser=duration, help="How long to wait for queues if none exists."),
+        typer.Option(
+            parser=duration,
+            show_default=in_words(DEFAULTS.queue_grace),
+            help="How long to wait for queues if none exists.",
+        ),
     ] = DEFAULTS.queue_grace,
     processes: Annotated[
         int, typer.Option(min=1, max=64, help="Worker processes; one per vCPU is a good number.")

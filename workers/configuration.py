@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from jobs.deployment import Lanes
 from jobs.errors import SettingsInvalid, did_you_mean
+from jobs.kinds import check_kinds
 from jobs.topology import Priority
 
 _MOST_CONCURRENCY = 1000
@@ -22,7 +23,7 @@ class WorkerSettings:
     """What one worker does at once, of which queues, and how it stops.
 
     Raises:
-        SettingsInvalid: a value is out of range.
+        SettingsInvalid: a value is of the wrong kind, or out of range.
     """
 
     concurrency: int = 50
@@ -52,6 +53,7 @@ class WorkerSettings:
     """How long a worker waits for its queues while none of them exists, before it ends."""
 
     def __post_init__(self) -> None:
+        check_kinds("the worker", self, SettingsInvalid)
         if not 1 <= self.concurrency <= _MOST_CONCURRENCY:
             raise SettingsInvalid(
                 f"concurrency must lie between 1 and {_MOST_CONCURRENCY}, got {self.concurrency}"
@@ -101,6 +103,7 @@ class Watching:
     """Write metrics for CloudWatch to standard output; see `workers.emf`."""
 
     def __post_init__(self) -> None:
+        check_kinds("the worker", self, SettingsInvalid)
         if self.port is not None and not 0 <= self.port <= _MOST_PORT:
             raise SettingsInvalid(
                 f"the health port must lie between 0 and {_MOST_PORT}, got {self.port}"

@@ -87,6 +87,7 @@ LAYERS: list[set[str]] = [
         "topology",
         "upgrades",
     },
+    {"kinds"},
     {
         "clock",
         "errors",

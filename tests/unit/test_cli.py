@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -21,7 +22,7 @@ from jobs.envelope import parse
 from jobs.errors import QueueMissing, UnknownQueue
 from jobs.ports import BlockingTransport
 from jobs.testing import MemorySqs, VirtualClock
-from ops.cli import cli, duration, main
+from ops.cli import cli, duration, in_words, main
 from workers.configuration import Watching, WorkerSettings
 
 APP = """
@@ -397,3 +398,30 @@ def test_the_installed_command_lists_its_subcommands() -> None:
     assert answered.returncode == 0, answered.stderr
     for command in ("worker", "submit", "check", "plan", "demo"):
         assert command in answered.stdout
+
+
+def test_a_duration_is_shown_as_its_option_takes_it() -> None:
+    command: Any = typer.main.get_command(cli)
+    shown = {
+        option.name: (option.show_default, option.default)
+        for each in command.commands.values()
+        for option in each.params
+        if isinstance(option.default, timedelta)
+    }
+    assert shown.keys() >= {"drain", "queue_grace"}
+    for words, default in shown.values():
+        assert duration(words) == default
+    said = CliRunner().invoke(cli, ["worker", "--help"], terminal_width=200).output
+    assert "22s" in said
+    assert "0:00:22" not in said
+
+
+@pytest.mark.parametrize("text", ["0:00:22", "22", "-5s", "5 s", "", "1e3s", "\u0662s"])
+def test_what_is_no_duration_is_refused_with_one_that_is(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="write 90s, 15m, 1h or 1h30m"):
+        duration(text)
+
+
+@pytest.mark.parametrize("text", ["22s", "2m", "90m", "1h", "3d", "250ms", "0d"])
+def test_a_duration_in_words_is_read_as_it_was_said(text: str) -> None:
+    assert duration(in_words(duration(text))) == duration(text)

@@ -44,7 +44,10 @@ def test_durations_are_written_in_seconds() -> None:
         ({"workers": [{"nam": "x"}]}, r"workers.0.nam: .* did you mean 'name'\?"),
         ({"workers": [{"priorities": ["lo"]}]}, "'lo'"),
         ({"workers": [{"cpu": 300}]}, "cpu must be one of 256, 512"),
-        ({"workers": [{"memory_mb": 600}]}, "256 CPU units may have 512, 1024, 2048 MB, got 600"),
+        (
+            {"workers": [{"memory_mb": 600}]},
+            "memory_mb of a task with 256 CPU units may be 512, 1024, 2048, got 600",
+        ),
         ({"workers": [{"cpu": 512, "memory_mb": 512}]}, "1024 to 4096 .in steps of 1024."),
         ({"workers": [{"least": 3, "most": 2}]}, "0 <= least <= most"),
         ({"workers": [{"least": 0, "most": 0}]}, "most at least 1"),

@@ -1,0 +1,122 @@
+"""Settings of the wrong kind are refused where they are given, by their names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs import App, CrashLimit, Keep, Priority, Queue, Retry
+from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
+from jobs.errors import ConfigurationError
+from jobs.thresholds import Thresholds
+from jobs.topology import Lane
+from workers.configuration import Watching, WorkerSettings
+
+
+def consumer(**settings: Any) -> ConsumerGroup:
+    whole: dict[str, Any] = {"name": "mail", "handler": "shop.handler"}
+    return ConsumerGroup(**(whole | settings))
+
+
+def lane(**settings: Any) -> Lane:
+    whole: dict[str, Any] = {
+        "visibility": timedelta(minutes=1),
+        "start_within": timedelta(0),
+        "share": 0.0,
+    }
+    return Lane(**(whole | settings))
+
+
+def shop(**options: Any) -> App:
+    return App("shop", **options)
+
+
+def mail(**options: Any) -> Queue:
+    return Queue("mail", **options)
+
+
+MAKERS: dict[type, Callable[..., object]] = {
+    WorkerSettings: WorkerSettings,
+    Watching: Watching,
+    WorkerGroup: WorkerGroup,
+    ConsumerGroup: consumer,
+    Deployment: Deployment,
+    Thresholds: Thresholds,
+    Lane: lane,
+    CrashLimit: CrashLimit,
+    Keep: Keep,
+    Retry: Retry,
+}
+OPTIONS = [(make, field.name) for cls, make in MAKERS.items() for field in fields(cls)]
+
+ODD: st.SearchStrategy[Any] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.binary(max_size=3),
+    st.timedeltas(),
+    st.lists(st.text(max_size=3) | st.integers(), max_size=2),
+    st.tuples(st.text(max_size=3) | st.integers()),
+    st.just(object),
+)
+
+
+@given(option=st.sampled_from(OPTIONS), value=ODD)
+def test_whatever_a_setting_is_given_it_is_taken_or_refused_by_its_name(
+    option: tuple[Callable[..., object], str], value: Any
+) -> None:
+    make, name = option
+    try:
+        made = make(**{name: value})
+    except ConfigurationError as error:
+        said = str(error)
+    else:
+        assert getattr(made, name) is value
+        return
+    assert name in said or name == "name"
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "fault"),
+    [
+        (WorkerSettings, {"drain": 22}, "drain must be a timedelta, got 22: write timedelta"),
+        (WorkerSettings, {"drain": "22s"}, "drain must be a timedelta, got '22s'"),
+        (WorkerSettings, {"concurrency": 2.5}, r"concurrency must be a whole number, got 2\.5"),
+        (WorkerSettings, {"concurrency": True}, "concurrency must be a whole number, got True"),
+        (WorkerSettings, {"queues": "jobs"}, "queues must be a tuple, of each a text or None"),
+        (WorkerSettings, {"priorities": ("urgent",)}, "priorities must be a tuple, of each a Pri"),
+        (Watching, {"port": "80"}, "port must be a whole number or None, got '80'"),
+        (WorkerGroup, {"stop_timeout": 30}, "'workers': stop_timeout must be a timedelta, got 30"),
+        (WorkerGroup, {"least": "1"}, "'workers': least must be a whole number, got '1'"),
+        (consumer, {"timeout": 30}, "'mail': timeout must be a timedelta, got 30"),
+        (Deployment, {"network": "vpn"}, "network must be 'endpoints' or 'public', got 'vpn'"),
+        (Deployment, {"workers": WorkerGroup()}, "workers must be a tuple, of each a WorkerGroup"),
+        (Thresholds, {"oldest": 30}, "oldest must be a timedelta, got 30"),
+        (Thresholds, {"failed_percent": math.nan}, "failed_percent must be a number, got nan"),
+        (lane, {"visibility": 60}, "visibility must be a timedelta, got 60"),
+        (CrashLimit, {"within": 300}, "within must be a timedelta, got 300"),
+        (Keep, {"last": "100"}, r"Keep\(last=\.\.\.\) must be a whole number or None, got '100'"),
+        (shop, {"parking": timedelta(minutes=5)}, r"App\(parking=\.\.\.\) must be a Retry, got"),
+        (shop, {"crash_limit": 3}, r"App\(crash_limit=\.\.\.\) must be a CrashLimit, got 3"),
+        (shop, {"payload_limit": "1 MB"}, r"App\(payload_limit=\.\.\.\) must be a whole number"),
+        (shop, {"long_delays": "no"}, r"App\(long_delays=\.\.\.\) must be True or False, got 'no'"),
+        (shop, {"handlers": [5]}, r"App\(handlers=\.\.\.\) must be a tuple, of each a text"),
+        (mail, {"retry": 5}, "the queue 'mail': retry must be a Retry, got 5"),
+        (mail, {"fifo": "yes"}, "the queue 'mail': fifo must be True or False, got 'yes'"),
+        (mail, {"lanes": {Priority.LOW: 5}}, "the queue 'mail': lanes.*must be a Lane, got 5"),
+    ],
+)
+def test_a_setting_of_the_wrong_kind_says_which_it_should_be(
+    make: Callable[..., object], given: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=fault):
+        make(**given)
