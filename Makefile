@@ -25,7 +25,7 @@ demo: $(INSTALLED) ## The whole system on this machine, bounded and self-checkin
 	@$(BIN)/headgate demo
 
 test: $(INSTALLED) ## All tests
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 mutants: $(INSTALLED) ## Break the code in chosen places: tests have to notice each (a quarter of an hour)
 	$(BIN)/python -m tests.mutants

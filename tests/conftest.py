@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -18,6 +19,20 @@ settings.load_profile("headgate")
 settings.register_profile(
     "mutants", settings.get_profile("headgate"), phases=[Phase.explicit, Phase.generate]
 )
+
+
+LONGEST_FIRST = ("integration", "crash", "infra", "simulation", "docs", "conformance")
+"""Folders whose files take longest. Each file is run whole by one of the processes that share the
+tests, so that its servers and stacks are made once; short files last leave none of them idle."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
 
 
 def pytest_configure() -> None:
