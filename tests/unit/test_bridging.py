@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from jobs import App, Client
+from jobs import App, Client, Priority
 from jobs.batching import EntryRejected
 from jobs.bridging import KEEP, Input, read_input
 from jobs.delays import DelayedJob
+from jobs.delivery import Delivery, load
 from jobs.errors import ServiceUnavailable
 from jobs.firing import schedule_input
+from jobs.job import LONGEST_TIMEOUT
 from jobs.records import partition
 from jobs.schedules import rate
 from jobs.testing import MemoryScheduler, MemorySqs, MemoryTable, VirtualClock
@@ -167,3 +170,17 @@ def test_the_mark_stands_among_the_job_s_items_under_the_sending() -> None:
     assert mark is not None
     assert mark.sk == f"sent#{given.sending}"
     assert mark.data == {"sent": True}
+
+
+def test_a_timeout_beyond_all_bounds_is_bounded_where_the_job_runs() -> None:
+    bench = Bench()
+    bench.report.handler(_read)
+    bench.bridge.handle(bench.firing() | {"options": {"timeout_s": 1e300}})
+    [message] = asyncio.run(bench.sqs.receive(QUEUE, limit=1, wait_s=0))
+    queue = bench.app.topology.queue("jobs", Priority.NORMAL)
+    job = load(bench.app, Delivery(message=message, queue=queue, received_at=0.0))
+    assert job.envelope.options is not None
+    assert job.timeout_s == LONGEST_TIMEOUT.total_seconds()
+
+
+async def _read(_report: dict[str, Any]) -> None: ...
