@@ -72,7 +72,8 @@ class Schedules:
             job: the type, as declared on the app.
             payload: of each of its jobs.
             when: `jobs.cron`, `jobs.rate` or `jobs.at`.
-            limit: end after so many of its times. They count whether it runs or is paused.
+            limit: end after so many of its times, at most 100,000. They count whether it runs or is
+                paused.
             overrides: as for a submission, but for ``delay`` and ``at``.
 
         Raises:
