@@ -31,8 +31,8 @@ from workers.configuration import WorkerSettings
 from workers.logs import json_formatter
 from workers.worker import Worker
 
-_CHUNK = 500
-"""Bodies that are in a queue together."""
+_ROUND = 500
+"""Bodies for which a worker, or a function, lives."""
 _FUNCTIONS = 1 / 5
 """Part of the bodies that a function gets; a worker gets the others."""
 _LIMIT_S = 100_000.0
@@ -116,11 +116,12 @@ def feed(seed: int, count: int) -> Findings:
     """Feed so many bodies, and say what became of them."""
     bodies = iter(Bodies(random.Random(seed), [*_make_app().types]))  # noqa: S311 - makes bodies
     to_function = int(count * _FUNCTIONS)
-    findings = Findings()
-    with _log() as log:
-        with asyncio.Runner(loop_factory=looptime.new_event_loop) as runner:
-            worker = runner.run(_feed_worker(bodies, count - to_function))
-        function = _feed_function(bodies, to_function)
+    worker, function, findings = Counter[str](), Counter[str](), Findings()
+    with _log() as log, asyncio.Runner(loop_factory=looptime.new_event_loop) as runner:
+        for size in _rounds(count - to_function):
+            runner.run(_feed_worker(islice(bodies, size), worker))
+        for size in _rounds(to_function):
+            _feed_function(islice(bodies, size), function)
     for name, fate in (("worker", worker), ("function", function)):
         findings.figures |= {f"{name}: {what}": times for what, times in sorted(fate.items())}
         findings.expect(
@@ -131,10 +132,14 @@ def feed(seed: int, count: int) -> Findings:
     return findings
 
 
-async def _feed_worker(bodies: Iterator[str], count: int) -> Counter[str]:
-    """A worker that is never started anew."""
-    app, fate = _make_app(), Counter[str]()
-    clock = LoopClock()
+def _rounds(count: int) -> Iterator[int]:
+    while count > 0:
+        yield min(_ROUND, count)
+        count -= _ROUND
+
+
+async def _feed_worker(bodies: Iterator[str], fate: Counter[str]) -> None:
+    app, clock = _make_app(), LoopClock()
     sqs = MemorySqs(clock)
     sqs.provision(app.topology)
     worker = Worker(
@@ -149,39 +154,26 @@ async def _feed_worker(bodies: Iterator[str], count: int) -> Counter[str]:
     )
     running = asyncio.create_task(worker.run())
     queue = app.topology.queue("work", Priority.NORMAL)
-    while fate["fed"] < count:
-        fate["fed"] += await _send(sqs, queue.name, islice(bodies, _next(fate, count)))
-        async with asyncio.timeout(_LIMIT_S):
-            while sqs.messages(queue.name) and not running.done():  # noqa: ASYNC110 - virtual time
-                await asyncio.sleep(_LOOK_S)
-        if running.done():
-            break
-        fate["parked"] += await _take(sqs, app, queue.dlq_name)
+    fate["fed"] += await _send(sqs, queue.name, bodies)
+    async with asyncio.timeout(_LIMIT_S):
+        while sqs.messages(queue.name) and not running.done():  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(_LOOK_S)
+    fate["parked"] += await _take(sqs, app, queue.dlq_name)
     worker.stop()
     await running
-    return fate
 
 
-def _feed_function(bodies: Iterator[str], count: int) -> Counter[str]:
-    """A function whose environment lives on."""
-    app, fate = _make_app(), Counter[str]()
+def _feed_function(bodies: Iterator[str], fate: Counter[str]) -> None:
+    app = _make_app()
     queue = app.topology.queue("work", Priority.NORMAL)
     function = Function(app, queue.name, options={"store": MemoryStore()})
-    while fate["fed"] < count:
-        chunk = islice(bodies, _next(fate, count))
-        fate["fed"] += asyncio.run(_send(function.sqs, queue.name, chunk))
-        function.drain()
-        fate["parked"] += asyncio.run(_take(function.sqs, app, queue.dlq_name))
-        for event in function.events:
-            log_event(event)
-            _counting(fate)(event)
-        function.events.clear()
+    fate["fed"] += asyncio.run(_send(function.sqs, queue.name, bodies))
+    function.drain()
+    fate["parked"] += asyncio.run(_take(function.sqs, app, queue.dlq_name))
+    tell = Events(log_event, _counting(fate))
+    for event in function.events:
+        tell.emit(event)
     function.close()
-    return fate
-
-
-def _next(fate: Counter[str], count: int) -> int:
-    return min(_CHUNK, count - fate["fed"])
 
 
 async def _send(sqs: MemorySqs, queue: str, bodies: Iterator[str]) -> int:
