@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from jobs import App, Backoff, Lane, Priority, Retry
+from jobs import App, Backoff, CrashLimit, Lane, Priority, Retry
 from tests.support.fixture_app import Fixture, blocking, flaky, quick, slow
 
 QUEUE = "trial"
@@ -13,7 +13,8 @@ VISIBILITY = timedelta(seconds=6)
 """How long what a killed worker held stays hidden."""
 
 MOST_ATTEMPTS = 30
-"""More than a job can use up by failing once and by the workers that die under it."""
+"""More than a job can use up by failing once and by the workers that are killed under it: no job
+here does any harm, so none is to be parked."""
 
 ONCE = "once"
 """The type with ``once=True``, which is claimed in the table."""
@@ -24,7 +25,8 @@ KINDS = ("quick", "slow", "blocking", "flaky", ONCE)
 
 def make_app(stage: str | None = None) -> App:
     """The app, in a stage of its own for each trial; None takes what the environment says."""
-    app = App("trials", stage=stage, records="outcomes")
+    limit = CrashLimit(MOST_ATTEMPTS)
+    app = App("trials", stage=stage, records="outcomes", crash_limit=limit)
     lane = Lane(visibility=VISIBILITY, start_within=timedelta(minutes=1), share=0.0)
     queue = app.queue(
         QUEUE,

@@ -86,7 +86,7 @@ class Cuts:
         await all_is_settled(self.stage, last, within_s=_BOUND_S)
         self._expect_only_the_killed_to_be_repeated()
         self.findings.figures |= {"signals": dict(sorted(self.cut.items()))}
-        await settle_accounts(self.findings, self.account, self.stage, killed=True)
+        await settle_accounts(self.findings, self.account, self.stage)
         return self.findings
 
     @asynccontextmanager

@@ -14,7 +14,6 @@ from tests.support.stage import EMPTY, Stage
 from tests.support.workers import WorkerProcess
 
 _LOOK_S = 0.2
-_QUARANTINED = "quarantined"
 
 
 @dataclass(slots=True)
@@ -97,23 +96,17 @@ async def all_is_settled(stage: Stage, worker: WorkerProcess, *, within_s: float
             await asyncio.sleep(_LOOK_S)
 
 
-async def settle_accounts(
-    findings: Findings, account: Account, stage: Stage, *, killed: bool = False
-) -> None:
-    """Say what became of all jobs, once nothing is under way.
-
-    Where workers were killed, a job that three of them died under is in quarantine, as it should.
-    """
+async def settle_accounts(findings: Findings, account: Account, stage: Stage) -> None:
+    """Say what became of all jobs, once nothing is under way."""
     dead = await parked(stage)
-    for_nothing = {job for job, reason in dead.items() if not (killed and reason == _QUARANTINED)}
     lost = account.missing - dead.keys()
     findings.figures |= {
         "jobs submitted": len(account.submitted),
         "run to their end": len(account.submitted & account.done.keys()),
-        "parked": dict(Counter(dead.values())) or 0,
+        "parked": len(dead),
         "lost": len(lost),
         "ended twice or more": len(account.twice),
         "of these with once=True": len(account.twice & account.once),
     }
     findings.expect(not lost, f"{len(lost)} jobs are lost, such as {sorted(lost)[:3]}")
-    findings.expect(not for_nothing, f"{len(for_nothing)} jobs were parked that do no harm")
+    findings.expect(not dead, f"{len(dead)} jobs were parked that do no harm")

@@ -88,7 +88,7 @@ class Mixed:
             self.weather.clear()
             await self._rest(elder)
         self._tell(seconds)
-        await settle_accounts(self.findings, self.account, self.stage, killed=True)
+        await settle_accounts(self.findings, self.account, self.stage)
         return self.findings
 
     async def _for_so_long(self, seconds: float, *endless: Coroutine[Any, Any, None]) -> None:
