@@ -25,7 +25,7 @@ KINDS = ("quick", "slow", "blocking", "flaky", ONCE)
 
 def make_app(stage: str | None = None) -> App:
     """The app, in a stage of its own for each trial; None takes what the environment says."""
-    limit = CrashLimit(MOST_ATTEMPTS)
+    limit = CrashLimit(crashes=MOST_ATTEMPTS)
     app = App("trials", stage=stage, records="outcomes", crash_limit=limit)
     lane = Lane(visibility=VISIBILITY, start_within=timedelta(minutes=1), share=0.0)
     queue = app.queue(
