@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from tests.crash.trials.answers import remarkable
 from tests.crash.trials.app import QUEUE
 from tests.crash.trials.findings import Account, Findings, all_is_settled, settle_accounts
+from tests.support.journal import until
 from tests.support.stage import Stage
 from tests.support.workers import READY, WorkerProcess
 from workers.exit_codes import EXIT_CLEAN
@@ -20,7 +22,7 @@ from workers.exit_codes import EXIT_CLEAN
 CONCURRENCY = 10
 _JOB_S = 0.05
 _LONGEST_LIFE_S = 1.5
-"""After a worker is ready; jobs take a thirtieth of it."""
+"""After a worker's first job has begun; jobs take a thirtieth of it."""
 _STARTING = 0.15
 """Part of the signals that come before a worker is ready."""
 _LONGEST_START_S = 1.5
@@ -99,11 +101,15 @@ class Cuts:
         )
         async with process as worker:
             if not early:
-                await worker.logged(READY)
+                await until(partial(self._is_at_work, worker.pid))
             await asyncio.sleep(pause_s)
             self.cut[f"{number.name} {'at its start' if early else 'at work'}"] += 1
             worker.send(number)
             yield worker
+
+    def _is_at_work(self, pid: int) -> bool:
+        """Whether this worker has begun a job, or there is none left to begin."""
+        return not self.account.missing or pid in self.account.processes
 
     async def _refill(self) -> None:
         depth = await self.stage.depth(QUEUE)
@@ -113,6 +119,7 @@ class Cuts:
 
     def _expect_only_the_killed_to_be_repeated(self) -> None:
         """Whoever began a job that was begun again has been killed, and never had it twice."""
+        self.account.read()
         starters = self.account.starters.values()
         again = Counter(pid for pids in starters for pid in pids[:-1])
         self.findings.figures["begun again after kills"] = sum(len(pids) > 1 for pids in starters)

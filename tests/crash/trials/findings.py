@@ -52,6 +52,8 @@ class Account:
         self.done: Counter[str] = Counter()
         self.starters: dict[str, list[int]] = {}
         """The processes in which each job began, in order."""
+        self.processes: set[int] = set()
+        """All that have begun a job."""
 
     def read(self) -> None:
         """Take in what has been written since."""
@@ -61,6 +63,7 @@ class Account:
                 self.done[entry.job_id] += 1
             elif entry.event == "start":
                 self.starters.setdefault(entry.job_id, []).append(entry.pid)
+                self.processes.add(entry.pid)
 
     @property
     def missing(self) -> set[str]:
