@@ -43,8 +43,8 @@ _BATCH_PAUSE_S = 0.25
 _LOOK_S = 1.0
 _LANES = 2
 _BOUND_S = 1_200.0
-"""For what is left at the end: a job whose claim the table refused again and again stays away for up
-to a quarter of an hour."""
+"""For what is left at the end: a job that could not be claimed again and again stays away for up to
+a quarter of an hour."""
 _GROWTH = 1.25
 """How much larger the last tenth's memory may be than the first's."""
 
