@@ -20,7 +20,8 @@ class Endpoint:
 
     - ``/healthz``: 200 while the process works, which it shows by answering: a part of it that dies
       ends it. Its body has the verdict on the worker's health, and what that rests on.
-    - ``/startupz``: 503 until a receive has succeeded for the first time, and 200 from then on.
+    - ``/startupz``: 503 until a receive has succeeded for the first time, and 200 from then on, as
+      while there is nothing to receive for: others have all of a limit of the fleet.
     - ``/readyz``: 200 while jobs can be received; 503 before and after, and while SQS or every
       queue is away.
     - ``/metrics``: Prometheus's text format.
@@ -96,7 +97,7 @@ class Endpoint:
         return web.json_response(_told(self._health.assess()))
 
     async def _startupz(self, _request: web.Request) -> web.Response:
-        return self._answer(self._health.has_received, "started")
+        return self._answer(self._health.has_started, "started")
 
     async def _readyz(self, _request: web.Request) -> web.Response:
         return self._answer(self._ready() and self._health.can_receive, "ready")

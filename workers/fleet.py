@@ -92,6 +92,11 @@ class Fleet:
         self._news.set()
         return lease
 
+    @property
+    def stands(self) -> bool:
+        """Whether every lease does, so that the table has told how much each limit leaves."""
+        return all(kept.lease.stands for kept in self._kept.values())
+
     async def run(self) -> NoReturn:
         """Renew what is due, until cancelled."""
         while True:

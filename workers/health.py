@@ -7,7 +7,7 @@ and creates no queue.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -86,10 +86,19 @@ class Health:
     Args:
         queues: the physical names of the queues that the worker receives from.
         clock: tells the time.
+        held_back: whether the worker receives nothing for want of room. Before its first receive
+            that says as much as an answer: other workers have all of a limit of the fleet.
     """
 
-    def __init__(self, queues: Iterable[str], *, clock: Clock) -> None:
+    def __init__(
+        self,
+        queues: Iterable[str],
+        *,
+        clock: Clock,
+        held_back: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._clock = clock
+        self._held_back = held_back
         self._started_at = clock.monotonic()
         self._queues = QueueWatch(queues, clock=clock)
         self._lately: dict[str, tuple[float, str]] = {}
@@ -122,14 +131,15 @@ class Health:
                 pass
 
     @property
-    def has_received(self) -> bool:
-        """Whether a receive has ever succeeded, so that the worker was set up rightly."""
-        return self._queues.has_received
+    def has_started(self) -> bool:
+        """Whether the worker was set up rightly: a receive has succeeded, or none is to be made."""
+        return self._queues.has_received or self._held_back()
 
     @property
     def can_receive(self) -> bool:
         """Whether jobs can come: a queue has answered, and not all have failed for long."""
-        return self._queues.is_usable and self._check_sqs().status is not Status.UNHEALTHY
+        usable = self._queues.is_usable if self._queues.has_received else self._held_back()
+        return usable and self._check_sqs().status is not Status.UNHEALTHY
 
     def assess(self) -> Assessment:
         """Judge what is known now."""

@@ -95,8 +95,13 @@ class Lease:
     @property
     def tokens(self) -> int:
         """How many this worker may use now; none once its lease has run out."""
+        return self._tokens if self.stands else 0
+
+    @property
+    def stands(self) -> bool:
+        """Whether it has been renewed, and has not run out since: the table says what it holds."""
         is_over = self._closed or self._clock.monotonic() >= self._ends_at
-        return 0 if is_over else self._tokens
+        return not is_over
 
     def ask(self, *, enough: bool) -> None:
         """Let it know that jobs are there, or looked for, and whether the tokens did."""

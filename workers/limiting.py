@@ -181,6 +181,11 @@ class Gate:
         for spending in self._spendings.values():
             spending.budget.hurry()
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the table has told, lately, what the limits of the fleet leave to this worker."""
+        return self._fleet.stands
+
     async def run(self) -> None:
         """Keep leases renewed until cancelled."""
         await self._fleet.run()

@@ -92,6 +92,11 @@ class Poller:
         self._fault: BaseException | None = None
         """What ended an extra receiver."""
 
+    @property
+    def has_no_room(self) -> bool:
+        """Whether it receives nothing, since nothing could start soon."""
+        return self._bell is not None and not self._bell.done()
+
     async def run(self) -> None:
         """Poll until `stop`; returns when every receive under way has returned.
 

@@ -73,7 +73,8 @@ async def _served(
     app: App, worker: Worker, events: Events, settings: WorkerSettings, *, host: str, port: int
 ) -> AsyncIterator[None]:
     queues = [spec.name for spec in settings.lanes.of(app.topology)]
-    health, metrics = Health(queues, clock=SystemClock()), Metrics()
+    health = Health(queues, clock=SystemClock(), held_back=lambda: worker.is_held_back)
+    metrics = Metrics()
     metrics.watch(worker.active, worker.budgets_left)
     events.subscribe(health)
     events.subscribe(metrics)

@@ -277,6 +277,11 @@ class Worker:
         """Whether it runs, and has not begun to stop."""
         return self._begun and not self._stop.is_set()
 
+    @property
+    def is_held_back(self) -> bool:
+        """Whether it receives nothing, from any queue, since its limits and slots leave no room."""
+        return self._gate.is_known and all(poller.has_no_room for poller in self._pollers)
+
     def stop(self) -> None:
         """Begin to stop: nothing new is received, running jobs may finish within ``drain``."""
         self._stop.set()

@@ -28,7 +28,7 @@ def skew_of(headers: Mapping[str, str], now: datetime) -> timedelta | None:
     """How far AWS's clock is ahead of ``now``; None if the answer doesn't say."""
     try:
         date = parsedate_to_datetime(headers.get("Date") or headers.get("date") or "")
-    except ValueError:
+    except (ValueError, OverflowError):  # it is no date, or one with numbers beyond all bounds
         return None
     return (date.replace(tzinfo=UTC) if date.tzinfo is None else date) - now
 

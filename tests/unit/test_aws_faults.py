@@ -188,6 +188,18 @@ def test_a_refusal_that_says_nothing_becomes_a_transport_error(response: Any) ->
     assert type(_fault(ClientError(response, "SendMessageBatch"))) is TransportError
 
 
+@pytest.mark.parametrize(
+    "date",
+    ["", "noon", f"Mon, 01 Jan {10**20} 00:00:00 GMT", f"Mon, 01 Jan 2026 00:00:00 +{10**20}"],
+)
+def test_a_refused_signature_becomes_a_transport_error_whatever_the_date_beside_it(
+    date: str,
+) -> None:
+    refusal = _refusal("SignatureDoesNotMatch", status=403)
+    refusal.response["ResponseMetadata"]["HTTPHeaders"] = {"date": date}
+    assert type(_fault(refusal)) is CredentialsMissing
+
+
 def test_a_missing_queue_is_named() -> None:
     known = _fault(_refusal("QueueDoesNotExist"))
     assert isinstance(known, QueueMissing)

@@ -9,9 +9,12 @@ import pytest
 
 from jobs import App, JobContext, Priority
 from jobs.errors import QueuesMissing, ServiceUnavailable
-from jobs.events import JobCompleted, PollFailed, PollReceived
+from jobs.events import Events, JobCompleted, JobStarted, PollFailed, PollReceived
+from jobs.limits import Concurrency
 from tests.unit.worker.rig import MAIL, Note, Rig, one_lane
+from workers.configuration import WorkerSettings
 from workers.health import Health, Status
+from workers.worker import Worker
 
 pytestmark = pytest.mark.looptime
 
@@ -38,7 +41,7 @@ def _shop() -> tuple[Rig, Health]:
 
 
 def _probes(health: Health) -> dict[str, bool]:
-    return {"started": health.has_received, "ready": health.can_receive}
+    return {"started": health.has_started, "ready": health.can_receive}
 
 
 def _names(rig: Rig) -> list[str]:
@@ -127,6 +130,64 @@ async def test_an_idle_worker_is_known_to_be_ready_within_seconds() -> None:
         assert _probes(health) == {"started": False, "ready": False}
         await asyncio.sleep(2)
         assert _probes(health) == {"started": True, "ready": True}
+
+
+def _other(rig: Rig) -> Worker:
+    """One more worker of the same fleet."""
+    return Worker(
+        rig.app,
+        rig.wire,
+        WorkerSettings(),
+        table=rig.table,
+        name="other",
+        clock=rig.clock,
+        events=Events(rig.hear),
+    )
+
+
+def _rare() -> tuple[Rig, asyncio.Event]:
+    """An app of which the fleet runs one job at a time, until the event is set."""
+    app = App("shop")
+    queue = app.queue("mail", priorities=[Priority.HIGH], concurrency=Concurrency(1, scope="fleet"))
+    done = asyncio.Event()
+
+    @queue.job("send", priority=Priority.HIGH)
+    async def send(_note: Note, _ctx: JobContext) -> None:
+        await done.wait()
+
+    return Rig(app), done
+
+
+async def test_a_worker_that_finds_a_limit_of_the_fleet_used_up_is_started_and_ready() -> None:
+    rig, done = _rare()
+    await rig.submit(rig.app.types["send"], "a", "b")
+    async with rig.working():
+        await rig.happens(JobStarted)
+        polls = rig.calls("receive")
+        other = _other(rig)
+        health = Health(_names(rig), clock=rig.clock, held_back=lambda: other.is_held_back)
+        run = asyncio.create_task(other.run())
+        for _ in range(10):
+            await asyncio.sleep(60)
+            assert _probes(health) == {"started": True, "ready": True}
+        assert rig.calls("receive") == polls, "what can't run is not received"
+        done.set()
+        await rig.happens(JobCompleted, 2)
+        other.stop()
+        await run
+
+
+async def test_a_worker_that_can_not_learn_what_a_limit_of_the_fleet_leaves_is_not_started() -> (
+    None
+):
+    rig, done = _rare()
+    done.set()
+    rig.table.faults.raise_on("replace", ServiceUnavailable("gone"), times=10_000)
+    async with rig.working() as worker:
+        health = Health(_names(rig), clock=rig.clock, held_back=lambda: worker.is_held_back)
+        for _ in range(10):
+            await asyncio.sleep(60)
+            assert _probes(health) == {"started": False, "ready": False}
 
 
 async def test_a_worker_that_is_too_busy_to_receive_is_healthy() -> None:
