@@ -57,6 +57,17 @@ class Faults:
             for fault in self._plans
         )
 
+    def were_gone(self, actor: Actor, since: float, until: float) -> bool:
+        """Whether an actor was told all that time that its queues don't exist."""
+        return any(
+            fault.service == "sqs"
+            and fault.mode == "gone"
+            and fault.actor in (None, actor.name.partition(".")[0])
+            and fault.start_s <= since
+            and until <= fault.start_s + fault.lasts_s
+            for fault in self._plans
+        )
+
     def some(self, count: int) -> list[int]:
         """Some of so many indexes, at least one."""
         return sorted(self._rng.sample(range(count), self._rng.randint(1, count)))

@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from jobs.errors import QueuesMissing
 from jobs.events import Events
 from tests.simulation.actors import Actor
 from tests.simulation.entropy import stream
@@ -54,16 +55,23 @@ class Fleet:
 
     async def end(self, actor: Actor, worker: Worker, running: asyncio.Task[Any]) -> None:
         """See a worker to its end: stop it, if it has not been killed."""
-        if actor.alive and running.done():
+        if actor.alive and running.done() and not self._had_no_queues(actor, worker, running):
             said = f"{actor.name} ended by itself: {_end_of(running)}"
             self._ledger.fault("worker-ended", said)
-        elif actor.alive:
+        elif actor.alive and not running.done():
             worker.stop()
             await self._stopped(actor, worker, running)
         self.workers.pop(actor.name, None)
         actor.alive = False
         self._end_runs_of(actor, "cut")  # threads that it left to themselves end with it
         await actor.bury()
+
+    def _had_no_queues(self, actor: Actor, worker: Worker, running: asyncio.Task[Any]) -> bool:
+        """Whether a worker has rightly given up: its queues were gone for as long as it waits."""
+        if running.cancelled() or not isinstance(running.exception(), QueuesMissing):
+            return False
+        since = self._ledger.now - worker._settings.queue_grace.total_seconds()
+        return self._world.aws.faults.were_gone(actor, since, self._ledger.now)
 
     def kill(self, actor: Actor, why: str) -> None:
         """End a process at once."""

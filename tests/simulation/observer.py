@@ -64,7 +64,7 @@ class Observer:
         self._check_concurrency(life, run)
         # An attempt that ended with its worker is not among those that are allowed.
         allowed = run.max_attempts + deaths(self._world, life)
-        # Of a delivery that was begun, and that nobody writes an end of or is not over, it seems one.
+        # One that was begun seems to be one, too, until it is over, or where nobody writes its end.
         allowed += sum(is_untold(self._world, life, each) for each in life.runs if each.is_later)
         allowed += sum(each.ended_at is None for each in life.runs)
         if run.attempt > allowed and not is_blind(self._world, life):
