@@ -28,8 +28,16 @@ _SCALARS = frozenset({type(None), bool, int, float})
 def is_large(value: Any) -> bool:
     """Whether it may take more than a moment to write a value as JSON.
 
-    Looks at a bounded part of it. What pydantic alone knows how to write counts as small.
+    Looks at a bounded part of it. What pydantic alone knows how to write counts as small, and as
+    large what can't be looked at: a handler's own classes may raise anything.
     """
+    try:
+        return _is_beyond_a_moment(value)
+    except Exception:  # noqa: BLE001 - such as of a dictionary with an attribute "values"
+        return True
+
+
+def _is_beyond_a_moment(value: Any) -> bool:
     left, unseen = _MOMENT, [value]
     while unseen and left > 0:
         each = unseen.pop()
@@ -63,8 +71,8 @@ def dump_result(value: Any) -> tuple[Any, int]:
     """
     try:
         text = to_json(value, by_alias=True)
+        return from_json(text), len(text)  # which refuses integers of thousands of digits
     except (PydanticSerializationError, ValueError) as error:
         raise ResultNotKept(
             f"the result, a {type(value).__name__}, is not kept, since JSON can't hold it: {error}"
         ) from error
-    return from_json(text), len(text)

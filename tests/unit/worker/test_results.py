@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -57,6 +58,40 @@ async def test_what_a_handler_returned_comes_back_to_its_submitter() -> None:
     assert (attempt.number, attempt.outcome) == (1, Mark.COMPLETED)
     assert attempt.ran_s == pytest.approx(3, abs=0.1)
     assert (history.type, history.queue) == ("send", "mail")
+
+
+class Open(dict[str, Any]):
+    """A dictionary whose items are attributes too, and hide its methods."""
+
+    def __init__(self, **items: Any) -> None:
+        super().__init__(items)
+        self.__dict__.update(items)
+
+
+class Uncounted(list[Any]):
+    def __len__(self) -> int:
+        raise RuntimeError("not yet")
+
+
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize(
+    "result",
+    [Open(values=[1, 2]), Uncounted([1]), 10**5_000],
+    ids=lambda result: type(result).__name__,
+)
+async def test_a_job_is_over_whatever_its_handler_returns(result: object, once: bool) -> None:
+    app, mail = mailing()
+
+    @mail.job("send", once=once)
+    async def send(_note: Note) -> Any:
+        return result
+
+    rig = Rig(app)
+    await rig.submit(send)
+    async with rig.working():
+        await asyncio.sleep(120)
+    assert len(rig.heard(JobStarted)) == 1
+    assert rig.remaining() == 0
 
 
 async def test_a_job_is_followed_from_its_start_through_a_retry_to_its_end() -> None:
