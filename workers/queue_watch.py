@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
@@ -13,6 +14,10 @@ from jobs.errors import QueuesMissing
 from jobs.events import Event, PollFailed, PollReceived
 
 _log = logging.getLogger("headgate.worker")
+
+_LATELY_S = 60.0
+"""How old the word that a queue is missing may be when a worker ends for it. Polls that fail pause
+for half a minute at most."""
 
 
 @dataclass(slots=True)
@@ -25,6 +30,8 @@ class QueueState:
     """Of the latest receive; empty if that succeeded, or none has ended yet."""
     missing: bool = False
     """SQS knows no such queue; a failure that says nothing of that leaves it as it was."""
+    missed_at: float = 0.0
+    """Monotonic time at which it said so last."""
 
 
 class QueueWatch:
@@ -52,7 +59,8 @@ class QueueWatch:
             case PollFailed(queue=queue) if queue in self._states:
                 state = self._states[queue]
                 state.error = event.error
-                state.missing = state.missing or event.missing
+                if event.missing:
+                    state.missing, state.missed_at = True, self._clock.monotonic()
             case _:
                 return
         here, gone = (self._none, self._some) if self.none_exists else (self._some, self._none)
@@ -88,6 +96,8 @@ class QueueWatch:
     async def none_for(self, grace_s: float) -> NoReturn:
         """Wait until none of the queues has existed for ``grace_s`` on end.
 
+        SQS has to say so to the end: an odd answer before an outage must not end the worker in it.
+
         Raises:
             QueuesMissing: that is so.
         """
@@ -99,4 +109,10 @@ class QueueWatch:
                 async with asyncio.timeout(grace_s):
                     await self._some.wait()
             except TimeoutError:
-                raise missing from None
+                if self._is_said_lately:
+                    raise missing from None
+
+    @property
+    def _is_said_lately(self) -> bool:
+        oldest = min((state.missed_at for state in self._states.values()), default=math.inf)
+        return self._clock.monotonic() - oldest <= _LATELY_S

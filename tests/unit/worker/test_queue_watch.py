@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from jobs import App, JobContext, Priority
-from jobs.errors import QueuesMissing, ServiceUnavailable
+from jobs.errors import QueueMissing, QueuesMissing, ServiceUnavailable
 from jobs.events import Events, JobCompleted, JobStarted, PollFailed, PollReceived
 from jobs.limits import Concurrency
 from tests.unit.worker.rig import MAIL, Note, Rig, one_lane
@@ -122,6 +122,20 @@ async def test_an_outage_says_nothing_of_whether_queues_exist() -> None:
         del rig.wire.requests["receive"]
         await rig.happens(PollReceived)
         assert _probes(health) == {"started": True, "ready": True}
+
+
+async def test_a_worker_outlives_an_outage_that_begins_with_queues_that_seem_missing() -> None:
+    rig, _ = _shop()
+    odd = iter([QueueMissing("shop-mail-high"), QueueMissing("shop-mail-low")])
+
+    async def fail() -> None:
+        raise next(odd, ServiceUnavailable("AWS is away"))
+
+    rig.wire.requests["receive"] = fail
+    async with rig.working(queue_grace=GRACE):
+        await asyncio.sleep(10 * GRACE.total_seconds())
+        del rig.wire.requests["receive"]
+        await rig.happens(PollReceived)
 
 
 async def test_an_idle_worker_is_known_to_be_ready_within_seconds() -> None:
