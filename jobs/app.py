@@ -120,8 +120,11 @@ class App(Hooks):
         self.name = check_name("the app", name)
         stage = stage if stage is not None else Settings.from_env().stage
         self.stage = check_name("the stage", stage) if stage else None
-        if isinstance(handlers, str):
-            raise ConfigurationError(f"App(handlers=...) takes a list: write [{handlers!r}]")
+        if isinstance(handlers, str) or not isinstance(handlers, Iterable):
+            raise ConfigurationError(
+                "App(handlers=...) takes a list of modules' names, such as "
+                f'["shop.handlers"], got {handlers!r}'
+            )
         self.handler_modules = tuple(handlers)
         for option, given, kind in (
             ("handlers", self.handler_modules, tuple[str, ...]),

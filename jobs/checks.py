@@ -325,7 +325,9 @@ def timeout_above_functions(app: App, deployment: Deployment) -> Iterator[Fault]
         if longest_s <= group.longest_job.total_seconds():
             continue
         declared = job.timeout_s is not None and not _is_endless(longest_s)
-        runs = f"may run for {timedelta(seconds=longest_s)}" if declared else "has no timeout"
+        runs = "has no timeout" if job.timeout_s is not None else "has no timeout of its own"
+        if declared:
+            runs = f"may run for {timedelta(seconds=longest_s)}"
         yield Fault(
             rule="timeout-above-functions",
             where=_type(job),

@@ -24,6 +24,7 @@ from jobs.schedules import Schedule, rate
 
 _MINUTE = timedelta(minutes=1)
 _HOUR, _DAY = 60, 24  # in minutes, in hours
+_LONGEST_RATE = timedelta.max // timedelta(days=1) * _DAY * _HOUR
 
 
 class Start(BaseModel):
@@ -32,7 +33,7 @@ class Start(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     at: AwareDatetime
-    every_minutes: int | None = Field(default=None, ge=1)
+    every_minutes: int | None = Field(default=None, ge=1, le=_LONGEST_RATE)
     """Of a rate: only what is due a multiple of these after the start counts."""
 
     def counts(self, due: datetime) -> bool:

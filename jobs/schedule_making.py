@@ -148,7 +148,11 @@ def _check_limit(limit: object) -> None:
 
 
 def switched(spec: ScheduleSpec, *, enabled: bool, now: datetime) -> ScheduleSpec:
-    """The same schedule, paused or not."""
+    """The same schedule, paused or not.
+
+    Raises:
+        SettingsInvalid: it is a rate of which no time is left.
+    """
     return _begun(replace(spec, enabled=enabled), spec.as_of or now)
 
 
@@ -164,6 +168,9 @@ def _begun(spec: ScheduleSpec, now: datetime) -> ScheduleSpec:
 
     It refuses one more than five minutes ago. Cron expressions need none that is over. A rate
     counts from its start, so that the next of its times takes the place of one that is.
+
+    Raises:
+        SettingsInvalid: a rate has no time left before its end; without a start it began anew.
     """
     if spec.start is None or spec.start >= now:
         return spec
@@ -171,7 +178,12 @@ def _begun(spec: ScheduleSpec, now: datetime) -> ScheduleSpec:
         return replace(spec, start=None)
     times = occurrences(spec.expression, "UTC", since=now, start=spec.start, end=spec.end)
     start, end = next(times, None), spec.end
-    if start is not None and end is not None:
+    if start is None:
+        raise SettingsInvalid(
+            f"{spec.expression} fires no more: none of its times is left before its end ({end}), "
+            "so there is nothing to pause or to resume: reschedule it, or remove it"
+        )
+    if end is not None:
         end = max(end, start + timedelta(seconds=1))  # it has to lie after the start
     return replace(spec, start=start, end=end)
 

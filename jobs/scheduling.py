@@ -110,11 +110,15 @@ class Schedules:
         return self.get(name).next_times(count, self._clock.now())
 
     def pause(self, name: str) -> None:
-        """Let it fire no more until `resume`; what it misses meanwhile is not made up for."""
+        """Let it fire no more until `resume`; what it misses meanwhile is not made up for.
+
+        Raises:
+            SettingsInvalid: it is a rate with an end, and none of its times is left.
+        """
         self._switch(name, enabled=False)
 
     def resume(self, name: str) -> None:
-        """Let it fire again, from now on."""
+        """Let it fire again, from now on; raises as `pause`."""
         self._switch(name, enabled=True)
 
     def reschedule(self, name: str, *, when: Schedule, limit: int | None = None) -> None:

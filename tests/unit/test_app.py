@@ -196,6 +196,12 @@ def test_every_queue_grants_as_many_receives_as_sqs_allows(attempts: int) -> Non
 # --- handlers ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("modules", ["shop.handlers", None, 5])
+def test_handlers_that_are_no_list_are_refused(modules: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"handlers=...\) takes a list of modules' names"):
+        App("shop", handlers=modules)
+
+
 def test_handler_modules_are_imported_by_a_worker_and_not_by_a_submitter(
     modules: Path,
 ) -> None:

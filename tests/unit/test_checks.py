@@ -191,7 +191,9 @@ def test_every_rule_of_deployments_is_tried_here() -> None:
 def test_a_type_without_a_timeout_in_a_function_is_a_warning() -> None:
     [fault] = check(declared(), NOW, on_lambda())
     assert (fault.rule, fault.severity) == ("timeout-above-functions", "warning")
-    assert "has no timeout" in fault.what
+    assert "it has no timeout of its own, and" in fault.what
+    [_, endless] = check(declared(timeout=None), NOW, on_lambda())
+    assert "it has no timeout, and" in endless.what
 
 
 @pytest.mark.parametrize("priority", Priority)

@@ -14,7 +14,8 @@ from pydantic import BaseModel
 
 from jobs import App, cron, rate
 from jobs.declared_starts import Start, deployed
-from jobs.firing import schedule_input
+from jobs.errors import MessageUnreadable
+from jobs.firing import read_scheduled, schedule_input
 from jobs.occurrences import occurrences
 from jobs.ports import ScheduleSpec
 from jobs.schedules import Schedule
@@ -93,6 +94,23 @@ def test_a_time_told_with_its_seconds_counts_as_its_minute() -> None:
     assert start.counts(NOW + timedelta(minutes=7, seconds=43))
     assert not start.counts(NOW + timedelta(minutes=8, seconds=43))
     assert not start.counts(NOW - timedelta(minutes=7))
+
+
+def test_a_period_that_no_rate_can_have_makes_an_input_unreadable() -> None:
+    app = App("shop", stage="test")
+
+    @app.job("report", schedule=rate(timedelta(hours=1), start=NOW))
+    def report(_report: Report) -> None: ...
+
+    given = schedule_input(app, report)
+    longest = timedelta.max // timedelta(days=1) * 24 * 60
+    for minutes in (longest, longest + 1, 10**30):
+        given["start"] = {"at": NOW.isoformat(), "every_minutes": minutes}
+        if minutes == longest:
+            assert read_scheduled(json.dumps(given)).start is not None
+        else:
+            with pytest.raises(MessageUnreadable):
+                read_scheduled(json.dumps(given))
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,24 @@ def test_a_rate_that_is_paused_in_its_last_interval_still_fires_at_its_end(shop:
     assert [when for _, when in shop.jobs.scheduler.fired] == [end]
 
 
+async def test_a_rate_of_which_no_time_is_left_does_not_begin_anew(shop: Shop) -> None:
+    created = shop.jobs.clock.now()
+    rarely = rate(timedelta(hours=6), end=created + timedelta(hours=11))
+    shop.schedules.create("twice", shop.report, Report(), when=rarely)
+    shop.jobs.clock.advance(timedelta(hours=1))
+    shop.schedules.pause("twice")
+    shop.jobs.clock.advance(timedelta(hours=6))
+    with pytest.raises(SettingsInvalid, match="none of its times is left before its end"):
+        shop.schedules.resume("twice")
+    with pytest.raises(SettingsInvalid, match="none of its times is left before its end"):
+        await shop.jobs.async_client.schedules.resume("twice")
+    shop.jobs.clock.advance(timedelta(days=1))
+    assert [when for _, when in shop.jobs.scheduler.fired] == [created]
+    shop.schedules.reschedule("twice", when=NIGHTLY)
+    shop.schedules.resume("twice")
+    assert len(shop.schedules.next_times("twice")) == 5
+
+
 async def test_a_client_whose_clock_is_behind_can_change_what_has_begun(shop: Shop) -> None:
     behind = VirtualClock(shop.jobs.clock.now() - timedelta(minutes=4))
     scheduler = shop.jobs.scheduler
