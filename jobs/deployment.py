@@ -409,7 +409,7 @@ class Deployment:
         if self.budget_usd < 0:
             raise ConfigurationError(f"budget_usd must not be negative, got {self.budget_usd}")
         if malformed := [address for address in self.alerts_to if "@" not in address]:
-            raise ConfigurationError(f"not an e-mail address: {malformed[0]!r}")
+            raise ConfigurationError(f"alerts_to: not an e-mail address: {malformed[0]!r}")
 
     def interface_endpoints(self, *, long_delays: bool) -> tuple[str, ...]:
         """The services that the workers' own network has paid endpoints for, each in

@@ -27,6 +27,8 @@ def check_kinds(
 ) -> None:
     """Check the values of a dataclass against what its fields are annotated with.
 
+    A list is made the tuple that is wanted in its place.
+
     Args:
         owner: what errors call it.
         settings: the instance, as its ``__post_init__`` finds it.
@@ -37,9 +39,11 @@ def check_kinds(
     """
     hints = _hints(settings.__class__)
     for field in fields(settings):
-        check_kind(
-            f"{owner}: {field.name}", getattr(settings, field.name), hints[field.name], error
-        )
+        kind, value = hints[field.name], getattr(settings, field.name)
+        if isinstance(value, list) and _is_tuple(kind):
+            value = tuple(value)
+            object.__setattr__(settings, field.name, value)  # it may be frozen
+        check_kind(f"{owner}: {field.name}", value, kind, error)
 
 
 def check_kind(
@@ -73,6 +77,10 @@ def _fits(value: object, kind: Any) -> bool:
     if kind in (int, float):
         return _is_number(value, whole=kind is int)
     return isinstance(value, kind)
+
+
+def _is_tuple(kind: Any) -> bool:
+    return any(get_origin(each) is tuple for each in (kind, *get_args(kind)))
 
 
 def _is_number(value: object, *, whole: bool) -> bool:

@@ -49,5 +49,9 @@ class Thresholds:
                 f"the threshold in_flight must be under SQS's limit of {MAX_IN_FLIGHT}, or it is "
                 f"never reached; got {self.in_flight}"
             )
-        if max(self.failed_percent, self.schedules_percent) >= 100:
-            raise ConfigurationError("the thresholds in percent must be under 100")
+        for name in ("failed_percent", "schedules_percent"):
+            if getattr(self, name) >= 100:
+                raise ConfigurationError(
+                    f"the threshold {name} must be under 100, or it is never reached; "
+                    f"got {getattr(self, name)}"
+                )

@@ -80,9 +80,27 @@ def test_whatever_a_setting_is_given_it_is_taken_or_refused_by_its_name(
     except ConfigurationError as error:
         said = str(error)
     else:
-        assert getattr(made, name) is value
+        taken = getattr(made, name)
+        assert taken == tuple(value) if isinstance(value, list) else taken is value
         return
     assert name in said or name == "name"
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "given"),
+    [
+        (WorkerSettings, "queues", ["jobs"]),
+        (WorkerGroup, "queues", ["jobs"]),
+        (WorkerGroup, "priorities", [Priority.HIGH]),
+        (consumer, "queues", ["jobs"]),
+        (Deployment, "workers", [WorkerGroup()]),
+        (Deployment, "alerts_to", ["ada@example.com"]),
+    ],
+)
+def test_a_list_is_taken_where_a_tuple_is_wanted(
+    make: Callable[..., object], name: str, given: list[Any]
+) -> None:
+    assert getattr(make(**{name: given}), name) == tuple(given)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +119,9 @@ def test_whatever_a_setting_is_given_it_is_taken_or_refused_by_its_name(
         (Deployment, {"network": "vpn"}, "network must be 'endpoints' or 'public', got 'vpn'"),
         (Deployment, {"workers": WorkerGroup()}, "workers must be a tuple, of each a WorkerGroup"),
         (Thresholds, {"oldest": 30}, "oldest must be a timedelta, got 30"),
+        (Deployment, {"alerts_to": ["oncall"]}, "alerts_to: not an e-mail address: 'oncall'"),
+        (Thresholds, {"failed_percent": 100}, "failed_percent must be under 100, .* got 100"),
+        (Thresholds, {"schedules_percent": 100.0}, "schedules_percent must be under 100"),
         (Thresholds, {"failed_percent": math.nan}, "failed_percent must be a number, got nan"),
         (lane, {"visibility": 60}, "visibility must be a timedelta, got 60"),
         (CrashLimit, {"within": 300}, "within must be a timedelta, got 300"),
