@@ -86,8 +86,8 @@ class Health:
     Args:
         queues: the physical names of the queues that the worker receives from.
         clock: tells the time.
-        held_back: whether the worker receives nothing for want of room. Before its first receive
-            that says as much as an answer: other workers have all of a limit of the fleet.
+        held_back: whether the worker receives nothing for want of room. Then that nothing answers
+            is no fault; before its first receive other workers have all of a limit of the fleet.
     """
 
     def __init__(
@@ -158,6 +158,7 @@ class Health:
         answers = [state.answered_at for state in states if state.answered_at is not None]
         silent_s = self._clock.monotonic() - max(answers, default=self._started_at)
         fails = all(state.error for state in states) and silent_s > UNHEALTHY_AFTER_S
+        fails = fails and not self._held_back()
         return Check(
             name="sqs",
             status=Status.UNHEALTHY if fails else Status.HEALTHY,

@@ -11,6 +11,7 @@ from jobs import App, JobContext, Priority
 from jobs.errors import QueueMissing, QueuesMissing, ServiceUnavailable
 from jobs.events import Events, JobCompleted, JobStarted, PollFailed, PollReceived
 from jobs.limits import Concurrency
+from jobs.testing import LoopClock
 from tests.unit.worker.rig import MAIL, Note, Rig, one_lane
 from workers.configuration import WorkerSettings
 from workers.health import Health, Status
@@ -224,3 +225,17 @@ async def test_a_worker_that_is_too_busy_to_receive_is_healthy() -> None:
         assert health.can_receive
         assert health.assess().status is Status.HEALTHY
         gate.set()
+
+
+@pytest.mark.parametrize("held_back", [True, False])
+async def test_a_failed_receive_that_none_could_follow_makes_no_worker_unhealthy(
+    held_back: bool,
+) -> None:
+    clock = LoopClock()
+    health = Health([MAIL], clock=clock, held_back=lambda: held_back)
+    health(PollReceived(at=clock.now(), queue=MAIL, messages=10, took_s=0.1))
+    health(PollFailed(at=clock.now(), queue=MAIL, error="cut", retry_in_s=0.05))
+    await asyncio.sleep(600)
+    assert health.can_receive is held_back
+    found = health.assess().status
+    assert found is (Status.DEGRADED if held_back else Status.UNHEALTHY)
