@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from jobs.accepts import Accepts
 from jobs.errors import ConfigurationError, did_you_mean
+from jobs.kinds import check_kind
 from jobs.limits import LimitOptions
 from jobs.records import RecordsLevel
 from jobs.retention import Keep
@@ -104,7 +105,8 @@ def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
             f".eventbridge(), got {accepts!r}"
         )
     _check_accepts_from(name, options.get("accepts_from", ()))
-    if (schema := options.get("schema", 1)) < 1:
+    check_kind(f"the type {name!r}: schema", schema := options.get("schema", 1), int)
+    if schema < 1:
         raise ConfigurationError(f"the type {name!r}: schema counts from 1, got {schema}")
     for flag in ("once", "critical"):
         if not isinstance(given := options.get(flag, False), bool):
@@ -129,6 +131,7 @@ def _check_isolation(name: str, options: Mapping[str, Any]) -> None:
         raise ConfigurationError(
             f"the type {name!r}: isolation must be 'worker' or 'process', got {isolation!r}"
         )
+    check_kind(f"the type {name!r}: memory_mb", memory_mb, int | None)
     if memory_mb is None:
         return
     if isolation != "process":

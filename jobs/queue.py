@@ -62,6 +62,7 @@ class Queue:
         self.limits = Limits.of(limits)
         chosen = _priorities(name, priorities)
         self.lanes = {priority: DEFAULT_LANES[priority] for priority in chosen}
+        check_kind(f"the queue {name!r}: lanes", lanes, Mapping | None)
         for priority, lane in (lanes or {}).items():
             self._check_priority(priority)
             check_kind(f"the queue {name!r}: lanes[{priority!r}]", lane, Lane)
@@ -199,6 +200,11 @@ def _check_accepting(
 
 
 def _priorities(queue: str, wanted: Iterable[Priority]) -> list[Priority]:
+    if not isinstance(wanted, Iterable):
+        raise ConfigurationError(
+            f"the queue {queue!r}: priorities must be a list, got {wanted!r}: "
+            "write [Priority.NORMAL]"
+        )
     try:
         chosen = {Priority(priority) for priority in wanted if not isinstance(wanted, str)}
     except ValueError as error:

@@ -158,7 +158,9 @@ def worker(
         priorities=read_priorities(priorities) if priorities else None,
         drain=drain,
         queue_grace=queue_grace,
-        receive_wait=receive_wait or short_wait(os.environ, terminal=_in_terminal()),
+        receive_wait=receive_wait
+        if receive_wait is not None
+        else short_wait(os.environ, terminal=_in_terminal()),
     )
     watching = Watching(port=health_port, host=health_host, emf=emf)
     if processes > 1 and not is_supervised(os.environ):

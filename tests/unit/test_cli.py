@@ -264,6 +264,16 @@ def test_polls_are_short_where_somebody_waits_for_the_worker_s_end(
     assert wait == (None if wait_s is None else timedelta(seconds=wait_s))
 
 
+def test_a_poll_that_does_not_wait_is_refused(
+    started: Started, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["worker", "cli_shop:app", "--receive-wait", "0s"]
+    code, _, said = run(arguments, monkeypatch, capsys)
+    assert code == 2
+    assert "receive_wait must lie between 1 and 20 s" in said
+    assert started.settings is None
+
+
 class _Stdin:
     def __init__(self, terminal: bool) -> None:
         self._terminal = terminal

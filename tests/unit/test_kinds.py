@@ -42,6 +42,10 @@ def mail(**options: Any) -> Queue:
     return Queue("mail", **options)
 
 
+def note(**options: Any) -> object:
+    return App("shop").define("note", dict[str, int], isolation="process", **options)
+
+
 MAKERS: dict[type, Callable[..., object]] = {
     WorkerSettings: WorkerSettings,
     Watching: Watching,
@@ -133,6 +137,12 @@ def test_a_list_is_taken_where_a_tuple_is_wanted(
         (shop, {"handlers": [5]}, r"App\(handlers=\.\.\.\) must be a tuple, of each a text"),
         (mail, {"retry": 5}, "the queue 'mail': retry must be a Retry, got 5"),
         (mail, {"fifo": "yes"}, "the queue 'mail': fifo must be True or False, got 'yes'"),
+        (mail, {"lanes": 5}, "the queue 'mail': lanes must be a Mapping or None, got 5"),
+        (mail, {"priorities": 5}, "the queue 'mail': priorities must be a list, got 5"),
+        (note, {"schema": "1"}, "the type 'note': schema must be a whole number, got '1'"),
+        (note, {"schema": True}, "the type 'note': schema must be a whole number, got True"),
+        (note, {"memory_mb": "64"}, "'note': memory_mb must be a whole number or None, got '64'"),
+        (note, {"memory_mb": 64.5}, "'note': memory_mb must be a whole number or None, got 64"),
         (mail, {"lanes": {Priority.LOW: 5}}, "the queue 'mail': lanes.*must be a Lane, got 5"),
     ],
 )
