@@ -45,6 +45,7 @@ def act(
                 if isinstance(each, ScheduleInfo)
             }
             _show_next(list(times.items()), as_json)
+            _tell_unreadable(found)
         else:
             _show(found, now, as_json)
         return
@@ -71,6 +72,10 @@ def _show(found: Sequence[ScheduleInfo | UnreadableSchedule], now: datetime, as_
     for each in found:
         table.add_row(*_row(each, now))
     Console().print(table)
+    _tell_unreadable(found)
+
+
+def _tell_unreadable(found: Sequence[ScheduleInfo | UnreadableSchedule]) -> None:
     for each in found:
         if isinstance(each, UnreadableSchedule):
             print(f"{each.name} can't be read: {each.reason}", file=sys.stderr)

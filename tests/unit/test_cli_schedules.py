@@ -135,8 +135,9 @@ def test_ls_shows_a_schedule_that_cannot_be_read_beside_the_others(shop: Shop) -
     assert nightly["job_type"] == "send-email"
     assert (unreadable["name"], unreadable["declared"]) == ("odd", False)
     assert "is not that of a Headgate schedule" in unreadable["unreadable"]
-    _, out, _ = shop.run("next", "--json")
+    _, out, err = shop.run("next", "--json")
     assert list(json.loads(out)) == ["nightly"]
+    assert err.startswith("odd can't be read: ")
 
 
 def test_next_shows_so_many_times_of_one_or_of_all(shop: Shop) -> None:
