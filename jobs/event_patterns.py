@@ -248,7 +248,8 @@ def _refuse_numeric(where: str, value: Any) -> NoReturn:
 
 
 def _number(where: str, value: Any) -> int | float:
-    """A number that a double holds as it is: EventBridge compares no others."""
+    """A number that a double holds as it is: CDK writes the template in JavaScript, which puts the
+    nearest double in its place, so that the rule would look for another number."""
     if isinstance(value, int | float) and not isinstance(value, bool) and _is_double(value):
         return value
     raise ConfigurationError(
