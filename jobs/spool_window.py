@@ -5,10 +5,10 @@ Pure, and shared by `jobs.spooler` and `jobs.async_spooler`.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 
-from jobs.batching import EntryRejected, Lanes
+from jobs.batching import TRIES, EntryRejected, Lanes
 from jobs.errors import TransportError
 from jobs.messages import lane_of, size_of
 from jobs.ports import EntryFailure
@@ -34,6 +34,8 @@ class Window:
     halves until the message at fault is alone. It counts as refused once another one has been
     taken; as long as none is, the fault is the queue's.
 
+    An entry that SQS failed to take among others goes again behind what is ready, a few times.
+
     Args:
         claim: whose jobs are sent.
         parallel: requests in doubt at most.
@@ -47,6 +49,8 @@ class Window:
         self._halves: deque[list[Waiting]] = deque()
         self._suspects: list[tuple[Waiting, TransportError]] = []
         self._taken = False
+        self._failures = Counter[str]()
+        """By job, how often SQS failed to take it out of a request."""
         self._stopped = False
         self._answered = 0
         self._sent: list[Waiting] = []
@@ -73,6 +77,7 @@ class Window:
             self._read_error(batch, reply)
             return
         failed = {failure.index: failure for failure in reply}
+        self._taken = self._taken or len(failed) < len(batch)
         for index, job in enumerate(batch):
             self._read_entry(job, failed.get(index))
 
@@ -95,13 +100,19 @@ class Window:
 
     def _read_entry(self, job: Waiting, failure: EntryFailure | None) -> None:
         if failure is None:
-            self._taken = True
             self._lanes.passed(job)
             self._sent.append(job)
         elif failure.sender_fault:
             self._refused.append((job, f"{failure.code}: {failure.message}"))
+        elif self._goes_again(job):
+            self._lanes.again(job)
         else:
             self._stop(EntryRejected(failure))
+
+    def _goes_again(self, job: Waiting) -> bool:
+        """Whether to send at once what SQS failed to take among others that it took."""
+        self._failures[job.id] += 1
+        return self._taken and self._failures[job.id] < TRIES
 
     def _read_error(self, batch: Sequence[Waiting], error: TransportError) -> None:
         if not _may_be_a_messages_fault(error):

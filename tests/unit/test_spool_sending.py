@@ -115,6 +115,18 @@ async def test_requests_at_once_keep_the_order_of_each_group(
         assert of_group == [job.id for job in jobs if groups[job.id] == group]
 
 
+@both
+async def test_entries_that_fail_among_others_are_sent_again_at_once(
+    bench: Bench, file: SpoolFile, make: Make
+) -> None:
+    jobs = bench.submissions(60)
+    file.put(jobs)
+    bench.sqs.faults.fail_entries("send", indexes=[3], times=4)
+    assert await make(bench, file, bench.sqs.blocking.send)(), "no pause is due"
+    assert Counter(bench.sent()) == Counter(ids(jobs))
+    assert file.totals() == (0, 0)
+
+
 def test_no_more_is_in_doubt_than_so_many_requests(bench: Bench, file: SpoolFile) -> None:
     file.put(bench.submissions(400))
     claim = file.claim(most=lambda _queue: 400)
