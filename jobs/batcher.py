@@ -37,6 +37,9 @@ class Pacing:
     """How often an entry is sent before it is given up."""
     insist: bool = True
     """Whether a request that failed as a whole is made again; the transport has tried by itself."""
+    patient: bool = True
+    """Whether the pauses after such a failure grow to seconds, so that the tries outlast a brief
+    outage. Not for those who go on by themselves, or have to end within a bound."""
 
 
 class Batcher(Generic[T]):
@@ -141,8 +144,8 @@ class Batcher(Generic[T]):
                 again, answered = await self._attempt(pending)
                 if pending := again:
                     self._flush()  # what followed those that were taken
-                    tries = pending[0].tries
-                    await asyncio.sleep(pause_s(tries, self._rng, answered=answered))
+                    soon = answered or not self._pacing.patient
+                    await asyncio.sleep(pause_s(pending[0].tries, self._rng, answered=soon))
         finally:
             for entry in pending:  # only where this was cancelled: nobody may wait for ever
                 entry.done.cancel()

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger("headgate.consume")
 
-_PACING = Pacing(linger_s=0.01, tries=2)
+_PACING = Pacing(linger_s=0.01, tries=2, patient=False)
 
 _PARALLEL = 16
 """Requests under way at most while a surplus is given back."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
+import botocore.loaders
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
@@ -21,7 +23,7 @@ settings.register_profile(
 )
 
 
-LONGEST_FIRST = ("integration", "crash", "infra", "simulation", "docs", "conformance")
+LONGEST_FIRST = ("conformance", "integration", "crash", "infra", "simulation", "docs")
 """Folders whose files take longest. Each file is run whole by one of the processes that share the
 tests, so that its servers and stacks are made once; short files last leave none of them idle."""
 
@@ -36,6 +38,10 @@ def _place(item: pytest.Item) -> int:
 
 
 def pytest_configure() -> None:
+    # Each session of botocore's would read the models of its services anew, which is most of what
+    # a client costs, and thousands are made here.
+    read = functools.cache(botocore.loaders.JSONFileLoader().load_file)
+    botocore.loaders.JSONFileLoader.load_file = staticmethod(read)  # type: ignore[method-assign]  # read once
     # looptime asks for the current loop at every test. Before the first async test there is none,
     # and Python 3.11 would make one that nobody closes, unless it is told that there is none.
     asyncio.set_event_loop(None)

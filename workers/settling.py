@@ -38,8 +38,9 @@ from workers.holding import Hold, Holdings
 
 T = TypeVar("T")
 
-SETTLEMENT_PACING = Pacing(linger_s=0.01)
-"""Nobody waits for a settlement, so it may linger for company."""
+SETTLEMENT_PACING = Pacing(linger_s=0.01, patient=False)
+"""Nobody waits for a settlement, so it may linger for company. The settler itself insists, and at
+the worker's end two rounds of tries have to fit into the bound of what is flushed."""
 
 _ROUNDS = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
 """The pauses between rounds of tries that all failed."""

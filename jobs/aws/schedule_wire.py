@@ -120,17 +120,19 @@ def read_schedule(answer: Response) -> ScheduleSpec:
 
     Raises:
         MessageUnreadable: the schedule is none that Headgate could have made.
+        KeyError: the answer has no schedule in it, and so is none of the service's.
     """
+    arn, target = answer["Arn"], answer["Target"]
     try:
-        return _spec_of(answer)
+        return _spec_of(answer, arn, target)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise MessageUnreadable(
             f"the schedule {answer.get('Name')!r} can't be read: {type(error).__name__}: {error}"
         ) from error
 
 
-def _spec_of(answer: Response) -> ScheduleSpec:
-    target, region = answer["Target"], answer["Arn"].split(":")[3]
+def _spec_of(answer: Response, arn: str, target: Response) -> ScheduleSpec:
+    region = arn.split(":")[3]
     if target["Arn"].split(":")[2] != "lambda":
         raise MessageUnreadable(
             f"the schedule {answer['Name']!r} invokes no Lambda function, but {target['Arn']}"

@@ -280,6 +280,7 @@ async def test_without_aiobotocore_the_error_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "aiobotocore.session", None)
+    monkeypatch.delitem(sys.modules, "jobs.aws.late_credentials", raising=False)
     with pytest.raises(ConfigurationError, match=r"pip install 'headgate\[worker\]'"):
         await SqsTransport().start()
 

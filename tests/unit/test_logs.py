@@ -26,6 +26,7 @@ Written = Callable[[], str]
 VALUES: dict[str, Any] = {
     "str": "two words",
     "int": 3,
+    "bool": True,
     "float": 1.5,
     "int | None": None,
     "str | None": None,
