@@ -6,6 +6,7 @@ endpoint of credentials that is away for a moment would keep a worker from start
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,6 +16,9 @@ from aiobotocore.session import AioSession
 from botocore.exceptions import BotoCoreError, CredentialRetrievalError, NoCredentialsError
 
 _log = logging.getLogger("headgate.aws")
+
+LOOK_UP_S = 10.0
+"""How long a call waits for a look-up; botocore bounds a ``credential_process`` by nothing."""
 
 _WRONG_FOR_GOOD = frozenset(
     {
@@ -62,6 +66,7 @@ class LateCredentials(AioCredentials):
         super().__init__("", "", method="late")
         self._load = load
         self._found: Any = None
+        self._looking = asyncio.Lock()
 
     async def get_frozen_credentials(self) -> Any:  # type: ignore[override]  # the same
         """One consistent set.
@@ -70,13 +75,18 @@ class LateCredentials(AioCredentials):
             BotoCoreError: there is still none.
         """
         if self._found is None:
-            try:
-                self._found = await self._load()
-            except Exception as error:
-                raise _named(error) from error
+            await self._look()
+        return await self._found.get_frozen_credentials()
+
+    async def _look(self) -> None:
+        try:
+            async with asyncio.timeout(LOOK_UP_S), self._looking:
+                if self._found is None:  # nobody has found them meanwhile
+                    self._found = await self._load()
+        except Exception as error:
+            raise _named(error) from error
         if self._found is None:
             raise NoCredentialsError
-        return await self._found.get_frozen_credentials()
 
     async def get_account_id(self) -> str | None:  # type: ignore[override]  # as refreshable ones
         """The account that they are of, if they say so."""
