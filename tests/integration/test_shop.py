@@ -89,7 +89,7 @@ def test_every_type_has_a_timeout_and_goes_where_it_should() -> None:
         "sync-inventory": ("inventory", Priority.NORMAL),
         "send-notification": ("notifications", Priority.HIGH),
     }
-    assert all(each.timeout_s <= 1800 for each in shop.app.types.values())
+    assert all(shop.app.timeout_s_of(each) <= 1800 for each in shop.app.types.values())
 
 
 def test_five_types_are_scheduled() -> None:
