@@ -47,6 +47,8 @@ class Delivery:
     at: float
     actor: Actor | None
     hidden_until: float
+    shown: bool = False
+    """Whoever has it has given it back, to be received at once."""
     silent_until: float | None = None
     """When it came nothing was known of the first one, up to this time."""
 

@@ -149,6 +149,8 @@ class Observer:
             return
         if before.hidden_until > delivery.at + SLACK_S:
             return  # SQS hands it out twice
+        if before.shown:
+            return  # a stop left its thread behind, which hears of it a moment later
         if holder.trouble_until >= before.at or holder.name.startswith(("fn", "poller")):
             return
         life = self._ledger.life(message.job_id)

@@ -80,7 +80,9 @@ class Watch:
         if queue in self.sources:
             entry = self.ledger.messages[f"{queue}/{message.id}"]
             if entry.deliveries:
-                entry.deliveries[-1].hidden_until = until
+                last = entry.deliveries[-1]
+                last.hidden_until = until
+                last.shown = until <= self.ledger.now and current_actor() is last.actor
 
     def left(self, queue: str, message: StoredIn, how: str) -> None:
         entry, actor = self.ledger.messages[f"{queue}/{message.id}"], current_actor()
