@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -305,9 +307,10 @@ COMMAND = ["cost", "examples.shop.app:app", "--jobs", "10M"]
 def test_the_page_shows_what_the_command_prints() -> None:
     page = (ROOT / "docs" / "cost.md").read_text()
     [shown] = re.findall(r"```console\n\$ headgate ([^\n]*)\n(.*?)```", page, re.DOTALL)
-    result = CliRunner().invoke(cli, shown[0].split())
-    assert result.exit_code == 0, result.output
-    assert _lines(result.stdout) == _lines(shown[1])
+    # In a process of its own: what handlers return is known once some test has imported them.
+    command = [sys.executable, "-c", "import ops; ops.main()", *shown[0].split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert _lines(done.stdout) == _lines(shown[1])
 
 
 def _lines(text: str) -> list[str]:
