@@ -6,7 +6,7 @@ Pure: it knows no clock and no event loop.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from jobs.topology import Priority, QueueSpec
 from workers.guards import Block
@@ -111,6 +111,8 @@ class Waiting:
         self._shares = shares
         self._block = block
         self._startable = [0 for _ in Priority]
+        self._live: list[dict[str, Line]] = [{} for _ in Priority]
+        """By rank, the lines of which something may be able to start."""
         self.aside = 0
         """How many can't start, whatever slots are free."""
         self._news: list[tuple[Hold, Block]] = []
@@ -127,6 +129,7 @@ class Waiting:
         else:
             line.ready.append(hold)
             self._startable[line.queue.priority.rank] += 1
+            self._track(line)
 
     def lead(self, hold: Hold) -> None:
         """Move a message to the end of its queue's line, now that it is the first of its group."""
@@ -155,6 +158,11 @@ class Waiting:
         news, self._news = self._news, []
         return [(hold, block) for hold, block in news if hold.limit == block.limit]
 
+    @property
+    def queues(self) -> int:
+        """Queues whose messages may come."""
+        return len(self._lines)
+
     def line(self, name: str) -> Line:
         """What waits of that queue."""
         return self._lines[name]
@@ -181,6 +189,7 @@ class Waiting:
             self.aside -= 1
         else:
             self._startable[line.queue.priority.rank] -= 1
+        self._track(line)
         return True
 
     def take_if(self, condition: Callable[[Hold], bool]) -> list[Hold]:
@@ -197,6 +206,18 @@ class Waiting:
     def _line_of(self, hold: Hold) -> Line:
         return self._lines[hold.delivery.queue.name]
 
+    def _track(self, line: Line) -> None:
+        """Keep in mind whether something of a line may be able to start."""
+        name, lines = line.queue.name, self._live[line.queue.priority.rank]
+        is_live = bool(line.ready or line.blocked)
+        if is_live == (name in lines):
+            return
+        if is_live:
+            lines[name] = line
+        else:
+            del lines[name]
+        self._shares.has_work(name, has_work=is_live)
+
     def _next_owed(self, has_slot: Callable[[QueueSpec], bool]) -> Hold | None:
         for name in self._shares.owed():
             if (hold := self._first(self._lines[name], has_slot)) is not None:
@@ -205,14 +226,23 @@ class Waiting:
         return None
 
     def _next_by_priority(self, has_turn: Callable[[QueueSpec], bool]) -> Hold | None:
+        for lines in self._live:
+            if lines and (hold := self._oldest(lines.values(), has_turn)) is not None:
+                return hold
+        return None
+
+    def _oldest(
+        self, lines: Collection[Line], has_turn: Callable[[QueueSpec], bool]
+    ) -> Hold | None:
+        """Of lines of one priority, the first message that may start and has waited longest."""
+        if not has_turn(next(iter(lines)).queue):
+            return None
         best: Hold | None = None
-        for line in self._lines.values():
-            if best is not None and line.queue.priority is not best.delivery.queue.priority:
-                break  # lines are in the order of their rank
+        for line in sorted(lines, key=_age):
+            if best is not None and _age(line) >= _received(best):
+                break
             hold = self._first(line, has_turn)
-            if hold is not None and (
-                best is None or hold.delivery.received_at < best.delivery.received_at
-            ):
+            if hold is not None and (best is None or _received(hold) < _received(best)):
                 best = hold
         return best
 
@@ -253,8 +283,20 @@ class Waiting:
     def _set_aside(self, line: Line, hold: Hold, block: Block) -> None:
         self.remove(hold)
         line.set_aside(hold, block.limit)
+        self._track(line)
         self.aside += 1
         self._news.append((hold, block))
+
+
+def _age(line: Line) -> float:
+    """When the oldest of those messages was received of which one starts first."""
+    if not line.blocked:
+        return _received(line.ready[0])
+    return min(_received(holds[0]) for holds in (line.ready, *line.blocked.values()) if holds)
+
+
+def _received(hold: Hold) -> float:
+    return hold.delivery.received_at
 
 
 def _type(hold: Hold) -> str:

@@ -66,11 +66,16 @@ class Demand:
         self._clock = clock
         self._on_change = on_change
         self._concurrency = concurrency
+        self._most = 2 * concurrency + MAX_BATCH
+        """Messages held at most, but for those set aside. What is settling counts as well: if SQS
+        takes no deletes we must not receive for ever."""
         self._reserved = reserved
         self._rate = 0.0
         self._rate_at = clock.monotonic()
-        self._busy = [0 for _ in Priority]
-        """By rank, the slots in use."""
+        self.busy = 0
+        """Slots in use."""
+        self._critical = 0
+        """Of them, those of critical jobs."""
         self._coming = [0 for _ in Priority]
         """By rank, the messages that receives under way will probably bring."""
         self._imminent = [0 for _ in Priority]
@@ -86,12 +91,14 @@ class Demand:
 
     def started(self, queue: QueueSpec) -> None:
         """A job of that queue has taken a slot."""
-        self._busy[queue.priority.rank] += 1
+        self.busy += 1
+        self._critical += queue.priority is Priority.CRITICAL
         self._shares.started(queue.name)
 
     def finished(self, queue: QueueSpec) -> None:
         """Its slot has come free."""
-        self._busy[queue.priority.rank] -= 1
+        self.busy -= 1
+        self._critical -= queue.priority is Priority.CRITICAL
         self._shares.finished(queue.name)
         self._rate = self._rate_now() + 1 / _TURNOVER_S
 
@@ -147,18 +154,12 @@ class Demand:
             on_late=partial(self._late, queue),
         )
 
-    @property
-    def busy(self) -> int:
-        """Slots in use."""
-        return sum(self._busy)
-
     def free(self, priority: Priority) -> int:
         """Slots that a job of it could take now; some are for critical jobs alone."""
         free = self._concurrency - self.busy
         if priority is Priority.CRITICAL:
             return free
-        others = self.busy - self._busy[Priority.CRITICAL.rank]
-        return min(free, self._concurrency - self._reserved - others)
+        return min(free, self._concurrency - self._reserved - (self.busy - self._critical))
 
     def has_slot(self, queue: QueueSpec) -> bool:
         """Whether a job of that queue would find a free slot."""
@@ -172,33 +173,70 @@ class Demand:
         """
         return self.free(queue.priority) > sum(self._imminent[: queue.priority.rank])
 
+    @property
+    def is_open(self) -> bool:
+        """Whether more may be held at all."""
+        return self._bound >= 1
+
+    def has_room(self, priority: Priority) -> bool:
+        """Whether messages of that priority could start soon, by their priority alone."""
+        return self._by_priority(priority, self._soon(priority, self._meanwhile_s)) >= 1
+
+    def is_owed(self, queue: QueueSpec) -> bool:
+        """Whether one of that queue could, by its share."""
+        return self._shares.turns(queue.name, self._soon(queue.priority, self._meanwhile_s)) >= 1
+
     def room(self, queue: QueueSpec) -> float:
         """How many messages of that queue could start soon."""
-        return self._startable(queue, within_s=2 * self.latency_s)
+        return self._startable(queue, within_s=self._meanwhile_s)
 
-    def limit(self, queue: QueueSpec) -> int:
+    def limit(self, queue: QueueSpec, *, has_more: bool) -> int:
         """How many to ask SQS for: what could start within about a second, 1 to 10.
 
-        With few free slots and long jobs a full batch would only be hidden here, and given back.
+        With few free slots and long jobs a full batch would only be hidden here, and given back. So
+        would one from each of many queues, all of which are asked while they are idle: unless
+        its last batch was full, a queue is asked for its part of what may be held.
+
+        Args:
+            queue: which.
+            has_more: its last batch was full.
         """
-        startable = math.ceil(self._startable(queue, within_s=_TURNOVER_S))
-        return max(1, min(MAX_BATCH, startable))
+        most = MAX_BATCH if has_more else min(MAX_BATCH, self._most // self._waiting.queues)
+        return max(1, min(most, math.ceil(self._startable(queue, within_s=_TURNOVER_S))))
 
     def _startable(self, queue: QueueSpec, *, within_s: float) -> float:
-        name, rank, coming = queue.name, queue.priority.rank, self._coming_of[queue.name]
+        name, coming = queue.name, self._coming_of[queue.name]
         pace = self._paces.get(name)
         if pace and pace.is_in_vain and pace.is_pausing(self._clock.monotonic()):
             return 0
-        # What is settling counts as well: if SQS takes no deletes we must not receive for ever.
-        most = 2 * self._concurrency + MAX_BATCH
-        bound = most - (self._holdings.engaged - self._waiting.aside)
-        bound = min(bound, most - self._holdings.aside(name))
+        bound = min(self._bound, self._most - self._holdings.aside(name))
         acceptable = self._acceptable(self._waiting.line(name)) - coming
-        soon = self.free(queue.priority) + self._rate_now() * within_s
-        # What a lower priority is about to bring would start later, so it takes no room here.
-        by_priority = soon - self._waiting.up_to(rank) - sum(self._coming[: rank + 1])
+        soon = self._soon(queue.priority, within_s)
+        by_priority = self._by_priority(queue.priority, soon)
         by_share = self._shares.turns(name, soon) - self._waiting.startable(name) - coming
         return min(bound, acceptable, max(by_priority, by_share))
+
+    @property
+    def _meanwhile_s(self) -> float:
+        """Time in which slots come free for what a receive that begins now will bring."""
+        return 2 * self.latency_s
+
+    @property
+    def _bound(self) -> int:
+        """How many more may be held of all queues."""
+        return self._most - (self._holdings.engaged - self._waiting.aside)
+
+    def _soon(self, priority: Priority, within_s: float) -> float:
+        """Slots that a job of it could take within that time."""
+        return self.free(priority) + self._rate_now() * within_s
+
+    def _by_priority(self, priority: Priority, soon: float) -> float:
+        """How many of those slots are left to new messages of a priority.
+
+        What a lower one is about to bring would start later, so it takes no room here.
+        """
+        rank = priority.rank
+        return soon - self._waiting.up_to(rank) - sum(self._coming[: rank + 1])
 
     def may_have_work(self, queue: QueueSpec) -> None:
         """A receive has returned: that the queue is empty is no longer known."""

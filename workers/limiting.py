@@ -59,7 +59,8 @@ class Gate:
         rng: spreads retries that are put off, and renewals of leases.
         table: where limits of the fleet are leased.
         worker: this worker's name, for the leases.
-        on_change: called when a limit may let more through.
+        on_change: called when a limit may let more through; what a limit still holds back has to
+            have been looked at when it returns, else the limit seems to be clear.
 
     Raises:
         ConfigurationError: a limit holds for the fleet, and there is no table.

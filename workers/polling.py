@@ -116,12 +116,20 @@ class Poller:
         self._stopping.set()
         self._ring(None)
 
-    def notice(self) -> None:
-        """The demand may have changed. Pollers are to be told in the order of their priority."""
-        if self._bell is None or self._bell.done():
-            self._grow()
-        elif claim := self._claim():
-            self._ring(claim)
+    @property
+    def is_eager(self) -> bool:
+        """Whether it would receive, or receive more at once, if there were room."""
+        return self._full or self.has_no_room
+
+    def notice(self) -> bool:
+        """There may be room for it; returns whether it has taken any."""
+        if not self.has_no_room:
+            return self._grow()
+        if (claim := self._claim()) is None:
+            return False
+        self._ring(claim)
+        self._grow()
+        return True
 
     async def _poll(self) -> None:
         while not self._stopping.is_set():
@@ -144,10 +152,10 @@ class Poller:
         queue = self.queue
         if self._waiting.startable(queue.name) >= MAX_BATCH or self._demand.room(queue) < 1:
             return None
-        limit = self._demand.limit(queue)
+        limit = self._demand.limit(queue, has_more=self._full)
         if self._demand.is_in_vain(queue):
             return _Claim(limit, self._demand.expect(0, queue, surely=False))
-        expected = limit if self._full else min(self._last, limit)
+        expected = min(2 * self._last if self._full else self._last, limit)
         return _Claim(limit, self._demand.expect(expected, queue, surely=self._last >= MAX_BATCH))
 
     async def _rung(self) -> _Claim | None:
@@ -209,8 +217,12 @@ class Poller:
             ]
         )
 
-    def _grow(self) -> None:
-        """While batches come back full, receive as much at once as there is room for."""
+    def _grow(self) -> bool:
+        """While batches come back full, receive as much at once as there is room for.
+
+        Returns whether there was room.
+        """
+        before = len(self._extras)
         while (
             self._full
             and not self._stopping.is_set()
@@ -223,6 +235,7 @@ class Poller:
             )
             self._extras.add(extra)
             extra.add_done_callback(self._extra_ended)
+        return len(self._extras) > before
 
     def _extra_ended(self, extra: asyncio.Task[None]) -> None:
         self._extras.discard(extra)

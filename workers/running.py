@@ -113,7 +113,7 @@ class Running:
             group = delivery.message.group
             if group not in left and not self._take_in(delivery) and delivery.queue.fifo:
                 left.add(group)
-        self.fill()
+        self.fill()  # now: before its poller asks for more it has to know what was in vain
 
     def _take_in(self, delivery: Delivery) -> bool:
         """Take in one message; returns False where a fault of ours kept it out."""
@@ -149,9 +149,14 @@ class Running:
         for hold in self._waiting.take_if(self._is_cancelled):
             self._drop(hold)
 
-    def fill(self) -> None:
-        """Start what waits, as far as slots are free; what is not worth holding goes back."""
+    def fill(self) -> bool:
+        """Start what waits, as far as slots are free; what is not worth holding goes back.
+
+        Returns whether anything has left its place, so that there may be room for more.
+        """
+        has_moved = False
         while self._accepting and (hold := self._next()):
+            has_moved = True
             if self._is_gone(hold):
                 self._leave(hold, gone=False)
                 continue
@@ -165,6 +170,7 @@ class Running:
             self._demand.in_vain(1, hold.delivery.queue)
         for back in found.returns:
             self._demand.in_vain(1 + self._send_back(back), back.hold.delivery.queue)
+        return has_moved or bool(found.returns or found.surplus)
 
     def give_back(self) -> None:
         """Return what has waited for its time, so that other workers can have it."""
@@ -196,7 +202,7 @@ class Running:
         self._recalls.discard(task)
         hold.ready = True  # without records, then, if it failed
         _log_fault(task, hold)
-        self.fill()
+        self._on_change()
 
     def _is_cancelled(self, hold: Hold) -> bool:
         return self._cancellation(hold) is not None
@@ -312,7 +318,7 @@ class Running:
             self._recorder.parked(hold.run, verdict)
         self._leave(hold, gone=settled and not stays)
         if len(self._waiting):
-            self.fill()  # what stood behind it in its group, or on probation, may start
+            self._on_change()  # what stood behind it in its group, or on probation, may start
 
     async def _run(self, hold: Hold) -> Verdict:
         """Run a job in its slot."""
@@ -325,8 +331,7 @@ class Running:
         finally:
             self._demand.finished(hold.delivery.queue)
             self._admission.vacate(hold, outcome)
-            self._on_change()  # first, so that a higher priority can claim the slot
-            self.fill()
+            self._on_change()
         return await self._admission.retried(hold, verdict)
 
     async def _give_back(self, hold: Hold, delay_s: int) -> None:

@@ -42,7 +42,9 @@ from workers.hooks import HookRunner
 from workers.isolation import ChildPool
 from workers.lifeline import Lifeline
 from workers.limiting import Gate
+from workers.once_per_turn import OncePerTurn
 from workers.patience import Patience
+from workers.pollers import Pollers
 from workers.polling import Poller
 from workers.queue_watch import QueueWatch
 from workers.returning import Returns
@@ -101,6 +103,7 @@ class Worker:
         name = name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
         self._settings = settings
         self._begun = False
+        self._look_soon = OncePerTurn(self._look)
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self._clock = clock
@@ -116,7 +119,7 @@ class Worker:
             rng=rng,
             table=table,
             worker=name,
-            on_change=self._changed,
+            on_change=self._look,
         )
         self._children = self._pool(settings.children, rng) if _isolates(app) else None
         self._admission = Admission(app, self._gate, self._children, clock=clock)
@@ -130,7 +133,7 @@ class Worker:
             shares,
             clock,
             acceptable=self._admission.acceptable,
-            on_change=self._changed,
+            on_change=self._look_soon,
         )
         self._recorder: Recorder | None = None
         self._lifeline: Lifeline | None = None
@@ -221,23 +224,26 @@ class Worker:
             ),
             recorder=self._recorder,
             cancelled=self._cancelling.reason if self._cancelling else _never,
-            on_change=self._notice,
+            on_change=self._look_soon,
         )
         self._heartbeat = Heartbeat(transport, queues, self._holdings, clock=clock, events=events)
-        self._pollers = [
-            Poller(
-                queue,
-                transport,
-                self._demand,
-                self._waiting,
-                self._running.deliver,
-                wait_s=(settings.receive_wait or queue.receive_wait).total_seconds(),
-                clock=clock,
-                events=events,
-                rng=rng,
-            )
-            for queue in queues
-        ]
+        self._pollers = Pollers(
+            (
+                Poller(
+                    queue,
+                    transport,
+                    self._demand,
+                    self._waiting,
+                    self._running.deliver,
+                    wait_s=(settings.receive_wait or queue.receive_wait).total_seconds(),
+                    clock=clock,
+                    events=events,
+                    rng=rng,
+                )
+                for queue in queues
+            ),
+            self._demand,
+        )
 
     @property
     def is_stuck(self) -> bool:
@@ -404,8 +410,7 @@ class Worker:
                 await self._lifeline.close()
 
     def _close(self) -> None:
-        for poller in self._pollers:
-            poller.stop()
+        self._pollers.stop()
         if self._recorder is not None:
             self._recorder.hurry()
         self._running.close()
@@ -414,8 +419,9 @@ class Worker:
         """Return what has not been started for a while, so that other workers can have it."""
         while True:
             await asyncio.sleep(min(1.0, self._settings.give_back_after.total_seconds()))
+            self._look()  # what can start now does not go back
             self._running.give_back()
-            self._notice()
+            self._look_soon()
 
     def _is_recorded(self, job: Job) -> bool:
         return self._recorder is not None and self._app.records_of(job.type) != "off"
@@ -427,7 +433,7 @@ class Worker:
             clock=self._clock,
             rng=rng,
             answers={"submit": self._submit_for_child},
-            on_change=self._changed,
+            on_change=self._look_soon,
             on_fault=partial(_log.error, "%s"),
         )
 
@@ -441,14 +447,15 @@ class Worker:
     def _end_cancelled(self) -> None:
         self._running.end_cancelled()
 
-    def _changed(self) -> None:
-        """A limit lets work through again, or what was expected has not come."""
-        self._running.fill()
-        self._notice()
+    def _look(self) -> None:
+        """Receive and start what there is room for now.
 
-    def _notice(self) -> None:
-        for poller in self._pollers:
-            poller.notice()
+        Receives come first, so that a higher priority can claim a slot that has come free; and once
+        more for what has been started or set aside since.
+        """
+        self._pollers.notice()
+        if self._running.fill():
+            self._pollers.notice()
 
 
 def _never(_job_id: str) -> None:

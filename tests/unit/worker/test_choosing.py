@@ -385,6 +385,28 @@ def test_a_queue_that_holds_its_share_of_the_slots_is_owed_no_more_starts() -> N
     assert choice.started.count(low) == 2
 
 
+def test_a_queue_whose_slots_come_free_is_owed_starts_again() -> None:
+    choice = _Choice(slots=20)
+    low = _LANES[3]
+    for _ in range(200):
+        for name in (_LANES[0], low):
+            if not choice.waiting.startable(name):
+                choice.offer(name)
+        choice.start()
+    assert choice.started.count(low) == 2
+    choice.shares.finished(low)
+    choice.offer(_LANES[0])
+    assert choice.start() == low
+
+
+def test_what_comes_and_goes_while_nothing_starts_takes_no_memory() -> None:
+    choice = _Choice()
+    for _ in range(1000):
+        choice.offer(_LANES[3])
+        choice.waiting.take_all()
+    assert len(choice.shares._due) < 50
+
+
 def test_shares_that_come_to_more_than_everything_are_scaled_down_in_proportion() -> None:
     greedy = [replace(spec, lane=replace(spec.lane, share=0.8)) for spec in _JOBS]
     shares = Shares(greedy)
