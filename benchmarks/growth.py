@@ -1,0 +1,119 @@
+"""``python -m benchmarks.growth``: what a job costs by the number of queues that a worker has.
+
+Each line is a worker of its own that works off as many jobs in all, which do nothing, from so many
+queues of one kind. SQS is in memory, so nothing but Headgate's own work shows, and requests are
+counted besides: over a network each costs as well. Queues of critical jobs have no guaranteed
+shares, those of normal ones have, and mixed ones are of all four priorities by turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from jobs import App, AsyncClient, Priority
+from jobs.clock import SystemClock
+from jobs.events import Event, Events, JobCompleted
+from jobs.testing import MemorySqs
+from workers.configuration import WorkerSettings
+from workers.worker import Worker
+
+QUEUES = (4, 50, 200)
+JOBS = 4_000
+KINDS: Mapping[str, Sequence[Priority]] = {
+    "normal": [Priority.NORMAL],
+    "critical": [Priority.CRITICAL],
+    "mixed": list(Priority),
+}
+ACTIONS = ("receive", "delete", "change_visibility")
+
+
+class Note(BaseModel):
+    """The payload of these jobs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What working off a backlog took."""
+
+    jobs: int
+    cpu_s: float
+    requests: Mapping[str, int]
+
+
+class _Rest:
+    """Knows when all jobs have completed."""
+
+    def __init__(self, jobs: int) -> None:
+        self.none = asyncio.Event()
+        self._left = jobs
+
+    def __call__(self, event: Event) -> None:
+        """Subscriber."""
+        self._left -= isinstance(event, JobCompleted)
+        if not self._left:
+            self.none.set()
+
+
+def main() -> None:
+    """Measure, and print a table as benchmarks/README.md has it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--queues", type=int, nargs="+", default=list(QUEUES))
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--jobs", type=int, default=JOBS)
+    options = parser.parse_args()
+    print("| priorities | queues | CPU for 1,000 | receives | deletes | visibility changes |")
+    print("|---|---|---|---|---|---|")
+    for kind in options.kinds:
+        for queues in options.queues:
+            cost = asyncio.run(measure(queues, KINDS[kind], options.jobs // queues))
+            print(f"| {kind} | {queues} | {_row(cost)} |", flush=True)
+
+
+async def measure(queues: int, priorities: Sequence[Priority], each: int) -> Cost:
+    """Work off a backlog of so many jobs in each queue."""
+    app, clock = _app(queues, priorities), SystemClock()
+    sqs = MemorySqs(clock)
+    sqs.provision(app.topology)
+    async with AsyncClient(app, transport=sqs, clock=clock) as client:
+        for job in app.types.values():
+            await client.submit_many(job, [Note()] * each)
+    rest = _Rest(queues * each)
+    settings, rng = WorkerSettings(), random.Random(0)  # noqa: S311 - spreads pauses
+    worker = Worker(app, sqs, settings, clock=clock, events=Events(rest), rng=rng)
+    began_s = time.process_time()
+    run = asyncio.create_task(worker.run())
+    await rest.none.wait()
+    cpu_s = time.process_time() - began_s
+    requests = Counter[str](call.action for call in sqs.calls)
+    worker.hurry()
+    await run
+    return Cost(jobs=queues * each, cpu_s=cpu_s, requests=requests)
+
+
+def _app(queues: int, priorities: Sequence[Priority]) -> App:
+    app = App("growing", records="off")
+    for number in range(queues):
+        priority = priorities[number % len(priorities)]
+
+        @app.queue(f"queue-{number}", priorities=[priority]).job(f"job-{number}")
+        async def work(_note: Note) -> None:
+            return None
+
+    return app
+
+
+def _row(cost: Cost) -> str:
+    requests = (f"{cost.requests[action]:,}" for action in ACTIONS)
+    return " | ".join((f"{cost.cpu_s / cost.jobs * 1_000:.3f} s", *requests))
+
+
+if __name__ == "__main__":
+    main()
