@@ -349,8 +349,8 @@ class CancellationsFailed(Event):
 class ClaimFailed(QueueEvent):
     name = "claim.failed"
     action: str
-    """``take``, ``renew``, ``release`` or ``finish`` of one; of one on what is unique ``confirm``,
-    ``take back`` or ``look``."""
+    """``take``, ``renew``, ``release`` or ``finish`` of one; of one on what is unique ``renew``,
+    ``confirm``, ``take back`` or ``look``."""
     job_id: str
     error: str
 

@@ -7,8 +7,9 @@
     replace                                   {"job"}
 
 **first.** Whoever creates the item sends. Others get its job once that is sent: they wait for it,
-so that no submission returns a job before SQS has it. An item that has said for `PENDING_S` that
-its job is not sent yet is of a process that died: the next submission takes it over.
+so that no submission returns a job before SQS has it. While SQS doesn't answer, `at` is renewed. An
+item that has not been for `PENDING_S`, its job not sent, is of a process that died: the next
+submission takes it over.
 
 **replace.** What comes later has the greater id (`jobs.envelope.JobIds`): within a process always,
 between processes by their clocks, to the millisecond. It is sent first, and then written down,
@@ -27,12 +28,15 @@ from jobs.envelope import UniqueBy
 from jobs.errors import HeadgateError, SubmissionFailed, TransportError
 from jobs.events import ClaimFailed, Event
 from jobs.ports import Item
-from jobs.steps import Get, Pause, Replace, Send, Steps
+from jobs.steps import Get, Meanwhile, Pause, Replace, Send, Steps
 from jobs.submission import Submission
 from jobs.uniqueness import place
 
 PENDING_S = 15.0
-"""After so long a job that is said to be on its way to SQS has not got there."""
+"""Whoever has not said for so long that its job is on its way to SQS sends it no more."""
+
+RENEWED_S = PENDING_S / 3
+"""How often that is said again."""
 
 _LOOK_S = 0.1
 """How often one looks whether it has."""
@@ -97,7 +101,9 @@ def _send(keys: Sequence[_Key]) -> Steps[None]:
     failure: HeadgateError | None = None
     refused: set[str] = set()
     try:
-        yield Send([key.chosen for key in keys])
+        claimed = [key for key in keys if key.is_asked]
+        renewing = Meanwhile(lambda: _renew(claimed), RENEWED_S) if claimed else None
+        yield Send([key.chosen for key in keys], renewing)
     except SubmissionFailed as error:
         failure, refused = error, {refusal.id for refusal in error.refusals}
     except HeadgateError as error:
@@ -106,6 +112,12 @@ def _send(keys: Sequence[_Key]) -> Steps[None]:
         yield from (key.take_back() if key.chosen.id in refused else key.confirm())
     if failure is not None:
         raise failure
+
+
+def _renew(keys: Sequence[_Key]) -> Steps[None]:
+    """Say of all that they are still on their way."""
+    for key in keys:
+        yield from key.renew()
 
 
 def _of_call(
@@ -202,15 +214,34 @@ class _Key:
             else:
                 self._read(standing)
 
+    def renew(self) -> Steps[None]:
+        """Say that its job is still on its way. If that keeps failing, another one takes over."""
+        try:
+            yield from self._restate(sent=False)
+        except TransportError as error:
+            self._report("renew", error)
+
     def confirm(self) -> Steps[None]:
         """Say that SQS has the job. If that fails, another one may come to count as well."""
         try:
             if self.by.mode == "replace":
                 yield from self._write_down()
             else:
-                yield Replace(self._item(sent=True))
+                yield from self._restate(sent=True)
         except TransportError as error:
             self._report("confirm", error)
+
+    def _restate(self, *, sent: bool) -> Steps[None]:
+        """Write its claim anew, unless another's stands there."""
+        for _ in range(2):
+            item = self._item(sent=sent)
+            standing = yield Replace(item)
+            if standing is None:
+                self.known = item
+                return
+            if standing.data.get("job") != self.chosen.id or standing.data["sent"]:
+                return
+            self.known = standing  # written by a request whose answer was lost
 
     def take_back(self) -> Steps[None]:
         """Let the next submission be the first. If that fails, it is so after `PENDING_S`."""

@@ -6,7 +6,17 @@ it comes to; what fails with one of our errors is raised in it where it was aske
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+import threading
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -43,6 +53,16 @@ class Send:
     """Send these; raises what submitting raises."""
 
     submissions: Sequence[Submission]
+    meanwhile: Meanwhile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Meanwhile:
+    """A procedure to carry out again and again while something else takes its time."""
+
+    procedure: Callable[[], Steps[None]]
+    every_s: float
+    """The pause before each time: beside what is quick it is never carried out."""
 
 
 Step = Replace | Get | Pause | Send
@@ -65,8 +85,9 @@ def take(
                 return table.get(item.pk, item.sk)
             case Pause(seconds=seconds):
                 sleep(seconds)
-            case Send(submissions=submissions):
-                send(submissions)
+            case Send(submissions=submissions, meanwhile=meanwhile):
+                with _beside(meanwhile, lambda steps: take(steps, table, send, sleep)):
+                    send(submissions)
         return None
 
     try:
@@ -99,8 +120,11 @@ async def take_async(
                 return await table.get(item.pk, item.sk)
             case Pause(seconds=seconds):
                 await sleep(seconds)
-            case Send(submissions=submissions):
-                await send(submissions)
+            case Send(submissions=submissions, meanwhile=meanwhile):
+                async with _beside_async(
+                    meanwhile, lambda steps: take_async(steps, table, send, sleep)
+                ):
+                    await send(submissions)
         return None
 
     try:
@@ -115,3 +139,50 @@ async def take_async(
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+@contextmanager
+def _beside(
+    meanwhile: Meanwhile | None, carry_out: Callable[[Steps[None]], None]
+) -> Iterator[None]:
+    """Carry a procedure out every so often in a thread of its own, as long as the block takes."""
+    if meanwhile is None:
+        yield
+        return
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(meanwhile.every_s):
+            carry_out(meanwhile.procedure())
+
+    thread = threading.Thread(target=repeat, name="headgate-meanwhile", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@asynccontextmanager
+async def _beside_async(
+    meanwhile: Meanwhile | None, carry_out: Callable[[Steps[None]], Coroutine[Any, Any, None]]
+) -> AsyncIterator[None]:
+    """`_beside`, in an event loop."""
+    import asyncio  # plain code does without
+
+    if meanwhile is None:
+        yield
+        return
+
+    async def repeat() -> None:
+        while True:
+            await asyncio.sleep(meanwhile.every_s)
+            await carry_out(meanwhile.procedure())
+
+    task = asyncio.create_task(repeat(), name="headgate-meanwhile")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])

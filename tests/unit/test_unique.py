@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -294,6 +296,59 @@ async def test_a_hundred_submissions_at_a_time_by_ten_clients_send_one_job() -> 
     assert str(parse(message.body).id) == handles[0].id
     for client in clients:
         await client.close()
+
+
+@pytest.mark.looptime
+async def test_a_claim_is_renewed_while_sqs_keeps_its_sender_waiting() -> None:
+    app = App("shop")
+    sync = app.define("sync", Sync, unique_for=HOUR)
+    clock = LoopClock()
+    sqs, table = MemorySqs(clock), MemoryTable(clock)
+    sqs.provision(app.topology)
+    hung = Wire(sqs)
+    hung.requests["send"] = lambda: asyncio.sleep(4 * PENDING_S)
+    async with (
+        AsyncClient(app, transport=hung, table=table, clock=clock) as slow,
+        AsyncClient(app, transport=sqs, table=table, clock=clock) as other,
+    ):
+        first = asyncio.create_task(slow.submit(sync, Sync()))
+        await asyncio.sleep(1)
+        second = await other.submit(sync, Sync())
+        assert second.is_duplicate
+        assert second.id == (await first).id
+    assert len(sqs.messages("shop-jobs-normal")) == 1
+
+
+def test_in_plain_code_too_a_claim_is_renewed_while_it_is_sent() -> None:
+    bench = Bench(unique_for=HOUR)
+    renewed, table = threading.Event(), bench.harness.table.blocking
+    written: list[Item] = []
+
+    class Told:
+        def replace(self, item: Item) -> Item | None:
+            written.append(item)
+            if len(written) == 2:
+                renewed.set()
+            return table.replace(item)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(table, name)
+
+    class Hung:
+        def send(self, queue: str, messages: Any) -> Any:
+            assert renewed.wait(10), "the claim was not renewed while SQS did not answer"
+            return bench.harness.sqs.blocking.send(queue, messages)
+
+    hung: Any = Hung()
+    told: Any = Told()
+    with (
+        mock.patch("jobs.reserving.RENEWED_S", 0.001),
+        Client(bench.app, transport=hung, table=told, clock=bench.clock) as client,
+    ):
+        handle = client.submit(bench.job, Sync())
+    assert not written[1].data["sent"]
+    assert written[-1].data["sent"]
+    assert bench.submit().id == handle.id
 
 
 @pytest.mark.looptime
