@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from jobs.events import JobStarted
+from jobs.events import JobInterrupted, JobStarted
+from jobs.lives import LEASE_S, RENEW_S
 from jobs.records import RecordsLevel, keeps
-from tests.simulation.ledger import Life, Message, Run
+from tests.simulation.actors import Actor
+from tests.simulation.faults import HANG_S
+from tests.simulation.ledger import Delivery, Life, Message, Run
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -17,12 +21,18 @@ FOREVER = float("inf")
 _UNWRITTEN_S = 3.0
 """How long after a run a worker may die with its end unwritten, as nothing troubles the table."""
 
+_WRITTEN_S = 0.2
+"""After it the end of what has completed is written: it waits for company."""
+
 _STARTING_S = 5.0
 """How long after its receipt a job that comes again may be about to start: it is looked up, its
 start is written, and it may have to be claimed."""
 
 _JOURNAL_S = 120.0
 """The same where the table refuses: what is to be written later dies with its worker."""
+
+_BEAT_S = RENEW_S + 2.0
+"""Within it each worker has beaten once more."""
 
 _AROUND_S = 90.0
 """When a worker has died is known by its last beat, and by clocks that differ."""
@@ -58,7 +68,32 @@ def deaths(world: World, life: Life) -> int:
         and not any(run.actor.name == name and run.began_at >= at for run in life.runs)
         for at, name, _ in life.told(JobStarted)
     )
-    return len(life.ran("killed")) + unwritten + unknown + begun + _about_to_start(life)
+    seemed = sum(_seemed_to_die(life, run) for run in life.runs)
+    return len(life.ran("killed")) + unwritten + unknown + begun + seemed + _about_to_start(life)
+
+
+def _seemed_to_die(life: Life, run: Run) -> bool:
+    """Whether the table took no beat of its worker for a whole lease while others could read it."""
+    return run.actor.killed_at is None and any(
+        delivery.actor is not run.actor
+        and _was_refused(run.actor, delivery.at - LEASE_S, delivery.at)
+        for delivery in _after(life, run)
+    )
+
+
+def _after(life: Life, run: Run) -> Iterator[Delivery]:
+    """The later deliveries of the message that a run came from."""
+    if (its := run.delivery) is None:
+        return
+    for message in life.messages:
+        if its in message.deliveries:
+            yield from (each for each in message.deliveries if each.number > its.number)
+
+
+def _was_refused(actor: Actor, since: float, until: float) -> bool:
+    """Whether each of an actor's beats within a time met a fault of the table."""
+    met = (at for at, service in actor.troubles if service == "table" and since <= at <= until)
+    return all(later - earlier <= _BEAT_S for earlier, later in pairwise([since, *met, until]))
 
 
 def _about_to_start(life: Life) -> int:
@@ -78,6 +113,8 @@ def ended_unwritten(world: World, run: Run) -> bool:
     died_at, ended_at = run.actor.killed_at, run.ended_at
     if died_at is None or ended_at is None or run.how == "killed":
         return False
+    if seems_to_run(world, run) and ended_at <= died_at <= _known_by(world, run):
+        return True
     troubled = world.aws.faults.was_troubled("table", 0, FOREVER)
     return ended_at <= died_at <= ended_at + (_JOURNAL_S if troubled else _UNWRITTEN_S)
 
@@ -92,9 +129,42 @@ def _left_no_trace(world: World, life: Life, message: Message) -> bool:
 
 
 def is_untold(world: World, life: Life, run: Run) -> bool:
-    """Whether a run ended so that nothing is written of its end."""
-    ended = run.how in ("returned", "discarded")
-    return ended and not keeps(level_of(world, life), "outcomes")
+    """Whether a run ended so that nothing is written of its end.
+
+    Nothing is, where what has simply completed at its first delivery is not to be kept.
+    """
+    if run.how not in ("returned", "discarded"):
+        return False
+    return not keeps(level_of(world, life), "outcomes") or (
+        not run.is_later and not _keeps_completed(world, life)
+    )
+
+
+def _keeps_completed(world: World, life: Life) -> bool:
+    counted = life.declared is not None and life.declared.keep_last is not None
+    return counted or world.plan.keep_s > 0
+
+
+def seems_to_run(world: World, run: Run) -> bool:
+    """Whether a start is written of a run that has ended, and nothing of its end."""
+    life = world.ledger.life(run.job_id)
+    is_begun = run.is_later or level_of(world, life) == "full"
+    return is_begun and is_untold(world, life, run)
+
+
+def is_written(run: Run, later: Run) -> bool:
+    """Whether a run's end stood in the table when the message of a later one was received."""
+    if run.ended_at is None:
+        return False
+    is_simple = run.how in ("returned", "discarded")  # what failed is written before it shows again
+    return not is_simple or later.delivery is None or run.ended_at + _WRITTEN_S < later.delivery.at
+
+
+def _known_by(world: World, run: Run) -> float:
+    """When others have seen that a worker outlived a run: once its message has come again."""
+    life = world.ledger.life(run.job_id)
+    later = (delivery.at for delivery in _after(life, run))
+    return min(later, default=FOREVER) + _BEAT_S
 
 
 def _somebody_died_about(world: World, message: Message) -> bool:
@@ -113,6 +183,28 @@ def holder_died(life: Life) -> bool:
         delivery.actor is not None and delivery.actor.killed_at is not None
         for message in life.messages
         for delivery in message.deliveries
+    )
+
+
+def holder_was_kept_waiting(life: Life) -> bool:
+    """Whether one that had received the job stopped while SQS owed it an answer."""
+    return any(
+        delivery.actor.ended_at is not None
+        and any(
+            service == "sqs" and delivery.at <= at <= delivery.actor.ended_at <= at + HANG_S
+            for at, service in delivery.actor.troubles
+        )
+        for message in life.messages
+        for delivery in message.deliveries
+        if delivery.actor is not None
+    )
+
+
+def is_left_to_itself(life: Life, run: Run) -> bool:
+    """Whether it is a plain function's run that was interrupted: its thread goes on."""
+    is_plain = life.declared is not None and life.declared.plain
+    return is_plain and any(
+        name == run.actor.name and at >= run.began_at for at, name, _ in life.told(JobInterrupted)
     )
 
 

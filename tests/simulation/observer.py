@@ -15,7 +15,14 @@ from jobs.records import deliveries_of, partition
 from jobs.testing.ordering import MessageState
 from jobs.topology import Priority, QueueSpec
 from tests.simulation.actors import START, Actor
-from tests.simulation.excuses import FOREVER, deaths, is_blind, is_untold
+from tests.simulation.excuses import (
+    FOREVER,
+    deaths,
+    is_blind,
+    is_left_to_itself,
+    is_written,
+    seems_to_run,
+)
 from tests.simulation.ledger import Delivery, Life, Message, Run
 from tests.simulation.plan import LimitPlan
 from workers.worker import Worker
@@ -65,8 +72,8 @@ class Observer:
         # An attempt that ended with its worker is not among those that are allowed.
         allowed = run.max_attempts + deaths(self._world, life)
         # One that was begun seems to be one, too, until it is over, or where nobody writes its end.
-        allowed += sum(is_untold(self._world, life, each) for each in life.runs if each.is_later)
-        allowed += sum(each.ended_at is None for each in life.runs)
+        allowed += sum(seems_to_run(self._world, each) for each in life.runs)
+        allowed += sum(not is_written(each, run) for each in life.runs)
         if run.attempt > allowed and not is_blind(self._world, life):
             said = f"attempt {run.attempt} of {run.max_attempts} is made"
             self._fault("too-many-attempts", life, said)
@@ -84,7 +91,11 @@ class Observer:
                 self._fault("group-order", life, f"it runs beside another one of {message.group}")
 
     def _others(self, life: Life) -> Iterator[Life]:
-        return (other for other in self._ledger.running.values() if other is not life)
+        return (
+            other
+            for run, other in self._ledger.running.items()
+            if other is not life and not is_left_to_itself(other, run)
+        )
 
     def _has_ended(self, queue: str, message_id: str) -> bool:
         """Whether a job has ended, although its message is there: Lambda deletes it later."""

@@ -40,7 +40,7 @@ from workers.worker import Worker
 LIFETIME_S = 60 * 86_400.0
 """Nothing takes longer than this."""
 
-ROUNDS = 150
+ROUNDS = 400
 """So often a healthy worker is started for what is left."""
 
 ROUND_S = 900.0
