@@ -259,7 +259,7 @@ def _shortened(verdict: Verdict, possible_s: int) -> Verdict:
     if not isinstance(verdict.outcome, Unstarted) or not isinstance(verdict.action, Release):
         return verdict
     attempt = verdict.attempt
-    stays = attempt.lives_s > 0 and attempt.receives < attempt.worn_at
+    stays = attempt.lives_s >= 1 and attempt.receives < attempt.worn_at
     most_s = math.floor(min(possible_s, attempt.lives_s)) if stays else _MAX_DELAY_S
     delay_s = min(verdict.action.delay_s, most_s)
     return replace(verdict, action=Release(delay_s=delay_s))

@@ -14,12 +14,15 @@ from pydantic import BaseModel
 
 from jobs import Accepts, App, Backoff, JobContext, Priority, Retry, RetryLater
 from jobs.batching import EntryRejected
+from jobs.calling import Means
 from jobs.delays import delayed, read_delayed, retry_name, schedule_of
+from jobs.delivery import Delivery
 from jobs.envelope import parse
-from jobs.events import JobDeadLettered, JobRetryScheduled, JobStarted
-from jobs.handover import Room, Way, way_of
+from jobs.events import Events, JobDeadLettered, JobRetryScheduled, JobStarted
+from jobs.execution import Executor
+from jobs.handover import HandOver, Renewed, Room, Way, way_of
 from jobs.outcome import Attempt, Reason
-from jobs.ports import OutgoingMessage
+from jobs.ports import OutgoingMessage, ReceivedMessage
 from jobs.testing import Harness
 
 DAY_S, HOUR_S = 86_400, 3_600
@@ -237,6 +240,27 @@ def test_a_schedule_of_an_earlier_hand_over_that_still_stands_holds_nothing_of_t
     assert asyncio.run(jobs.scheduler.create(standing, token="t"))  # noqa: S106 - no secret
     jobs.drain()
     assert seen == [1, 2, 3], "it was sent anew, since no schedule held it"
+
+
+def test_a_message_within_a_second_of_the_end_of_its_time_is_sent_anew() -> None:
+    life = Life(Retry(attempts=2), fails=0)
+    app, jobs = life.app, life.jobs
+    jobs.client.submit(life.work, Note())
+    spec = app.topology.queue("jobs", Priority.NORMAL)
+    [stored] = jobs.sqs.messages(spec.name)
+    lives = spec.retention - spec.spare - timedelta(milliseconds=400)
+    message = ReceivedMessage(
+        message_id="m-1",
+        receipt="r-1",
+        body=stored.body,
+        receive_count=1,
+        sent_at=jobs.clock.now() - lives,
+    )
+    delivery, events = Delivery(message=message, queue=spec, received_at=0.0), Events()
+    hand_over = HandOver(None, app.topology, clock=jobs.clock, events=events)
+    run = Executor(Means(app=app, clock=jobs.clock, events=events)).begin(delivery)
+    course = asyncio.run(hand_over.take(delivery, run.unstarted(3_600), 43_000))
+    assert isinstance(course, Renewed), "hidden for 0 s it would come again and again until then"
 
 
 async def _depth(jobs: Harness) -> int:
