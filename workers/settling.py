@@ -123,12 +123,12 @@ class Settler:
             refused = await self._follow(hold, course)
         finally:
             self._holdings.drop(hold)
-        if refused is None:
-            if (event := verdict.aftermath(self._clock.now())) is not None:
-                self._events.emit(event)
-            return True
-        self._report(hold, verdict.attempt.job_id, refused)
-        return False
+        if refused is not None:
+            self._report(hold, verdict.attempt.job_id, refused)
+            return False
+        if not isinstance(verdict.action, DeadLetter | Quarantine):  # which `_park` has told
+            self._tell(verdict)
+        return True
 
     def close(self) -> None:
         """Insist no more: what fails from now on is given up after one more round of tries."""
@@ -185,7 +185,11 @@ class Settler:
             # Even if SQS finds fault with this one, too: the alternative is to run the job again.
             put = partial(sends.put, bare(letter))
             refused = await self._insist("send", put, hold, verdict, hopeless=_never)
-        return refused or await self._delete(hold, verdict)
+        if refused is not None:
+            return refused
+        # Not after the delete, which may fail until the worker ends: the letter is there.
+        self._tell(verdict)
+        return await self._delete(hold, verdict)
 
     async def _delete(self, hold: Hold, verdict: Verdict) -> _Refused | None:
         hold.deleting = True
@@ -263,6 +267,10 @@ class Settler:
             )
         )
         return failures
+
+    def _tell(self, verdict: Verdict) -> None:
+        if (event := verdict.aftermath(self._clock.now())) is not None:
+            self._events.emit(event)
 
     def _report(self, hold: Hold, job_id: str, refused: _Refused) -> None:
         self._events.emit(

@@ -358,3 +358,21 @@ async def test_a_delete_that_fails_until_the_end_is_reported_as_unsettled() -> N
         await rig.happens(JobCompleted)
     assert rig.report is not None
     assert rig.report.unsettled == 1
+
+
+@pytest.mark.parametrize("records", ["outcomes", "off"])
+async def test_a_dead_letter_is_told_though_its_original_can_not_be_deleted(
+    records: RecordsLevel,
+) -> None:
+    rig = _rig(records=records)
+    [job_id] = await rig.submit(rig.app.types["charge"], "dies")
+    rig.sqs.faults.raise_on("delete", ServiceUnavailable("503"), queue=MAIL, times=100_000)
+    async with rig.working(drain=timedelta(seconds=1)):
+        [told] = await rig.happens(JobDeadLettered)
+        assert told.job_id == job_id
+        [letter] = rig.sqs.messages(DEAD_MAIL)
+        await rig.happens(SettlementFailed)
+    assert len(rig.heard(JobDeadLettered)) == 1
+    assert letter.attributes["Reason"] == "attempts-exhausted"
+    assert rig.report is not None
+    assert rig.report.unsettled == 1
