@@ -32,8 +32,6 @@ class Actor:
         self.alive = True
         self.born_at = self.clock.monotonic()
         self.killed_at: float | None = None
-        self.ended_at: float | None = None
-        """When it stopped in order, or by itself."""
         self.tasks: list[asyncio.Task[Any]] = []
         self.trouble_until = -1.0
         """Until when a call of its own may still suffer from a fault."""

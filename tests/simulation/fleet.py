@@ -62,8 +62,6 @@ class Fleet:
             worker.stop()
             await self._stopped(actor, worker, running)
         self.workers.pop(actor.name, None)
-        if actor.alive:
-            actor.ended_at = self._ledger.now
         actor.alive = False
         self._end_runs_of(actor, "cut")  # threads that it left to themselves end with it
         await actor.bury()

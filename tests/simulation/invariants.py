@@ -29,7 +29,6 @@ from tests.simulation.excuses import (
     deaths,
     ended_unwritten,
     holder_died,
-    holder_was_kept_waiting,
     is_blind,
     level_of,
     ran_twice,
@@ -124,8 +123,8 @@ def dies_for_a_reason(world: World, life: Life) -> Violations:
         yield from _reason_is_true(world, life, letter, reason)
     parked = any(event.retry_in_s is None for _, _, event in life.told(MessageUnrunnable))
     told = life.told(JobDeadLettered) or life.told(JobQuarantined) or parked
-    unheard = holder_died(life) or holder_was_kept_waiting(life)
-    if life.letters and not told and not unheard:
+    known = any(letter.confirmed for letter in life.letters)
+    if known and not told and not holder_died(life):
         yield "untold", "it is among the dead letters, and no event has said so"
 
 

@@ -68,6 +68,8 @@ class Message:
     gone_how: str = ""
     """``deleted``, ``expired`` or ``redriven``."""
     gone_by: Actor | None = None
+    confirmed: bool = False
+    """Of a dead letter: whoever sent it has SQS's word that it is there."""
 
 
 @dataclass(slots=True, eq=False)

@@ -130,7 +130,11 @@ class SqsLink:
         self.blocking = BlockingSqs(aws, link)
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        return await self._batch("send", queue, messages, self._aws.sqs.send)
+        failures = await self._batch("send", queue, messages, self._aws.sqs.send)
+        failed = {each.index for each in failures}
+        taken = (each.body for index, each in enumerate(messages) if index not in failed)
+        self._aws.watch.confirmed(queue, taken)
+        return failures
 
     async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
         return await self._batch("delete", queue, receipts, self._aws.sqs.delete)

@@ -94,7 +94,7 @@ class Observer:
         return (
             other
             for run, other in self._ledger.running.items()
-            if other is not life and not is_left_to_itself(other, run)
+            if other is not life and not is_left_to_itself(self._world, other, run)
         )
 
     def _has_ended(self, queue: str, message_id: str) -> bool:

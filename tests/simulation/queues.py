@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from jobs.ports import ReceivedMessage
@@ -63,6 +63,15 @@ class Watch:
         elif queue in self.parking:
             life.letters.append(entry)
         ledger.log("stored", queue, job_id[-6:], entry.attributes.get("Reason", ""))
+
+    def confirmed(self, queue: str, bodies: Iterable[str]) -> None:
+        """SQS's answer that it has taken dead letters has come to whoever sent them."""
+        if queue not in self.parking:
+            return
+        jobs = {job_of(body, "")[0] for body in bodies}
+        for life in self.ledger.lives.values():
+            for letter in life.letters:
+                letter.confirmed |= letter.queue == queue and life.id in jobs
 
     def delivered(self, queue: str, message: StoredIn, hidden_until: float) -> None:
         if queue not in self.sources:

@@ -14,16 +14,18 @@ from jobs import execution
 from jobs.bridging import Bridge
 from jobs.claims import Claim
 from jobs.delays import DelayedJob
-from jobs.execution import Verdict
+from jobs.execution import Run, Verdict
 from jobs.lives import Fate
 from jobs.outcome import Failed
 from jobs.recording import Recorder
 from jobs.settlement import Ack, settle
 from jobs.sweep_memory import SweepMemory
 from jobs.topology import Priority
+from lambdas.batches import Batch
 from tests.simulation.plan import (
     Act,
     FaultPlan,
+    FunctionPlan,
     How,
     JobPlan,
     LimitPlan,
@@ -78,6 +80,17 @@ _PLAN = Plan(
 _LOST = FaultPlan(name="f", service="sqs", mode="lose", start_s=0.0, lasts_s=5.0, action="receive")
 
 
+_LEFT_BEHIND = replace(
+    _PLAN,
+    queues=(replace(_QUEUE, visibility_s=30, fifo=True),),
+    types=(replace(_TYPE, plain=True),),
+    jobs=_jobs(Act(takes_s=10.0), Act(), count=2, group="g"),
+    workers=(),
+    functions=(FunctionPlan(queue="q", batch=10, timeout_s=8.0),),
+)
+"""A function's time is up before that of a plain handler, whose group has another job."""
+
+
 def _limited(kind: Any, *, fleet: bool = False) -> Plan:
     limit = LimitPlan(kind=kind, of="app", limit=1, per_s=10.0, fleet=fleet)
     return replace(_PLAN, limits=(limit,), jobs=_jobs(Act(takes_s=1.0), count=3))
@@ -93,6 +106,10 @@ async def _nothing(*_given: Any) -> None:
 
 def _forget(*_given: Any, **_named: Any) -> None:
     """Likewise."""
+
+
+async def _shown_at_once(self: Batch, run: Run, verdict: Verdict) -> bool:
+    return await self._settler.settle(run.delivery, verdict)
 
 
 async def _agreed(*_given: Any) -> bool:
@@ -142,6 +159,20 @@ class Break:
 
 
 BREAKS: dict[str, Break] = {
+    "a dead letter is told to nobody": Break(
+        owner=Settler,
+        name="_tell",
+        by=_forget,
+        plan=replace(_PLAN, jobs=_jobs(_WRONG)),
+        kind="untold",
+    ),
+    "a function shows at once what its thread still runs": Break(
+        owner=Batch,
+        name="_settle",
+        by=_shown_at_once,
+        plan=_LEFT_BEHIND,
+        kind="group-order",
+    ),
     "a dead letter is never sent": Break(
         owner=Settler,
         name="_park",
