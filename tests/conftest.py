@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,11 @@ settings.load_profile("headgate")
 settings.register_profile(
     "mutants", settings.get_profile("headgate"), phases=[Phase.explicit, Phase.generate]
 )
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: half of what the longest files do is wait for processes."""
+    return (os.cpu_count() or 1) + 1
 
 
 LONGEST_FIRST = ("conformance", "integration", "crash", "infra", "simulation", "docs")
