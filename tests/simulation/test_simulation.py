@@ -16,9 +16,9 @@ from jobs.topology import DEFAULT_LANES
 SMALL = Scenario(
     name="small",
     minutes=9,
-    jobs_per_minute=100,
+    jobs_per_minute=300,
     workers=1,
-    concurrency=3,
+    concurrency=6,
     overload=Span(start_s=60, end_s=300),
     outage=Span(start_s=360, end_s=480),
 )
