@@ -269,6 +269,8 @@ async def test_an_answer_that_does_not_come_in_time_is_given_up() -> None:
 
 
 async def test_an_answer_that_drips_in_is_given_up_like_a_silent_one() -> None:
+    hung_up = asyncio.Event()
+
     async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
         with suppress(ConnectionError):
@@ -277,14 +279,19 @@ async def test_an_answer_that_drips_in_is_given_up_like_a_silent_one() -> None:
                 await writer.drain()
                 await asyncio.sleep(0.01)
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        hung_up.set()
 
     server = await asyncio.start_server(drip, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     connection = Connection(attempts=1, connect_timeout_s=0.2, read_timeout_s=0.2)
     route = route_to(URL(f"http://{host}:{port}/"))
-    async with server, lean_caller(route, connection, StoppedClock()) as caller:
-        with pytest.raises(ReadTimeoutError):
-            await caller.call("ReceiveMessage", {})
+    async with server:
+        async with lean_caller(route, connection, StoppedClock()) as caller:
+            with pytest.raises(ReadTimeoutError):
+                await caller.call("ReceiveMessage", {})
+        await hung_up.wait()
 
 
 async def test_credentials_that_fail_in_any_way_are_missing_for_now() -> None:

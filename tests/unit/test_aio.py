@@ -196,7 +196,7 @@ async def test_a_request_that_keeps_failing_keeps_no_other_from_being_sent(
     send = bench.sqs.send
 
     async def fails_for_ada(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        if any("ada" in message.body for message in messages):
+        if any('"ada"' in message.body for message in messages):
             raise ServiceUnavailable("gone")
         return await send(queue, messages)
 
