@@ -41,7 +41,7 @@ class Note(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What working off a backlog took."""
+    """The cost of working off a backlog."""
 
     jobs: int
     cpu_s: float

@@ -58,7 +58,7 @@ Kind = Literal["plain", "async"]
 
 
 class Order(BaseModel):
-    """What a submitter of the benchmark submits."""
+    """The payload that the benchmark's submitters submit."""
 
     number: int
     note: str = "x" * 100
@@ -70,7 +70,7 @@ place_order = app.define("place-order", Order)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What became of one of them."""
+    """The result of one submission."""
 
     submitted: int
     refused: int

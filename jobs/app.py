@@ -47,7 +47,7 @@ DEFAULT_PARKING = Retry(attempts=5, backoff=Backoff.steps(10, 60, 300, 600))
 rolling deploy pass before it is parked in the dead-letter queue."""
 
 DEFAULT_TIMEOUT = timedelta(minutes=15)
-"""How long an attempt may take whose type doesn't say: what Lambda allows at most, so that a type
+"""The bound of an attempt whose type declares none: Lambda's own at most, so that a type
 may move between workers and functions. A handler that hangs gives its slot back by then."""
 
 _LEAST_PAYLOAD_LIMIT = 1_024  # a message is that large without any payload, or nearly

@@ -38,7 +38,7 @@ class Pacing:
     insist: bool = True
     """Whether a request that failed as a whole is made again; the transport has tried by itself."""
     patient: bool = True
-    """Whether the pauses after such a failure grow to seconds, so that the tries outlast a brief
+    """Have the pauses after such a failure grow to seconds, so that the tries outlast a brief
     outage. Not for those who go on by themselves, or have to end within a bound."""
 
 

@@ -58,7 +58,7 @@ def read_input(event: object) -> Input:
 
 
 def _json_object(event: object) -> Mapping[str, Any]:
-    """What JSON in UTF-8 can hold; Lambda reads ``1e999`` and lone surrogates too.
+    """Check that JSON in UTF-8 can hold it; Lambda reads ``1e999`` and lone surrogates too.
 
     Raises:
         MessageUnreadable: it is nothing of the kind.
@@ -102,7 +102,7 @@ def _prove_sendable(given: Input) -> None:
 
 
 def counts(given: Input) -> bool:
-    """Whether it is to be sent; a schedule fires before its declared start too."""
+    """True if it is to be sent; a schedule fires before its declared start too."""
     return given.counts if isinstance(given, Firing) else True
 
 

@@ -490,7 +490,7 @@ def _period_s(job: JobType[Any, Any]) -> float | None:
 
 
 def _fires_from(schedule: Schedule, since: datetime) -> bool:
-    """Whether it has a date from then on."""
+    """True if it has a date from then on."""
     try:
         times = occurrences(
             schedule.expression,

@@ -37,7 +37,7 @@ class Start(BaseModel):
     """Of a rate: only what is due a multiple of these after the start counts."""
 
     def counts(self, due: datetime) -> bool:
-        """Whether a firing for that time submits a job."""
+        """True if a firing for that time submits a job."""
         if due < self.at:
             return False
         if self.every_minutes is None:
@@ -46,7 +46,7 @@ class Start(BaseModel):
 
 
 def deployed(schedule: Schedule) -> tuple[Schedule, Start | None]:
-    """What EventBridge Scheduler is given for a declared schedule, and what the bridge keeps."""
+    """A declared schedule's part for EventBridge Scheduler, and the bridge's part."""
     if schedule.start is None:
         return schedule, None
     start = schedule.start.astimezone(UTC)

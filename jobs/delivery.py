@@ -61,7 +61,7 @@ class Delivery:
         return self.lives_s(now) > 0 and self.message.receive_count < self.queue.worn_at
 
     def comes_again(self, now: datetime) -> bool:
-        """Whether SQS surely delivers the message again if it is left alone, to its visibility
+        """True if SQS surely delivers the message again when it is left alone, to its visibility
         timeout: by what is spared for that."""
         left = timedelta(seconds=self.lives_s(now)) + self.queue.spare - self.queue.lane.visibility
         return left > timedelta(0) and self.message.receive_count < self.queue.max_receive_count

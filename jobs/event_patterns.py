@@ -283,7 +283,7 @@ _EXCLUDED: Mapping[str, _Operator] = {
     "equals-ignore-case": _one_or_several(_text),
     "wildcard": _one_or_several(_wildcard),
 }
-"""What anything-but may turn round."""
+"""The operators that anything-but may turn round."""
 
 _OPERATORS: Mapping[str, _Operator] = {
     "prefix": _text_or_ignoring_case,

@@ -110,7 +110,7 @@ class Firing(ScheduledJob):
 
     @property
     def counts(self) -> bool:
-        """Whether it submits a job: what its schedule fires before its start doesn't."""
+        """True if it submits a job; a firing before its schedule's start doesn't."""
         return self.start is None or self.start.counts(self.scheduled_time)
 
     def message(self, now: datetime) -> OutgoingMessage:

@@ -44,10 +44,10 @@ from jobs.texts import text_of, type_of
 T = TypeVar("T")
 
 PATIENCE_S = 5.0
-"""How long a submitter waits between attempts, all waits of one call together."""
+"""The longest that a submitter waits between attempts, all waits of one call together."""
 
 LONGEST_S = 60.0
-"""How long one call goes on beginning jobs: its own, and those that they submit in turn."""
+"""The time in which one call begins jobs: its own, and those that they submit in turn."""
 
 _NOT_BEGUN = f"it was not begun within {LONGEST_S:g} s of the call that it came by"
 
@@ -58,7 +58,7 @@ class _Course:
     def __init__(self, app: App, clock: Clock) -> None:
         self.app = app
         self.left_s = PATIENCE_S
-        """How long may still be waited between attempts."""
+        """Seconds that may still be waited between attempts."""
         self._clock = clock
         self._ends_at = clock.monotonic() + LONGEST_S
         self._adopted: deque[tuple[Submission, str]] = deque()
@@ -66,7 +66,7 @@ class _Course:
         self._lock = Lock()  # handlers submit in threads, too
 
     def is_late(self) -> bool:
-        """Whether it begins no more jobs."""
+        """True once it begins no more jobs."""
         return self._clock.monotonic() >= self._ends_at
 
     def adopt(self, found: Sequence[tuple[Submission, str]]) -> bool:
@@ -193,7 +193,7 @@ class AsyncInline:
     def _fitting(
         self, submissions: Sequence[Submission], results: Sequence[Result]
     ) -> Sequence[bool]:
-        """Which may be run in place."""
+        """Tell, for each, if it may be run in place."""
         return [
             may_fall_back(result) and self._fits(submission)
             for submission, result in zip(submissions, results, strict=True)

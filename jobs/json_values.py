@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text has no lone surrogate."""
+    """True if a text has no lone surrogate."""
     try:
         text.encode()  # forty times as fast as a look at each letter
     except UnicodeEncodeError:
@@ -19,7 +19,7 @@ def is_utf8(text: str) -> bool:
 
 
 def is_lost(number: object) -> bool:
-    """Whether it is a NaN or an infinity."""
+    """True for a NaN or an infinity."""
     return isinstance(number, float) and not math.isfinite(number)
 
 
@@ -37,7 +37,7 @@ def lost_number(given: Any, written: Any) -> str | None:
 
 
 def _may_lose(given: Any) -> bool:
-    """Whether to look closer, at three times the cost of this look."""
+    """True if a closer look is due, at three times the cost of this one."""
     try:
         text = to_json(given, inf_nan_mode="constants")
     except Exception:  # noqa: BLE001 - of the user's own values, which were written otherwise
@@ -58,7 +58,7 @@ def _lost(given: Any, written: Any) -> Iterator[tuple[int | str, ...]]:
 def _members(
     given: Any, written: dict[str, Any] | list[Any]
 ) -> Iterator[tuple[int | str, Any, Any]]:
-    """What stands in the same places of both."""
+    """Pair the values that stand in the same places of both."""
     if isinstance(written, dict):
         if isinstance(given, Mapping):
             for (name, outer), inner in zip(written.items(), given.values(), strict=False):

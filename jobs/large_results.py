@@ -20,10 +20,10 @@ ROOM_BYTES = 32 * 2**20
 """About how many bytes are under way at most; a larger one alone."""
 
 _PUT_S = 30.0
-"""How long the store has for each."""
+"""The store's time for each."""
 
 _LAST_S = 1.5
-"""How long what is under way has when its worker ends."""
+"""The time left, at its worker's end, to what is under way."""
 
 _log = logging.getLogger("headgate.worker")
 

@@ -13,7 +13,7 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMe
 
 
 def is_group_id(value: object) -> bool:
-    """Whether SQS takes it as a MessageGroupId."""
+    """True if SQS takes it as a MessageGroupId."""
     return isinstance(value, str) and _GROUP_ID.fullmatch(value) is not None
 
 

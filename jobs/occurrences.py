@@ -167,9 +167,9 @@ class _Field:
     name: str
     numbers: range
     names: Mapping[str, int] = field(default_factory=dict)
-    """What may stand for a number."""
+    """The names that may stand for a number."""
     wraps: bool = True
-    """Whether a range may go over the end, as FRI-MON does."""
+    """True if a range may go over the end, as FRI-MON does."""
 
     def read(self, text: str) -> frozenset[int]:
         """The numbers that it stands for: ``*``, ``5``, ``1-5``, ``MON-FRI``, ``0/15``, or a list.

@@ -163,7 +163,7 @@ class Attempt:
     suspicions: int = 0
     """Deliveries that may have ended so; whether their workers died is not known yet."""
     fatal_crash: str | None = None
-    """How the crash came about for which it was to go to quarantine; None if none was."""
+    """The detail of the crash for which it was to go to quarantine; None if there was none."""
     crash_limit: int = 3
     """The crash that puts the job into quarantine."""
     unexplained: int = 0

@@ -45,11 +45,11 @@ class ReceivedMessage:
     attributes: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
     first_received_ms: str | None = None
-    """When it was first received, as SQS says it: in milliseconds since 1970."""
+    """The time of its first receive, as SQS says it: in milliseconds since 1970."""
 
     @property
     def first_received_at(self) -> datetime:
-        """When it was first received; when it was sent, where SQS doesn't say that legibly."""
+        """The time of its first receive, or of its sending where SQS doesn't say that legibly."""
         try:
             first_at = datetime.fromtimestamp(int(self.first_received_ms or "") / 1000, UTC)
         except (TypeError, ValueError, OverflowError, OSError):
@@ -272,7 +272,7 @@ class ScheduleSpec:
     as_of: datetime | None = field(default=None, compare=False)
     """The time by the service's own clock when it said so."""
     beyond: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What the service holds of it besides all this, in its own words; an update gives it back."""
+    """All else that the service holds of it, in its own words; an update gives it back."""
 
 
 class Scheduler(Protocol):

@@ -454,7 +454,7 @@ def _details(verdict: Verdict) -> dict[str, Any]:
 
 
 def _final(action: Action) -> dict[str, Any]:
-    """Why there is to be no other attempt, in case that its message can't be parked now."""
+    """The reason for no other attempt, in case that its message can't be parked now."""
     match action:
         case DeadLetter(reason=reason):
             return {"final": reason}

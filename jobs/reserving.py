@@ -36,7 +36,7 @@ PENDING_S = 15.0
 """Whoever has not said for so long that its job is on its way to SQS sends it no more."""
 
 RENEWED_S = PENDING_S / 3
-"""How often that is said again."""
+"""The interval at which that is said again."""
 
 _LOOK_S = 0.1
 """How often one looks whether it has."""
@@ -180,7 +180,7 @@ class _Key:
 
     @property
     def is_sent(self) -> bool:
-        """Whether SQS has that job, if it did not refuse it."""
+        """True if SQS has that job, as far as it did not refuse it."""
         return self.is_ours or self.duplicate_of is not None
 
     def reserve(self) -> Steps[None]:

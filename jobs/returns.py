@@ -20,13 +20,13 @@ _MOMENT = 65_536
 """About how many characters are written as JSON within a few milliseconds."""
 
 _VALUE = 16
-"""How many characters a value counts as besides those of its text."""
+"""The characters that a value counts as besides those of its text."""
 
 _SCALARS = frozenset({type(None), bool, int, float})
 
 
 def is_large(value: Any) -> bool:
-    """Whether it may take more than a moment to write a value as JSON.
+    """True if it may take more than a moment to write a value as JSON.
 
     Looks at a bounded part of it. What pydantic alone knows how to write counts as small, and as
     large what can't be looked at: a handler's own classes may raise anything.

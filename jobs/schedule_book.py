@@ -79,8 +79,8 @@ class UnreadableSchedule:
     declared: bool
     """As `ScheduleInfo.declared`."""
     reason: str
-    """Why: its input is none of Headgate's, its times can't be read here, it invokes something
-    else, or AWS throttles each look at it."""
+    """An input that is none of Headgate's, times that can't be read here, another target, or AWS
+    throttling each look at it."""
 
 
 def times_of(
@@ -117,7 +117,7 @@ def address(app: App, name: object) -> tuple[str, str]:
 
 
 def own_name(app: App, physical: str) -> str:
-    """What an app calls the schedule that has this name on AWS.
+    """The name in the app of the schedule that has this name on AWS.
 
     One made at run time goes by its whole name where a type declares one of that name since then.
     """
@@ -166,7 +166,7 @@ def read_schedule(app: App, spec: ScheduleSpec) -> ScheduleInfo:
 def read_listed(
     app: App, physical: str, found: ScheduleSpec | HeadgateError
 ) -> ScheduleInfo | UnreadableSchedule:
-    """What a stored schedule says, or why that can't be said."""
+    """Read a stored schedule, or say why it can't be read."""
     fault = found
     if isinstance(found, ScheduleSpec):
         try:

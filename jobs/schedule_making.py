@@ -28,7 +28,7 @@ _MINUTE = timedelta(minutes=1)
 _MOST_TIMES = 100_000
 """The highest limit: the times are counted one by one."""
 _DELETION = timedelta(seconds=30)
-"""How long a deletion may take: three tries of 10 s each."""
+"""The longest deletion: three tries of 10 s each."""
 
 
 def new_schedule(
@@ -214,7 +214,7 @@ def held(app: App, submission: Submission, now: datetime) -> tuple[ScheduleSpec,
 
 
 def is_waiting(spec: ScheduleSpec, now: datetime) -> bool:
-    """Whether a one-time schedule can still be deleted before it fires.
+    """True if a one-time schedule can still be deleted before it fires.
 
     EventBridge Scheduler deletes one a while after it has fired, or given up trying. Until then
     it is found, and its job may have been sent, and have run, long ago.

@@ -20,7 +20,7 @@ AT_ONCE = 16
 """Requests under way together."""
 
 Answer = ScheduleSpec | None | MessageUnreadable | Throttled
-"""What one schedule is, None if it is gone, or why that can't be said. Other errors would meet all
+"""One schedule, None if it is gone, or the reason why it can't be read. Other errors would meet all
 of them: whoever asks raises these."""
 
 
@@ -40,7 +40,7 @@ class Reading:
         self._rng = rng
         self._answers: dict[str, Answer] = {}
         self._fruitless = 0
-        """How many rounds in a row were throttled as a whole."""
+        """Rounds in a row that were throttled as a whole."""
 
     def note(self, answers: Iterable[Answer]) -> float:
         """Take the answers for what was `left`, in its order; returns the seconds to wait now.

@@ -18,7 +18,7 @@ _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When something happens by itself. Made by `cron`, `rate` and `at`.
+    """The times at which something happens by itself. Made by `cron`, `rate` and `at`.
 
     Raises:
         SettingsInvalid: EventBridge Scheduler would refuse it, or it could never fire.

@@ -209,7 +209,7 @@ def lasting(action: Action, outcome: Outcome, attempt: Attempt) -> Action:
 
 
 def _is_worn_out(attempt: Attempt) -> bool:
-    """Whether the next delivery is not run any more; the one after would be SQS's own redrive, for
+    """True if the next delivery is not run any more; the one after would be SQS's own redrive, for
     which there is no reason to read, and which is not waited for."""
     return attempt.receives >= attempt.receive_limit - 1
 

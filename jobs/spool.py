@@ -45,7 +45,7 @@ IDLE_S = 30.0
 """How often a spool that seems empty is looked at: another process may have left jobs in it."""
 
 ELSEWHERE_S = 1.0
-"""How soon it is looked at again while another process sends from it, and may be killed."""
+"""The pause before another look while another process, which may be killed, sends from it."""
 
 _PAUSES = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
 _ENOUGH_FAILURES = 6  # the pauses grow no further, and each costs as many random numbers
@@ -71,7 +71,7 @@ class Spool:
     max_bytes: int = field(default=256 * _MEBIBYTE, kw_only=True)
     """Bytes of messages that it may hold; the file is somewhat larger, and doesn't shrink."""
     lease: timedelta = field(default=timedelta(minutes=2), kw_only=True)
-    """How long a process has a queue for itself while it sends some of its jobs; at least a second.
+    """The time that a process has a queue for itself while it sends some of its jobs; at least 1 s.
     If that takes longer, they may be sent twice. A process that ends, or is killed, is noticed at
     once, but for one on another machine or before a restart: then jobs wait for so long."""
 
@@ -118,7 +118,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What became of some of a claim's jobs. Those that are not named go on waiting."""
+    """The ends of some of a claim's jobs. Those that are not named go on waiting."""
 
     sent: tuple[Waiting, ...] = ()
     refused: tuple[tuple[Waiting, str], ...] = ()

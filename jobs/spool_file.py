@@ -222,7 +222,7 @@ class SpoolFile:
         self._locks.settling(settling=False)
 
     def sent_by_others(self) -> bool:
-        """Whether somebody else sends from it, or was about to."""
+        """True if somebody else sends from it, or was about to."""
         with self._reading, self._errors():
             [[leases]] = self._reader.execute("SELECT count(*) FROM lease").fetchall()
         return bool(leases)

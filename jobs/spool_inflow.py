@@ -10,7 +10,7 @@ from __future__ import annotations
 from jobs.spool import Answer
 
 LONGEST_S = 1.0
-"""How long a submission is held back at most."""
+"""The longest that a submission is held back."""
 
 _SHARE = 0.5
 _MOST = 1_000.0
@@ -18,14 +18,14 @@ _MOST = 1_000.0
 
 
 class Inflow:
-    """How many jobs of each queue may come in. Whoever uses it guards it, and does the waiting."""
+    """The jobs of each queue that may come in. Its user guards it, and does the waiting."""
 
     def __init__(self) -> None:
         self._credit: dict[str, float] = {}
         """By the queues that jobs are being sent from."""
 
     def admits(self, queue: str) -> bool:
-        """Whether a job may come in now: always while none are sent, as in an outage."""
+        """True if a job may come in now: always while none are sent, as in an outage."""
         return self._credit.get(queue, 1) > 0
 
     def came(self, queue: str, jobs: int) -> None:

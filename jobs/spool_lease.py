@@ -43,7 +43,7 @@ class Lease:
         return cls(kernel=kernel, number=number, until_s=until_s, until=until, lasts_s=lasts_s)
 
     def holds(self, clock: Clock, locks: SpoolLocks) -> bool:
-        """Whether its queue is to be left alone."""
+        """True if its queue is to be left alone."""
         if self.kernel is None or self.kernel != KERNEL:
             # Taken on another machine, or before this one was started again.
             return 0 < self.until - clock.now().timestamp() <= self.lasts_s

@@ -77,13 +77,13 @@ class SpoolLocks:
             os.close(descriptor)
 
     def is_open(self, number: int) -> bool:
-        """Whether the process of that number still has the spool open, as far as can be told."""
+        """True if the process of that number still has the spool open, as far as can be told."""
         if number == self.number or self._descriptor is None:
             return True
         return _is_locked(self._descriptor, 2 * number)
 
     def is_settling(self, number: int) -> bool:
-        """Whether it knows of jobs that have been sent, and has yet to tell the file."""
+        """True if it knows of jobs that have been sent, and has yet to tell the file."""
         if number == self.number or self._descriptor is None:
             return number == self.number and self._settling
         return _is_locked(self._descriptor, 2 * number + 1)
@@ -113,7 +113,7 @@ def _lock(descriptor: int, byte: int, kind: int) -> None:
 
 
 def _is_locked(descriptor: int, byte: int) -> bool:
-    """Whether somebody else's lock is on that byte."""
+    """True if somebody else's lock is on that byte."""
     asked = struct.pack(_FLOCK, fcntl.F_WRLCK, 0, byte, 1, 0)
     answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
     kind: int = struct.unpack(_FLOCK, answer)[0]

@@ -24,7 +24,7 @@ _MOST_CLAIMED = 1_000
 _MOST_SUSPECTS = 16 * MAX_BATCH
 
 Reply = Sequence[EntryFailure] | TransportError
-"""What a request returned or raised."""
+"""A request's results, or the error that it raised."""
 
 
 class Window:
@@ -59,11 +59,11 @@ class Window:
 
     @property
     def blames_all(self) -> bool:
-        """Whether every message that was sent was refused as a request of its own."""
+        """True if every message that was sent was refused as a request of its own."""
         return bool(self._suspects) and not self._taken
 
     def next_batch(self) -> list[Waiting]:
-        """What to send now; empty if nothing may be, until there is an answer."""
+        """The next to send; empty if nothing may be, until there is an answer."""
         if self._stopped or not self._free:
             return []
         batch = self._halves.popleft() if self._halves else self._lanes.take(_size)
@@ -82,7 +82,7 @@ class Window:
             self._read_entry(job, failed.get(index))
 
     def news(self) -> Answer:
-        """What is to be noted in the file by now; told once."""
+        """The ends to note in the file by now; told once."""
         if self._taken:
             self._refused += [(job, str(error)) for job, error in self._suspects]
             self._suspects.clear()
@@ -93,7 +93,7 @@ class Window:
         return news
 
     def end(self) -> Answer:
-        """What is left to be noted when all is over."""
+        """The ends left to note when all is over."""
         if self.blames_all:
             self._stop(self._suspects[0][1])
         return self.news()
@@ -110,7 +110,7 @@ class Window:
             self._stop(EntryRejected(failure))
 
     def _goes_again(self, job: Waiting) -> bool:
-        """Whether to send at once what SQS failed to take among others that it took."""
+        """True if what SQS failed to take, among others that it took, goes again at once."""
         self._failures[job.id] += 1
         return self._taken and self._failures[job.id] < TRIES
 
@@ -129,7 +129,7 @@ class Window:
 
 
 class Widths:
-    """How many of a queue's jobs to claim next: ten, and twice as many each time all goes well.
+    """The number of a queue's jobs to claim next: ten, and twice that each time all goes well.
 
     So an outage that lasts is met by one request. While everything is refused, up to
     ``_MOST_SUSPECTS`` are looked at to find one that isn't.
@@ -139,7 +139,7 @@ class Widths:
         self._next: dict[str, int] = {}
 
     def of(self, queue: str) -> int:
-        """How many of this one."""
+        """The number of this one."""
         return self._next.get(queue, MAX_BATCH)
 
     def passed(self, queue: str, window: Window, error: TransportError | None) -> None:
@@ -163,5 +163,5 @@ def _size(job: Waiting) -> int:
 
 
 def _may_be_a_messages_fault(error: TransportError) -> bool:
-    """Whether it is none of the errors that have a name: those are of the queue, or of all."""
+    """True for none of the errors that have a name: those are of the queue, or of all."""
     return type(error) is TransportError

@@ -43,7 +43,7 @@ _WRITE_S = 1.0
 """How long records that nothing else waits for may keep the invocation."""
 
 _LAST_WORD_S = 0.1
-"""How long a handler has that is cancelled for the second time."""
+"""The time of a handler that is cancelled for the second time."""
 
 _WHY = "the function's time is nearly up"
 

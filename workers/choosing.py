@@ -289,7 +289,7 @@ class Waiting:
 
 
 def _age(line: Line) -> float:
-    """When the oldest of those messages was received of which one starts first."""
+    """The time of receipt of the oldest of those messages of which one starts first."""
     if not line.blocked:
         return _received(line.ready[0])
     return min(_received(holds[0]) for holds in (line.ready, *line.blocked.values()) if holds)

@@ -47,10 +47,10 @@ class WorkerSettings:
     again, or that a limit holds back, is kept twelve times longer, growing to 72 times with each
     return. See `workers.patience`."""
     receive_wait: timedelta | None = None
-    """How long a poll waits for the first message, 1 to 20 s; None takes the queue's, 20 s. Idle, a
+    """The wait of a poll for its first message, 1 to 20 s; None takes the queue's, 20 s. Idle, a
     worker ends no sooner than its polls do; see `short_wait`."""
     queue_grace: timedelta = timedelta(minutes=2)
-    """How long a worker waits for its queues while none of them exists, before it ends."""
+    """The wait of a worker for its queues, while none of them exists, before it ends."""
 
     def __post_init__(self) -> None:
         check_kinds("the worker", self, SettingsInvalid)

@@ -175,15 +175,15 @@ class Demand:
 
     @property
     def is_open(self) -> bool:
-        """Whether more may be held at all."""
+        """True if more may be held at all."""
         return self._bound >= 1
 
     def has_room(self, priority: Priority) -> bool:
-        """Whether messages of that priority could start soon, by their priority alone."""
+        """True if messages of that priority could start soon, by their priority alone."""
         return self._by_priority(priority, self._soon(priority, self._meanwhile_s)) >= 1
 
     def is_owed(self, queue: QueueSpec) -> bool:
-        """Whether one of that queue could, by its share."""
+        """True if one of that queue could, by its share."""
         return self._shares.turns(queue.name, self._soon(queue.priority, self._meanwhile_s)) >= 1
 
     def room(self, queue: QueueSpec) -> float:
@@ -223,7 +223,7 @@ class Demand:
 
     @property
     def _bound(self) -> int:
-        """How many more may be held of all queues."""
+        """The number that may still be held, of all queues."""
         return self._most - (self._holdings.engaged - self._waiting.aside)
 
     def _soon(self, priority: Priority, within_s: float) -> float:
@@ -231,7 +231,7 @@ class Demand:
         return self.free(priority) + self._rate_now() * within_s
 
     def _by_priority(self, priority: Priority, soon: float) -> float:
-        """How many of those slots are left to new messages of a priority.
+        """The number of those slots left to new messages of a priority.
 
         What a lower one is about to bring would start later, so it takes no room here.
         """

@@ -94,7 +94,7 @@ class Fleet:
 
     @property
     def stands(self) -> bool:
-        """Whether every lease does, so that the table has told how much each limit leaves."""
+        """True if every lease does, so that the table has told how much each limit leaves."""
         return all(kept.lease.stands for kept in self._kept.values())
 
     async def run(self) -> NoReturn:

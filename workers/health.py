@@ -31,7 +31,7 @@ from jobs.events import (
 from workers.queue_watch import QueueState, QueueWatch
 
 UNHEALTHY_AFTER_S = 60.0
-"""When every queue fails, and none has answered for so long, the worker is of no use."""
+"""A worker is of no use once every queue fails, and none has answered for so long."""
 
 _LATELY_S = 60.0
 """How long a failure is remembered."""
@@ -132,12 +132,12 @@ class Health:
 
     @property
     def has_started(self) -> bool:
-        """Whether the worker was set up rightly: a receive has succeeded, or none is to be made."""
+        """True if the worker was set up rightly: a receive has succeeded, or none is to be made."""
         return self._queues.has_received or self._held_back()
 
     @property
     def can_receive(self) -> bool:
-        """Whether jobs can come: a queue has answered, and not all have failed for long."""
+        """True if jobs can come: a queue has answered, and not all have failed for long."""
         usable = self._queues.is_usable if self._queues.has_received else self._held_back()
         return usable and self._check_sqs().status is not Status.UNHEALTHY
 

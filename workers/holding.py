@@ -34,7 +34,7 @@ class Hold:
     limit: str = ""
     """The limit that held it back when that was last looked at."""
     ticket: tuple[Any, ...] | None = None
-    """What the limits want back when it has ended; None: it has taken nothing."""
+    """The limits' part, given back when it has ended; None: it has taken nothing."""
     returning: bool = False
     """It is being given back, without having been started."""
     aside: bool = False

@@ -90,7 +90,7 @@ class ChildPool:
         self._changed = asyncio.Event()
         self._faults: dict[int, str] = {}
         self._pause_s = 1.0
-        """How long it was last waited before another child was tried."""
+        """The last pause before another child was tried."""
         self._open = False
 
     @property

@@ -99,7 +99,7 @@ class Lease:
 
     @property
     def stands(self) -> bool:
-        """Whether it has been renewed, and has not run out since: the table says what it holds."""
+        """True if it was renewed, and has not run out since: the table says what it holds."""
         is_over = self._closed or self._clock.monotonic() >= self._ends_at
         return not is_over
 

@@ -184,7 +184,7 @@ class Gate:
 
     @property
     def is_known(self) -> bool:
-        """Whether the table has told, lately, what the limits of the fleet leave to this worker."""
+        """True if the table has told, lately, what the limits of the fleet leave to this worker."""
         return self._fleet.stands
 
     async def run(self) -> None:

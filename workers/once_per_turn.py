@@ -1,4 +1,4 @@
-"""What many ask for in one turn of the event loop is done once, in the next."""
+"""Doing once, in the event loop's next turn, what many ask for in this one."""
 
 from __future__ import annotations
 

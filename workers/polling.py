@@ -94,7 +94,7 @@ class Poller:
 
     @property
     def has_no_room(self) -> bool:
-        """Whether it receives nothing, since nothing could start soon."""
+        """True if it receives nothing, since nothing could start soon."""
         return self._bell is not None and not self._bell.done()
 
     async def run(self) -> None:
@@ -118,7 +118,7 @@ class Poller:
 
     @property
     def is_eager(self) -> bool:
-        """Whether it would receive, or receive more at once, if there were room."""
+        """True if it would receive, or receive more at once, given room."""
         return self._full or self.has_no_room
 
     def notice(self) -> bool:

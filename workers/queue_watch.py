@@ -1,4 +1,4 @@
-"""What SQS last said of each queue that a worker receives from, and the end of one without any."""
+"""SQS's last word on each queue that a worker receives from, and the end of one without any."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobs.events import Event, PollFailed, PollReceived
 _log = logging.getLogger("headgate.worker")
 
 _LATELY_S = 60.0
-"""How old the word that a queue is missing may be when a worker ends for it. Polls that fail pause
+"""The oldest word that a queue is missing for which a worker ends. Polls that fail pause
 for half a minute at most."""
 
 
@@ -79,17 +79,17 @@ class QueueWatch:
 
     @property
     def none_exists(self) -> bool:
-        """Whether SQS has said so of every queue."""
+        """True if SQS has said so of every queue."""
         return len(self.missing) == len(self._states)
 
     @property
     def has_received(self) -> bool:
-        """Whether a receive has ever succeeded."""
+        """True once a receive has succeeded."""
         return any(state.answered_at is not None for state in self._states.values())
 
     @property
     def is_usable(self) -> bool:
-        """Whether one has succeeded on a queue that is not known to have gone since."""
+        """True if one has succeeded on a queue that is not known to have gone since."""
         states = self._states.values()
         return any(state.answered_at is not None and not state.missing for state in states)
 

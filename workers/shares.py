@@ -38,7 +38,7 @@ class _Account:
     name: str
     share: float
     credit: float = 0.0
-    """What it had after `at` starts."""
+    """Its credit after `at` starts."""
     at: int = 0
     busy: int = 0
     """Slots that its jobs hold."""
@@ -53,11 +53,11 @@ class _Account:
 
     @property
     def is_able(self) -> bool:
-        """Whether it could take a start that it is owed, as far as slots and messages go."""
+        """True if it could take a start that it is owed, as far as slots and messages go."""
         return self.has_work and not self.idle and self.busy < self.most
 
     def credit_after(self, starts: int) -> float:
-        """What it has after so many starts in all."""
+        """Its credit after so many starts in all."""
         if self.idle:
             return 0.0
         credit = self.credit + self.share * (starts - self.at)
@@ -142,7 +142,7 @@ class Shares:
         return min(owed, max(0, account.most - account.busy))
 
     def has_work(self, name: str, *, has_work: bool) -> None:
-        """Whether something of that queue waits here that may be able to start."""
+        """Note if something of that queue waits here that may be able to start."""
         if (account := self._accounts.get(name)) is not None:
             credit = account.credit_after(self._starts)
             account.has_work = has_work

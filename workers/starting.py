@@ -18,7 +18,7 @@ _STDERR = 2
 
 
 def is_worker(arguments: Sequence[str]) -> bool:
-    """Whether these arguments of ``headgate`` start a worker."""
+    """True if these arguments of ``headgate`` start a worker."""
     return next((each for each in arguments if not each.startswith("-")), "") == "worker"
 
 

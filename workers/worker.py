@@ -285,7 +285,7 @@ class Worker:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether it receives nothing, from any queue, since its limits and slots leave no room."""
+        """True if it receives nothing, from any queue, since its limits and slots leave no room."""
         return self._gate.is_known and all(poller.has_no_room for poller in self._pollers)
 
     def stop(self) -> None:

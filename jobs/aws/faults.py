@@ -250,7 +250,7 @@ def _refusal(error: ClientError, action: str, target: str) -> TransportError:
 
 
 def _clocks(refusal: ClientError) -> str:
-    """What is wrong with this machine's clock, by the refusal; empty if it is right."""
+    """The fault of this machine's clock, by the refusal; empty if it is right."""
     headers = refusal.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     found = skew.skew_of(headers, datetime.now(UTC))
     return skew.told(found) if found is not None and abs(found) >= skew.TOLERATED else ""

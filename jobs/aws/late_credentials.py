@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, CredentialRetrievalError, NoCrede
 _log = logging.getLogger("headgate.aws")
 
 LOOK_UP_S = 10.0
-"""How long a call waits for a look-up; botocore bounds a ``credential_process`` by nothing."""
+"""The longest wait for a look-up; botocore bounds a ``credential_process`` by nothing."""
 
 _WRONG_FOR_GOOD = frozenset(
     {

@@ -37,7 +37,7 @@ _MODELLED = frozenset(
         "State",
     }
 )
-"""What `ScheduleSpec` has fields for; of the target it has some."""
+"""The fields of a schedule that `ScheduleSpec` has; of the target it has some."""
 
 _PAGE = 100  # the most that ListSchedules answers at once
 _RETRIES = {"MaximumRetryAttempts": 185, "MaximumEventAgeInSeconds": 86_400}  # the most there is
@@ -87,7 +87,7 @@ def update_request(schedule: ScheduleSpec, place: Place, takes: Collection[str])
 
 
 def arguments_of_update(client: Any) -> Collection[str]:
-    """What UpdateSchedule takes, as the client's own model of the service has it."""
+    """UpdateSchedule's arguments, as the client's own model of the service has it."""
     names: Collection[str] = client.meta.service_model.operation_model(
         "UpdateSchedule"
     ).input_shape.members
@@ -116,7 +116,7 @@ def next_page(answer: Response) -> str | None:
 
 
 def read_schedule(answer: Response) -> ScheduleSpec:
-    """What GetSchedule says.
+    """Read GetSchedule's answer.
 
     Raises:
         MessageUnreadable: the schedule is none that Headgate could have made.

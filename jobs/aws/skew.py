@@ -21,11 +21,11 @@ CODES = frozenset(
         "SignatureDoesNotMatch",
     }
 )
-"""What a refusal for a wrong time is called; some of them have other causes too."""
+"""The codes of refusals for a wrong time; some of them have other causes too."""
 
 
 def skew_of(headers: Mapping[str, str], now: datetime) -> timedelta | None:
-    """How far AWS's clock is ahead of ``now``; None if the answer doesn't say."""
+    """The time by which AWS's clock is ahead of ``now``; None if the answer doesn't say."""
     try:
         date = parsedate_to_datetime(headers.get("Date") or headers.get("date") or "")
     except (ValueError, OverflowError):  # it is no date, or one with numbers beyond all bounds

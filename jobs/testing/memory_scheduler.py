@@ -17,7 +17,7 @@ from jobs.testing.clock import VirtualClock
 from jobs.topology import MAX_SCHEDULER_NAME
 
 START_TOLERANCE = timedelta(minutes=5)
-"""How far back EventBridge Scheduler takes the start of a recurring schedule, in an update too."""
+"""The oldest start of a recurring schedule that EventBridge Scheduler takes, in an update too."""
 
 _MOMENT = timedelta(microseconds=1)
 
@@ -61,7 +61,7 @@ class MemoryScheduler:
         self._groups = groups
         self._stored: dict[tuple[str, str], _Stored] = {}
         self._done: dict[tuple[str, str], datetime] = {}
-        """When those are deleted that have fired for the last time."""
+        """The time at which those are deleted that have fired for the last time."""
         self._handed_over: list[str] = []
         self._changed = asyncio.Event()
         if isinstance(clock, VirtualClock):

@@ -105,7 +105,7 @@ def image() -> Iterator[Replay]:
 
 @pytest.fixture
 def scratch(image: Replay) -> Iterator[Path]:
-    """What stands for the volume at the container's /tmp, and ends with the test."""
+    """A folder in place of the volume at the container's /tmp; it ends with the test."""
     volume = Path(tempfile.mkdtemp(prefix="headgate-image-volume-"))
     try:
         owner = image.root.stat()
@@ -141,6 +141,10 @@ def aws() -> Iterator[str]:
         yield endpoint_url
 
 
+def _is_used(volume: Path) -> bool:
+    return any(volume.iterdir())
+
+
 @pytest.mark.timeout(600)
 async def test_a_container_of_the_image_runs_a_job_is_healthy_writes_nothing_and_drains_on_sigterm(
     image: Replay,
@@ -171,7 +175,7 @@ async def test_a_container_of_the_image_runs_a_job_is_healthy_writes_nothing_and
     assert "everything was finished and settled" in log
     assert image.call(["python", "-I", "-S", "-c", infra.health_check(group)]) != 0
     assert {*image.root.rglob("*")} == before, "its root is read-only on ECS"
-    assert os.listdir(scratch), "what it writes goes to its volume"  # noqa: PTH208
+    assert _is_used(scratch), "what it writes goes to its volume"
 
 
 @pytest.mark.timeout(600)

@@ -1,4 +1,4 @@
-"""What a schedule has on AWS beyond Headgate's own fields outlives being paused and changed."""
+"""A schedule's settings on AWS beyond Headgate's own fields outlive pauses and changes."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Actor:
         self.trouble_until = -1.0
         """Until when a call of its own may still suffer from a fault."""
         self.troubles: list[tuple[float, str]] = []
-        """When a call of its own met a fault, and of which service."""
+        """The times at which a call of its own met a fault, and the service of each."""
 
     def __repr__(self) -> str:
         return f"<Actor {self.name}>"
@@ -72,7 +72,7 @@ class Actor:
         self.tasks.append(task)
 
     def met_fault_of(self, service: str, since: float) -> bool:
-        """Whether a call of its own to a service has met a fault since then."""
+        """True if a call of its own to a service has met a fault since then."""
         return any(of == service and at >= since for at, of in self.troubles)
 
     @property

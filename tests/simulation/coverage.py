@@ -146,7 +146,7 @@ ALWAYS_MET = frozenset(
         "sweep",
     }
 )
-"""What a hundred lives have to show between them."""
+"""The features that a hundred lives have to show between them."""
 
 _ENOUGH = 100
 """So many lives have to show it."""
@@ -169,7 +169,7 @@ class Coverage:
         self.pairs.update(combinations(ordered, 2))
 
     def missing(self) -> set[str]:
-        """What has not been at work, although there were lives enough."""
+        """The features that were not at work, although there were lives enough."""
         return set(ALWAYS_MET - self.features.keys()) if self.lives >= _ENOUGH else set()
 
     def lines(self) -> Iterator[str]:

@@ -24,7 +24,7 @@ _WRITTEN_S = 0.2
 """After it the end of what has completed is written: it waits for company."""
 
 _STARTING_S = 5.0
-"""How long after its receipt a job that comes again may be about to start: it is looked up, its
+"""The time from its receipt in which a job that comes again may yet start: it is looked up, its
 start is written, and it may have to be claimed."""
 
 _JOURNAL_S = 120.0
@@ -72,7 +72,7 @@ def deaths(world: World, life: Life) -> int:
 
 
 def _seemed_to_die(life: Life, run: Run) -> bool:
-    """Whether the table took no beat of its worker for a whole lease while others could read it."""
+    """True if the table took no beat of its worker for a whole lease while others could read it."""
     return run.actor.killed_at is None and any(
         delivery.actor is not run.actor
         and _was_refused(run.actor, delivery.at - LEASE_S, delivery.at)
@@ -90,13 +90,13 @@ def _after(life: Life, run: Run) -> Iterator[Delivery]:
 
 
 def _was_refused(actor: Actor, since: float, until: float) -> bool:
-    """Whether each of an actor's beats within a time met a fault of the table."""
+    """True if each of an actor's beats within a time met a fault of the table."""
     met = (at for at, service in actor.troubles if service == "table" and since <= at <= until)
     return all(later - earlier <= _BEAT_S for earlier, later in pairwise([since, *met, until]))
 
 
 def _about_to_start(life: Life) -> int:
-    """How many workers died just before they called its handler: a start is written before."""
+    """The number of workers that died just before they called its handler, its start written."""
     return sum(
         delivery.actor is not None
         and delivery.actor.killed_at is not None
@@ -119,7 +119,7 @@ def ended_unwritten(world: World, run: Run) -> bool:
 
 
 def _left_no_trace(world: World, life: Life, message: Message) -> bool:
-    """Whether nothing need be known of what a first delivery came to."""
+    """True if nothing need be known of what a first delivery came to."""
     first = message.deliveries[0]
     ran = next((run for run in life.runs if run.delivery is first), None)
     if ran is None:
@@ -128,7 +128,7 @@ def _left_no_trace(world: World, life: Life, message: Message) -> bool:
 
 
 def is_untold(world: World, life: Life, run: Run) -> bool:
-    """Whether a run ended so that nothing is written of its end.
+    """True if a run ended so that nothing is written of its end.
 
     Nothing is, where what has simply completed at its first delivery is not to be kept.
     """
@@ -145,14 +145,14 @@ def _keeps_completed(world: World, life: Life) -> bool:
 
 
 def seems_to_run(world: World, run: Run) -> bool:
-    """Whether a start is written of a run that has ended, and nothing of its end."""
+    """True if a start is written of a run that has ended, and nothing of its end."""
     life = world.ledger.life(run.job_id)
     is_begun = run.is_later or level_of(world, life) == "full"
     return is_begun and is_untold(world, life, run)
 
 
 def is_written(run: Run, later: Run) -> bool:
-    """Whether a run's end stood in the table when the message of a later one was received."""
+    """True if a run's end stood in the table when the message of a later one was received."""
     if run.ended_at is None:
         return False
     is_simple = run.how in ("returned", "discarded")  # what failed is written before it shows again
@@ -160,14 +160,14 @@ def is_written(run: Run, later: Run) -> bool:
 
 
 def _known_by(world: World, run: Run) -> float:
-    """When others have seen that a worker outlived a run: once its message has come again."""
+    """The time when others saw that a worker outlived a run: its message had come again."""
     life = world.ledger.life(run.job_id)
     later = (delivery.at for delivery in _after(life, run))
     return min(later, default=FOREVER) + _BEAT_S
 
 
 def _somebody_died_about(world: World, message: Message) -> bool:
-    """Whether a worker died before something was known of a later delivery than the first."""
+    """True if a worker died before something was known of a later delivery than the first."""
     first, *later = message.deliveries
     until = max((each.silent_until or 0.0 for each in later), default=0.0)
     return any(
@@ -186,7 +186,7 @@ def holder_died(life: Life) -> bool:
 
 
 def is_left_to_itself(world: World, life: Life, run: Run) -> bool:
-    """Whether it is a plain function's run that was interrupted: its thread goes on.
+    """True for a plain function's run that was interrupted: its thread goes on.
 
     A worker that stops gives its message back at once. On Lambda, where the thread outlives its
     invocation, that stays hidden for all of its visibility timeout.

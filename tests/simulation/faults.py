@@ -58,7 +58,7 @@ class Faults:
         )
 
     def were_gone(self, actor: Actor, since: float, until: float) -> bool:
-        """Whether an actor was told all that time that its queues don't exist."""
+        """True if an actor was told all that time that its queues don't exist."""
         return any(
             fault.service == "sqs"
             and fault.mode == "gone"

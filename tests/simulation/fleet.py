@@ -67,7 +67,7 @@ class Fleet:
         await actor.bury()
 
     def _had_no_queues(self, actor: Actor, worker: Worker, running: asyncio.Task[Any]) -> bool:
-        """Whether a worker has rightly given up: its queues were gone for as long as it waits."""
+        """True if a worker has rightly given up: its queues were gone for as long as it waits."""
         if running.cancelled() or not isinstance(running.exception(), QueuesMissing):
             return False
         since = self._ledger.now - worker._settings.queue_grace.total_seconds()

@@ -31,11 +31,11 @@ class Run:
     how: str = ""
     """``returned``, ``raised``, ``deferred``, ``discarded``, ``cut`` or ``killed``."""
     delivery: Delivery | None = None
-    """What it came from."""
+    """The delivery that it came from."""
 
     @property
     def is_later(self) -> bool:
-        """Whether its message had been delivered before."""
+        """True if its message had been delivered before."""
         return self.delivery is not None and self.delivery.number > 1
 
 
@@ -50,7 +50,7 @@ class Delivery:
     shown: bool = False
     """Whoever has it has given it back, to be received at once."""
     silent_until: float | None = None
-    """When it came nothing was known of the first one, up to this time."""
+    """Up to this time nothing was known of the first one."""
 
 
 @dataclass(slots=True, eq=False)

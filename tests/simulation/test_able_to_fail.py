@@ -101,7 +101,7 @@ async def _delete_first(self: Settler, hold: Hold, verdict: Verdict, _action: An
 
 
 async def _nothing(*_given: Any) -> None:
-    """What should have been done is not."""
+    """Leave out what should be done."""
 
 
 def _forget(*_given: Any, **_named: Any) -> None:
@@ -137,7 +137,7 @@ def _claim_late(self: Poller, *given: Any, **named: Any) -> Any:
 
 
 def _is_late() -> bool:
-    """Whether it has been broken for long enough: a life has to come to its end."""
+    """True once it has been broken for long enough: a life has to come to its end."""
     return asyncio.get_running_loop().time() > 20
 
 
@@ -151,7 +151,7 @@ class Break:
     owner: Any
     name: str
     by: Any
-    """What the attribute of that name is replaced by."""
+    """The replacement of the attribute of that name."""
     plan: Plan
     """A life that shows it."""
     kind: str

@@ -168,7 +168,7 @@ class Fixture:
     """An app that tests run in processes of its own."""
 
     path: str
-    """What ``headgate worker`` takes."""
+    """The app that ``headgate worker`` takes."""
     make: Callable[[str], App]
     """The same app in a stage."""
 

@@ -47,7 +47,7 @@ class Journal:
         return [entry for entry in found if pid in (None, entry.pid)]
 
     def entries_from(self, offset: int) -> tuple[list[Entry], int]:
-        """What has been written since a reading ended at this byte, and where this one ends."""
+        """Read on from the byte where a reading ended; returns entries, and where this one ends."""
         if not self._path.exists():
             return [], offset
         with self._path.open("rb") as file:

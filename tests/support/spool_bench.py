@@ -91,7 +91,7 @@ class Bench:
         return self.sending(file, parallel=1).drain()
 
     def sending(self, file: SpoolFile, **options: Any) -> Sending:
-        """What sends from it."""
+        """The senders from it."""
         send = self.sqs.blocking.send
         return Sending(file, send, lambda _sent: None, self.clock, self.hub, **options)
 

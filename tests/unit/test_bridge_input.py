@@ -34,13 +34,13 @@ APP.on_event("booked", pattern={"source": ["shop"]}, type=BOOK, group="$.detail.
 
 @dataclass
 class Invocation:
-    """What the bridge uses of Lambda's context."""
+    """The part of Lambda's context that the bridge uses."""
 
     aws_request_id: str = "request-1"
 
 
 def fired() -> dict[str, Any]:
-    """What a recurring schedule hands over."""
+    """The input from a recurring schedule."""
     return schedule_input(APP, REPORT) | {
         "schedule_arn": "arn:aws:scheduler:eu-central-1:1:schedule/shop/report",
         "scheduled_time": "2026-03-01T08:00:00Z",
@@ -50,7 +50,7 @@ def fired() -> dict[str, Any]:
 
 
 def matched(rule: str) -> dict[str, Any]:
-    """What an event rule hands over."""
+    """The input from an event rule."""
     event = {"id": "e-1", "time": "2026-03-01T08:00:00Z", "detail": {"account": "a-1"}}
     template = event_input(APP.topology, APP.event_rules[rule])
     filled: dict[str, Any] = json.loads(
@@ -60,7 +60,7 @@ def matched(rule: str) -> dict[str, Any]:
 
 
 def held() -> dict[str, Any]:
-    """What a one-time schedule hands over."""
+    """The input from a one-time schedule."""
     submission = prepare(
         APP,
         APP.topology,

@@ -54,7 +54,7 @@ YEARS = (2011, 2026)
 
 
 def stands_for(field: str, value: int, low: int, names: list[str] = []) -> bool:  # noqa: B006 - never changed
-    """Whether a plain field, a list of numbers, ranges and steps, includes a value."""
+    """True if a plain field, a list of numbers, ranges and steps, includes a value."""
     return any(_part_includes(part, value, low, names) for part in field.split(","))
 
 
@@ -174,7 +174,7 @@ def drawn_days(rng: random.Random) -> tuple[str, str]:
 
 
 def found(expression: str, zone: str, begin: datetime, end: datetime) -> list[datetime]:
-    """What the evaluator says lies between two times, the second of which doesn't count."""
+    """The evaluator's times between two, the second of which doesn't count."""
     last = end - timedelta(minutes=1)
     return list(occurrences(f"cron({expression})", zone, since=begin, end=last))
 

@@ -29,7 +29,7 @@ class Report(BaseModel):
 
 
 def fires(schedule: Schedule, since: datetime, count: int) -> list[datetime]:
-    """What EventBridge Scheduler fires of it from then on, and the bridge lets pass."""
+    """The firings of EventBridge Scheduler's from then on that the bridge lets pass."""
     times, start = deployed(schedule)
     due = occurrences(times.expression, times.timezone, since=since)
     return list(islice((at for at in due if start is None or start.counts(at)), count))

@@ -1,4 +1,4 @@
-"""What an event pattern may be: one that EventBridge takes, or refused by the field's name."""
+"""Event patterns: each is one that EventBridge takes, or refused by the field's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schedule may be made of: it is one that AWS takes, or refused by the field's name."""
+"""Schedules at their edges: each is one that AWS takes, or refused by the field's name."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def lists(part: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 def numbers(lowest: int, highest: int, *names: str) -> st.SearchStrategy[str]:
-    """What AWS documents for one field: numbers, names, ranges and steps."""
+    """The forms that AWS documents for one field: numbers, names, ranges and steps."""
     one = st.integers(lowest, highest).map(str)
     if names:
         one |= st.sampled_from(names)
@@ -257,7 +257,7 @@ def test_a_time_with_a_fraction_of_a_second_never_fires_before_it() -> None:
 
 
 def outcome(make: Callable[[], Schedule]) -> Schedule | SettingsInvalid:
-    """What is made, or the error that refuses it."""
+    """The schedule that is made, or the error that refuses it."""
     try:
         return make()
     except SettingsInvalid as error:

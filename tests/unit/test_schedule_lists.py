@@ -35,11 +35,11 @@ class Watched(MemoryScheduler):
         self.refusals: dict[str, list[TransportError]] = {}
         """By schedule, what its next looks raise."""
         self.listing: list[TransportError] = []
-        """What the next listings raise."""
+        """The errors that the next listings raise."""
         self.asked: Counter[str] = Counter()
         self.at_once = self.most_at_once = 0
         self.meeting: threading.Barrier | None = None
-        """Where as many threads wait for each other before they look."""
+        """The barrier where as many threads wait for each other before they look."""
 
     async def get(self, group: str, name: str) -> ScheduleSpec | None:
         self.at_once += 1

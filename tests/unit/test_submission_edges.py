@@ -1,4 +1,4 @@
-"""What a submission may be given: it is taken, or refused by an error that names the field."""
+"""Submissions at their edges: each is taken, or refused by an error that names the field."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_whatever_the_options_are_they_are_taken_or_refused_by_a_typed_error(
 
 
 def taken(job: JobType[Any, None], overrides: Any) -> Submission | SubmissionError:
-    """What is made of them, or the error that refuses them."""
+    """The submission made of them, or the error that refuses them."""
     job_id = new_job_id(NOW)
     try:
         return prepare(APP, APP.topology, job, None, overrides, now=NOW, job_id=job_id)

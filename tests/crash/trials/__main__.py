@@ -80,7 +80,7 @@ async def _mixed(options: argparse.Namespace, directory: Path) -> Findings:
         return await Mixed(stage, proxy, directory, rng).run(60 * options.minutes)
 
 
-async def _messages(options: argparse.Namespace, directory: Path) -> Findings:  # noqa: ARG001
+async def _messages(options: argparse.Namespace, _directory: Path) -> Findings:
     return await asyncio.to_thread(feed, options.seed, options.bodies)
 
 

@@ -20,7 +20,7 @@ from tests.support.workers import READY, WorkerProcess
 _SHARE = 0.3
 """Of a worker's requests that are answered oddly; of a submitter's it is all."""
 _SLOW_SHARE = 0.03
-"""Where an odd answer costs the client seconds."""
+"""The kinds of odd answers that cost the client seconds."""
 _MOST = 0.6
 """Part of the jobs that have to end on one kind of answers before the next has its turn: while the
 table answers oddly, a job that needs a claim is put off for longer each time."""

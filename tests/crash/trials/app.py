@@ -10,7 +10,7 @@ from tests.support.fixture_app import Fixture, blocking, flaky, quick, slow
 QUEUE = "trial"
 
 VISIBILITY = timedelta(seconds=6)
-"""How long what a killed worker held stays hidden."""
+"""The time that a killed worker's messages stay hidden."""
 
 MOST_ATTEMPTS = 30
 """More than a job can use up by failing once and by the workers that are killed under it: no job

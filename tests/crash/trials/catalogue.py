@@ -125,7 +125,7 @@ class Weather:
         self.turn(0, ())
 
     def fault_for(self, action: str) -> Fault | None:
-        """What `tests.support.proxy.Proxy.draw` asks."""
+        """The chooser that `tests.support.proxy.Proxy.draw` asks."""
         spared = bool(self.actions) and action not in self.actions
         if not self.kinds or spared or self._rng.random() >= self.share:
             return None

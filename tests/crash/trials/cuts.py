@@ -46,9 +46,9 @@ class Cuts:
     findings: Findings = field(default_factory=Findings)
     killed: set[int] = field(default_factory=set)
     cut: Counter[str] = field(default_factory=Counter)
-    """How many workers got which signal, and when."""
+    """The number of workers by signal and moment."""
     codes: Counter[int] = field(default_factory=Counter)
-    """How many of those that were stopped ended with which exit code."""
+    """The number of those that were stopped, by exit code."""
     account: Account = field(init=False)
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ class Cuts:
             yield worker
 
     def _is_at_work(self, pid: int) -> bool:
-        """Whether this worker has begun a job, or there is none left to begin."""
+        """True once this worker has begun a job, or there is none left to begin."""
         return not self.account.missing or pid in self.account.processes
 
     async def _refill(self) -> None:

@@ -1,4 +1,4 @@
-"""What a trial found: its figures, and what should not have been."""
+"""A trial's figures, and all that should not have been."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Findings:
 
 
 class Account:
-    """Which of the jobs that were submitted have run, how often, and in which processes.
+    """The runs of the jobs that were submitted, and the processes of each.
 
     Args:
         journal: written by the jobs; each line of it is read once.

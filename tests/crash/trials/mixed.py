@@ -32,9 +32,9 @@ _SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 _IN_ORDER = (EXIT_CLEAN, EXIT_UNFINISHED)
 """In an outage a stop may have to leave a settlement, which the log then names."""
 _LIFE_S = (3.0, 30.0)
-"""How long a worker lives before it is cut off."""
+"""The life of a worker before it is cut off."""
 _BATCHES = (10, 60)
-"""How many a submitter sends before it is killed."""
+"""The jobs that a submitter sends before it is killed."""
 _CALM_S = (1.0, 8.0)
 _STORM_S = (0.5, 6.0)
 _OUTAGE_S = (2.0, 10.0)
@@ -46,7 +46,7 @@ _BOUND_S = 1_200.0
 """For what is left at the end: a job that could not be claimed again and again stays away for up to
 a quarter of an hour."""
 _GROWTH = 1.25
-"""How much larger the last tenth's memory may be than the first's."""
+"""The growth allowed from the first tenth's memory to the last's."""
 
 
 @dataclass(slots=True)
@@ -180,7 +180,7 @@ class Mixed:
         self.findings.expect("Traceback" not in elder.log, "the last worker logged a traceback")
 
     def _is_sent(self) -> bool:
-        """Whether nothing is left in the spool."""
+        """True if nothing is left in the spool."""
         file = SpoolFile(Spool(self.directory / "jobs.spool"), SystemClock())
         try:
             waiting, _ = file.totals()

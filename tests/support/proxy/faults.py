@@ -27,7 +27,7 @@ class Drop:
     """Close the connection instead of answering."""
 
     forward: bool
-    """Whether the server has carried the request out by then, so that only its answer is lost."""
+    """True if the server has carried the request out by then, so that only its answer is lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,7 +65,7 @@ class MessageReader:
 
 
 def action(request: bytes) -> str:
-    """What a request to SQS or DynamoDB asks for; `UNKNOWN` if it is to neither."""
+    """The action that a request to SQS or DynamoDB asks for; `UNKNOWN` if it is to neither."""
     end = request.find(_HEAD_END)
     if found := _TARGET.search(request, 0, end):
         return found[1].decode()

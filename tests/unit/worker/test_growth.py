@@ -24,7 +24,7 @@ JOBS = 240
 
 @contextmanager
 def counted() -> Iterator[list[int]]:
-    """How many functions of the worker's own are called within the block."""
+    """Count the calls of the worker's own functions within the block."""
     calls = [0]
 
     def profile(frame: FrameType, event: str, _argument: object) -> None:
@@ -74,7 +74,7 @@ class Completed:
 
 
 async def calls_of_a_job(queues: int, priority: Priority) -> float:
-    """How many calls a job takes, of a backlog in so many queues."""
+    """The calls that a job takes, of a backlog in so many queues."""
     rig, completed = await filled(queues, priority), Completed()
     rig.hear = completed  # type: ignore[method-assign]  # the rig's own wakes a task an event
     with counted() as calls:

@@ -30,7 +30,7 @@ _POLLS: dict[str, Any] = {"receive_wait": timedelta(seconds=1)}
 
 
 class Threads:
-    """Where payloads were validated and results serialised."""
+    """The threads that validated payloads and serialised results."""
 
     validated: ClassVar[list[int]] = []
     serialised: ClassVar[list[int]] = []

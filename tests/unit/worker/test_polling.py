@@ -320,7 +320,7 @@ def _break_once(monkeypatch: pytest.MonkeyPatch, where: type, method: str, text:
 
 
 _STEPS = [(Executor, "begin"), (Groups, "take"), (Waiting, "put")]
-"""What takes in a message, from its delivery to its place in line."""
+"""The steps that take in a message, from its delivery to its place in line."""
 
 
 @pytest.mark.parametrize(("where", "method"), _STEPS)
