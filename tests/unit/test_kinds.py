@@ -17,6 +17,7 @@ from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
 from jobs.errors import ConfigurationError
 from jobs.thresholds import Thresholds
 from jobs.topology import Lane
+from tests.support import odd_values
 from workers.configuration import Watching, WorkerSettings
 
 
@@ -61,14 +62,8 @@ MAKERS: dict[type, Callable[..., object]] = {
 OPTIONS = [(make, field.name) for cls, make in MAKERS.items() for field in fields(cls)]
 
 ODD: st.SearchStrategy[Any] = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=5),
-    st.binary(max_size=3),
+    odd_values.ODD,
     st.timedeltas(),
-    st.lists(st.text(max_size=3) | st.integers(), max_size=2),
     st.tuples(st.text(max_size=3) | st.integers()),
     st.just(object),
 )

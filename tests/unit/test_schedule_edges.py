@@ -15,6 +15,7 @@ from jobs import Schedule, at, cron, rate, schedules
 from jobs.errors import SettingsInvalid
 from jobs.occurrences import LONGEST_EXPRESSION, check_expression, occurrences
 from jobs.schedule_book import ScheduleInfo
+from tests.support import odd_values
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FIRST = datetime.fromisoformat("0001-01-01T00:00:00+14:00")
@@ -129,14 +130,7 @@ def test_whatever_a_cron_expression_is_it_is_taken_or_refused_by_a_typed_error(t
 
 
 ODD: st.SearchStrategy[object] = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=5),
-    st.text(st.characters(categories=["Cs"]), min_size=1, max_size=2),
-    st.binary(max_size=3),
-    st.lists(st.integers(), max_size=2),
+    odd_values.ODD,
     st.dates(),
     st.datetimes(),
     st.datetimes(timezones=st.timezones()),

@@ -18,6 +18,7 @@ from jobs.envelope import new_job_id, parse
 from jobs.errors import OptionInvalid, PayloadInvalid, SubmissionError
 from jobs.submission import Submission, prepare
 from jobs.testing import Harness
+from tests.support import odd_values
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NIGHTLY = cron("0 2 * * ? *")
@@ -34,8 +35,7 @@ Submit = Callable[[Client, Any], object]
 AsyncSubmit = Callable[[AsyncClient, Any], Awaitable[object]]
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize(
+EACH_WAY = pytest.mark.parametrize(
     "submit",
     [
         lambda client, payload: client.submit(ANYTHING, payload),
@@ -46,6 +46,11 @@ AsyncSubmit = Callable[[AsyncClient, Any], Awaitable[object]]
     ],
     ids=["submit", "delay", "at", "submit_many", "schedule"],
 )
+"""The same of both clients; the async one's are awaited."""
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@EACH_WAY
 def test_no_way_of_submitting_takes_a_number_that_json_lacks(submit: Submit, number: float) -> None:
     jobs = Harness(APP)
     with pytest.raises(PayloadInvalid, match=r"'anything' is not valid: sizes\.0: JSON has"):
@@ -55,17 +60,7 @@ def test_no_way_of_submitting_takes_a_number_that_json_lacks(submit: Submit, num
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize(
-    "submit",
-    [
-        lambda client, payload: client.submit(ANYTHING, payload),
-        lambda client, payload: client.submit(ANYTHING, payload, delay=DAYS),
-        lambda client, payload: client.submit(ANYTHING, payload, at=NOW + DAYS),
-        lambda client, payload: client.submit_many(ANYTHING, [None, payload]),
-        lambda client, payload: client.schedules.create("n", ANYTHING, payload, when=NIGHTLY),
-    ],
-    ids=["submit", "delay", "at", "submit_many", "schedule"],
-)
+@EACH_WAY
 async def test_no_awaited_way_of_submitting_takes_one_either(
     submit: AsyncSubmit, number: float
 ) -> None:
@@ -77,14 +72,7 @@ async def test_no_awaited_way_of_submitting_takes_one_either(
 
 
 ODD: st.SearchStrategy[object] = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=5),
-    st.text(st.characters(categories=["Cs"]), min_size=1, max_size=2),
-    st.binary(max_size=3),
-    st.lists(st.integers(), max_size=2),
+    odd_values.ODD,
     st.just(object),
     st.datetimes(),
     st.datetimes(timezones=st.timezones()),

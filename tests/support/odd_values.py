@@ -1,0 +1,19 @@
+"""Values of kinds that nobody asked for, drawn for properties of edges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+ODD: st.SearchStrategy[Any] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.text(st.characters(categories=["Cs"]), min_size=1, max_size=2),
+    st.binary(max_size=3),
+    st.lists(st.text(max_size=3) | st.integers(), max_size=2),
+)
+"""Of Python's plain kinds, lone surrogates included; tests add what their edge knows."""
