@@ -13,6 +13,7 @@ from jobs.events import Events
 from jobs.ports import EntryFailure, OutgoingMessage
 from jobs.spool import Answer, Claim, Sent, Waiting
 from jobs.spool_file import SpoolFile
+from jobs.spool_notes import Notes
 from jobs.spool_window import PARALLEL, Reply, Widths, Window, unexpected
 
 _log = logging.getLogger("headgate.spool")
@@ -39,18 +40,15 @@ class AsyncSending:
     ) -> None:
         self._file = file
         self._send = send
-        self._sent = sent
         self._clock = clock
-        self._events = events
-        self._noted = noted
+        self._notes = Notes(file, sent, clock, events, noted)
         self._parallel = parallel
         self._widths = Widths()
-        self._unsettled: tuple[Claim, Answer] | None = None
 
     async def drain(self) -> bool:
         """Send what waits, as `jobs.spool_sending.Sending.drain`."""
-        if self._unsettled is not None:
-            await self._settle(self._unsettled[0], Answer(), done=True)
+        if (untold := self._notes.untold) is not None:
+            await self._settle(untold, Answer(), done=True)
         failed: set[str] = set()
         while claim := await asyncio.to_thread(self._file.claim, skip=failed, most=self._widths.of):
             if await self._send_claim(claim) is not None:
@@ -72,7 +70,7 @@ class AsyncSending:
             for flight in flights:
                 flight.cancel()
             # In place, since whoever ends this closes the file next: others may have the queue.
-            self._file.settle(claim, self._all_of(claim, window.end()))
+            self._file.settle(claim, self._notes.gathered(claim, window.end()))
             raise
         error = await self._settle(claim, window.end(), done=True) or error
         self._widths.passed(claim.queue, window, error)
@@ -81,7 +79,7 @@ class AsyncSending:
     def _begin(self, claim: Claim, window: Window, flights: _Flights) -> bool:
         """Make the requests that may be made now; returns whether any is under way."""
         while (
-            self._unsettled is None
+            self._notes.untold is None
             and self._clock.monotonic() < claim.good_until_s
             and (batch := window.next_batch())
         ):
@@ -90,25 +88,9 @@ class AsyncSending:
         return bool(flights)
 
     async def _settle(self, claim: Claim, answer: Answer, *, done: bool) -> TransportError | None:
-        answer = self._all_of(claim, answer)
+        answer = self._notes.gathered(claim, answer)
         await asyncio.to_thread(self._file.settle, claim, answer, done=done)
-        self._unsettled = None
-        self._tell(claim, answer)
-        return answer.error
-
-    def _all_of(self, claim: Claim, answer: Answer) -> Answer:
-        """With what the file could not be told before; remembered until it can."""
-        if self._unsettled is not None:
-            answer = self._unsettled[1] + answer
-        self._unsettled = claim, answer
-        return answer
-
-    def _tell(self, claim: Claim, answer: Answer) -> None:
-        self._noted(claim.queue, answer)
-        waiting = self._file.totals()[0] if answer.error else 0
-        for event in answer.events(claim, waiting, self._clock.now()):
-            self._events.emit(event)
-        self._sent(answer.sent)
+        return self._notes.told(claim, answer)
 
     async def _ask(self, queue: str, batch: Sequence[Waiting]) -> Reply:
         try:

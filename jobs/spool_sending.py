@@ -17,6 +17,7 @@ from jobs.events import Events
 from jobs.ports import EntryFailure, OutgoingMessage
 from jobs.spool import Answer, Claim, Sent, Waiting
 from jobs.spool_file import SpoolFile
+from jobs.spool_notes import Notes
 from jobs.spool_window import PARALLEL, Reply, Widths, Window, unexpected
 
 _log = logging.getLogger("headgate.spool")
@@ -56,14 +57,11 @@ class Sending:
     ) -> None:
         self._file = file
         self._send = send
-        self._sent = sent
         self._clock = clock
-        self._events = events
-        self._noted = noted
+        self._notes = Notes(file, sent, clock, events, noted)
         self._go_on = go_on
         self._parallel = parallel
         self._widths = Widths()
-        self._unsettled: tuple[Claim, Answer] | None = None
 
     def drain(self) -> bool:
         """Send what waits. A queue that fails is left alone, and others go on.
@@ -74,8 +72,8 @@ class Sending:
         Raises:
             SpoolError: the file can't be used.
         """
-        if self._unsettled is not None:
-            self._settle(self._unsettled[0], Answer(), done=True)
+        if (untold := self._notes.untold) is not None:
+            self._settle(untold, Answer(), done=True)
         failed: set[str] = set()
         while self._go_on() and (claim := self._file.claim(skip=failed, most=self._widths.of)):
             if self._send_claim(claim) is not None:
@@ -102,7 +100,7 @@ class Sending:
     def _begin(self, claim: Claim, window: Window, lines: _Lines) -> bool:
         """Make the requests that may be made now; returns whether any is under way."""
         while (
-            self._unsettled is None
+            self._notes.untold is None
             and self._go_on()
             and self._clock.monotonic() < claim.good_until_s
             and (batch := window.next_batch())
@@ -111,20 +109,9 @@ class Sending:
         return lines.busy > 0
 
     def _settle(self, claim: Claim, answer: Answer, *, done: bool) -> TransportError | None:
-        if self._unsettled is not None:
-            answer = self._unsettled[1] + answer
-        self._unsettled = claim, answer  # until the file knows it
+        answer = self._notes.gathered(claim, answer)
         self._file.settle(claim, answer, done=done)
-        self._unsettled = None
-        self._tell(claim, answer)
-        return answer.error
-
-    def _tell(self, claim: Claim, answer: Answer) -> None:
-        self._noted(claim.queue, answer)
-        waiting = self._file.totals()[0] if answer.error else 0
-        for event in answer.events(claim, waiting, self._clock.now()):
-            self._events.emit(event)
-        self._sent(answer.sent)
+        return self._notes.told(claim, answer)
 
     def _ask(self, queue: str, batch: Sequence[Waiting]) -> Reply:
         try:

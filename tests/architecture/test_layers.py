@@ -29,6 +29,7 @@ LAYERS: list[set[str]] = [
     {"schedule_book"},
     {"async_spooler", "handover", "inline", "spooler"},  # and what a submitter falls back on
     {"async_spool_sending", "fallback", "spool_sending"},
+    {"spool_notes"},
     {"spool_file", "spool_inflow", "spool_window"},
     {"aio_registration", "execution", "spool", "spool_lease"},
     {"fetching", "once", "replacing"},
