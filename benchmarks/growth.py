@@ -48,7 +48,7 @@ class Cost:
     requests: Mapping[str, int]
 
 
-class _Rest:
+class Rest:
     """Knows when all jobs have completed."""
 
     def __init__(self, jobs: int) -> None:
@@ -85,7 +85,7 @@ async def measure(queues: int, priorities: Sequence[Priority], each: int) -> Cos
     async with AsyncClient(app, transport=sqs, clock=clock) as client:
         for job in app.types.values():
             await client.submit_many(job, [Note()] * each)
-    rest = _Rest(queues * each)
+    rest = Rest(queues * each)
     settings, rng = WorkerSettings(), random.Random(0)  # noqa: S311 - spreads pauses
     worker = Worker(app, sqs, settings, clock=clock, events=Events(rest), rng=rng)
     began_s = time.process_time()

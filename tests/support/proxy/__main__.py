@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import sys
+from collections.abc import Callable
 from typing import Any
 
+from tests.support.proxy.faults import UNAVAILABLE, Fault
 from tests.support.proxy.server import Proxy
 
 
 async def _serve(target: str) -> None:
     """Commands come as lines of JSON; their end, such as the parent's death, ends the proxy."""
+    rng = random.Random(0)  # noqa: S311 - chooses requests
     commands = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(commands), sys.stdin
@@ -22,7 +26,13 @@ async def _serve(target: str) -> None:
             command = json.loads(line)
             if "latency_s" in command:
                 proxy.delay(command["latency_s"])
+            if "failing" in command:
+                proxy.draw(_failing(rng, command["failing"]))
             _say(proxy.requests)
+
+
+def _failing(rng: random.Random, share: float) -> Callable[[str], Fault | None]:
+    return lambda _action: UNAVAILABLE if rng.random() < share else None
 
 
 def _say(value: Any) -> None:

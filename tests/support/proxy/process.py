@@ -48,6 +48,10 @@ class ProxyProcess:
         """Hold every request back for so long, from now on."""
         self._command({"latency_s": latency_s})
 
+    def fail(self, share: float) -> None:
+        """Answer this share of all requests with 503, drawn at random, from now on."""
+        self._command({"failing": share})
+
     def counts(self) -> Counter[str]:
         """How many requests have come so far, by action."""
         return Counter(self._command({}))
