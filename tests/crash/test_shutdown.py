@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from jobs.ports import QueueDepth
 from tests.support.proxy import Hold, Proxy
 from tests.support.stage import Stage
-from tests.support.workers import STOPPING
+from tests.support.workers import READY, STOPPING, Terminal
 from workers.exit_codes import EXIT_CLEAN, EXIT_UNFINISHED
 
 
@@ -40,6 +41,33 @@ async def test_an_idle_worker_stops_when_its_long_poll_returns(stage: Stage) -> 
         worker.send(signal.SIGTERM)
         assert await worker.ended() == EXIT_CLEAN
         assert proxy.requests["ReceiveMessage"] == 1
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+async def test_ctrl_c_in_a_terminal_waits_for_no_poll_of_over_a_second(
+    stage: Stage, processes: int
+) -> None:
+    waits_s: list[int] = []
+
+    def note(request: bytes) -> None:
+        if b"AmazonSQS.ReceiveMessage" in request:
+            waits_s.append(json.loads(request.partition(b"\r\n\r\n")[2])["WaitTimeSeconds"])
+
+    async with Proxy(stage.endpoint_url, on_request=note) as proxy:
+        # An address that isn't known as this machine's: what counts is the terminal alone.
+        endpoint_url = proxy.endpoint_url.replace("127.0.0.1", "0.0.0.0")  # noqa: S104 - no listener
+        with Terminal() as terminal:
+            worker = await stage.worker(
+                "steady",
+                *("--processes", str(processes)),
+                endpoint_url=endpoint_url,
+                terminal=terminal,
+            )
+            await worker.logged(READY, times=processes)
+            await proxy.until(lambda: len(waits_s) >= processes)
+            terminal.press_ctrl_c()
+            assert await worker.ended() == EXIT_CLEAN
+    assert set(waits_s) == {1}
 
 
 async def test_what_the_last_poll_brings_goes_back_at_once(stage: Stage) -> None:

@@ -16,7 +16,7 @@ from jobs.records import RecordsLevel
 from jobs.topology import Priority, QueueSpec
 from tests.support.fixture_app import FIXTURE, RECORDS, Fixture, Work, gate_in, journal_in
 from tests.support.journal import GENEROUS_S
-from tests.support.workers import READY, WorkerProcess, environment, everything
+from tests.support.workers import READY, Terminal, WorkerProcess, environment, everything
 
 EMPTY = QueueDepth(visible=0, in_flight=0, delayed=0)
 """Of a queue in which nothing is left."""
@@ -62,10 +62,14 @@ class Stage:
         return found | {RECORDS: self.records}
 
     async def worker(
-        self, queue: str, *arguments: str, endpoint_url: str | None = None
+        self,
+        queue: str,
+        *arguments: str,
+        endpoint_url: str | None = None,
+        terminal: Terminal | None = None,
     ) -> WorkerProcess:
         """Start a worker on one queue group; it ends with the test at the latest."""
-        process = self.process(queue, *arguments, endpoint_url=endpoint_url)
+        process = self.process(queue, *arguments, endpoint_url=endpoint_url, terminal=terminal)
         return await self._owned.enter_async_context(process)
 
     def process(
@@ -75,6 +79,7 @@ class Stage:
         endpoint_url: str | None = None,
         ready: str | None = READY,
         keep: Callable[[str], bool] = everything,
+        terminal: Terminal | None = None,
     ) -> WorkerProcess:
         """A worker on one queue group, which is not started yet, and belongs to the caller."""
         return WorkerProcess(
@@ -85,6 +90,7 @@ class Stage:
             app=self.fixture.path,
             ready=ready,
             keep=keep,
+            terminal=terminal,
         )
 
     async def submit(

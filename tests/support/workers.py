@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pty
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +39,39 @@ threading.Thread(target=hang_on, name="leash", daemon=True).start()
 from ops import main
 main()
 """
+
+# Should the test die, its end of the terminal is closed, which ends the worker as well. The
+# processes that a supervisor starts have its terminal anyway, and none but a session's leader may
+# ask for one.
+_AT_A_TERMINAL = """
+import fcntl, os, termios
+
+if os.getsid(0) == os.getpid():
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from ops import main
+main()
+"""
+
+
+class Terminal:
+    """A terminal for one `WorkerProcess`; use it with ``with``."""
+
+    def __enter__(self) -> Self:
+        self._keys, self.screen = pty.openpty()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        os.close(self._keys)
+        os.close(self.screen)
+
+    def press_ctrl_c(self) -> None:
+        """Send SIGINT to all processes in the foreground, as a terminal does."""
+        os.write(self._keys, b"\x03")
 
 
 def environment(endpoint_url: str, stage: str, directory: Path) -> dict[str, str]:
@@ -94,6 +128,7 @@ class WorkerProcess:
         app: its path.
         ready: the text in the log that entering waits for; None waits for nothing.
         keep: which lines of the log are kept; a worker that lives long writes very many.
+        terminal: the worker's, open; None for none.
     """
 
     def __init__(
@@ -103,7 +138,9 @@ class WorkerProcess:
         app: str = APP_PATH,
         ready: str | None = READY,
         keep: Callable[[str], bool] = everything,
+        terminal: Terminal | None = None,
     ) -> None:
+        self._terminal = terminal
         self._arguments = ("worker", app, *arguments)
         self._env = env
         self._ready = ready
@@ -113,7 +150,12 @@ class WorkerProcess:
         self._log_ended = False
 
     async def __aenter__(self) -> Self:
-        self._process = await _spawn(self._arguments, self._env, stdout=asyncio.subprocess.DEVNULL)
+        self._process = await _spawn(
+            self._arguments,
+            self._env,
+            stdout=asyncio.subprocess.DEVNULL,
+            terminal=self._terminal,
+        )
         self._reader = asyncio.create_task(self._read(), name="worker-log")
         try:
             if self._ready is not None:
@@ -204,14 +246,18 @@ class WorkerProcess:
 
 
 async def _spawn(
-    arguments: Sequence[str], env: Mapping[str, str], *, stdout: int
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    stdout: int,
+    terminal: Terminal | None = None,
 ) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
-        _LEASHED,
+        _LEASHED if terminal is None else _AT_A_TERMINAL,
         *arguments,
-        stdin=asyncio.subprocess.PIPE,
+        stdin=asyncio.subprocess.PIPE if terminal is None else terminal.screen,
         stdout=stdout,
         stderr=asyncio.subprocess.PIPE,
         env=env,
@@ -232,5 +278,5 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
             # Not process.kill(): it would reap a child that has just ended, and lose its exit code.
             os.kill(process.pid, signal.SIGKILL)
     await process.wait()
-    assert process.stdin is not None
-    process.stdin.close()
+    if process.stdin is not None:
+        process.stdin.close()
