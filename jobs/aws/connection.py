@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from jobs.aws.faults import FOREIGN_AT_OPENING, fault
+from jobs.aws.instance_role import expects_role, no_role_yet
 from jobs.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -65,13 +66,18 @@ def blocking_client(service: str, connection: Connection) -> Any:
     """A boto3 client, from a session of its own: boto3's default session is not thread-safe.
 
     Raises:
-        TransportError: the region or the profile is missing, or the endpoint is no URL.
+        TransportError: the region or the profile is missing, or the endpoint is no URL, or the
+            credentials can't be had now: a client that is made without any never has some.
     """
     import boto3
+    import botocore.session
     from botocore.config import Config
 
     try:
-        session = boto3.session.Session()
+        core = botocore.session.get_session()
+        if expects_role(core) and core.get_credentials() is None:
+            raise no_role_yet()
+        session = boto3.session.Session(botocore_session=core)
         # The stubs have an overload a service by name; which service is decided at run time.
         return session.client(  # type: ignore[call-overload]
             service, config=Config(**connection.config()), **connection.arguments()

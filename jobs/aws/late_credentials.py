@@ -1,7 +1,8 @@
 """Credentials whose source fails while a client is opened: looked up again by each call.
 
-aiobotocore looks credentials up as it makes a client, so that a ``credential_process`` or an
-endpoint of credentials that is away for a moment would keep a worker from starting.
+aiobotocore looks credentials up as it makes a client, so that a ``credential_process``, or an
+endpoint of a container's or an instance's, that is away for a moment would keep a worker from
+starting.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 from aiobotocore.credentials import AioCredentials
 from aiobotocore.session import AioSession
 from botocore.exceptions import BotoCoreError, CredentialRetrievalError, NoCredentialsError
+
+from jobs.aws.instance_role import expects_role, no_role_yet
 
 _log = logging.getLogger("headgate.aws")
 
@@ -45,14 +48,20 @@ class PatientSession(AioSession):
         if self._late is not None:
             return self._late
         try:
-            return await super().get_credentials()
+            return await self._look_up()
         except Exception as error:
             if type(error).__name__ in _WRONG_FOR_GOOD:
                 raise
             known = _named(error)
             _log.warning("no AWS credentials for now: %s", known)
-        self._late = LateCredentials(super().get_credentials)
+        self._late = LateCredentials(self._look_up)
         return self._late
+
+    async def _look_up(self) -> Any:
+        found = await super().get_credentials()
+        if found is None and expects_role(self):
+            raise no_role_yet()
+        return found
 
 
 class LateCredentials(AioCredentials):

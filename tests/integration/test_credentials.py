@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import botocore.session
 import pytest
 from aiohttp import web
+from botocore.utils import ContainerMetadataFetcher
 
+from jobs.aws import instance_role
 from jobs.aws.dynamo import DynamoTable
-from jobs.aws.sqs import SqsTransport
+from jobs.aws.sqs import SqsTransport, SyncSqs
 from jobs.errors import CredentialsMissing, CredentialsNotConfigured
 from tests.support.environment import REGION, without_aws
 
 
 @dataclass
 class Aws:
-    """The task's credentials endpoint and the services, on one port; who signs is written down."""
+    """The endpoints of a task's and an instance's credentials and the services, on one port; who
+    signs is written down."""
 
     url: str = ""
     lasting: timedelta = timedelta(minutes=5)
     """Under botocore's ten minutes, at which it has to have new ones."""
     handed_out: int = 0
+    away: bool = False
+    """True: the endpoints of credentials answer with 503."""
     signers: list[str] = field(default_factory=list)
 
     async def credentials(self, _request: web.Request) -> web.Response:
+        if self.away:
+            raise web.HTTPServiceUnavailable
         self.handed_out += 1
         ends = datetime.now(UTC) + self.lasting
         return web.json_response(
@@ -39,6 +48,16 @@ class Aws:
                 "Expiration": ends.strftime("%Y-%m-%dT%H:%M:%SZ"),
             }
         )
+
+    async def token(self, _request: web.Request) -> web.Response:
+        if self.away:
+            raise web.HTTPServiceUnavailable
+        return web.Response(text="token")
+
+    async def role(self, _request: web.Request) -> web.Response:
+        if self.away:
+            raise web.HTTPServiceUnavailable
+        return web.Response(text="worker")
 
     async def service(self, request: web.Request) -> web.Response:
         found = re.search(r"Credential=(\w+)/", request.headers["Authorization"])
@@ -51,7 +70,16 @@ class Aws:
 @asynccontextmanager
 async def _serving(aws: Aws) -> AsyncIterator[Aws]:
     app = web.Application()
-    app.add_routes([web.get("/credentials", aws.credentials), web.post("/{path:.*}", aws.service)])
+    roles = "/latest/meta-data/iam/security-credentials/"
+    app.add_routes(
+        [
+            web.get("/credentials", aws.credentials),
+            web.put("/latest/api/token", aws.token),
+            web.get(roles, aws.role),
+            web.get(f"{roles}worker", aws.credentials),
+            web.post("/{path:.*}", aws.service),
+        ]
+    )
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -119,6 +147,82 @@ async def test_a_source_that_fails_at_the_start_is_asked_again_by_each_call(
         assert await transport.receive("q", limit=1, wait_s=0) == []
         assert await table.get("pk", "sk") is None
     assert set(aws.signers) == {"AKIDP"}
+
+
+@pytest.fixture(params=["task", "instance"])
+def endpoint(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[[Aws], None]:
+    """Have a task's or an instance's endpoint of credentials configured."""
+    without_aws(monkeypatch, tmp_path)
+    monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
+    monkeypatch.setattr(ContainerMetadataFetcher, "SLEEP_TIME", 0)
+
+    def configure(aws: Aws) -> None:
+        if request.param == "task":
+            monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{aws.url}/credentials")
+        else:
+            monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", aws.url)
+
+    return configure
+
+
+async def test_an_endpoint_that_is_away_at_the_start_is_asked_again(
+    endpoint: Callable[[Aws], None],
+) -> None:
+    async with _serving(Aws(away=True)) as aws:
+        endpoint(aws)
+        async with SqsTransport(endpoint_url=aws.url, region=REGION) as transport:
+            with pytest.raises(CredentialsMissing) as raised:
+                await transport.receive("q", limit=1, wait_s=0)
+            assert type(raised.value) is CredentialsMissing, "not one that is there for good"
+            aws.away = False
+            assert await transport.receive("q", limit=1, wait_s=0) == []
+    assert aws.signers
+
+
+async def test_plain_code_asks_an_endpoint_that_was_away_again(
+    endpoint: Callable[[Aws], None],
+) -> None:
+    async with _serving(Aws(away=True)) as aws:
+        endpoint(aws)
+        with SyncSqs(endpoint_url=aws.url, region=REGION) as sqs:
+            with pytest.raises(CredentialsMissing) as raised:
+                await asyncio.to_thread(sqs.receive, "q", limit=1, wait_s=0)
+            assert type(raised.value) is CredentialsMissing, "not one that is there for good"
+            aws.away = False
+            assert await asyncio.to_thread(sqs.receive, "q", limit=1, wait_s=0) == []
+    assert aws.signers
+
+
+async def test_where_nothing_could_give_credentials_they_are_not_configured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without_aws(monkeypatch, tmp_path)
+    async with SqsTransport(endpoint_url="http://127.0.0.1:1", region=REGION) as transport:
+        with pytest.raises(CredentialsNotConfigured):
+            await transport.receive("q", limit=1, wait_s=0)
+
+
+@pytest.mark.parametrize(
+    ("says", "expected"),
+    [("Amazon EC2\n", True), ("ec2e1916-9099-7caf", False), ("QEMU\n", False), (None, False)],
+)
+@pytest.mark.parametrize("disabled", [True, False])
+def test_an_instance_is_known_by_its_vendor(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    says: str | None,
+    expected: bool,
+    disabled: bool,
+) -> None:
+    without_aws(monkeypatch, tmp_path)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", str(disabled))
+    vendor = tmp_path / "sys_vendor"
+    if says is not None:
+        vendor.write_text(says)
+    monkeypatch.setattr(instance_role, "SIGNS", [(vendor, "Amazon EC2")])
+    assert instance_role.expects_role(botocore.session.get_session()) == (expected and not disabled)
 
 
 async def test_a_profile_that_is_missing_is_told_of_at_the_start(
