@@ -38,6 +38,9 @@ class Connection:
     connect_timeout_s: float = CONNECT_TIMEOUT_S
     read_timeout_s: float = 10
     """Seconds of silence after which a request is given up."""
+    bounded: bool = True
+    """Whether aiobotocore gives a request up after the two timeouts together, even if its answer
+    is coming in. False where large bodies may need longer. boto3 has no such bound."""
     attempts: int = 3
     """Tries of one call, the first counted, in botocore's ``standard`` mode: connection errors,
     5xx and throttling are tried again after a jittered pause."""
@@ -99,11 +102,17 @@ async def async_client(
     owner = session or async_session()
     from aiobotocore.config import AioConfig
 
+    from jobs.aws.bounded import BoundedSession
+
+    config = AioConfig(
+        **connection.config(),
+        **({"http_session_cls": BoundedSession} if connection.bounded else {}),
+    )
     async with AsyncExitStack() as stack:
         try:
             # As above: the stubs want the service's name spelled out.
             opening = owner.create_client(  # type: ignore[call-overload]
-                service, config=AioConfig(**connection.config()), **connection.arguments()
+                service, config=config, **connection.arguments()
             )
             client = await stack.enter_async_context(opening)
         except FOREIGN_AT_OPENING as error:

@@ -179,6 +179,7 @@ def _connection(endpoint_url: str | None, region: str | None, pool: int) -> Conn
         region=region,
         connect_timeout_s=_CONNECT_TIMEOUT_S,
         read_timeout_s=_READ_TIMEOUT_S,
+        bounded=False,
         pool=pool,
     )
 

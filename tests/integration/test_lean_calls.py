@@ -268,7 +268,10 @@ async def test_an_answer_that_does_not_come_in_time_is_given_up() -> None:
             await caller.call("ReceiveMessage", {})
 
 
-async def test_an_answer_that_drips_in_is_given_up_like_a_silent_one() -> None:
+@asynccontextmanager
+async def dripping() -> AsyncIterator[str]:
+    """The URL of a server whose answers come byte by byte without end; left, once its client has
+    hung up."""
     hung_up = asyncio.Event()
 
     async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -285,13 +288,32 @@ async def test_an_answer_that_drips_in_is_given_up_like_a_silent_one() -> None:
 
     server = await asyncio.start_server(drip, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
-    connection = Connection(attempts=1, connect_timeout_s=0.2, read_timeout_s=0.2)
-    route = route_to(URL(f"http://{host}:{port}/"))
     async with server:
-        async with lean_caller(route, connection, StoppedClock()) as caller:
-            with pytest.raises(ReadTimeoutError):
-                await caller.call("ReceiveMessage", {})
+        yield f"http://{host}:{port}/"
         await hung_up.wait()
+
+
+async def test_an_answer_that_drips_in_is_given_up_like_a_silent_one() -> None:
+    connection = Connection(attempts=1, connect_timeout_s=0.2, read_timeout_s=0.2)
+    async with (
+        dripping() as url,
+        lean_caller(route_to(URL(url)), connection, StoppedClock()) as caller,
+    ):
+        with pytest.raises(ReadTimeoutError):
+            await caller.call("ReceiveMessage", {})
+
+
+async def test_aiobotocore_gives_up_an_answer_that_drips_in_as_well(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with_test_credentials(monkeypatch, tmp_path)
+    async with dripping() as url:
+        connection = Connection(
+            endpoint_url=url, attempts=1, connect_timeout_s=0.2, read_timeout_s=0.2
+        )
+        async with async_client("dynamodb", connection) as client:
+            with pytest.raises(ReadTimeoutError):
+                await client.list_tables()
 
 
 async def test_credentials_that_fail_in_any_way_are_missing_for_now() -> None:
