@@ -56,13 +56,13 @@ lock: $(INSTALLED) ## Choose the pinned versions anew
 		--no-annotate --quiet - -o workers/build-requirements.txt
 
 schema: $(INSTALLED) ## Write the message format's JSON Schema
-	$(BIN)/python -c 'import json; from jobs.envelope import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/envelope.v1.schema.json
+	$(BIN)/python -c 'import json; from headgate.jobs.messages.envelope import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/envelope.v1.schema.json
 
 synth: $(INSTALLED) ## The CloudFormation template, into cdk.out
 	@node infra/cdk.js synth --quiet
 
 cdk-app: $(INSTALLED)
-	@JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 $(BIN)/python -m infra.app
+	@JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 $(BIN)/python -m headgate.infra.app
 
 bench: $(INSTALLED) ## Headgate beside its peers (Linux, Java and Maven; about half an hour)
 	$(BIN)/python -m benchmarks

@@ -25,7 +25,7 @@ from benchmarks.results import Collector
 from benchmarks.scale import Scale
 from benchmarks.stage import Stage
 from benchmarks.waits import ON_FOUR_QUEUES, Waits
-from jobs.ports import OutgoingMessage
+from headgate.jobs.core.ports import OutgoingMessage
 from tests.support.proxy import ProxyProcess
 from tests.support.swallowing_table import SwallowingTable
 
@@ -225,8 +225,10 @@ class Bench:
 
     def _imports(self) -> None:
         for _ in range(self._scale.imports):
-            self.results.add("import-jobs", HEADGATE.name, import_ms("jobs"))
-            self.results.add("import-bridge", HEADGATE.name, import_ms("lambdas.bridge"))
+            self.results.add(
+                "import-jobs", HEADGATE.name, import_ms("headgate.jobs.definitions.app")
+            )
+            self.results.add("import-bridge", HEADGATE.name, import_ms("headgate.lambdas.bridge"))
 
     def _proxy(self) -> None:
         """What the proxy adds to a request by itself, and when told to add 10 ms."""

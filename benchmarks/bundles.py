@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.environments import ROOT
-from infra.bundling import Bundle, consumer_bundle, functions_bundle
-from infra.installing import Platform, for_lambda, for_this_machine
-from jobs.deployment import ConsumerGroup
+from headgate.infra.functions.bundling import Bundle, consumer_bundle, functions_bundle
+from headgate.infra.functions.pip_install import Platform, for_lambda, for_this_machine
+from headgate.jobs.deployment.groups import ConsumerGroup
 
 ROUNDS = 15
 MOST_MS = 500.0
@@ -29,7 +29,7 @@ MOST_MS = 500.0
 MOST_MB = 15.0
 """Likewise for the zipped functions without user's code."""
 
-_LATER = ("aiobotocore.session", *(f"jobs.aws.{each}" for each in ("dynamo", "s3", "sqs")))
+_LATER = ("aiobotocore.session", *(f"headgate.jobs.aws.{each}" for each in ("dynamo", "s3", "sqs")))
 """Modules that a consumer needs to reach AWS, and not to be imported."""
 
 
@@ -81,8 +81,8 @@ def _functions(scratch: Path) -> list[Function]:
     shop = ConsumerGroup(name="shop", handler=f"{module}.handler", source=str(source))
     shared = functions_bundle()
     return [
-        Function(name="bridge", module="lambdas.bridge", bundle=shared),
-        Function(name="sweep", module="lambdas.sweep", bundle=shared),
+        Function(name="bridge", module="headgate.lambdas.bridge", bundle=shared),
+        Function(name="sweep", module="headgate.lambdas.sweep.handler", bundle=shared),
         Function(name="consumer of the shop", module=module, bundle=consumer_bundle(shop)),
         Function(
             name="the same, with what its first invocation loads",

@@ -18,14 +18,14 @@ from typing import Literal
 
 from benchmarks.growth import Note, Rest
 from benchmarks.stage import REGION, use_test_account
-from jobs import App, AsyncClient, Client, Events, Priority
-from jobs.aws.sqs import SqsTransport, SyncSqs
-from jobs.errors import HeadgateError, SubmissionFailed
+from headgate import App, AsyncClient, Client, Events, Priority
+from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.errors import HeadgateError, SubmissionFailed
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.worker import Worker
 from tests.support.java_servers import java_process
 from tests.support.proxy import ProxyProcess
 from tests.support.queues import Queues
-from workers.configuration import WorkerSettings
-from workers.worker import Worker
 
 SHARES = (0.0, 0.05, 0.3)
 JOBS = 600

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Priority
-from jobs.clock import SystemClock
-from jobs.events import Event, Events, JobCompleted
-from jobs.testing import MemorySqs
-from workers.configuration import WorkerSettings
-from workers.worker import Worker
+from headgate import App, AsyncClient, Priority
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.events import Event, Events, JobCompleted
+from headgate.jobs.testing import MemorySqs
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.worker import Worker
 
 QUEUES = (4, 50, 200)
 JOBS = 4_000

@@ -22,8 +22,8 @@ from benchmarks.scale import Scale
 from benchmarks.soak import Soaked, soak
 from benchmarks.stage import REGION, Stage
 from benchmarks.trials import JOB_S, LongJob, Moment, Trial
-from jobs.aws.sqs import SyncSqs
-from jobs.ports import OutgoingMessage
+from headgate.jobs.aws.sqs.transport import SyncSqs
+from headgate.jobs.core.ports import OutgoingMessage
 
 T = TypeVar("T")
 U = TypeVar("U")

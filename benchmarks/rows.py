@@ -14,9 +14,9 @@ from benchmarks.contestants import Contestant
 from benchmarks.processes import WorkerProcess
 from benchmarks.stage import REGION, Stage
 from benchmarks.tally import Mark, Tally
-from jobs.aws.sqs import SyncSqs
-from jobs.ports import OutgoingMessage
-from jobs.topology import Priority
+from headgate.jobs.aws.sqs.transport import SyncSqs
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.topology import Priority
 from tests.support.proxy import ProxyProcess
 
 URGENT = 1_000_000  # as in peers/common.py

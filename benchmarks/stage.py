@@ -14,9 +14,9 @@ from benchmarks.contestants import Contestant, Group
 from benchmarks.environments import PEERS
 from benchmarks.processes import WorkerProcess
 from benchmarks.tally import Runs, Tally
-from jobs.aws.sqs import SqsTransport, SyncSqs
-from jobs.ports import OutgoingMessage, ReceivedMessage
-from jobs.topology import MAX_BATCH, Priority
+from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
+from headgate.jobs.core.topology import MAX_BATCH, Priority
 from tests.support.queues import Queues
 
 REGION = "us-east-1"

@@ -249,12 +249,12 @@ ROWS = (
     ),
     Row(
         key="import-jobs",
-        title="ms of `import jobs`",
+        title="ms of `from headgate import App`",
         targets=(Target(text="< 150", measure=ours("import-jobs"), at_most=150),),
     ),
     Row(
         key="import-bridge",
-        title="ms of `import lambdas.bridge`",
+        title="ms of `import headgate.lambdas.bridge`",
         targets=(Target(text="< 500", measure=ours("import-bridge"), at_most=500),),
     ),
     Row(key="proxy", title="ms of one small request of boto3's", digits=2),

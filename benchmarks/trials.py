@@ -15,9 +15,9 @@ from pathlib import Path
 from benchmarks.processes import WorkerProcess
 from benchmarks.stage import Stage
 from benchmarks.tally import Runs
-from jobs.aws.sqs import SyncSqs
-from jobs.ports import OutgoingMessage
-from jobs.topology import MAX_BATCH
+from headgate.jobs.aws.sqs.transport import SyncSqs
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.topology import MAX_BATCH
 
 JOB_S = 0.05
 """On average. Jobs of one length would all end at once, and a moment later all begin at once."""

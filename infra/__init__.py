@@ -1,1 +1,47 @@
-"""CDK constructs that provision an app's system on AWS."""
+"""CDK constructs that provision an app's system on AWS, and the values that they are told.
+
+`JobSystem` goes into a stack of yours, `HeadgateStack` is one by itself. CDK is imported by their
+first use, so that ``headgate cost`` and ``headgate check`` read a deployment without it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if not __name__.startswith("headgate."):
+    raise ImportError("'infra' is a folder of Headgate's sources: write `import headgate.infra`")
+
+if TYPE_CHECKING:
+    from headgate.infra.stack import HeadgateStack as HeadgateStack
+    from headgate.infra.stack import JobSystem as JobSystem
+    from headgate.jobs.deployment.groups import ConsumerGroup as ConsumerGroup
+    from headgate.jobs.deployment.groups import Deployment as Deployment
+    from headgate.jobs.deployment.groups import Lanes as Lanes
+    from headgate.jobs.deployment.groups import WorkerGroup as WorkerGroup
+    from headgate.jobs.deployment.thresholds import Thresholds as Thresholds
+
+__all__ = [
+    "ConsumerGroup",
+    "Deployment",
+    "HeadgateStack",
+    "JobSystem",
+    "Lanes",
+    "Thresholds",
+    "WorkerGroup",
+]
+
+_HOMES = {
+    "ConsumerGroup": "jobs.deployment.groups",
+    "Deployment": "jobs.deployment.groups",
+    "HeadgateStack": "infra.stack",
+    "JobSystem": "infra.stack",
+    "Lanes": "jobs.deployment.groups",
+    "Thresholds": "jobs.deployment.thresholds",
+    "WorkerGroup": "jobs.deployment.groups",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = getattr(import_module(f"headgate.{_HOMES[name]}"), name)
+    return found

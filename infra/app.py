@@ -15,13 +15,13 @@ from pathlib import Path
 import aws_cdk as cdk
 from constructs import Node
 
-from infra.nag import add_nag
-from infra.stack import HeadgateStack
-from infra.stages import asked_for, read_stage
-from jobs.app import App, load_app
-from jobs.deployment import is_ours
-from jobs.errors import ConfigurationError, HeadgateError
-from jobs.settings import Settings
+from headgate.infra.checks.nag import add_nag
+from headgate.infra.stack import HeadgateStack
+from headgate.infra.stages import asked_for, read_stage
+from headgate.jobs.core.settings import Settings
+from headgate.jobs.definitions.app import App, load_app
+from headgate.jobs.deployment.groups import is_ours
+from headgate.jobs.errors import ConfigurationError, HeadgateError
 
 _FAULTY = 1
 _USAGE = 2

@@ -19,35 +19,36 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra import checking, permissions
-from infra.acknowledged import acknowledge
-from infra.alerts import Alerts
-from infra.consumer import Consumer
-from infra.event_rules import EventRules
-from infra.functions import Bridge
-from infra.image import worker_image
-from infra.network import Network
-from infra.objects import Objects
-from infra.outputs import add_outputs
-from infra.queues import Queues
-from infra.records import Records
-from infra.schedules import Schedules, scheduled_types
-from infra.sweep import Sweep
-from infra.watching import Watching
-from infra.worker_service import Workers
-from jobs.app import App
-from jobs.aws.descriptions import tags_of
-from jobs.deployment import (
+from headgate.infra.checks import app_check as checking
+from headgate.infra.data import permissions
+from headgate.infra.data.alert_topic import Alerts
+from headgate.infra.data.bucket import Objects
+from headgate.infra.data.nag_suppressions import acknowledge
+from headgate.infra.data.queues import Queues
+from headgate.infra.data.table import Records
+from headgate.infra.fargate.image import worker_image
+from headgate.infra.fargate.network import Network
+from headgate.infra.fargate.worker_service import Workers
+from headgate.infra.functions.bridge import Bridge
+from headgate.infra.functions.consumer import Consumer
+from headgate.infra.functions.event_rules import EventRules
+from headgate.infra.functions.schedules import Schedules, scheduled_types
+from headgate.infra.functions.sweep import Sweep
+from headgate.infra.monitoring.monitoring import Watching
+from headgate.infra.outputs import add_outputs
+from headgate.jobs.aws.descriptions import tags_of
+from headgate.jobs.core.topology import QUARANTINE_RETENTION
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.app_path import app_path as find_app
+from headgate.jobs.deployment.groups import (
     ConsumerGroup,
     Deployment,
     Lanes,
     function_name,
     worker_service_name,
 )
-from jobs.errors import ConfigurationError
-from jobs.locating import app_path as find_app
-from jobs.sweep_plan import sweep_plan
-from jobs.topology import QUARANTINE_RETENTION
+from headgate.jobs.deployment.sweep_plan import sweep_plan
+from headgate.jobs.errors import ConfigurationError
 
 _ALL = Lanes()
 

@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.deployment import STAGES, Deployment
-from jobs.errors import ConfigurationError
+from headgate.jobs.deployment.groups import STAGES, Deployment
+from headgate.jobs.errors import ConfigurationError
 
 _ACCOUNT = re.compile(r"\d{12}")
 _REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d")

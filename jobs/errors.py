@@ -71,7 +71,71 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jobs.checks import Fault
+    from headgate.jobs.deployment.checks import Fault
+
+
+__all__ = [
+    "AccessDenied",
+    "AppFaulty",
+    "AppImportError",
+    "BucketMissing",
+    "ChildDied",
+    "ChildFailed",
+    "ConfigurationError",
+    "CredentialsMissing",
+    "CredentialsNotConfigured",
+    "DelayInvalid",
+    "Discard",
+    "DoNotRetry",
+    "DuplicateJobType",
+    "HandlerMissing",
+    "HeadgateError",
+    "InlineFailed",
+    "ItemRefused",
+    "JobCancelled",
+    "JobDead",
+    "JobDiscarded",
+    "JobSignal",
+    "JobTimeout",
+    "MessageError",
+    "MessageQueueWrong",
+    "MessageSchemaNewer",
+    "MessageTypeUnknown",
+    "MessageUnreadable",
+    "OptionInvalid",
+    "PayloadInvalid",
+    "PayloadLost",
+    "PayloadTooLarge",
+    "QueueMissing",
+    "QueuesMissing",
+    "RecordsOff",
+    "Refusal",
+    "RegionMissing",
+    "ResultError",
+    "ResultInvalid",
+    "ResultNotKept",
+    "ResultTimeout",
+    "RetryLater",
+    "ScheduleDeclared",
+    "ScheduleError",
+    "ScheduleExists",
+    "ScheduleGroupMissing",
+    "ScheduleMissing",
+    "ServiceUnavailable",
+    "SettingsInvalid",
+    "SpoolCorrupt",
+    "SpoolError",
+    "SpoolFull",
+    "SpoolNewer",
+    "Stopped",
+    "SubmissionError",
+    "SubmissionFailed",
+    "TableMissing",
+    "Throttled",
+    "TransportError",
+    "UnknownJobType",
+    "UnknownQueue",
+]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -390,8 +454,8 @@ class ResultError(HeadgateError):
 class JobDead(ResultError):
     """The job failed for good: it is in its dead-letter queue, or in the quarantine.
 
-    ``reason`` is why it was given up (see `jobs.outcome.Reason`; ``quarantined`` for the other
-    queue), ``error_type`` and ``error_message`` are of its last error.
+    ``reason`` is why it was given up (see `jobs.execution.outcome.Reason`; ``quarantined`` for the
+    other queue), ``error_type`` and ``error_message`` are of its last error.
     """
 
     def __init__(self, job_id: str, *, reason: str, error_type: str, error_message: str) -> None:

@@ -21,18 +21,18 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from jobs.cancelling import Cancelling
-from jobs.delivery import Delivery
-from jobs.execution import Executor, Run, Verdict
-from jobs.outcome import Interrupted
-from jobs.ports import Scheduler, Transport
-from jobs.recording import Recorder
-from jobs.settlement import Ack, RetryAfter
-from lambdas.deleting import Deletes
-from lambdas.settling import Settler
-from lambdas.source import Line, lines_of
-from lambdas.spreading import spread
-from lambdas.timetable import START_S, Timetable
+from headgate.jobs.core.ports import Scheduler, Transport
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.outcome import Interrupted
+from headgate.jobs.execution.recorder import Recorder
+from headgate.jobs.execution.run import Executor, Run, Verdict
+from headgate.jobs.execution.settlement import Ack, RetryAfter
+from headgate.jobs.records.cancellations import Cancelling
+from headgate.lambdas.deleting import Deletes
+from headgate.lambdas.settling import Settler
+from headgate.lambdas.source import Line, lines_of
+from headgate.lambdas.spreading import spread
+from headgate.lambdas.timetable import START_S, Timetable
 
 _log = logging.getLogger("headgate.consume")
 

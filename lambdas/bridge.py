@@ -1,10 +1,10 @@
 """The Lambda function that turns a schedule's firing, or an event, into a job.
 
-It holds none of the user's code: all it needs is in the schedule's input (`jobs.firing`,
-`jobs.delays`), or in what the event's rule makes of it (`jobs.eventing`). EventBridge invokes it
-asynchronously, so when it raises, Lambda invokes it again, twice, and then keeps the input in the
-dead-letter queue of schedules and events. What one invocation has sent another doesn't send again
-(`jobs.bridging`).
+It holds none of the user's code: all it needs is in the schedule's input (`jobs.schedules.firing`,
+`jobs.schedules.delayed_job`), or in what the event's rule makes of it
+(`jobs.definitions.event_rule`). EventBridge invokes it asynchronously, so when it raises, Lambda
+invokes it again, twice, and then keeps the input in the dead-letter queue of schedules and events.
+What one invocation has sent another doesn't send again (`jobs.schedules.bridging`).
 
 https://docs.aws.amazon.com/lambda/latest/dg/with-eventbridge-scheduler.html
 """
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from aws_lambda_powertools import Logger
 
-from jobs.bridging import Bridge, Input, counts, read_input
-from jobs.delays import DelayedJob
-from jobs.eventing import Occurrence
-from jobs.firing import Firing
+from headgate.jobs.definitions.event_rule import Occurrence
+from headgate.jobs.schedules.bridging import Bridge, Input, counts, read_input
+from headgate.jobs.schedules.delayed_job import DelayedJob
+from headgate.jobs.schedules.firing import Firing
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -87,11 +87,11 @@ def _described(given: Input) -> tuple[str, dict[str, Any]]:
 @cache
 def _bridge() -> Bridge:
     """One for the execution environment. Opened by the first firing: imports stay quick."""
-    from jobs.aws.sqs import SyncSqs
+    from headgate.jobs.aws.sqs.transport import SyncSqs
 
     transport, table = SyncSqs(), None
     if name := os.environ.get(TABLE):
-        from jobs.aws.sync_dynamo import SyncDynamoTable
+        from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
 
         table = SyncDynamoTable(name)
     return Bridge(transport, table, lambda: datetime.now(UTC))

@@ -1,6 +1,6 @@
 """Lambda as a worker: runs the jobs of an SQS event source, with the verdicts of the ECS worker.
 
-    from lambdas.consume import consumer
+    from headgate.lambdas.consume import consumer
     from shop.app import app
 
     handler = consumer(app)
@@ -29,26 +29,26 @@ from typing import Any, Protocol
 
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
-from jobs.aio import AsyncClient
-from jobs.app import App
-from jobs.calling import Means
-from jobs.cancelling import Cancelling
-from jobs.claims import Claims
-from jobs.clock import Clock, SystemClock
-from jobs.deployment import FUNCTION_CONCURRENCY
-from jobs.errors import ConfigurationError, TransportError
-from jobs.event_log import log_event
-from jobs.events import Events
-from jobs.execution import Executor
-from jobs.once import needs_claims
-from jobs.ports import ObjectStore, Scheduler, Table, Transport
-from jobs.recording import Recorder
-from jobs.settings import Settings
-from lambdas.batches import Batch
-from lambdas.emf import Emf
-from lambdas.logs import log_as_json
-from lambdas.source import records_of
-from lambdas.timetable import Timetable
+from headgate.jobs.client.async_client import AsyncClient
+from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.event_log import log_event
+from headgate.jobs.core.events import Events
+from headgate.jobs.core.ports import ObjectStore, Scheduler, Table, Transport
+from headgate.jobs.core.settings import Settings
+from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.groups import FUNCTION_CONCURRENCY
+from headgate.jobs.errors import ConfigurationError, TransportError
+from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.claimed_call import needs_claims
+from headgate.jobs.execution.claims import Claims
+from headgate.jobs.execution.recorder import Recorder
+from headgate.jobs.execution.run import Executor
+from headgate.jobs.records.cancellations import Cancelling
+from headgate.lambdas.batches import Batch
+from headgate.lambdas.emf import Emf
+from headgate.lambdas.logs import log_as_json
+from headgate.lambdas.source import records_of
+from headgate.lambdas.timetable import Timetable
 
 _DEPTH_S = 1.0
 """How long an adaptive backoff waits for the depth of its queue."""
@@ -232,9 +232,9 @@ class Consumer:
         async with AsyncExitStack() as stack:  # what is open when something fails is closed again
             transport, store = self._transport, self._store
             if transport is None:
-                from jobs.aws.s3 import S3Store
-                from jobs.aws.scheduler import EventBridgeScheduler
-                from jobs.aws.sqs import SqsTransport
+                from headgate.jobs.aws.s3 import S3Store
+                from headgate.jobs.aws.scheduler import EventBridgeScheduler
+                from headgate.jobs.aws.sqs.transport import SqsTransport
 
                 transport = await stack.enter_async_context(SqsTransport())
                 if store is None:
@@ -282,7 +282,7 @@ class Consumer:
         own = self._transport is None and self._app.keeps_records
         if self._table is not None or not (own or needs_claims(self._app)):
             return self._table
-        from jobs.aws.dynamo import DynamoTable
+        from headgate.jobs.aws.dynamo.table import DynamoTable
 
         return await stack.enter_async_context(DynamoTable(self._app.topology.table_name))
 

@@ -13,12 +13,12 @@ import logging
 from collections import defaultdict
 from collections.abc import Sequence
 
-from jobs.clock import Clock
-from jobs.delivery import Delivery
-from jobs.errors import TransportError
-from jobs.events import Events, SettlementFlushed
-from jobs.ports import Transport
-from jobs.topology import MAX_BATCH
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Events, SettlementFlushed
+from headgate.jobs.core.ports import Transport
+from headgate.jobs.core.topology import MAX_BATCH
+from headgate.jobs.errors import TransportError
+from headgate.jobs.execution.delivery import Delivery
 
 _log = logging.getLogger("headgate.consume")
 

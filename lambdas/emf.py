@@ -1,7 +1,7 @@
 """Metrics for CloudWatch, as lines of the embedded metric format on standard output.
 
-Their names are those of `jobs.metric_names`, and a worker's too: one dashboard shows jobs wherever
-they run. Of durations and waits a line has 99 at most, spread over the invocation.
+Their names are those of `jobs.deployment.metric_names`, and a worker's too: one dashboard shows
+jobs wherever they run. Of durations and waits a line has 99 at most, spread over the invocation.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
@@ -17,9 +17,15 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
     AmazonCloudWatchEMFProvider,
 )
 
-from jobs.app import App
-from jobs.events import Event
-from jobs.metric_names import MOST_VALUES, NAMESPACE, Dimensions, measured, service_name
+from headgate.jobs.core.events import Event
+from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.metric_names import (
+    MOST_VALUES,
+    NAMESPACE,
+    Dimensions,
+    measured,
+    service_name,
+)
 
 
 @dataclass(slots=True)

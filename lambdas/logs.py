@@ -6,7 +6,7 @@ import logging
 
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
-from jobs.event_log import BoundedTraces, name_job
+from headgate.jobs.core.event_log import BoundedTraces, name_job
 
 
 class _Formatter(BoundedTraces, LambdaPowertoolsFormatter):

@@ -13,17 +13,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar, assert_never
 
-from jobs.batcher import Batcher, Pacing
-from jobs.batching import EntryRejected, in_batches
-from jobs.clock import Clock
-from jobs.dead_letters import bare
-from jobs.delivery import Delivery
-from jobs.errors import TransportError
-from jobs.events import Events, SettlementFailed, SettlementFlushed
-from jobs.execution import Verdict, parked
-from jobs.handover import Course, HandOver, Held, Renewed, Stays
-from jobs.messages import size_of
-from jobs.ports import (
+from headgate.jobs.core.batcher import Batcher, Pacing
+from headgate.jobs.core.batching import EntryRejected, in_batches
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Events, SettlementFailed, SettlementFlushed
+from headgate.jobs.core.ports import (
     EntryFailure,
     ObjectStore,
     OutgoingMessage,
@@ -31,8 +25,14 @@ from jobs.ports import (
     Transport,
     VisibilityChange,
 )
-from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
-from jobs.topology import MAX_VISIBILITY, Topology
+from headgate.jobs.core.topology import MAX_VISIBILITY, Topology
+from headgate.jobs.errors import TransportError
+from headgate.jobs.execution.dead_letter import bare
+from headgate.jobs.execution.delayed_retry import Course, HandOver, Held, Renewed, Stays
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.run import Verdict, parked
+from headgate.jobs.execution.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
+from headgate.jobs.messages.outgoing import size_of
 
 T = TypeVar("T")
 

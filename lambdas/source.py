@@ -14,10 +14,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from jobs.delivery import Delivery
-from jobs.errors import ConfigurationError, MessageUnreadable
-from jobs.ports import ReceivedMessage
-from jobs.topology import QueueSpec, Topology
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.topology import QueueSpec, Topology
+from headgate.jobs.errors import ConfigurationError, MessageUnreadable
+from headgate.jobs.execution.delivery import Delivery
 
 _log = logging.getLogger("headgate.consume")
 

@@ -6,8 +6,8 @@ import math
 import random
 from collections.abc import Sequence
 
-from jobs.delivery import Delivery
-from lambdas.source import Line
+from headgate.jobs.execution.delivery import Delivery
+from headgate.lambdas.source import Line
 
 MOST_S = 900
 """The longest that one stays away."""

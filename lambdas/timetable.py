@@ -18,8 +18,8 @@ import math
 from dataclasses import dataclass
 from typing import Self
 
-from jobs.deployment import GIVE_BACK
-from jobs.errors import ConfigurationError
+from headgate.jobs.deployment.groups import GIVE_BACK
+from headgate.jobs.errors import ConfigurationError
 
 MARGIN_S = GIVE_BACK.total_seconds()
 """How long before the function's timeout jobs are interrupted, so that the answer is in time."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from workers.starting import end_on_signals, is_worker
+from headgate.workers.process.starting import end_on_signals, is_worker
+
+if not __name__.startswith("headgate."):
+    raise ImportError("'ops' is a folder of Headgate's sources: write `import headgate.ops`")
 
 
 def main() -> None:
@@ -12,7 +15,7 @@ def main() -> None:
     if is_worker(sys.argv[1:]):
         end_on_signals()  # first, since the import below takes most of a second
     try:
-        from ops.cli import main as run
+        from headgate.ops.cli import main as run
     except ModuleNotFoundError as error:
         sys.exit(f"headgate: the command line needs {error.name}: pip install 'headgate[ops]'")
     run()

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.deployment import STAGE, Deployment
-from jobs.errors import ConfigurationError
+from headgate.jobs.deployment.groups import STAGE, Deployment
+from headgate.jobs.errors import ConfigurationError
 
 FILE = Path("cdk.json")
 """Where CDK's command line looks, below the working directory."""

@@ -11,10 +11,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from jobs.checks import Fault
-from jobs.job import JobType
-from jobs.timeline import Planned, timeline
-from jobs.topology import QueueSpec
+from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.deployment.checks import Fault
+from headgate.jobs.deployment.retry_timeline import Planned, timeline
 
 EXIT_FAULTY = 1
 """An app has faults that keep it from being deployed."""

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic_core import from_json
 
-from jobs.app import App, load_app
-from jobs.client import Client
-from jobs.errors import ConfigurationError, HeadgateError, ScheduleError, SubmissionError
-from jobs.results import keeps_outcomes
-from jobs.settings import Settings
-from jobs.submission import Overrides
-from jobs.topology import Priority
-from ops import cost_options as assumed
-from workers.configuration import (
+from headgate.jobs.client.client import Client
+from headgate.jobs.client.waiting import keeps_outcomes
+from headgate.jobs.core.settings import Settings
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.definitions.app import App, load_app
+from headgate.jobs.errors import ConfigurationError, HeadgateError, ScheduleError, SubmissionError
+from headgate.jobs.submission.prepare import Overrides
+from headgate.ops import cost_options as assumed
+from headgate.workers.configuration import (
     DEFAULTS,
     UNWATCHED,
     Watching,
@@ -31,7 +31,7 @@ from workers.configuration import (
 )
 
 if TYPE_CHECKING:
-    from ops.schedules import Action
+    from headgate.ops.schedules import Action
 
 cli = typer.Typer(
     name="headgate",
@@ -144,10 +144,10 @@ def worker(
     ] = None,
 ) -> None:
     """Run jobs until SIGTERM or Ctrl-C; a second one stops at once."""
-    from workers.leash import is_supervised
-    from workers.logs import configure
-    from workers.process import run
-    from workers.supervisor import run_several
+    from headgate.workers.logs import configure
+    from headgate.workers.process.entry import run
+    from headgate.workers.process.supervisor import run_several
+    from headgate.workers.process.supervisor_link import is_supervised
 
     configure(level=_log_level(log_level), json=log_json)
     settings = WorkerSettings(
@@ -206,7 +206,7 @@ def submit(
         job = client.submit(declared, declared.load(value), **overrides)
         print(job.id, flush=True)
         if wait:
-            from ops.status import show_end
+            from headgate.ops.status import show_end
 
             raise typer.Exit(show_end(job, timeout))
 
@@ -222,7 +222,7 @@ def status(
     Exits with 0 if it has completed or was discarded, 3 if it is dead, quarantined or cancelled, 4
     if it has not ended, 5 if nothing is known of it.
     """
-    from ops.status import show_record
+    from headgate.ops.status import show_record
 
     with Client(_app(app)) as client:
         try:
@@ -238,9 +238,9 @@ def check(app: AppPath = None, json: AsJson = False) -> None:
 
     The deployment is the one that ./cdk.json has in its context, if there is one.
     """
-    from jobs.checks import check as faults_of
-    from ops.cdk_context import deployment_from_cdk_json
-    from ops.checking import show_faults
+    from headgate.jobs.deployment.checks import check as faults_of
+    from headgate.ops.cdk_context import deployment_from_cdk_json
+    from headgate.ops.checking import show_faults
 
     found = _app(app)
     found.load_handlers()
@@ -255,8 +255,8 @@ def plan(
     json: AsJson = False,
 ) -> None:
     """When each attempt of a failing job comes."""
-    from jobs.checks import has_long_delays
-    from ops.checking import show_plan
+    from headgate.jobs.deployment.checks import has_long_delays
+    from headgate.ops.checking import show_plan
 
     found = _app(app)
     declared = found.find_type(job_type)
@@ -277,7 +277,7 @@ def schedules(
     json: AsJson = False,
 ) -> None:
     """List an app's schedules on AWS, switch them, run one now, or show its next times."""
-    from ops.schedules import act
+    from headgate.ops.schedules import act
 
     path, wanted, which = (app, action, name) if ":" in app else (None, app, action)
     doing = _action(wanted, which)
@@ -308,11 +308,11 @@ def cost(
     json: AsJson = False,
 ) -> None:
     """What a month costs on AWS, by service and by job type: an estimate."""
-    from ops.cdk_context import deployment_from_cdk_json
-    from ops.cost import show_cost
-    from ops.costing.alternatives import alternatives
-    from ops.costing.estimate import estimate
-    from ops.costing.load import Load
+    from headgate.ops.cdk_context import deployment_from_cdk_json
+    from headgate.ops.cost import show_cost
+    from headgate.ops.costing.alternatives import alternatives
+    from headgate.ops.costing.estimate import estimate
+    from headgate.ops.costing.load import Load
 
     found, now = _app(app), datetime.now(UTC)
     load = Load(
@@ -339,7 +339,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Another seed plans other faults.")] = 1,
 ) -> None:
     """The whole system on this machine: bounded, self-checking, nothing left behind."""
-    from ops.demo import DemoOptions, run_demo
+    from headgate.ops.demo import DemoOptions, run_demo
 
     raise typer.Exit(run_demo(DemoOptions(jobs=jobs, seed=seed)))
 
@@ -354,7 +354,7 @@ def _app(path: str | None) -> App:
 
 
 def _action(text: str | None, name: str | None) -> Action:
-    from ops.schedules import Action
+    from headgate.ops.schedules import Action
 
     try:
         action = Action(text or "")

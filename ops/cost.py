@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ops.costing.estimate import Estimate
-from ops.prices import AS_OF, REGION, all_prices
+from headgate.ops.costing.estimate import Estimate
+from headgate.ops.prices import AS_OF, REGION, all_prices
 
 _CENT = 0.005
 _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))

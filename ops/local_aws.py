@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from jobs.errors import ConfigurationError, HeadgateError
+from headgate.jobs.errors import ConfigurationError, HeadgateError
 
 _LOOPBACK = "127.0.0.1"
 _START_BOUND_S = 60.0

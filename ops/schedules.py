@@ -12,9 +12,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from jobs.client import Client
-from jobs.errors import SettingsInvalid
-from jobs.schedule_book import ScheduleInfo, UnreadableSchedule
+from headgate.jobs.client.client import Client
+from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 
 
 class Action(StrEnum):

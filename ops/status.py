@@ -11,10 +11,10 @@ from pydantic_core import to_json
 from rich.console import Console
 from rich.table import Table
 
-from jobs.errors import ResultTimeout
-from jobs.handle import JobHandle
-from jobs.history import JobRecord
-from jobs.state import Happening, JobState
+from headgate.jobs.client.handle import JobHandle
+from headgate.jobs.errors import ResultTimeout
+from headgate.jobs.records.history import JobRecord
+from headgate.jobs.records.state import Happening, JobState
 
 EXIT_FAILED = 3
 """The job is dead, quarantined or cancelled."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import urlsplit
 
-from jobs.deployment import Lanes
-from jobs.errors import SettingsInvalid, did_you_mean
-from jobs.kinds import check_kinds
-from jobs.topology import Priority
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.deployment.groups import Lanes
+from headgate.jobs.errors import SettingsInvalid, did_you_mean
+from headgate.jobs.values.kinds import check_kinds
 
 _MOST_CONCURRENCY = 1000
 _MOST_CHILDREN = 256
@@ -45,7 +45,7 @@ class WorkerSettings:
     give_back_after: timedelta = timedelta(seconds=5)
     """A received message that found no slot for so long goes back to its queue. One that comes
     again, or that a limit holds back, is kept twelve times longer, growing to 72 times with each
-    return. See `workers.patience`."""
+    return. See `workers.dispatch.patience`."""
     receive_wait: timedelta | None = None
     """The wait of a poll for its first message, 1 to 20 s; None takes the queue's, 20 s. Idle, a
     worker ends no sooner than its polls do; see `short_wait`."""
@@ -95,12 +95,13 @@ class Watching:
     """
 
     port: int | None = None
-    """Where `workers.endpoint.Endpoint` serves health and metrics; None: nowhere. Of several
-    processes the second takes the next port, and so on. 0 takes any free one."""
+    """Where `workers.observability.health_server.Endpoint` serves health and metrics; None:
+    nowhere. Of several processes the second takes the next port, and so on. 0 takes any free
+    one."""
     host: str = "127.0.0.1"
     """The address that it binds: only this machine's own by default."""
     emf: bool = False
-    """Write metrics for CloudWatch to standard output; see `workers.emf`."""
+    """Write metrics for CloudWatch to standard output; see `workers.observability.emf`."""
 
     def __post_init__(self) -> None:
         check_kinds("the worker", self, SettingsInvalid)

@@ -7,7 +7,7 @@ import sys
 
 from pythonjsonlogger.json import JsonFormatter
 
-from jobs.event_log import BoundedTraces, name_job
+from headgate.jobs.core.event_log import BoundedTraces, name_job
 
 _SDKS = ("aiobotocore", "boto3", "botocore")
 """They log whole requests, payloads included, at DEBUG, and nothing of use at INFO."""

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from workers.running import Running
-from workers.settling import Settler
+from headgate.workers.running.runner import Running
+from headgate.workers.running.settler import Settler
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

@@ -13,46 +13,46 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
-from jobs.aio import AsyncClient
-from jobs.app import App
-from jobs.calling import Around, Means, nothing_around
-from jobs.cancelling import Cancelling
-from jobs.claims import Claims
-from jobs.clock import Clock, SystemClock
-from jobs.context import JobContext
-from jobs.delivery import Job
-from jobs.envelope import parse
-from jobs.events import Events
-from jobs.execution import Executor
-from jobs.lives import Lives
-from jobs.locating import app_path
-from jobs.once import require_claims
-from jobs.ports import ObjectStore, OutgoingMessage, Scheduler, Table, Transport
-from jobs.recording import Recorder
-from jobs.submission import Submission
-from jobs.topology import Priority, QueueSpec
-from workers.admission import Admission
-from workers.backlog import Backlog
-from workers.choosing import Waiting
-from workers.configuration import DEFAULTS, WorkerSettings
-from workers.demand import Demand
-from workers.heartbeat import Heartbeat
-from workers.holding import Holdings
-from workers.hooks import HookRunner
-from workers.isolation import ChildPool
-from workers.lifeline import Lifeline
-from workers.limiting import Gate
-from workers.once_per_turn import OncePerTurn
-from workers.patience import Patience
-from workers.pollers import Pollers
-from workers.polling import Poller
-from workers.queue_watch import QueueWatch
-from workers.returning import Returns
-from workers.running import Running, ThreadPool
-from workers.settling import SETTLEMENT_PACING, Settler
-from workers.shares import Shares
-from workers.shutdown import FLUSH_S, Report, drain
-from workers.trimming import Trimmer
+from headgate.jobs.client.async_client import AsyncClient
+from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.context import JobContext
+from headgate.jobs.core.events import Events
+from headgate.jobs.core.ports import ObjectStore, OutgoingMessage, Scheduler, Table, Transport
+from headgate.jobs.core.topology import Priority, QueueSpec
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.app_path import app_path
+from headgate.jobs.execution.call import Around, Means, nothing_around
+from headgate.jobs.execution.claimed_call import require_claims
+from headgate.jobs.execution.claims import Claims
+from headgate.jobs.execution.delivery import Job
+from headgate.jobs.execution.recorder import Recorder
+from headgate.jobs.execution.run import Executor
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.records.cancellations import Cancelling
+from headgate.jobs.records.lives import Lives
+from headgate.jobs.submission.prepare import Submission
+from headgate.workers.configuration import DEFAULTS, WorkerSettings
+from headgate.workers.dispatch.admission import Admission
+from headgate.workers.dispatch.once_per_turn import OncePerTurn
+from headgate.workers.dispatch.patience import Patience
+from headgate.workers.dispatch.returning import Returns
+from headgate.workers.dispatch.shares import Shares
+from headgate.workers.dispatch.waiting import Waiting
+from headgate.workers.held import Holdings
+from headgate.workers.isolation.child_pool import ChildPool
+from headgate.workers.limits.gate import Gate
+from headgate.workers.observability.lifeline import Lifeline
+from headgate.workers.receiving.demand import Demand
+from headgate.workers.receiving.heartbeat import Heartbeat
+from headgate.workers.receiving.poller import Poller
+from headgate.workers.receiving.pollers import Pollers
+from headgate.workers.receiving.queue_watch import QueueWatch
+from headgate.workers.running.backlog import Backlog
+from headgate.workers.running.hook_runner import HookRunner
+from headgate.workers.running.runner import Running, ThreadPool
+from headgate.workers.running.settler import SETTLEMENT_PACING, Settler
+from headgate.workers.running.trimmer import Trimmer
+from headgate.workers.shutdown import FLUSH_S, Report, drain
 
 _log = logging.getLogger("headgate.worker")
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from common import CONCURRENCY, begin, done, submissions
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Client, JobType, Priority
-from jobs.records import check_level
-from jobs.topology import DEFAULT_LANES
-from workers.configuration import WorkerSettings
-from workers.process import run, work
+from headgate import App, AsyncClient, Client, JobType, Priority
+from headgate.jobs.core.retention import check_level
+from headgate.jobs.core.topology import DEFAULT_LANES
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.process.entry import run, work
 
 _TICK_S = 0.05
 _SUBMITTERS = 100  # coroutines that submit at once, one job at a time each

@@ -12,12 +12,12 @@ import looptime
 
 from benchmarks.simulation.series import Series
 from benchmarks.simulation.world import MIX, Call, Scenario, Service, build, duration_s, poisson
-from jobs import AsyncClient, Events, Priority
-from jobs.job import JobType
-from jobs.testing import LoopClock, MemorySqs
-from jobs.topology import DEFAULT_LANES
-from workers.configuration import WorkerSettings
-from workers.worker import Worker
+from headgate import AsyncClient, Events, Priority
+from headgate.jobs.core.topology import DEFAULT_LANES
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.testing import LoopClock, MemorySqs
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.worker import Worker
 
 _LAST_S = 3600
 """How long the last jobs may take to end, after the hour."""

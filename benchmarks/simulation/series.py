@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from jobs import Priority
-from jobs.events import (
+from headgate import Priority
+from headgate.jobs.core.events import (
     BreakerClosed,
     BreakerOpened,
     Event,

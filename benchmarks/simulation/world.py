@@ -10,10 +10,10 @@ from datetime import timedelta
 
 from pydantic import BaseModel
 
-from jobs import App, Backoff, Priority, Retry
-from jobs.backoff import Jitter
-from jobs.job import JobType
-from jobs.limits import Breaker, RetryBudget
+from headgate import App, Backoff, Priority, Retry
+from headgate.jobs.core.limits import Breaker, RetryBudget
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.retry.backoff import Jitter
 
 MIX = {Priority.CRITICAL: 0.05, Priority.HIGH: 0.25, Priority.NORMAL: 0.40, Priority.LOW: 0.30}
 """The part of all jobs that each priority gets."""

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobs import App, Backoff, Priority, RateLimit, Retry, cron, rate
+from headgate import App, Backoff, Priority, RateLimit, Retry, cron, rate
 
 _SECOND = timedelta(seconds=1)
 

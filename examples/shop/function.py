@@ -1,6 +1,6 @@
 """What a Lambda function that runs the shop's jobs is given: ``examples.shop.function.handler``."""
 
 from examples.shop.contracts import app
-from lambdas.consume import consumer
+from headgate.lambdas.consume import consumer
 
 handler = consumer(app)

@@ -29,7 +29,7 @@ from examples.shop.contracts import (
     update_order_status,
 )
 from examples.shop.reports import write_report
-from jobs import Discard, DoNotRetry, JobContext
+from headgate import Discard, DoNotRetry, JobContext
 
 
 @send_email.handler

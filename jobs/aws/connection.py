@@ -11,9 +11,9 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from jobs.aws.faults import FOREIGN_AT_OPENING, fault
-from jobs.aws.instance_role import expects_role, no_role_yet
-from jobs.errors import ConfigurationError
+from headgate.jobs.aws.faults import FOREIGN_AT_OPENING, fault
+from headgate.jobs.aws.instance_role import expects_role, no_role_yet
+from headgate.jobs.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from aiobotocore.session import AioSession
@@ -128,7 +128,7 @@ def async_session() -> AioSession:
         ConfigurationError: aiobotocore is not installed.
     """
     try:
-        from jobs.aws.late_credentials import PatientSession
+        from headgate.jobs.aws.late_credentials import PatientSession
     except ImportError as error:
         raise ConfigurationError(
             "talking to AWS from an event loop needs aiobotocore: pip install 'headgate[worker]'"

@@ -10,7 +10,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from jobs.topology import (
+from headgate.jobs.core.topology import (
     DEAD_LETTERS,
     DEAD_LETTERS_KEPT,
     PAYLOADS,
@@ -22,7 +22,7 @@ from jobs.topology import (
 Attributes = dict[str, str]
 
 LINES = "lines"
-"""The index that `jobs.ports.Line` is for, by ``list`` and ``place``."""
+"""The index that `jobs.core.ports.Line` is for, by ``list`` and ``place``."""
 
 PROJECTED = ("summary", "expires_at")
 """What the index has besides keys."""

@@ -14,8 +14,8 @@ from typing import TypeGuard
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from jobs.aws import skew
-from jobs.errors import (
+from headgate.jobs.aws import skew
+from headgate.jobs.errors import (
     AccessDenied,
     BucketMissing,
     CredentialsMissing,
@@ -30,7 +30,7 @@ from jobs.errors import (
     Throttled,
     TransportError,
 )
-from jobs.texts import legible, text_of
+from headgate.jobs.values.texts import legible, text_of
 
 FOREIGN: tuple[type[Exception], ...] = (BotoCoreError, ClientError, ResponseParserError, OSError)
 """What a call to AWS raises. aiohttp's errors arrive as botocore's, a timeout is an OSError."""

@@ -9,8 +9,8 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from jobs.aws.connection import Connection, async_client
-from jobs.aws.descriptions import (
+from headgate.jobs.aws.connection import Connection, async_client
+from headgate.jobs.aws.descriptions import (
     ENCRYPTION,
     EXPIRY,
     POINT_IN_TIME_RECOVERY,
@@ -24,8 +24,8 @@ from jobs.aws.descriptions import (
     table_properties,
     tags_of,
 )
-from jobs.aws.faults import naming
-from jobs.topology import QueueSpec, Topology
+from headgate.jobs.aws.faults import naming
+from headgate.jobs.core.topology import QueueSpec, Topology
 
 if TYPE_CHECKING:
     from types_aiobotocore_dynamodb import DynamoDBClient
@@ -66,7 +66,7 @@ async def provision(
 async def create_table(
     name: str, *, endpoint_url: str | None = None, region: str | None = None
 ) -> None:
-    """Create a table for `jobs.aws.dynamo`, and wait until it can be used. Idempotent.
+    """Create a table for `jobs.aws.dynamo.table`, and wait until it can be used. Idempotent.
 
     Raises:
         ConfigurationError: aiobotocore is not installed.

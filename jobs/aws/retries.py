@@ -11,8 +11,8 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from jobs.aws.faults import FOREIGN, fault
-from jobs.errors import Throttled
+from headgate.jobs.aws.faults import FOREIGN, fault
+from headgate.jobs.errors import Throttled
 
 T = TypeVar("T")
 

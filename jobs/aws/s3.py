@@ -1,4 +1,4 @@
-"""`jobs.ports.ObjectStore` on S3: `S3Store` for an event loop, `SyncS3` for plain code.
+"""`jobs.core.ports.ObjectStore` on S3: `S3Store` for an event loop, `SyncS3` for plain code.
 
 Both find the bucket's name when it is first needed: it has the account in it, which AWS tells
 everyone who asks with credentials (sts:GetCallerIdentity takes no permission). Nothing is opened
@@ -13,17 +13,17 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from jobs.aws.connection import Connection, async_client, async_session, blocking_client
-from jobs.aws.faults import naming
-from jobs.errors import ConfigurationError
-from jobs.topology import Bucket
+from headgate.jobs.aws.connection import Connection, async_client, async_session, blocking_client
+from headgate.jobs.aws.faults import naming
+from headgate.jobs.core.topology import Bucket
+from headgate.jobs.errors import ConfigurationError
 
 _CONNECT_TIMEOUT_S = 2.0
 _READ_TIMEOUT_S = 10.0
 
 
 class S3Store:
-    """An app's bucket for an event loop: `jobs.ports.ObjectStore`.
+    """An app's bucket for an event loop: `jobs.core.ports.ObjectStore`.
 
     ::
 
@@ -117,7 +117,8 @@ class S3Store:
 
 
 class SyncS3:
-    """An app's bucket for plain code: `jobs.ports.BlockingObjectStore`. Safe to share by threads.
+    """An app's bucket for plain code: `jobs.core.ports.BlockingObjectStore`. Safe to share by
+    threads.
 
     Args:
         bucket: as of `S3Store`, and so are the others.

@@ -13,9 +13,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from jobs.errors import MessageUnreadable
-from jobs.ports import ScheduleSpec
-from jobs.topology import role_in
+from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.topology import role_in
+from headgate.jobs.errors import MessageUnreadable
 
 Request = dict[str, Any]
 Response = Mapping[str, Any]

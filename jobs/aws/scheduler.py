@@ -1,4 +1,4 @@
-"""`jobs.ports.Scheduler` on EventBridge Scheduler: one for an event loop, one for plain code.
+"""`jobs.core.ports.Scheduler` on EventBridge Scheduler: one for an event loop, one for plain code.
 
 Both go by names. The account is asked of STS, once; function, role and queues are the account's
 own, in the client's region. Both open with their first call, since few programs ever make one.
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from botocore.exceptions import ClientError
 
-from jobs.aws import schedule_wire as wire
-from jobs.aws.connection import Connection, async_client, async_session, blocking_client
-from jobs.aws.faults import naming
-from jobs.ports import ScheduleSpec
+from headgate.jobs.aws import schedule_wire as wire
+from headgate.jobs.aws.connection import Connection, async_client, async_session, blocking_client
+from headgate.jobs.aws.faults import naming
+from headgate.jobs.core.ports import ScheduleSpec
 
 if TYPE_CHECKING:
     from aiobotocore.session import AioSession
@@ -26,7 +26,7 @@ _POOL = 16  # as many as `client.schedules.list` asks at once
 
 
 class EventBridgeScheduler:
-    """EventBridge Scheduler for an event loop: `jobs.ports.Scheduler`.
+    """EventBridge Scheduler for an event loop: `jobs.core.ports.Scheduler`.
 
     ::
 
@@ -159,7 +159,7 @@ class EventBridgeScheduler:
 
 
 class SyncScheduler:
-    """EventBridge Scheduler for plain code, on boto3: `jobs.ports.BlockingScheduler`.
+    """EventBridge Scheduler for plain code, on boto3: `jobs.core.ports.BlockingScheduler`.
 
     Safe to share by threads. The arguments are `EventBridgeScheduler`'s.
     """

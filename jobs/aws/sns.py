@@ -1,12 +1,12 @@
-"""`jobs.ports.Publisher` on SNS."""
+"""`jobs.core.ports.Publisher` on SNS."""
 
 from __future__ import annotations
 
 import threading
 from typing import Any
 
-from jobs.aws.connection import Connection, blocking_client
-from jobs.aws.faults import naming
+from headgate.jobs.aws.connection import Connection, blocking_client
+from headgate.jobs.aws.faults import naming
 
 
 class SyncSns:

@@ -1,15 +1,15 @@
 """The test kit: an app's jobs in memory, clocks that a test owns, and SQS with faults on demand."""
 
-from jobs.testing.clock import LoopClock, VirtualClock
-from jobs.testing.faults import Faults
-from jobs.testing.harness import DrainUnfinished, Harness, Submitted
-from jobs.testing.inspection import Call, StoredMessage
-from jobs.testing.memory import MemorySqs
-from jobs.testing.memory_scheduler import MemoryScheduler
-from jobs.testing.memory_store import MemoryStore
-from jobs.testing.memory_table import MemoryTable
-from jobs.testing.memory_topic import MemoryTopic
-from jobs.testing.ordering import MessageState
+from headgate.jobs.testing.clock import LoopClock, VirtualClock
+from headgate.jobs.testing.harness import DrainUnfinished, Harness, Submitted
+from headgate.jobs.testing.inspection import Call, StoredMessage
+from headgate.jobs.testing.memory.faults import Faults
+from headgate.jobs.testing.memory.ordering import MessageState
+from headgate.jobs.testing.memory.scheduler import MemoryScheduler
+from headgate.jobs.testing.memory.sqs import MemorySqs
+from headgate.jobs.testing.memory.store import MemoryStore
+from headgate.jobs.testing.memory.table import MemoryTable
+from headgate.jobs.testing.memory.topic import MemoryTopic
 
 __all__ = [
     "Call",

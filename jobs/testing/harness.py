@@ -10,35 +10,35 @@ from typing import Any, Generic, TypeVar
 
 from pydantic_core import from_json
 
-from jobs.aio import AsyncClient
-from jobs.app import App
-from jobs.batching import EntryRejected
-from jobs.bridging import Bridge, read_input
-from jobs.calling import Around, Means, nothing_around
-from jobs.claims import Claims
-from jobs.client import Client
-from jobs.context import Tenant
-from jobs.delays import PREFIX
-from jobs.delivery import Delivery
-from jobs.envelope import Envelope
-from jobs.errors import HeadgateError, MessageError
-from jobs.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
-from jobs.execution import Executor, Verdict, parked
-from jobs.foreign import envelope_of
-from jobs.handover import Course, HandOver, Renewed, Stays
-from jobs.job import JobType
-from jobs.offloading import unpacked
-from jobs.ports import EntryFailure, ReceivedMessage, VisibilityChange
-from jobs.resources import Shared
-from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
-from jobs.testing.clock import VirtualClock
-from jobs.testing.inspection import StoredMessage
-from jobs.testing.memory import MemorySqs
-from jobs.testing.memory_scheduler import MemoryScheduler
-from jobs.testing.memory_store import MemoryStore
-from jobs.testing.memory_table import MemoryTable
-from jobs.testing.remembering import Remembering
-from jobs.topology import MAX_VISIBILITY, Priority, QueueSpec
+from headgate.jobs.client.async_client import AsyncClient
+from headgate.jobs.client.client import Client
+from headgate.jobs.core.batching import EntryRejected
+from headgate.jobs.core.context import Tenant
+from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
+from headgate.jobs.core.ports import EntryFailure, ReceivedMessage, VisibilityChange
+from headgate.jobs.core.topology import MAX_VISIBILITY, Priority, QueueSpec
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.resources import Shared
+from headgate.jobs.errors import HeadgateError, MessageError
+from headgate.jobs.execution.call import Around, Means, nothing_around
+from headgate.jobs.execution.claims import Claims
+from headgate.jobs.execution.delayed_retry import Course, HandOver, Renewed, Stays
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.foreign import envelope_of
+from headgate.jobs.execution.run import Executor, Verdict, parked
+from headgate.jobs.execution.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
+from headgate.jobs.messages.envelope import Envelope
+from headgate.jobs.messages.large_payloads import unpacked
+from headgate.jobs.schedules.bridging import Bridge, read_input
+from headgate.jobs.schedules.delayed_job import PREFIX
+from headgate.jobs.testing.clock import VirtualClock
+from headgate.jobs.testing.inspection import StoredMessage
+from headgate.jobs.testing.memory.scheduler import MemoryScheduler
+from headgate.jobs.testing.memory.sqs import MemorySqs
+from headgate.jobs.testing.memory.store import MemoryStore
+from headgate.jobs.testing.memory.table import MemoryTable
+from headgate.jobs.testing.remembering import Remembering
 
 P = TypeVar("P")
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from jobs.testing.faults import Action
-from jobs.testing.ordering import Message, MessageState
+from headgate.jobs.testing.memory.faults import Action
+from headgate.jobs.testing.memory.ordering import Message, MessageState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

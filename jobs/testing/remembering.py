@@ -7,13 +7,13 @@ import random
 from collections.abc import Sequence
 from contextlib import suppress
 
-from jobs.app import App
-from jobs.cancelling import Cancelling
-from jobs.clock import Clock
-from jobs.events import Event, Events
-from jobs.execution import Run, Verdict
-from jobs.ports import ObjectStore, Table
-from jobs.recording import Recorder
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Event, Events
+from headgate.jobs.core.ports import ObjectStore, Table
+from headgate.jobs.definitions.app import App
+from headgate.jobs.execution.recorder import Recorder
+from headgate.jobs.execution.run import Run, Verdict
+from headgate.jobs.records.cancellations import Cancelling
 
 _DRAIN_S = 0.5
 """How long the records of one run may take: in memory they take no time."""

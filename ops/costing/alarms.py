@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from infra.alarms import rules_for  # neither this nor the next needs CDK
-from infra.scaling import alarm_metrics
-from jobs.app import App
-from jobs.deployment import Deployment
+from headgate.infra.fargate.scaling_formulas import alarm_metrics
+from headgate.infra.monitoring.alarm_rules import rules_for  # neither this nor the next needs CDK
+from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.groups import Deployment
 
 
 def watched_metrics(app: App, deployment: Deployment) -> int:

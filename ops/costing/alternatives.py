@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from jobs.app import App
-from jobs.deployment import Deployment
-from jobs.topology import MAX_BATCH
-from ops.costing.estimate import Estimate, estimate
-from ops.costing.load import Load
+from headgate.jobs.core.topology import MAX_BATCH
+from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.groups import Deployment
+from headgate.ops.costing.estimate import Estimate, estimate
+from headgate.ops.costing.load import Load
 
 _WORTH_SAYING_USD = 1.0
 

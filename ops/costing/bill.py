@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ops.prices import Price
+from headgate.ops.prices import Price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

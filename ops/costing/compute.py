@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from jobs.app import App
-from jobs.deployment import FUNCTION_MEMORY_MB, ConsumerGroup, Deployment
-from ops.costing.bill import Charge
-from ops.costing.fleet import Crew, Fleet
-from ops.costing.load import Load, Stream
-from ops.prices import (
+from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB, ConsumerGroup, Deployment
+from headgate.ops.costing.bill import Charge
+from headgate.ops.costing.fleet import Crew, Fleet
+from headgate.ops.costing.load import Load, Stream
+from headgate.ops.prices import (
     DURATION,
     FIRINGS,
     IMAGE,

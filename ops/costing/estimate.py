@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from jobs.app import App
-from jobs.deployment import Deployment
-from ops.costing import compute, objects, records, sqs, sweeping, watching
-from ops.costing.bill import Bill, Charge
-from ops.costing.fleet import UTILISATION, Fleet, fleet_of
-from ops.costing.load import Load, Stream, streams_of
+from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.groups import Deployment
+from headgate.ops.costing import compute, objects, records, sqs, sweeping, watching
+from headgate.ops.costing.bill import Bill, Charge
+from headgate.ops.costing.fleet import UTILISATION, Fleet, fleet_of
+from headgate.ops.costing.load import Load, Stream, streams_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

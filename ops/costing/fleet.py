@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
-from jobs.topology import QueueSpec, Topology
-from ops.costing.load import Load, Stream, typical_s
-from ops.prices import MONTH_S
+from headgate.jobs.core.topology import QueueSpec, Topology
+from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.ops.costing.load import Load, Stream, typical_s
+from headgate.ops.prices import MONTH_S
 
 UTILISATION = 0.7
 """The part of a task's slots that jobs are in when it has as many as autoscaling lets it have."""

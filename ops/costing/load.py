@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from jobs.app import App
-from jobs.deployment import WorkerGroup
-from jobs.errors import SettingsInvalid
-from jobs.job import JobType
-from jobs.occurrences import is_one_time, occurrences, period_of
-from jobs.schedules import Schedule
-from jobs.topology import MAX_BATCH, QueueSpec
-from ops.prices import MONTH_S
+from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.occurrences import is_one_time, occurrences, period_of
+from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.errors import SettingsInvalid
+from headgate.ops.prices import MONTH_S
 
 _YEAR = timedelta(days=365)
 _ENOUGH = 10_000

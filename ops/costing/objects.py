@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobs.app import App
-from jobs.records import keeps
-from jobs.returns import MAX_RESULT_BYTES
-from ops.costing.bill import Charge
-from ops.costing.fleet import Fleet
-from ops.costing.load import Load
-from ops.costing.sqs import is_offloaded
-from ops.prices import MONTH_S, OBJECTS_GOT, OBJECTS_PUT, OBJECTS_STORED
+from headgate.jobs.definitions.app import App
+from headgate.jobs.records.items import keeps
+from headgate.jobs.records.results import MAX_RESULT_BYTES
+from headgate.ops.costing.bill import Charge
+from headgate.ops.costing.fleet import Fleet
+from headgate.ops.costing.load import Load
+from headgate.ops.costing.sqs import is_offloaded
+from headgate.ops.prices import MONTH_S, OBJECTS_GOT, OBJECTS_PUT, OBJECTS_STORED
 
 _GB = 2**30
 

@@ -18,21 +18,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from jobs.app import App
-from jobs.cancelling import POLL_S
-from jobs.claims import LEASED_OF_VISIBILITY
-from jobs.late_starts import AFTER_S
-from jobs.lives import RENEW_S as BEAT_S
-from jobs.once import RENEWALS
-from jobs.records import RecordsLevel, keeps
-from jobs.retention import Keep
-from jobs.returns import MAX_RESULT_BYTES
-from ops.costing.bill import Charge
-from ops.costing.fleet import Fleet
-from ops.costing.load import Load, Stream
-from ops.prices import MONTH_S, READS, RECOVERABLE, STORED, WRITES
-from workers.leases import RENEW_S
-from workers.limiting import all_limits
+from headgate.jobs.core.retention import Keep, RecordsLevel
+from headgate.jobs.definitions.app import App
+from headgate.jobs.execution.claimed_call import RENEWALS
+from headgate.jobs.execution.claims import LEASED_OF_VISIBILITY
+from headgate.jobs.records.cancellations import POLL_S
+from headgate.jobs.records.items import keeps
+from headgate.jobs.records.late_starts import AFTER_S
+from headgate.jobs.records.lives import RENEW_S as BEAT_S
+from headgate.jobs.records.results import MAX_RESULT_BYTES
+from headgate.ops.costing.bill import Charge
+from headgate.ops.costing.fleet import Fleet
+from headgate.ops.costing.load import Load, Stream
+from headgate.ops.prices import MONTH_S, READS, RECOVERABLE, STORED, WRITES
+from headgate.workers.limits.gate import all_limits
+from headgate.workers.limits.lease import RENEW_S
 
 SUBMITTED_BYTES, STARTED_BYTES, COMPLETED_BYTES = 300, 350, 400
 FAILED_BYTES, DEAD_BYTES = 1500, 700

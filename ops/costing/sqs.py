@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from jobs.envelope import VERSION, Envelope, PayloadRef, derived_job_id
-from jobs.messages import message_of, size_of
-from jobs.topology import MAX_BATCH, MAX_MESSAGE_BYTES, PAYLOADS, QueueSpec
-from ops.costing.bill import Charge
-from ops.costing.fleet import Fleet
-from ops.costing.load import Load, Stream
-from ops.prices import MONTH_S, SQS_FAIR, SQS_FIFO, SQS_STANDARD, Price
+from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES, PAYLOADS, QueueSpec
+from headgate.jobs.messages.envelope import VERSION, Envelope, PayloadRef, derived_job_id
+from headgate.jobs.messages.outgoing import message_of, size_of
+from headgate.ops.costing.bill import Charge
+from headgate.ops.costing.fleet import Fleet
+from headgate.ops.costing.load import Load, Stream
+from headgate.ops.prices import MONTH_S, SQS_FAIR, SQS_FIFO, SQS_STANDARD, Price
 
 BILLED_BYTES = 65_536
 """Of what a request carries, each so many count as a request.

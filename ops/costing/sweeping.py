@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from jobs.app import App
-from jobs.deployment import FUNCTION_MEMORY_MB
-from jobs.sweep_plan import EVERY, sweep_plan
-from jobs.topology import MAX_BATCH, QueueSpec
-from lambdas.sweeping import LIMIT
-from ops.costing.alarms import has_bridge
-from ops.costing.bill import Charge
-from ops.costing.fleet import Fleet
-from ops.prices import (
+from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
+from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
+from headgate.jobs.deployment.sweep_plan import EVERY, sweep_plan
+from headgate.lambdas.sweep.sweeper import LIMIT
+from headgate.ops.costing.alarms import has_bridge
+from headgate.ops.costing.bill import Charge
+from headgate.ops.costing.fleet import Fleet
+from headgate.ops.prices import (
     DURATION,
     FIRINGS,
     INVOCATIONS,

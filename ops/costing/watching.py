@@ -11,16 +11,23 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jobs.app import App
-from jobs.deployment import Deployment
-from jobs.events import JobDeadLettered, JobRetryScheduled
-from jobs.metric_names import COMPLETED, COUNTED, DURATION, FAILED, MOST_VALUES, WAIT
-from ops.costing.alarms import watched_metrics
-from ops.costing.bill import Charge
-from ops.costing.compute import HOURS, batch_of
-from ops.costing.fleet import Fleet
-from ops.costing.load import Load, Stream
-from ops.prices import ALARMS, DASHBOARDS, LOGS, LOGS_STORED, METRICS, MONTH_S
+from headgate.jobs.core.events import JobDeadLettered, JobRetryScheduled
+from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.groups import Deployment
+from headgate.jobs.deployment.metric_names import (
+    COMPLETED,
+    COUNTED,
+    DURATION,
+    FAILED,
+    MOST_VALUES,
+    WAIT,
+)
+from headgate.ops.costing.alarms import watched_metrics
+from headgate.ops.costing.bill import Charge
+from headgate.ops.costing.compute import HOURS, batch_of
+from headgate.ops.costing.fleet import Fleet
+from headgate.ops.costing.load import Load, Stream
+from headgate.ops.prices import ALARMS, DASHBOARDS, LOGS, LOGS_STORED, METRICS, MONTH_S
 
 EVENT_OVERHEAD = 26
 """Bytes that CloudWatch counts with each line.
@@ -68,7 +75,7 @@ class Series:
 
 
 def series_of(fleet: Fleet) -> list[Series]:
-    """The metrics of each type, and of each lane (`workers.emf`)."""
+    """The metrics of each type, and of each lane (`workers.observability.emf`)."""
     lanes: dict[tuple[str, ...], list[Stream]] = defaultdict(list)
     for stream in fleet.streams:
         lanes[stream.queue.group, str(stream.queue.priority)].append(stream)

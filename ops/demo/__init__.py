@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from jobs.errors import ConfigurationError
-from ops.demo.options import DemoOptions
+from headgate.jobs.errors import ConfigurationError
+from headgate.ops.demo.options import DemoOptions
 
 __all__ = ["DemoOptions", "run_demo"]
 
@@ -27,6 +27,6 @@ def run_demo(options: DemoOptions) -> int:
             import_module(module)
         except ModuleNotFoundError as error:
             raise ConfigurationError(f"the demo needs {what} ({error})") from error
-    from ops.demo.run import run
+    from headgate.ops.demo.run import run
 
     return run(options)

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from jobs.aws.sqs import Action, RequestMade
-from jobs.events import (
+from headgate.jobs.aws.sqs.transport import Action, RequestMade
+from headgate.jobs.core.events import (
     Event,
     JobCompleted,
     JobDeadLettered,
@@ -23,8 +23,8 @@ from jobs.events import (
     ReceiptLost,
     SettlementFailed,
 )
-from jobs.topology import Priority
-from ops.demo.plan import Ending
+from headgate.jobs.core.topology import Priority
+from headgate.ops.demo.plan import Ending
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from jobs.ports import QueueDepth, ReceivedMessage, Transport
-from jobs.topology import MAX_BATCH, Topology
-from ops.demo.checks import Letter
+from headgate.jobs.core.ports import QueueDepth, ReceivedMessage, Transport
+from headgate.jobs.core.topology import MAX_BATCH, Topology
+from headgate.ops.demo.checks import Letter
 
 
 async def read_depths(transport: Transport, topology: Topology) -> dict[str, QueueDepth]:

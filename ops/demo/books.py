@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from examples.shop.store import Store
-from ops.demo.plan import PlannedJob
+from headgate.ops.demo.plan import PlannedJob
 
 _EFFECTS = {
     "send-email": "SELECT id FROM messages WHERE kind = 'email' AND id NOT LIKE 'cart-%'",

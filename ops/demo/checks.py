@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobs.ports import QueueDepth
-from ops.demo.accounting import Account, Accounting
-from ops.demo.books import effect_key
-from ops.demo.plan import Ending, Plan, PlannedJob
+from headgate.jobs.core.ports import QueueDepth
+from headgate.ops.demo.accounting import Account, Accounting
+from headgate.ops.demo.books import effect_key
+from headgate.ops.demo.plan import Ending, Plan, PlannedJob
 
 _MOST_SHOWN = 3
 

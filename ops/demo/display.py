@@ -13,10 +13,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from jobs.app import App
-from ops.demo.accounting import Accounting, Requests, Tally
-from ops.demo.checks import Check
-from ops.demo.statistics import percentile
+from headgate.jobs.definitions.app import App
+from headgate.ops.demo.accounting import Accounting, Requests, Tally
+from headgate.ops.demo.checks import Check
+from headgate.ops.demo.statistics import percentile
 
 REFRESH_S = 0.1
 """How often a display is told to show the present state."""

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from rich.console import Console
 
-from jobs.errors import SettingsInvalid
+from headgate.jobs.errors import SettingsInvalid
 
 LEAST_JOBS = 100
 """Fewer don't hold every type with every fault."""

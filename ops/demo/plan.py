@@ -12,10 +12,10 @@ from typing import Any
 
 from examples.shop import contracts
 from examples.shop.contracts import app
-from jobs.job import JobType
-from jobs.outcome import Reason
-from jobs.submission import Overrides
-from jobs.topology import Priority, QueueSpec
+from headgate.jobs.core.topology import Priority, QueueSpec
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.execution.outcome import Reason
+from headgate.jobs.submission.prepare import Overrides
 
 
 class Ending(StrEnum):
@@ -53,7 +53,7 @@ class PlannedJob:
     overrides: Overrides = field(default_factory=Overrides)
     expected: Expected = Expected()
     plain: bool = False
-    """Submitted by plain code, with `jobs.Client`; else with `jobs.AsyncClient`."""
+    """Submitted by plain code, with `headgate.Client`; else with `headgate.AsyncClient`."""
 
     @property
     def queue(self) -> QueueSpec:

@@ -13,22 +13,22 @@ from pathlib import Path
 
 from examples.shop import store
 from examples.shop.contracts import app
-from jobs.aws.provision import provision
-from jobs.aws.sqs import SqsTransport, SyncSqs
-from jobs.classification import leaves
-from jobs.events import Events
-from ops.demo.accounting import Accounting, Requests
-from ops.demo.audit import read_depths, read_letters
-from ops.demo.books import read_effects
-from ops.demo.checks import Check, Findings, run_checks
-from ops.demo.display import REFRESH_S, Display, make_display, print_results
-from ops.demo.environment import REGION, only_local_aws
-from ops.demo.options import DemoOptions
-from ops.demo.plan import Plan, make_plan
-from ops.demo.submitting import Submitter
-from ops.demo.workers import Fleet
-from ops.local_aws import LocalAws
-from workers.shutdown import Report, on_signals
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.core.events import Events
+from headgate.jobs.retry.classification import leaves
+from headgate.ops.demo.accounting import Accounting, Requests
+from headgate.ops.demo.audit import read_depths, read_letters
+from headgate.ops.demo.books import read_effects
+from headgate.ops.demo.checks import Check, Findings, run_checks
+from headgate.ops.demo.display import REFRESH_S, Display, make_display, print_results
+from headgate.ops.demo.environment import REGION, only_local_aws
+from headgate.ops.demo.options import DemoOptions
+from headgate.ops.demo.plan import Plan, make_plan
+from headgate.ops.demo.submitting import Submitter
+from headgate.ops.demo.workers import Fleet
+from headgate.ops.local_aws import LocalAws
+from headgate.workers.shutdown import Report, on_signals
 
 EXIT_OK = 0
 EXIT_FAILED = 1

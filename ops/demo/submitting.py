@@ -11,16 +11,16 @@ from typing import Any
 from uuid import uuid4
 
 from examples.shop.contracts import app
-from jobs.aio import AsyncClient
-from jobs.aws.sqs import SyncSqs
-from jobs.batching import EntryRejected
-from jobs.bridging import Bridge
-from jobs.client import Client
-from jobs.events import Event, Events, JobSubmitted
-from jobs.firing import read_firing, schedule_input
-from jobs.job import JobType
-from jobs.ports import OutgoingMessage, Transport
-from ops.demo.plan import Plan, PlannedJob, PlannedMessage, batches
+from headgate.jobs.aws.sqs.transport import SyncSqs
+from headgate.jobs.client.async_client import AsyncClient
+from headgate.jobs.client.client import Client
+from headgate.jobs.core.batching import EntryRejected
+from headgate.jobs.core.events import Event, Events, JobSubmitted
+from headgate.jobs.core.ports import OutgoingMessage, Transport
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.schedules.bridging import Bridge
+from headgate.jobs.schedules.firing import read_firing, schedule_input
+from headgate.ops.demo.plan import Plan, PlannedJob, PlannedMessage, batches
 
 _AT_ONCE = 100
 """How many tasks submit at the same time, as the requests of a busy web service do."""

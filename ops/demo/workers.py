@@ -10,12 +10,12 @@ from types import TracebackType
 from typing import Self
 
 from examples.shop.contracts import app
-from jobs.aws.sqs import Observer, SqsTransport
-from jobs.errors import HeadgateError
-from jobs.events import Events
-from workers.configuration import WorkerSettings
-from workers.shutdown import Report
-from workers.worker import Worker
+from headgate.jobs.aws.sqs.transport import Observer, SqsTransport
+from headgate.jobs.core.events import Events
+from headgate.jobs.errors import HeadgateError
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.shutdown import Report
+from headgate.workers.worker import Worker
 
 SETTINGS = WorkerSettings(
     concurrency=50,

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import ast
 import inspect
+import subprocess
+import sys
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 
 import pytest
 
-import jobs
-import jobs.testing
+import headgate
+import headgate.errors
+import headgate.events
+import headgate.testing
+from headgate.jobs import errors
+from headgate.jobs.core import events
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,12 +47,16 @@ PUBLIC = [
     "Retry",
     "RetryBudget",
     "RetryLater",
+    "S3Object",
     "Schedule",
+    "ScheduleInfo",
     "Spool",
     "Tenant",
+    "UnreadableSchedule",
     "at",
     "cron",
     "load_app",
+    "log_event",
     "rate",
 ]
 
@@ -69,21 +79,45 @@ TESTING = [
 
 
 def test_the_public_names_are_exactly_these_and_sorted() -> None:
-    assert jobs.__all__ == PUBLIC == sorted(PUBLIC)
-    assert jobs.testing.__all__ == TESTING == sorted(TESTING)
+    assert headgate.__all__ == PUBLIC == sorted(PUBLIC)
+    assert headgate.testing.__all__ == TESTING == sorted(TESTING)
+
+
+@pytest.mark.parametrize(
+    ("public", "home"),
+    [(headgate.errors, errors), (headgate.events, events)],
+    ids=["errors", "events"],
+)
+def test_every_error_and_every_event_is_public(public: ModuleType, home: ModuleType) -> None:
+    defined = {
+        name
+        for name, value in vars(home).items()
+        if inspect.isclass(value) and value.__module__ == home.__name__ and name[0] != "_"
+    }
+    assert set(home.__all__) == defined
+    assert all(getattr(public, name) is getattr(home, name) for name in defined)
+
+
+@pytest.mark.parametrize("folder", ["jobs", "workers", "lambdas", "infra", "ops"])
+def test_an_old_import_in_a_checkout_says_what_to_write(folder: str) -> None:
+    answered = subprocess.run(
+        [sys.executable, "-c", f"import {folder}"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert answered.returncode == 1
+    assert f"'{folder}' is a folder of Headgate's sources: write `" in answered.stderr
 
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_name_can_be_imported_and_is_documented(name: str) -> None:
-    assert inspect.getdoc(getattr(jobs, name))
+    assert inspect.getdoc(getattr(headgate, name))
 
 
 def test_the_async_client_is_imported_only_when_it_is_asked_for() -> None:
-    from jobs.aio import AsyncClient
+    from headgate.jobs.client.async_client import AsyncClient
 
-    assert jobs.AsyncClient is AsyncClient
-    with pytest.raises(AttributeError, match="module 'jobs' has no attribute 'AsyncClinet'"):
-        _ = jobs.AsyncClinet
+    assert headgate.AsyncClient is AsyncClient
+    with pytest.raises(AttributeError, match="module 'headgate' has no attribute 'AsyncClinet'"):
+        _ = headgate.AsyncClinet
 
 
 def is_event(node: ast.stmt) -> bool:
@@ -112,7 +146,7 @@ def test_every_module_and_every_public_class_and_function_in_it_has_a_docstring(
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_method_of_a_public_class_has_a_docstring(name: str) -> None:
-    public = getattr(jobs, name)
+    public = getattr(headgate, name)
     if not inspect.isclass(public):
         return
     undocumented = [

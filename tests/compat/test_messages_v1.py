@@ -13,10 +13,10 @@ from uuid import UUID
 
 import pytest
 
-from jobs import App, Priority, Tenant
-from jobs.envelope import VERSION, Envelope, Options, PayloadRef, parse
-from jobs.offloading import unpacked
-from jobs.submission import prepare
+from headgate import App, Priority, Tenant
+from headgate.jobs.messages.envelope import VERSION, Envelope, Options, PayloadRef, parse
+from headgate.jobs.messages.large_payloads import unpacked
+from headgate.jobs.submission.prepare import prepare
 
 GOLDEN = Path(__file__).parent / "v1"
 SUBMITTED = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
-from jobs.envelope import json_schema
+from headgate.jobs.messages.envelope import json_schema
 
 GOLDEN = Path(__file__).parent / "v1"
 PUBLISHED = Path(__file__).parents[2] / "docs" / "envelope.v1.schema.json"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.errors import TransportError
+from headgate.jobs.errors import TransportError
 from tests.conformance.real_servers import ELASTICMQ, ELASTICMQ_BY_AIOBOTOCORE, MINISTACK, MOTO
 from tests.conformance.schedulers import (
     SCHEDULERS,

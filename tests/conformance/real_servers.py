@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from jobs.aws.sqs import SqsTransport
+from headgate.jobs.aws.sqs.transport import SqsTransport
 from tests.conformance import gaps
 from tests.conformance.servers import Candidate, Server
 from tests.support.environment import REGION, with_test_credentials

@@ -11,10 +11,10 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from jobs.aws.scheduler import EventBridgeScheduler, SyncScheduler
-from jobs.clock import SystemClock
-from jobs.ports import BlockingScheduler, Scheduler, ScheduleSpec
-from jobs.testing import MemoryScheduler
+from headgate.jobs.aws.scheduler import EventBridgeScheduler, SyncScheduler
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.ports import BlockingScheduler, Scheduler, ScheduleSpec
+from headgate.jobs.testing import MemoryScheduler
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.servers import ServerName
 

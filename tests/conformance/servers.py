@@ -10,9 +10,9 @@ from typing import Protocol
 
 import pytest
 
-from jobs.clock import SystemClock
-from jobs.ports import Transport
-from jobs.testing import MemorySqs
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.ports import Transport
+from headgate.jobs.testing import MemorySqs
 
 
 class Feature(StrEnum):

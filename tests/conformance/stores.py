@@ -9,12 +9,12 @@ from uuid import uuid4
 
 import pytest
 
-from jobs import App
-from jobs.aws.provision import create_bucket
-from jobs.aws.s3 import S3Store, SyncS3
-from jobs.ports import BlockingObjectStore, ObjectStore
-from jobs.testing import MemoryStore
-from jobs.topology import Topology
+from headgate import App
+from headgate.jobs.aws.provision import create_bucket
+from headgate.jobs.aws.s3 import S3Store, SyncS3
+from headgate.jobs.core.ports import BlockingObjectStore, ObjectStore
+from headgate.jobs.core.topology import Topology
+from headgate.jobs.testing import MemoryStore
 from tests.support.environment import with_test_credentials
 from tests.support.servers import ServerName
 

@@ -13,11 +13,11 @@ from uuid import uuid4
 
 import pytest
 
-from jobs.aws.dynamo import DynamoTable
-from jobs.aws.provision import create_table
-from jobs.aws.sync_dynamo import SyncDynamoTable
-from jobs.ports import BlockingTable, Item, Key, Table
-from jobs.testing import MemoryTable, VirtualClock
+from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
+from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.provision import create_table
+from headgate.jobs.core.ports import BlockingTable, Item, Key, Table
+from headgate.jobs.testing import MemoryTable, VirtualClock
 from tests.support.environment import with_test_credentials
 from tests.support.servers import ServerName
 

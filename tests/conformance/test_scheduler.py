@@ -1,4 +1,4 @@
-"""What every `jobs.ports.Scheduler` guarantees, whichever service is behind it.
+"""What every `jobs.core.ports.Scheduler` guarantees, whichever service is behind it.
 
 When it fires is not tried here: moto never does, and MiniStack by the clock on the wall.
 """
@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from jobs.errors import ScheduleGroupMissing, TransportError
-from jobs.ports import ScheduleSpec
+from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.errors import ScheduleGroupMissing, TransportError
 from tests.conformance.schedulers import SchedulerFeature, SchedulerUnderTest
 from tests.conformance.servers import needs
 

@@ -1,4 +1,4 @@
-"""What every `jobs.ports.ObjectStore` guarantees, whichever server is behind it."""
+"""What every `jobs.core.ports.ObjectStore` guarantees, whichever server is behind it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from jobs.errors import BucketMissing, TransportError
+from headgate.jobs.errors import BucketMissing, TransportError
 from tests.conformance.stores import StoreUnderTest
 
 KEY = "payloads/019b7ca4-7a2e-7000-8000-000000000001"

@@ -1,4 +1,4 @@
-"""What every `jobs.ports.Table` guarantees, whichever server is behind it.
+"""What every `jobs.core.ports.Table` guarantees, whichever server is behind it.
 
 Items expire by a clock that the test owns, years ahead of the server's: no server deletes them.
 """
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from jobs.errors import TableMissing, TransportError
-from jobs.ports import Item, Line
+from headgate.jobs.core.ports import Item, Line
+from headgate.jobs.errors import TableMissing, TransportError
 from tests.conformance.servers import needs
 from tests.conformance.tables import TableFeature, TableUnderTest
 

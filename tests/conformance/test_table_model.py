@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs.aws.dynamo import DynamoTable
-from jobs.aws.provision import create_table
-from jobs.ports import Item, Table
-from jobs.testing import MemoryTable, VirtualClock
+from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.provision import create_table
+from headgate.jobs.core.ports import Item, Table
+from headgate.jobs.testing import MemoryTable, VirtualClock
 from tests.conformance.tables import START
 from tests.support.environment import with_test_credentials
 

@@ -1,4 +1,4 @@
-"""What every `jobs.ports.Transport` guarantees, whichever server is behind it.
+"""What every `jobs.core.ports.Transport` guarantees, whichever server is behind it.
 
 The servers run in real time, so timeouts are short, and each test waits for an event: a long poll
 that returns. Only how long a server takes at most is bounded, generously.
@@ -15,8 +15,7 @@ from uuid import uuid4
 
 import pytest
 
-from jobs.errors import QueueMissing, TransportError
-from jobs.ports import (
+from headgate.jobs.core.ports import (
     EntryFailure,
     OutgoingMessage,
     QueueDepth,
@@ -24,7 +23,8 @@ from jobs.ports import (
     Transport,
     VisibilityChange,
 )
-from jobs.topology import MAX_MESSAGE_BYTES
+from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
+from headgate.jobs.errors import QueueMissing, TransportError
 from tests.conformance.servers import Feature, Server, needs
 
 _PATIENCE_S = 15.0

@@ -8,18 +8,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jobs import AsyncClient, Priority
-from jobs.calling import Means
-from jobs.delivery import Delivery
-from jobs.events import Events
-from jobs.execution import Executor
-from jobs.outcome import Done
-from jobs.ports import OutgoingMessage
-from jobs.testing import MemorySqs, MemoryStore
+from headgate import AsyncClient, Priority
+from headgate.jobs.core.events import Events
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.outcome import Done
+from headgate.jobs.execution.run import Executor
+from headgate.jobs.testing import MemorySqs, MemoryStore
+from headgate.workers.isolation.child_pool import ChildPool
 from tests.crash.test_child_pool import CLOCK, pool_of
 from tests.support.journal import GENEROUS_S
 from tests.support.versioned_app import Note, app, measure
-from workers.isolation import ChildPool
 
 SPEC = app.topology.queue("work", Priority.NORMAL)
 

@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from jobs import App, AsyncClient
-from jobs.app import load_app
-from jobs.calling import Means
-from jobs.clock import SystemClock
-from jobs.delivery import Delivery
-from jobs.errors import ConfigurationError
-from jobs.events import Events
-from jobs.execution import Executor
-from jobs.locating import app_path
-from jobs.outcome import Deferred, Done, Outcome
-from jobs.testing import MemorySqs
+from headgate import App, AsyncClient
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.events import Events
+from headgate.jobs.definitions.app import load_app
+from headgate.jobs.definitions.app_path import app_path
+from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.outcome import Deferred, Done, Outcome
+from headgate.jobs.execution.run import Executor
+from headgate.jobs.testing import MemorySqs
+from headgate.workers.isolation.child_pool import ChildPool
 from tests.support import isolated_app
 from tests.support.isolated_app import Work, app
 from tests.support.journal import GENEROUS_S
-from workers.isolation import ChildPool
 
 CLOCK = SystemClock()
 

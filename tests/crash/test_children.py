@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from jobs import AsyncClient
-from jobs.clock import SystemClock
-from jobs.events import (
+from headgate import AsyncClient
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.events import (
     Event,
     Events,
     JobCancelled,
@@ -30,13 +30,13 @@ from jobs.events import (
     JobQuarantined,
     JobStarted,
 )
-from jobs.job import JobType
-from jobs.testing import MemorySqs
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.testing import MemorySqs
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.worker import Worker
 from tests.support import isolated_app
 from tests.support.isolated_app import TRIES, Work, app
 from tests.support.journal import GENEROUS_S
-from workers.configuration import WorkerSettings
-from workers.worker import Worker
 
 E = TypeVar("E", bound=Event)
 

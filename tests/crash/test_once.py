@@ -11,11 +11,11 @@ from uuid import uuid4
 
 import pytest
 
-from jobs.aio import AsyncClient
-from jobs.aws.dynamo import DynamoTable
-from jobs.aws.provision import provision
-from jobs.aws.sqs import SqsTransport
-from jobs.records import partition
+from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.client.async_client import AsyncClient
+from headgate.jobs.records.items import partition
 from tests.support import once_app
 from tests.support.environment import with_test_credentials
 from tests.support.fixture_app import journal_in

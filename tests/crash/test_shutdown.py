@@ -7,11 +7,11 @@ import signal
 
 import pytest
 
-from jobs.ports import QueueDepth
+from headgate.jobs.core.ports import QueueDepth
+from headgate.workers.process.exit_codes import EXIT_CLEAN, EXIT_UNFINISHED
 from tests.support.proxy import Hold, Proxy
 from tests.support.stage import Stage
 from tests.support.workers import READY, STOPPING, Terminal
-from workers.exit_codes import EXIT_CLEAN, EXIT_UNFINISHED
 
 
 async def test_sigterm_in_mid_drain_loses_nothing_repeats_nothing_and_hides_nothing(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.spool_window import PARALLEL
+from headgate.jobs.client.spool.window import PARALLEL
 from tests.support.proxy import BROKEN, THROTTLED, Drop, Fault, Hold, Proxy
 from tests.support.stage import Stage
 from tests.support.submitter import Kind, Submitter

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from headgate.workers.process.exit_codes import EXIT_CLEAN
 from tests.support.journal import GENEROUS_S
 from tests.support.workers import WorkerProcess, environment
-from workers.exit_codes import EXIT_CLEAN
 
 ROOT = Path(__file__).parents[2]
 NOWHERE = "http://127.0.0.1:9"
 SLOW = "tests.support.slow_app:app"
-WORKER = [sys.executable, "-c", "import ops; ops.main()", "worker"]
+WORKER = [sys.executable, "-c", "from headgate.ops import main; main()", "worker"]
 AS_PROCESS_1 = ["unshare", "--fork", "--pid", "--kill-child"]
 
 

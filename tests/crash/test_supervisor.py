@@ -9,9 +9,9 @@ import signal
 import pytest
 from aiohttp import web
 
+from headgate.workers.process.exit_codes import EXIT_CLEAN, EXIT_CONFIGURATION, EXIT_UNFINISHED
 from tests.support.journal import GENEROUS_S
 from tests.support.supervised import DEAF, MISCONFIGURED, STEADY, STUBBORN, SupervisedWorkers
-from workers.exit_codes import EXIT_CLEAN, EXIT_CONFIGURATION, EXIT_UNFINISHED
 
 
 async def test_a_killed_process_is_replaced_and_the_others_go_on() -> None:

@@ -12,9 +12,9 @@ from types import ModuleType
 
 import pytest
 
-from jobs.app import App
-from jobs.aws.provision import provision
-from jobs.outcome import Reason
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.definitions.app import App
+from headgate.jobs.execution.outcome import Reason
 from tests.support.environment import REGION, with_test_credentials
 
 ROOT = Path(__file__).parents[2]

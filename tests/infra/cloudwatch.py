@@ -12,7 +12,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from infra.rules import Rule
+from headgate.infra.monitoring.rule import Rule
 
 Minutes = Sequence[float | None]
 """What a metric had in each minute; None where nothing was written."""

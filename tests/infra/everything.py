@@ -8,8 +8,8 @@ from typing import Any
 
 from aws_cdk import aws_ecs as ecs
 
-from jobs import App, Priority, cron
-from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
+from headgate import App, Priority, cron
+from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
 from tests.infra.conftest import Params
 
 GROUPS = ("jobs", "ledger")

@@ -8,9 +8,9 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk.assertions import Template
 
-from infra.stack import HeadgateStack
-from jobs import App
-from jobs.deployment import Deployment
+from headgate import App
+from headgate.infra.stack import HeadgateStack
+from headgate.jobs.deployment.groups import Deployment
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 
 Properties = Mapping[str, Any]

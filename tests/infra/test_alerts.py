@@ -8,9 +8,9 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-from infra.alerts import Alerts
-from infra.stack import JobSystem
-from jobs import App
+from headgate import App
+from headgate.infra.data.alert_topic import Alerts
+from headgate.infra.stack import JobSystem
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import Properties, listed, resources, template_of
 

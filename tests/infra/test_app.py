@@ -16,13 +16,13 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_sqs as sqs
 
-import infra.app
-from infra.app import add_stack, main
-from infra.stack import HeadgateStack
-from infra.stages import Stage, asked_for, read_stage
-from jobs import App
-from jobs.deployment import Deployment, WorkerGroup
-from jobs.errors import ConfigurationError
+import headgate.infra.app
+from headgate import App
+from headgate.infra.app import add_stack, main
+from headgate.infra.stack import HeadgateStack
+from headgate.infra.stages import Stage, asked_for, read_stage
+from headgate.jobs.deployment.groups import Deployment, WorkerGroup
+from headgate.jobs.errors import ConfigurationError
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.everything import ON_AWS, everything
 from tests.infra.templates import template_of
@@ -109,7 +109,7 @@ def test_context_and_environment_may_not_ask_for_different_stages() -> None:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with an app, ``of_project:app``, that commands run in."""
-    source = "from jobs import App\napp = App('store')\napp.define('send', dict)\n"
+    source = "from headgate import App\napp = App('store')\napp.define('send', dict)\n"
     (tmp_path / "of_project.py").write_text(source)
     (tmp_path / "Dockerfile").write_text("FROM scratch\n")
     monkeypatch.chdir(tmp_path)
@@ -154,7 +154,9 @@ def test_what_cdk_nag_finds_fails_the_command(
 ) -> None:
     monkeypatch.setenv("CDK_OUTDIR", str(tmp_path))
     monkeypatch.setattr(
-        infra.app, "add_stack", lambda assembly: sqs.Queue(cdk.Stack(assembly, "Stack"), "Open")
+        headgate.infra.app,
+        "add_stack",
+        lambda assembly: sqs.Queue(cdk.Stack(assembly, "Stack"), "Open"),
     )
 
     assert main() == 1
@@ -202,7 +204,7 @@ def synthesized_by_command(out: Path, hash_seed: int) -> dict[str, str]:
     """Digests of what ``cdk synth`` writes for the example, in a process of its own."""
     command = ["node", "infra/cdk.js", "synth", "--quiet", "--output", str(out)]
     done = subprocess.run(
-        [*command, "--app", f"{sys.executable} -m infra.app"],
+        [*command, "--app", f"{sys.executable} -m headgate.infra.app"],
         cwd=ROOT,
         env=os.environ | {"PYTHONHASHSEED": str(hash_seed), "HEADGATE_STAGE": "prod"},
         capture_output=True,
@@ -246,6 +248,6 @@ def test_what_keeps_a_function_from_being_bundled_is_said_without_a_traceback(
             "@jsii/kernel.RuntimeError: the consumer 'mailer': pip said no"
         )
 
-    monkeypatch.setattr(infra.app, "add_stack", refuse)
+    monkeypatch.setattr(headgate.infra.app, "add_stack", refuse)
     assert main() == 1
     assert capsys.readouterr().err == ("headgate: the consumer 'mailer': pip said no\n")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from jobs import App
-from jobs.deployment import Deployment
-from jobs.errors import ConfigurationError
-from jobs.thresholds import Thresholds
+from headgate import App
+from headgate.jobs.deployment.groups import Deployment
+from headgate.jobs.deployment.thresholds import Thresholds
+from headgate.jobs.errors import ConfigurationError
 from tests.infra.conftest import ELSEWHERE
 from tests.infra.templates import resources, synthesized
 

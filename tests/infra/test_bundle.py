@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -14,17 +15,18 @@ from typing import Any
 
 import pytest
 
-import jobs
-from infra import bundling, installing
-from infra.installing import Platform
-from jobs import App, Priority
-from jobs.aws.provision import provision
-from jobs.aws.sqs import SqsTransport
-from jobs.envelope import parse
-from jobs.errors import ConfigurationError
-from jobs.eventing import event_input
-from jobs.firing import schedule_input
-from jobs.sweep_plan import plan_input, sweep_plan
+import headgate
+from headgate import App, Priority
+from headgate.infra.functions import bundling
+from headgate.infra.functions import pip_install as installing
+from headgate.infra.functions.pip_install import Platform
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.definitions.event_rule import event_input
+from headgate.jobs.deployment.sweep_plan import plan_input, sweep_plan
+from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.schedules.firing import schedule_input
 from tests.infra.conftest import Params
 from tests.infra.test_stack import FIRED
 from tests.support.environment import REGION, with_test_credentials
@@ -36,7 +38,7 @@ OF_LAMBDAS_RUNTIME = ("boto3", "botocore", "s3transfer", "dateutil", "six", "url
 INVOKE = """
 import json, sys
 sys.path[:0] = [{bundle!r}, {runtime!r}]
-from lambdas.{module} import handler
+from headgate.lambdas.{module} import handler
 
 assert not any(name in sys.modules for name in ("boto3", "asyncio"))
 
@@ -92,15 +94,16 @@ def test_the_bundle_has_the_packages_and_no_leftovers(for_lambda: Path) -> None:
     assert {path.name for path in for_lambda.iterdir()} == {
         "annotated_types",
         "aws_lambda_powertools",
+        "headgate",
         "jmespath",
-        "jobs",
-        "lambdas",
         "pydantic",
         "pydantic_core",
         "typing_extensions.py",
         "typing_inspection",
     }
-    assert "jobs/testing/__init__.py" not in files(for_lambda)
+    ours = {name.split("/")[1] for name in files(for_lambda) if name.startswith("headgate/")}
+    assert ours == {"__init__.py", "errors.py", "events.py", "jobs", "lambdas"}
+    assert "headgate/jobs/testing/__init__.py" not in files(for_lambda)
     assert not [name for name in files(for_lambda) if name.endswith("RECORD")]
 
 
@@ -183,7 +186,9 @@ def test_the_bundled_sweep_sweeps_in_a_clean_interpreter(
 ) -> None:
     with_test_credentials(monkeypatch, tmp_path)
     asyncio.run(provision(app.topology, endpoint_url=endpoint, region=REGION))
-    script = INVOKE.format(module="sweep", bundle=str(for_this_machine), runtime=str(runtime))
+    script = INVOKE.format(
+        module="sweep.handler", bundle=str(for_this_machine), runtime=str(runtime)
+    )
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     monkeypatch.setenv("HEADGATE_TABLE", app.topology.table_name)
     monkeypatch.setenv("HEADGATE_BUCKET", "nothing-to-copy")
@@ -209,8 +214,9 @@ def test_the_same_sources_have_the_same_hash_and_others_another(
     before = bundling.functions_bundle().fingerprint(here)
     assert bundling.functions_bundle().fingerprint(here) == before
 
-    (tmp_path / "__init__.py").write_text("changed = True\n")
-    monkeypatch.setitem(bundling._PACKAGES, "lambdas", tmp_path)
+    ours = shutil.copytree(bundling._OURS, tmp_path / "headgate")
+    (ours / "lambdas" / "__init__.py").write_text("changed = True\n")
+    monkeypatch.setattr(bundling, "_OURS", ours)
 
     assert bundling.functions_bundle().fingerprint(here) != before
 
@@ -245,4 +251,4 @@ def test_without_pip_and_uv_the_error_says_what_to_install(
 
 
 def test_the_packages_are_found_where_they_are_installed() -> None:
-    assert bundling._PACKAGES["jobs"] == Path(jobs.__file__).parent
+    assert Path(headgate.__file__).parent == bundling._OURS

@@ -12,11 +12,11 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_sns as sns
 
-from infra.stack import HeadgateStack, JobSystem
-from jobs import App, Priority
-from jobs.aws.descriptions import LINES
-from jobs.deployment import ConsumerGroup, Deployment, function_name
-from jobs.errors import ConfigurationError
+from headgate import App, Priority
+from headgate.infra.stack import HeadgateStack, JobSystem
+from headgate.jobs.aws.descriptions import LINES
+from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, function_name
+from headgate.jobs.errors import ConfigurationError
 from tests.infra.conftest import NO_BUNDLING, Params
 from tests.infra.templates import (
     Properties,

@@ -10,10 +10,10 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-from infra.stack import HeadgateStack
-from jobs import App, Priority
-from jobs.deployment import FUNCTION_MEMORY_MB, Deployment, WorkerGroup
-from ops.costing.alarms import watched_metrics
+from headgate import App, Priority
+from headgate.infra.stack import HeadgateStack
+from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB, Deployment, WorkerGroup
+from headgate.ops.costing.alarms import watched_metrics
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import resources, template_of
 
@@ -88,6 +88,9 @@ def _metrics(alarm: Mapping[str, Any]) -> int:
 
 def test_an_estimate_needs_neither_cdk_nor_an_sdk() -> None:
     unneeded = {"aws_cdk", "aws_lambda_powertools", "boto3"}
-    code = f"import sys, ops.cost, ops.costing.estimate; assert not {unneeded} & sys.modules.keys()"
+    code = (
+        "import sys, headgate.ops.cost, headgate.ops.costing.estimate; "
+        f"assert not {unneeded} & sys.modules.keys()"
+    )
     answered = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert answered.returncode == 0, answered.stderr

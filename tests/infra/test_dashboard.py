@@ -12,11 +12,18 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ecs as ecs
 
-from infra.dashboard import WIDTH
-from infra.stack import JobSystem
-from jobs import App, Priority
-from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
-from jobs.metric_names import COUNTED, DURATION, NAMESPACE, OF_LANE, OF_TYPE, WAIT
+from headgate import App, Priority
+from headgate.infra.monitoring.dashboard import WIDTH
+from headgate.infra.stack import JobSystem
+from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.jobs.deployment.metric_names import (
+    COUNTED,
+    DURATION,
+    NAMESPACE,
+    OF_LANE,
+    OF_TYPE,
+    WAIT,
+)
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import resources, synthesized, template_of
 from tests.infra.test_monitoring import SQS_METRICS

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs import App, Priority
-from jobs.eventing import read_occurrence
-from jobs.topology import physical_name
+from headgate import App, Priority
+from headgate.jobs.core.topology import physical_name
+from headgate.jobs.definitions.event_rule import read_occurrence
 from tests.infra.conftest import Params
 from tests.infra.templates import (
     Properties,

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import aws_cdk as cdk
 import pytest
 
-from infra.stack import HeadgateStack, JobSystem
-from jobs import App, cron
-from jobs.checks import check
-from jobs.errors import AppFaulty
+from headgate import App, cron
+from headgate.infra.stack import HeadgateStack, JobSystem
+from headgate.jobs.deployment.checks import check
+from headgate.jobs.errors import AppFaulty
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.everything import ON_AWS, everything
 from tests.infra.templates import template_of

@@ -10,7 +10,7 @@ from pathlib import Path
 import aws_cdk as cdk
 import pytest
 
-from infra.stack import HeadgateStack
+from headgate.infra.stack import HeadgateStack
 from tests.infra.conftest import NO_BUNDLING
 from tests.infra.everything import ON_AWS, everything
 from tests.infra.templates import template_of

@@ -14,8 +14,8 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from jobs import App, Priority, cron
-from jobs.aws.provision import provision
+from headgate import App, Priority, cron
+from headgate.jobs.aws.provision import provision
 from tests.infra.conftest import Params
 from tests.infra.templates import Properties, resources, synthesized
 from tests.support.environment import REGION, with_test_credentials

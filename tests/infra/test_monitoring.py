@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from infra.alarms import rules_for
-from infra.queue_rules import FAILURES, label, start_within_s
-from infra.rules import MOST_METRICS, Rule
-from infra.system_rules import FAILURES as FUNCTION_FAILURES
-from jobs import App, Priority
-from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
-from jobs.errors import ConfigurationError
-from jobs.metric_names import COUNTED, NAMESPACE, OF_LANE, WAIT
-from jobs.thresholds import MAX_IN_FLIGHT, Thresholds
-from jobs.topology import DEFAULT_LANES, QueueSpec
-from ops.prices import ALARMS
+from headgate import App, Priority
+from headgate.infra.monitoring.alarm_rules import rules_for
+from headgate.infra.monitoring.queue_rules import FAILURES, label, start_within_s
+from headgate.infra.monitoring.rule import MOST_METRICS, Rule
+from headgate.infra.monitoring.system_rules import FAILURES as FUNCTION_FAILURES
+from headgate.jobs.core.topology import DEFAULT_LANES, QueueSpec
+from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.jobs.deployment.metric_names import COUNTED, NAMESPACE, OF_LANE, WAIT
+from headgate.jobs.deployment.thresholds import MAX_IN_FLIGHT, Thresholds
+from headgate.jobs.errors import ConfigurationError
+from headgate.ops.prices import ALARMS
 from tests.infra.cloudwatch import Minutes, goes_off
 from tests.infra.conftest import ELSEWHERE, Params
 from tests.infra.templates import resources
@@ -538,7 +538,7 @@ def test_the_page_s_thresholds_are_the_defaults() -> None:
 
 def test_what_alarms_there_are_is_known_without_cdk() -> None:
     """So ``headgate cost`` counts them where CDK is not installed."""
-    code = "import sys, infra.alarms; print(*sys.modules)"
+    code = "import sys, headgate.infra.monitoring.alarm_rules; print(*sys.modules)"
     answered = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert answered.returncode == 0, answered.stderr
     assert not {"aws_cdk", "constructs", "jsii"} & set(answered.stdout.split())

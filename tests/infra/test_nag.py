@@ -12,9 +12,9 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_sqs as sqs
 
-from infra.acknowledged import acknowledge
-from infra.nag import add_nag
-from infra.stack import HeadgateStack
+from headgate.infra.checks.nag import add_nag
+from headgate.infra.data.nag_suppressions import acknowledge
+from headgate.infra.stack import HeadgateStack
 from tests.infra.conftest import NO_BUNDLING
 from tests.infra.everything import ON_AWS, everything
 

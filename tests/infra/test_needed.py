@@ -22,8 +22,7 @@ import pytest
 from aws_cdk import aws_iam as iam
 from pydantic import BaseModel
 
-from infra.stack import JobSystem
-from jobs import (
+from headgate import (
     App,
     AsyncClient,
     Client,
@@ -35,22 +34,25 @@ from jobs import (
     RetryLater,
     rate,
 )
-from jobs.aws.dynamo import DynamoTable
-from jobs.aws.provision import provision
-from jobs.aws.s3 import S3Store, SyncS3
-from jobs.aws.scheduler import EventBridgeScheduler
-from jobs.aws.sns import SyncSns
-from jobs.aws.sqs import SqsTransport, SyncSqs
-from jobs.aws.sync_dynamo import SyncDynamoTable
-from jobs.bridging import Bridge, read_input
-from jobs.clock import SystemClock
-from jobs.delays import delay_name
-from jobs.firing import schedule_input
-from jobs.job import JobType
-from jobs.sweep_memory import SweepMemory
-from jobs.sweep_plan import sweep_plan
-from jobs.topology import QUARANTINE_RETENTION
-from lambdas.sweeping import Sweeper
+from headgate.infra.stack import JobSystem
+from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
+from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.aws.s3 import S3Store, SyncS3
+from headgate.jobs.aws.scheduler import EventBridgeScheduler
+from headgate.jobs.aws.sns import SyncSns
+from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.topology import QUARANTINE_RETENTION
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.deployment.sweep_plan import sweep_plan
+from headgate.jobs.schedules.bridging import Bridge, read_input
+from headgate.jobs.schedules.delayed_job import delay_name
+from headgate.jobs.schedules.firing import schedule_input
+from headgate.lambdas.sweep.memory import SweepMemory
+from headgate.lambdas.sweep.sweeper import Sweeper
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.worker import Worker
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 from tests.infra.templates import template_of
 from tests.infra.test_stack import FIRED
@@ -60,8 +62,6 @@ from tests.support.environment import REGION, with_test_credentials
 from tests.support.iam import Policies
 from tests.support.journal import GENEROUS_S
 from tests.support.proxy import Proxy
-from workers.configuration import WorkerSettings
-from workers.worker import Worker
 
 LARGE = "y" * 400_000
 FAR = timedelta(days=3)
@@ -412,7 +412,7 @@ def _topic(name: str, endpoint_url: str) -> str:
 
 
 def _sweep(app: App, topic_arn: str) -> None:
-    """What `lambdas.sweep` does, as late as it copies what is about to be deleted."""
+    """What `lambdas.sweep.handler` does, as late as it copies what is about to be deleted."""
     with (
         SyncSqs() as queues,
         SyncDynamoTable(app.topology.table_name) as table,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from jobs import App
-from jobs.aws.descriptions import lifecycle_rules
-from jobs.topology import DEAD_LETTERS, DEAD_LETTERS_KEPT, PAYLOADS
+from headgate import App
+from headgate.jobs.aws.descriptions import lifecycle_rules
+from headgate.jobs.core.topology import DEAD_LETTERS, DEAD_LETTERS_KEPT, PAYLOADS
 from tests.infra.conftest import Params
 from tests.infra.templates import Properties, resources, synthesized
 

@@ -10,10 +10,10 @@ import pytest
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 
-from infra.stack import JobSystem
-from jobs import App
-from jobs.eventing import rule_name
-from jobs.topology import DEAD_LETTERS, PAYLOADS
+from headgate import App
+from headgate.infra.stack import JobSystem
+from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS
+from headgate.jobs.definitions.event_rule import rule_name
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 from tests.infra.everything import ON_AWS, everything
 from tests.infra.templates import listed, template_of

@@ -13,13 +13,10 @@ from typing import Any
 
 import pytest
 
-from infra.queries import OF_JOBS, OF_THE_BRIDGE
-from jobs import App, Priority, rate
-from jobs.bridging import Bridge
-from jobs.delays import DelayedJob
-from jobs.event_log import log_event
-from jobs.eventing import event_input
-from jobs.events import (
+from headgate import App, Priority, rate
+from headgate.infra.monitoring.queries import OF_JOBS, OF_THE_BRIDGE
+from headgate.jobs.core.event_log import log_event
+from headgate.jobs.core.events import (
     Event,
     JobCompleted,
     JobDeadLettered,
@@ -29,13 +26,16 @@ from jobs.events import (
     JobRetryScheduled,
     MessageUnrunnable,
 )
-from jobs.firing import schedule_input
-from jobs.testing import MemorySqs, VirtualClock
-from lambdas import bridge
-from lambdas.consume import consumer
+from headgate.jobs.definitions.event_rule import event_input
+from headgate.jobs.schedules.bridging import Bridge
+from headgate.jobs.schedules.delayed_job import DelayedJob
+from headgate.jobs.schedules.firing import schedule_input
+from headgate.jobs.testing import MemorySqs, VirtualClock
+from headgate.lambdas import bridge
+from headgate.lambdas.consume import consumer
+from headgate.workers.logs import configure
 from tests.infra.conftest import Params
 from tests.infra.templates import resources
-from workers.logs import configure
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 ATTEMPT: dict[str, Any] = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.requirements import Requirements
-from jobs.errors import ConfigurationError
+from headgate.infra.functions.requirements import Requirements
+from headgate.jobs.errors import ConfigurationError
 
 OURS = """\
 aiohttp==3.14.5 \\

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.rules import MOST_METRICS
-from infra.scaling import (
+from headgate.infra.fargate.scaling_formulas import (
     LOAD,
     PERIOD_S,
     Formula,
@@ -23,8 +22,9 @@ from infra.scaling import (
     overdue,
     wakes,
 )
-from jobs.deployment import WorkerGroup
-from jobs.topology import DEFAULT_LANES, Priority, QueueSpec
+from headgate.infra.monitoring.rule import MOST_METRICS
+from headgate.jobs.core.topology import DEFAULT_LANES, Priority, QueueSpec
+from headgate.jobs.deployment.groups import WorkerGroup
 from tests.infra.templates import Properties, resources
 from tests.infra.workers import DEPLOYMENT, NIGHT, Deployed, deployed, shop
 

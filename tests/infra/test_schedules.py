@@ -11,13 +11,13 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_iam as iam
 
-from infra.stack import HeadgateStack, JobSystem
-from jobs import App, Priority, at, cron, rate
-from jobs.aws.schedule_wire import Place, create_request
-from jobs.deployment import Deployment
-from jobs.errors import ConfigurationError
-from jobs.ports import ScheduleSpec
-from jobs.topology import role_in
+from headgate import App, Priority, at, cron, rate
+from headgate.infra.stack import HeadgateStack, JobSystem
+from headgate.jobs.aws.schedule_wire import Place, create_request
+from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.topology import role_in
+from headgate.jobs.deployment.groups import Deployment
+from headgate.jobs.errors import ConfigurationError
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import (
     listed,

@@ -14,11 +14,11 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_iam as iam
 
-from infra.app import add_stack
-from infra.queues import Queues
-from infra.stack import HeadgateStack, JobSystem
-from jobs import App, Priority
-from jobs.aws.descriptions import (
+from headgate import App, Priority
+from headgate.infra.app import add_stack
+from headgate.infra.data.queues import Queues
+from headgate.infra.stack import HeadgateStack, JobSystem
+from headgate.jobs.aws.descriptions import (
     EXPIRY,
     LINES,
     dead_letter_attributes,
@@ -26,9 +26,15 @@ from jobs.aws.descriptions import (
     queue_attributes,
     table_properties,
 )
-from jobs.errors import AppImportError, ConfigurationError
-from jobs.firing import read_firing
-from jobs.topology import DEFAULT_LANES, MAX_SCHEDULER_NAME, QueueSpec, Topology, physical_name
+from headgate.jobs.core.topology import (
+    DEFAULT_LANES,
+    MAX_SCHEDULER_NAME,
+    QueueSpec,
+    Topology,
+    physical_name,
+)
+from headgate.jobs.errors import AppImportError, ConfigurationError
+from headgate.jobs.schedules.firing import read_firing
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import (
     Properties,
@@ -436,7 +442,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def declare(project: Path, module: str, arguments: str = "'store'") -> None:
-    source = f"from jobs import App\napp = App({arguments})\napp.define('send', dict)\n"
+    source = f"from headgate import App\napp = App({arguments})\napp.define('send', dict)\n"
     (project / f"{module}.py").write_text(source)
     (project / "Dockerfile").write_text("FROM scratch\n")
 
@@ -486,7 +492,7 @@ def test_an_app_that_cant_be_imported_is_refused() -> None:
 
 def test_the_command_reports_a_bad_app_in_one_line_and_fails(project: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "infra.app"],
+        [sys.executable, "-W", "error", "-m", "headgate.infra.app"],
         cwd=project,
         env={
             "HEADGATE_APP": "nowhere:app",

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from infra.sweep import PEEK, REMEMBER
-from jobs import App, Priority
-from jobs.deployment import function_name
-from jobs.sweep_plan import EVERY, TIMEOUT, read_plan, sweep_plan
-from jobs.topology import DEAD_LETTERS, PAYLOADS, QUARANTINE_RETENTION
-from lambdas import sweep as function_module
+from headgate import App, Priority
+from headgate.infra.functions.sweep import PEEK, REMEMBER
+from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS, QUARANTINE_RETENTION
+from headgate.jobs.deployment.groups import function_name
+from headgate.jobs.deployment.sweep_plan import EVERY, TIMEOUT, read_plan, sweep_plan
+from headgate.lambdas.sweep import handler as function_module
 from tests.infra.conftest import Params
 from tests.infra.templates import (
     Properties,

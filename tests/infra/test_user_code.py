@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from infra import bundling, installing
-from infra.installing import Platform
-from infra.user_code import UserCode
-from jobs.deployment import ConsumerGroup
-from jobs.errors import ConfigurationError
+from headgate.infra.functions import bundling
+from headgate.infra.functions import pip_install as installing
+from headgate.infra.functions.pip_install import Platform
+from headgate.infra.functions.user_code import UserCode
+from headgate.jobs.deployment.groups import ConsumerGroup
+from headgate.jobs.errors import ConfigurationError
 
 HANDLER = "shop.function.handler"
 
@@ -109,7 +110,11 @@ def test_whoever_runs_the_function_can_read_it_and_programs_stay_programs(
     finally:
         os.umask(before)
     assert _mode(target / "bin/ffmpeg") == 0o755
-    assert _mode(target / "shop/rates.csv") == _mode(target / "jobs/app.py") == 0o644
+    assert (
+        _mode(target / "shop/rates.csv")
+        == _mode(target / "headgate/jobs/definitions/app.py")
+        == 0o644
+    )
     assert _mode(target / "shop") == _mode(target / "bin") == 0o755
 
 
@@ -190,20 +195,23 @@ def test_where_the_project_lies_does_not_count(project: Path) -> None:
 
 
 def test_a_package_of_the_users_that_has_our_name_is_refused(project: Path) -> None:
-    (project / "jobs").mkdir()
-    (project / "jobs" / "mine.py").write_text("")
-    with pytest.raises(ConfigurationError, match=r"jobs/mine\.py, and 'jobs' is a package of"):
+    (project / "headgate").mkdir()
+    (project / "headgate" / "mine.py").write_text("")
+    with pytest.raises(
+        ConfigurationError, match=r"headgate/mine\.py, and 'headgate' is Headgate's"
+    ):
         bundling.consumer_bundle(group(project))
 
 
 def test_our_own_packages_beside_the_users_are_carried_once(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(bundling._PACKAGES, "lambdas", project / "lambdas")
-    (project / "lambdas").mkdir()
-    (project / "lambdas" / "consume.py").write_text("")
+    ours = project / "headgate"
+    (ours / "lambdas").mkdir(parents=True)
+    (ours / "lambdas" / "consume.py").write_text("")
+    monkeypatch.setattr(bundling, "_OURS", ours)
     files = bundling.consumer_bundle(group(project)).files
-    assert files["lambdas/consume.py"] == project / "lambdas" / "consume.py"
+    assert files["headgate/lambdas/consume.py"] == ours / "lambdas" / "consume.py"
 
 
 def test_headgate_among_the_users_requirements_gives_way_to_the_one_that_is_running(
@@ -213,14 +221,14 @@ def test_headgate_among_the_users_requirements_gives_way_to_the_one_that_is_runn
     script = "import os, sys; os.mkdir(sys.argv[1]); open(sys.argv[1] + '/old.py', 'x')"
 
     def other_version(into: Path, _wanted: object) -> list[str]:
-        return [sys.executable, "-c", script, str(into / "jobs")]
+        return [sys.executable, "-c", script, str(into / "headgate")]
 
     bundling.consumer_bundle(group(project)).build(
         target, Platform(installer=other_version, compiler=None)
     )
 
-    assert (target / "jobs" / "app.py").exists()
-    assert not (target / "jobs" / "old.py").exists()
+    assert (target / "headgate" / "__init__.py").exists()
+    assert not (target / "headgate" / "old.py").exists()
 
 
 def test_bytecode_is_as_good_as_its_source_wherever_the_bundle_lies(tmp_path: Path) -> None:

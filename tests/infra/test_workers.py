@@ -15,16 +15,18 @@ import pytest
 from aws_cdk import aws_ecs as ecs
 from typer.testing import CliRunner
 
-import workers.process
-from infra.image import worker_image
-from infra.permissions import SUBMIT, WORK
-from infra.stack import JobSystem
-from infra.worker_service import HEALTH_PORT, USER, command, health_check
-from jobs import App
-from jobs.deployment import Deployment, WorkerGroup, worker_service_name
-from jobs.errors import ConfigurationError
-from jobs.settings import Settings
-from ops.cli import cli
+import headgate.workers.process.entry
+from headgate import App
+from headgate.infra.data.permissions import SUBMIT, WORK
+from headgate.infra.fargate.image import worker_image
+from headgate.infra.fargate.worker_service import HEALTH_PORT, USER, command, health_check
+from headgate.infra.stack import JobSystem
+from headgate.jobs.core.settings import Settings
+from headgate.jobs.deployment.groups import Deployment, WorkerGroup, worker_service_name
+from headgate.jobs.errors import ConfigurationError
+from headgate.ops.cli import cli
+from headgate.workers.configuration import Watching, WorkerSettings
+from headgate.workers.process.ecs_protection import bound_s
 from tests.infra.conftest import ELSEWHERE, Params
 from tests.infra.templates import Properties, listed, name_of, resources, template_of
 from tests.infra.workers import (
@@ -39,8 +41,6 @@ from tests.infra.workers import (
     shop,
 )
 from tests.support.dockerfile import copied, read_dockerfile
-from workers.configuration import Watching, WorkerSettings
-from workers.ecs import bound_s
 
 ROOT = Path(__file__).parents[2]
 GROUPS = pytest.mark.parametrize("group", DEPLOYMENT.workers, ids=lambda group: group.name)
@@ -154,9 +154,11 @@ def test_the_command_is_one_that_the_worker_s_command_line_takes_as_the_group_me
     system: Deployed, group: WorkerGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = Started()
-    monkeypatch.setattr(workers.process, "run", started.run)
-    monkeypatch.setattr("workers.logs.configure", lambda **_: None)
-    monkeypatch.setattr("workers.leash.is_supervised", lambda _environ: True)  # as its child is
+    monkeypatch.setattr(headgate.workers.process.entry, "run", started.run)
+    monkeypatch.setattr("headgate.workers.logs.configure", lambda **_: None)
+    monkeypatch.setattr(
+        "headgate.workers.process.supervisor_link.is_supervised", lambda _environ: True
+    )  # as its child is
     monkeypatch.setenv("HEADGATE_APP", "tests.infra.test_workers:SHOP")
     container = system.container(group)
     assert container["EntryPoint"] == ["headgate"]
@@ -246,7 +248,7 @@ def test_a_task_is_healthy_once_it_has_received_whatever_its_readiness(
 
     with HTTPServer(("127.0.0.1", 0), Probed) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()
-        monkeypatch.setattr("infra.worker_service.HEALTH_PORT", server.server_port)
+        monkeypatch.setattr("headgate.infra.fargate.worker_service.HEALTH_PORT", server.server_port)
         done = subprocess.run([sys.executable, "-c", health_check(DEFAULT)])
     assert (done.returncode, asked) == (code, ["/startupz"])
 
@@ -262,7 +264,7 @@ def test_a_task_without_queues_fails_its_checks_before_it_ends_by_itself(system:
 def test_a_health_check_fails_where_nobody_answers(
     unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("infra.worker_service.HEALTH_PORT", unused_tcp_port)
+    monkeypatch.setattr("headgate.infra.fargate.worker_service.HEALTH_PORT", unused_tcp_port)
     done = subprocess.run([sys.executable, "-c", health_check(DEFAULT)], capture_output=True)
     assert done.returncode != 0
 

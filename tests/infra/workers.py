@@ -10,9 +10,9 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk import aws_ecs as ecs
 
-from infra.stack import HeadgateStack
-from jobs import App, Priority
-from jobs.deployment import Deployment, WorkerGroup
+from headgate import App, Priority
+from headgate.infra.stack import HeadgateStack
+from headgate.jobs.deployment.groups import Deployment, WorkerGroup
 from tests.infra.conftest import NO_BUNDLING, Params
 from tests.infra.templates import Properties, resources, template_of
 

@@ -20,13 +20,13 @@ import boto3
 import pytest
 from pydantic import BaseModel
 
-from infra.stack import HeadgateStack
-from jobs import App, AsyncClient, Backoff, Priority, Retry
-from jobs.aws.provision import provision
-from jobs.aws.sqs import SqsTransport
-from jobs.deployment import ConsumerGroup, Deployment
-from jobs.ports import QueueDepth, ReceivedMessage
-from jobs.topology import QueueSpec
+from headgate import App, AsyncClient, Backoff, Priority, Retry
+from headgate.infra.stack import HeadgateStack
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.core.ports import QueueDepth, ReceivedMessage
+from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.deployment.groups import ConsumerGroup, Deployment
 from tests.infra.conftest import NO_BUNDLING
 from tests.infra.templates import Properties, resources, template_of
 from tests.support.bundled_function import OWN_PIN, build, write_project

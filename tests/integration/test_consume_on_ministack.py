@@ -16,13 +16,13 @@ import boto3
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Priority
-from jobs.aws.provision import provision
-from jobs.aws.sqs import SqsTransport
-from jobs.job import JobType
-from jobs.ports import QueueDepth
-from jobs.queue import Queue
-from jobs.topology import QueueSpec
+from headgate import App, AsyncClient, Priority
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.core.ports import QueueDepth
+from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.queue import Queue
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S, until
 
@@ -34,8 +34,8 @@ _FUNCTION = """
 import os
 from pathlib import Path
 
-from jobs import App, Backoff, DoNotRetry, JobContext, Priority, Retry
-from lambdas.consume import consumer
+from headgate import App, Backoff, DoNotRetry, JobContext, Priority, Retry
+from headgate.lambdas.consume import consumer
 from pydantic import BaseModel
 
 app = App(os.environ["APP"])

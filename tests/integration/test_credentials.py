@@ -15,10 +15,10 @@ import pytest
 from aiohttp import web
 from botocore.utils import ContainerMetadataFetcher
 
-from jobs.aws import instance_role
-from jobs.aws.dynamo import DynamoTable
-from jobs.aws.sqs import SqsTransport, SyncSqs
-from jobs.errors import CredentialsMissing, CredentialsNotConfigured
+from headgate.jobs.aws import instance_role
+from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.errors import CredentialsMissing, CredentialsNotConfigured
 from tests.support.environment import REGION, without_aws
 
 

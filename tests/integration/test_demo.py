@@ -18,16 +18,16 @@ from urllib.parse import urlparse
 import pytest
 from rich.console import Console
 
-from jobs.aws.sqs import SqsTransport
-from jobs.errors import ConfigurationError, HeadgateError
-from jobs.ports import EntryFailure, OutgoingMessage
-from ops.demo import DemoOptions, run_demo
+from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
+from headgate.jobs.errors import ConfigurationError, HeadgateError
+from headgate.ops.demo import DemoOptions, run_demo
 
 JOBS = 150
 
 PROGRAM = """
 import sys
-from ops.demo import DemoOptions, run_demo
+from headgate.ops.demo import DemoOptions, run_demo
 sys.exit(run_demo(DemoOptions(jobs=2000)))
 """
 
@@ -121,7 +121,7 @@ def test_a_lost_job_fails_the_demo_which_says_what_is_missing(
 def test_an_internal_error_is_raised_once_everything_has_been_removed(
     monkeypatch: pytest.MonkeyPatch, temporary: Path
 ) -> None:
-    monkeypatch.setattr("ops.demo.submitting.Bridge.submit", _fails)
+    monkeypatch.setattr("headgate.ops.demo.submitting.Bridge.submit", _fails)
     with pytest.raises(HeadgateError, match="the bridge is broken"):
         _demo()
     assert list(temporary.iterdir()) == []

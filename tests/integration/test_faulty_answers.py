@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.aio import AsyncClient
-from jobs.aws.sqs import SqsTransport
+from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.client.async_client import AsyncClient
 from tests.support.fixture_app import Work
 from tests.support.proxy import BROKEN, THROTTLED, Drop, FailEntries, Fault, Proxy
 from tests.support.stage import Stage

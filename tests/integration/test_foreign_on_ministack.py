@@ -14,13 +14,13 @@ import boto3
 import pytest
 from pydantic import BaseModel
 
-from jobs import Accepts, App, Priority
-from jobs.accepts import S3Object
-from jobs.aws.provision import provision
-from jobs.aws.sqs import SqsTransport
-from jobs.delivery import Delivery, Job, load
-from jobs.eventing import event_input, read_occurrence
-from jobs.ports import OutgoingMessage, ReceivedMessage
+from headgate import Accepts, App, Priority
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
+from headgate.jobs.definitions.event_rule import event_input, read_occurrence
+from headgate.jobs.execution.delivery import Delivery, Job, load
+from headgate.jobs.messages.foreign_formats import S3Object
 from tests.support.environment import REGION, with_test_credentials
 
 PATTERN = {"source": ["shop"], "detail-type": ["OrderPlaced"]}

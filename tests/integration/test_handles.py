@@ -11,16 +11,16 @@ from uuid import uuid4
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Client, JobState, Priority
-from jobs.aws.dynamo import DynamoTable
-from jobs.aws.provision import provision
-from jobs.aws.sqs import SqsTransport
-from jobs.errors import JobCancelled
-from jobs.job import JobType
+from headgate import App, AsyncClient, Client, JobState, Priority
+from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import JobCancelled
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.worker import Worker
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.story import Story
-from workers.configuration import WorkerSettings
-from workers.worker import Worker
 
 GENEROUS_S = 60
 

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 from examples.shop import contracts as shop
-from jobs import Client
-from jobs.aws.provision import provision
-from jobs.deployment import WorkerGroup
+from headgate import Client
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.deployment.groups import WorkerGroup
 from tests.support.dockerfile import Replay, Step, read_dockerfile
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S
 from tests.support.servers import running_server
 
-infra = pytest.importorskip("infra.worker_service")
+infra = pytest.importorskip("headgate.infra.fargate.worker_service")
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "workers" / "Dockerfile"

@@ -28,11 +28,11 @@ from botocore.httpsession import get_cert_path
 from botocore.parsers import ResponseParserError
 from yarl import URL
 
-from jobs.aws.connection import Connection, async_client, async_session
-from jobs.aws.faults import fault
-from jobs.aws.lean import LeanCaller, Route, find_route, lean_caller
-from jobs.aws.sqs import SqsTransport
-from jobs.errors import CredentialsMissing, TransportError
+from headgate.jobs.aws.connection import Connection, async_client, async_session
+from headgate.jobs.aws.faults import fault
+from headgate.jobs.aws.sqs.lean_http import LeanCaller, Route, find_route, lean_caller
+from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.errors import CredentialsMissing, TransportError
 from tests.support.environment import REGION, with_test_credentials, without_aws
 
 NOON = datetime(2030, 1, 2, 12, tzinfo=UTC)

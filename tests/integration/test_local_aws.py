@@ -13,14 +13,14 @@ from urllib.parse import urlparse
 
 import pytest
 
-from jobs.errors import ConfigurationError, HeadgateError
-from ops.local_aws import LocalAws, ServerProcess
+from headgate.jobs.errors import ConfigurationError, HeadgateError
+from headgate.ops.local_aws import LocalAws, ServerProcess
 
 # A process that runs a local AWS until it is ended, and says how to find it.
 PARENT = """
 import signal
 import time
-from ops.local_aws import LocalAws
+from headgate.ops.local_aws import LocalAws
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 with LocalAws() as aws:
     print(aws.endpoint_url, aws.pid, flush=True)

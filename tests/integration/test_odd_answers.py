@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from jobs.aws.dynamo import DynamoTable
-from jobs.aws.schedule_wire import Place
-from jobs.aws.scheduler import SyncScheduler
-from jobs.aws.sqs import SqsTransport, SyncSqs
-from jobs.aws.sync_dynamo import SyncDynamoTable
-from jobs.errors import TransportError
-from jobs.ports import EntryFailure, Item, OutgoingMessage, VisibilityChange
+from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
+from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.schedule_wire import Place
+from headgate.jobs.aws.scheduler import SyncScheduler
+from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.core.ports import EntryFailure, Item, OutgoingMessage, VisibilityChange
+from headgate.jobs.errors import TransportError
 from tests.support.environment import with_test_credentials
 
 _MESSAGE = (

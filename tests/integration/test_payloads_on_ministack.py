@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from jobs import AsyncClient, Client
-from jobs.aws.s3 import S3Store, SyncS3
-from jobs.envelope import parse
-from jobs.errors import ConfigurationError, ServiceUnavailable
-from jobs.topology import Bucket
+from headgate import AsyncClient, Client
+from headgate.jobs.aws.s3 import S3Store, SyncS3
+from headgate.jobs.core.topology import Bucket
+from headgate.jobs.errors import ConfigurationError, ServiceUnavailable
+from headgate.jobs.messages.envelope import parse
 from tests.support.fixture_app import Work
 from tests.support.stage import Stage
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.aws.sqs import SqsTransport
-from jobs.errors import ServiceUnavailable, Throttled
-from jobs.ports import OutgoingMessage
+from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.errors import ServiceUnavailable, Throttled
 from tests.support.environment import with_test_credentials
 from tests.support.proxy import (
     BROKEN,

@@ -11,8 +11,8 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from jobs import App, AsyncClient, Client, cron
-from jobs.firing import schedule_input
+from headgate import App, AsyncClient, Client, cron
+from headgate.jobs.schedules.firing import schedule_input
 from tests.support.environment import REGION, with_test_credentials
 
 ACCOUNT = "123456789012"

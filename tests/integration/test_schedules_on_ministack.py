@@ -21,21 +21,27 @@ import boto3
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Events, JobContext, Priority, RetryLater, at, rate
-from jobs.aws.provision import provision
-from jobs.aws.scheduler import EventBridgeScheduler
-from jobs.aws.sqs import SqsTransport, SyncSqs
-from jobs.bridging import Bridge
-from jobs.delays import DelayedJob, delay_name, read_delayed, retry_name, schedule_of
-from jobs.envelope import new_job_id, parse
-from jobs.events import JobDeferred
-from jobs.job import JobType
-from jobs.ports import QueueDepth, ReceivedMessage
-from jobs.submission import Submission, prepare
+from headgate import App, AsyncClient, Events, JobContext, Priority, RetryLater, at, rate
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.aws.scheduler import EventBridgeScheduler
+from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.core.events import JobDeferred
+from headgate.jobs.core.ports import QueueDepth, ReceivedMessage
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.messages.envelope import new_job_id, parse
+from headgate.jobs.schedules.bridging import Bridge
+from headgate.jobs.schedules.delayed_job import (
+    DelayedJob,
+    delay_name,
+    read_delayed,
+    retry_name,
+    schedule_of,
+)
+from headgate.jobs.submission.prepare import Submission, prepare
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.worker import Worker
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S
-from workers.configuration import WorkerSettings
-from workers.worker import Worker
 
 ROOT = Path(__file__).parents[2]
 
@@ -106,7 +112,7 @@ def _deploy(app: App, endpoint_url: str, stack: AsyncExitStack) -> None:
         FunctionName=app.topology.bridge_name,
         Runtime="python3.12",
         Role="arn:aws:iam::000000000000:role/function",
-        Handler="lambdas.bridge.handler",
+        Handler="headgate.lambdas.bridge.handler",
         Code={"ZipFile": _bundle()},
         Timeout=30,
         Environment={"Variables": {"AWS_ENDPOINT_URL": endpoint_url}},

@@ -12,9 +12,9 @@ import pytest
 
 from examples.shop import contracts as shop
 from examples.shop.store import RESTOCK_LEVEL, Store, current, using
-from jobs import Backoff, JobType, Priority, RateLimit, Retry
-from jobs.events import JobDeferred, JobDiscarded, JobRetryScheduled
-from jobs.testing import Harness
+from headgate import Backoff, JobType, Priority, RateLimit, Retry
+from headgate.jobs.core.events import JobDeferred, JobDiscarded, JobRetryScheduled
+from headgate.jobs.testing import Harness
 
 ORDER = shop.Order(order_id="order-1", sku="sku-1", quantity=3, amount_cents=1500)
 

@@ -12,9 +12,17 @@ from uuid import uuid4
 
 import pytest
 
-from jobs.aws.provision import provision
-from jobs.aws.sqs import RequestMade, SqsTransport, SyncSqs
-from jobs.errors import (
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.aws.sqs.transport import RequestMade, SqsTransport, SyncSqs
+from headgate.jobs.core.ports import (
+    BlockingTransport,
+    OutgoingMessage,
+    QueueDepth,
+    Transport,
+    VisibilityChange,
+)
+from headgate.jobs.core.topology import Lane, Priority, QueueSpec, Topology
+from headgate.jobs.errors import (
     ConfigurationError,
     CredentialsMissing,
     QueueMissing,
@@ -22,8 +30,6 @@ from jobs.errors import (
     ServiceUnavailable,
     TransportError,
 )
-from jobs.ports import BlockingTransport, OutgoingMessage, QueueDepth, Transport, VisibilityChange
-from jobs.topology import Lane, Priority, QueueSpec, Topology
 from tests.support.environment import REGION, with_test_credentials, without_aws
 from tests.support.queues import Queues
 from tests.support.servers import SERVERS, ServerName, running_server
@@ -280,14 +286,14 @@ async def test_without_aiobotocore_the_error_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "aiobotocore.session", None)
-    monkeypatch.delitem(sys.modules, "jobs.aws.late_credentials", raising=False)
+    monkeypatch.delitem(sys.modules, "headgate.jobs.aws.late_credentials", raising=False)
     with pytest.raises(ConfigurationError, match=r"pip install 'headgate\[worker\]'"):
         await SqsTransport().start()
 
 
 def test_importing_the_transport_imports_neither_sdk() -> None:
     imported = subprocess.run(
-        [sys.executable, "-c", "import jobs.aws.sqs, sys; print(*sys.modules)"],
+        [sys.executable, "-c", "import headgate.jobs.aws.sqs.transport, sys; print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 
-from jobs.aio import AsyncClient
-from jobs.aws.dynamo import DynamoTable
-from ops.status import EXIT_FAILED, EXIT_UNFINISHED, EXIT_UNKNOWN
+from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.client.async_client import AsyncClient
+from headgate.ops.status import EXIT_FAILED, EXIT_UNFINISHED, EXIT_UNKNOWN
 from tests.support.fixture_app import APP_PATH
 from tests.support.journal import GENEROUS_S
 from tests.support.stage import Stage

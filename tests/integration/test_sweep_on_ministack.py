@@ -19,23 +19,23 @@ import boto3
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Priority
-from jobs.aws.provision import provision
-from jobs.aws.s3 import SyncS3
-from jobs.aws.sns import SyncSns
-from jobs.aws.sqs import SqsTransport, SyncSqs
-from jobs.aws.sync_dynamo import SyncDynamoTable
-from jobs.clock import SystemClock
-from jobs.dead_letters import dead_letter
-from jobs.errors import TransportError
-from jobs.outcome import Attempt, Reason
-from jobs.ports import QueueDepth, ReceivedMessage
-from jobs.settlement import DeadLetter
-from jobs.sweep_memory import SweepMemory
-from jobs.sweep_plan import SweepPlan, plan_input, sweep_plan
-from jobs.topology import DEAD_LETTERS, QueueSpec
-from lambdas.sweep import write_counts
-from lambdas.sweeping import Sweeper
+from headgate import App, AsyncClient, Priority
+from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.aws.s3 import SyncS3
+from headgate.jobs.aws.sns import SyncSns
+from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.ports import QueueDepth, ReceivedMessage
+from headgate.jobs.core.topology import DEAD_LETTERS, QueueSpec
+from headgate.jobs.deployment.sweep_plan import SweepPlan, plan_input, sweep_plan
+from headgate.jobs.errors import TransportError
+from headgate.jobs.execution.dead_letter import dead_letter
+from headgate.jobs.execution.outcome import Attempt, Reason
+from headgate.jobs.execution.settlement import DeadLetter
+from headgate.lambdas.sweep.handler import write_counts
+from headgate.lambdas.sweep.memory import SweepMemory
+from headgate.lambdas.sweep.sweeper import Sweeper
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S
 
@@ -164,7 +164,7 @@ def _deploy(app: App, sqs: SqsTransport, endpoint_url: str, stack: AsyncExitStac
         FunctionName=function,
         Runtime="python3.12",
         Role="arn:aws:iam::000000000000:role/function",
-        Handler="lambdas.sweep.handler",
+        Handler="headgate.lambdas.sweep.handler.handler",
         Code={"ZipFile": _bundle()},
         Timeout=60,
         Environment={

@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Client, Priority
-from jobs.aws.provision import provision
-from jobs.aws.sqs import SqsTransport
+from headgate import App, AsyncClient, Client, Priority
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.aws.sqs.transport import SqsTransport
 from tests.support.environment import with_test_credentials
 
 

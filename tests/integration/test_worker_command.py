@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from headgate.workers.process.exit_codes import EXIT_CONFIGURATION, EXIT_FAULT, EXIT_NO_QUEUES
 from tests.support.fixture_app import APP_PATH
 from tests.support.stage import Stage
 from tests.support.workers import WorkerProcess, command
-from workers.exit_codes import EXIT_CONFIGURATION, EXIT_FAULT, EXIT_NO_QUEUES
 
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 

@@ -5,7 +5,7 @@ every line by rule; these here are chosen, and each names the tests that have to
 
     [[mutant]]
     name = "delete-before-send"
-    file = "workers/settling.py"
+    file = "workers/running/settler.py"
     original = '''...'''          # stands in the file exactly once
     replacement = '''...'''
     breaks = "A dead letter that can't be sent is lost."

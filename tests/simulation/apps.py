@@ -9,22 +9,14 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 
-from jobs import (
-    App,
-    Backoff,
-    Discard,
-    DoNotRetry,
-    JobContext,
-    Retry,
-    RetryLater,
-)
-from jobs.events import Event
-from jobs.job import JobType
-from jobs.limits import Breaker, Concurrency, LimitOptions, RateLimit, RetryBudget
-from jobs.queue import Queue
-from jobs.retention import Keep
-from jobs.schedules import rate
-from jobs.topology import DEFAULT_LANES, Lane, Priority
+from headgate import App, Backoff, Discard, DoNotRetry, JobContext, Retry, RetryLater
+from headgate.jobs.core.events import Event
+from headgate.jobs.core.limits import Breaker, Concurrency, LimitOptions, RateLimit, RetryBudget
+from headgate.jobs.core.retention import Keep
+from headgate.jobs.core.topology import DEFAULT_LANES, Lane, Priority
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.queue import Queue
+from headgate.jobs.definitions.schedule import rate
 from tests.simulation.plan import Act, How, LimitPlan, Plan, QueuePlan, TypePlan
 
 LARGE = 320_000

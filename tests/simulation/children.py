@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from jobs.clock import Clock
-from jobs.context import JobContext
-from jobs.delivery import Job
-from jobs.errors import ChildDied, ChildFailed, JobSignal, JobTimeout
-from jobs.texts import text_of
-from workers.child_process import NotStarted
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.context import JobContext
+from headgate.jobs.errors import ChildDied, ChildFailed, JobSignal, JobTimeout
+from headgate.jobs.execution.delivery import Job
+from headgate.jobs.values.texts import text_of
+from headgate.workers.isolation.child_handle import NotStarted
 
 STARTING_S = 0.4
 """How long a child takes to import its app."""
@@ -23,7 +23,7 @@ class Died(BaseException):
 
 
 class SimulatedChild:
-    """The face of `workers.child_process.Child`."""
+    """The face of `workers.isolation.child_handle.Child`."""
 
     def __init__(self, grace_s: float) -> None:
         self.spent = asyncio.Event()
@@ -92,7 +92,7 @@ class SimulatedChild:
 async def spawned(
     _app_path: str, *, answers: Mapping[str, Any], clock: Clock, grace_s: float
 ) -> AsyncIterator[SimulatedChild]:
-    """In place of `workers.child_process.spawned`."""
+    """In place of `workers.isolation.child_handle.spawned`."""
     del answers, clock
     child = SimulatedChild(grace_s)
     try:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from jobs.clock import SKEW_S
-from jobs.topology import MAX_DELAY
+from headgate.jobs.core.clock import SKEW_S
+from headgate.jobs.core.topology import MAX_DELAY
 from tests.simulation.ledger import Ledger, Life
 from tests.simulation.plan import Plan, TypePlan
 

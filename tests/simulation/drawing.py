@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from jobs.records import RecordsLevel
-from jobs.topology import Priority
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.core.topology import Priority
 from tests.simulation.entropy import stream
 from tests.simulation.plan import (
     Act,

@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from unittest import mock
 
-from jobs.clock import SystemClock
-from jobs.envelope import new_job_id
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.messages.envelope import new_job_id
 
 
 class WallClockRead(AssertionError):

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from jobs.events import JobInterrupted, JobStarted
-from jobs.lives import LEASE_S, RENEW_S
-from jobs.records import RecordsLevel, keeps
+from headgate.jobs.core.events import JobInterrupted, JobStarted
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.records.items import keeps
+from headgate.jobs.records.lives import LEASE_S, RENEW_S
 from tests.simulation.actors import Actor
 from tests.simulation.ledger import Delivery, Life, Message, Run
 

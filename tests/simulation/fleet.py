@@ -6,13 +6,13 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from jobs.errors import QueuesMissing
-from jobs.events import Events
+from headgate.jobs.core.events import Events
+from headgate.jobs.errors import QueuesMissing
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.worker import Worker
 from tests.simulation.actors import Actor
 from tests.simulation.entropy import stream
 from tests.simulation.plan import WorkerPlan
-from workers.configuration import WorkerSettings
-from workers.worker import Worker
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

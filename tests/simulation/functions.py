@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
-from jobs.bridging import Bridge, read_input
-from jobs.errors import HeadgateError, TransportError
-from jobs.events import Events
-from jobs.ports import ReceivedMessage
-from jobs.sweep_memory import SweepMemory
-from jobs.sweep_plan import sweep_plan
-from lambdas.consume import Consumer, consumer
-from lambdas.sweeping import Sweeper
+from headgate.jobs.core.events import Events
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.deployment.sweep_plan import sweep_plan
+from headgate.jobs.errors import HeadgateError, TransportError
+from headgate.jobs.schedules.bridging import Bridge, read_input
+from headgate.lambdas.consume import Consumer, consumer
+from headgate.lambdas.sweep.memory import SweepMemory
+from headgate.lambdas.sweep.sweeper import Sweeper
 from tests.simulation.actors import Actor
 from tests.simulation.entropy import stream
 from tests.simulation.plan import FunctionPlan

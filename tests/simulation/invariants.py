@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from jobs.clock import SKEW_S
-from jobs.events import (
+from headgate.jobs.core.clock import SKEW_S
+from headgate.jobs.core.events import (
     JobCompleted,
     JobDeadLettered,
     JobDeduplicated,
@@ -20,10 +20,10 @@ from jobs.events import (
     JobQuarantined,
     MessageUnrunnable,
 )
-from jobs.history import read_job
-from jobs.outcome import Reason
-from jobs.records import keeps, partition
-from jobs.state import JobState
+from headgate.jobs.execution.outcome import Reason
+from headgate.jobs.records.history import read_job
+from headgate.jobs.records.items import keeps, partition
+from headgate.jobs.records.state import JobState
 from tests.simulation.excuses import (
     FOREVER,
     deaths,

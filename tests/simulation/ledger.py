@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from jobs.events import Event, JobEvent
+from headgate.jobs.core.events import Event, JobEvent
 from tests.simulation.actors import Actor
 from tests.simulation.plan import JobPlan, TypePlan
 

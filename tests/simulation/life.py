@@ -9,6 +9,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+from headgate.workers import worker as worker_module
+from headgate.workers.isolation import child_pool as isolation_module
+from headgate.workers.running import hook_runner as hooks_module
 from tests.simulation import children
 from tests.simulation.actors import OwnedTask, owned_task
 from tests.simulation.entropy import seeded
@@ -17,9 +20,6 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.loop import Endless, Stuck, VirtualLoop
 from tests.simulation.plan import Plan
 from tests.simulation.world import World
-from workers import hooks as hooks_module
-from workers import isolation as isolation_module
-from workers import worker as worker_module
 
 
 def live(plan: Plan) -> Ledger:

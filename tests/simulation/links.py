@@ -8,17 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from jobs.errors import (
-    BucketMissing,
-    ItemRefused,
-    QueueMissing,
-    ScheduleGroupMissing,
-    ServiceUnavailable,
-    TableMissing,
-    Throttled,
-    TransportError,
-)
-from jobs.ports import (
+from headgate.jobs.core.ports import (
     EntryFailure,
     Item,
     Key,
@@ -28,7 +18,17 @@ from jobs.ports import (
     ScheduleSpec,
     VisibilityChange,
 )
-from jobs.writes import REFUSAL
+from headgate.jobs.errors import (
+    BucketMissing,
+    ItemRefused,
+    QueueMissing,
+    ScheduleGroupMissing,
+    ServiceUnavailable,
+    TableMissing,
+    Throttled,
+    TransportError,
+)
+from headgate.jobs.records.writes import REFUSAL
 from tests.simulation.actors import Actor
 from tests.simulation.faults import HANG_S
 from tests.simulation.plan import FaultPlan
@@ -122,7 +122,7 @@ class Link:
 
 
 class SqsLink:
-    """A `jobs.ports.Transport`, and by `blocking` one for plain code."""
+    """A `jobs.core.ports.Transport`, and by `blocking` one for plain code."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws
@@ -213,7 +213,7 @@ class SqsLink:
 
 
 class BlockingSqs:
-    """A `jobs.ports.BlockingTransport` and `BlockingReceiver`."""
+    """A `jobs.core.ports.BlockingTransport` and `BlockingReceiver`."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._sqs = aws.sqs.blocking
@@ -247,7 +247,7 @@ class BlockingSqs:
 
 
 class TableLink:
-    """A `jobs.ports.Table`, and by `blocking` one for plain code."""
+    """A `jobs.core.ports.Table`, and by `blocking` one for plain code."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws
@@ -303,7 +303,7 @@ def _is_cursed(item: Item) -> bool:
 
 
 class BlockingTable:
-    """A `jobs.ports.BlockingTable`."""
+    """A `jobs.core.ports.BlockingTable`."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._table = aws.table.blocking
@@ -335,7 +335,7 @@ class BlockingTable:
 
 
 class StoreLink:
-    """A `jobs.ports.ObjectStore`, and by `blocking` one for plain code."""
+    """A `jobs.core.ports.ObjectStore`, and by `blocking` one for plain code."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws
@@ -357,7 +357,7 @@ class StoreLink:
 
 
 class BlockingStore:
-    """A `jobs.ports.BlockingObjectStore`."""
+    """A `jobs.core.ports.BlockingObjectStore`."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._store = aws.store.blocking
@@ -371,7 +371,7 @@ class BlockingStore:
 
 
 class SchedulerLink:
-    """A `jobs.ports.Scheduler`."""
+    """A `jobs.core.ports.Scheduler`."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from jobs.clock import SKEW_S
-from jobs.delays import PREFIX
-from jobs.events import Event, JobCrashed, JobDeduplicated, JobQuarantined, JobStarted
-from jobs.records import deliveries_of, partition
-from jobs.testing.ordering import MessageState
-from jobs.topology import Priority, QueueSpec
+from headgate.jobs.core.clock import SKEW_S
+from headgate.jobs.core.events import Event, JobCrashed, JobDeduplicated, JobQuarantined, JobStarted
+from headgate.jobs.core.topology import Priority, QueueSpec
+from headgate.jobs.records.items import deliveries_of, partition
+from headgate.jobs.schedules.delayed_job import PREFIX
+from headgate.jobs.testing.memory.ordering import MessageState
+from headgate.workers.worker import Worker
 from tests.simulation.actors import START, Actor
 from tests.simulation.excuses import (
     FOREVER,
@@ -25,7 +26,6 @@ from tests.simulation.excuses import (
 )
 from tests.simulation.ledger import Delivery, Life, Message, Run
 from tests.simulation.plan import LimitPlan
-from workers.worker import Worker
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
 
-from jobs.records import RecordsLevel
-from jobs.topology import Priority
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.core.topology import Priority
 
 
 class How(StrEnum):

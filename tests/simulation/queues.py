@@ -7,11 +7,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from jobs.ports import ReceivedMessage
-from jobs.testing.memory_queue import MemoryQueue, QueueSettings
-from jobs.testing.ordering import Message as StoredIn
-from jobs.testing.ordering import MessageState, StandardOrdering
-from jobs.topology import Topology
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.topology import Topology
+from headgate.jobs.testing.memory.ordering import Message as StoredIn
+from headgate.jobs.testing.memory.ordering import MessageState, StandardOrdering
+from headgate.jobs.testing.memory.queue import MemoryQueue, QueueSettings
 from tests.simulation.actors import Actor, current_actor
 from tests.simulation.ledger import Delivery, Ledger, Message, job_of
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from unittest import mock
 
-from jobs.ports import ReceivedMessage
-from jobs.testing import MemoryScheduler, MemorySqs, MemoryStore, MemoryTable, MemoryTopic
-from jobs.testing import memory as memory_module
-from jobs.topology import Topology
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.topology import Topology
+from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryStore, MemoryTable, MemoryTopic
+from headgate.jobs.testing.memory import sqs as memory_module
 from tests.simulation.actors import Actor, ActorClock
 from tests.simulation.entropy import stream
 from tests.simulation.faults import Faults

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobs import JobContext
+from headgate import JobContext
 from tests.simulation.actors import current_actor
 from tests.simulation.apps import Work
 from tests.simulation.children import Died

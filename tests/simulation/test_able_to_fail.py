@@ -10,18 +10,26 @@ from unittest import mock
 
 import pytest
 
-from jobs import execution
-from jobs.bridging import Bridge
-from jobs.claims import Claim
-from jobs.delays import DelayedJob
-from jobs.execution import Run, Verdict
-from jobs.lives import Fate
-from jobs.outcome import Failed
-from jobs.recording import Recorder
-from jobs.settlement import Ack, settle
-from jobs.sweep_memory import SweepMemory
-from jobs.topology import Priority
-from lambdas.batches import Batch
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.execution import run as execution
+from headgate.jobs.execution.claims import Claim
+from headgate.jobs.execution.outcome import Failed
+from headgate.jobs.execution.recorder import Recorder
+from headgate.jobs.execution.run import Run, Verdict
+from headgate.jobs.execution.settlement import Ack, settle
+from headgate.jobs.records.lives import Fate
+from headgate.jobs.schedules.bridging import Bridge
+from headgate.jobs.schedules.delayed_job import DelayedJob
+from headgate.lambdas.batches import Batch
+from headgate.lambdas.sweep.memory import SweepMemory
+from headgate.workers.dispatch.fifo_groups import Groups
+from headgate.workers.held import Hold, Holdings
+from headgate.workers.limits.fleet_leases import Fleet
+from headgate.workers.limits.guards import SlotGuard
+from headgate.workers.limits.token_bucket import Window
+from headgate.workers.receiving.heartbeat import Heartbeat
+from headgate.workers.receiving.poller import Poller
+from headgate.workers.running.settler import Settler
 from tests.simulation.plan import (
     Act,
     FaultPlan,
@@ -35,14 +43,6 @@ from tests.simulation.plan import (
     WorkerPlan,
 )
 from tests.simulation.runner import kind_of, of_plan
-from workers.fleet import Fleet
-from workers.groups import Groups
-from workers.guards import SlotGuard
-from workers.heartbeat import Heartbeat
-from workers.holding import Hold, Holdings
-from workers.polling import Poller
-from workers.settling import Settler
-from workers.windows import Window
 
 HOUR_S, DAY_S = 3_600.0, 86_400.0
 

@@ -10,8 +10,8 @@ import pytest
 from benchmarks.simulation import findings
 from benchmarks.simulation.run import simulate
 from benchmarks.simulation.world import Scenario, Span
-from jobs import Priority
-from jobs.topology import DEFAULT_LANES
+from headgate import Priority
+from headgate.jobs.core.topology import DEFAULT_LANES
 
 SMALL = Scenario(
     name="small",

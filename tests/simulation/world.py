@@ -16,14 +16,15 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from jobs import AsyncClient
-from jobs.delays import PREFIX
-from jobs.errors import HeadgateError, RecordsOff
-from jobs.events import Event, Events
-from jobs.firing import schedule_input
-from jobs.ports import ScheduleSpec
-from jobs.testing.ordering import Message as StoredIn
-from jobs.testing.ordering import MessageState
+from headgate import AsyncClient
+from headgate.jobs.core.events import Event, Events
+from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.errors import HeadgateError, RecordsOff
+from headgate.jobs.schedules.delayed_job import PREFIX
+from headgate.jobs.schedules.firing import schedule_input
+from headgate.jobs.testing.memory.ordering import Message as StoredIn
+from headgate.jobs.testing.memory.ordering import MessageState
+from headgate.workers.worker import Worker
 from tests.simulation import apps
 from tests.simulation.actors import Actor
 from tests.simulation.apps import Work
@@ -35,7 +36,6 @@ from tests.simulation.observer import Observer
 from tests.simulation.plan import JobPlan, Plan, WorkerPlan
 from tests.simulation.services import Aws
 from tests.simulation.stage import Stage
-from workers.worker import Worker
 
 LIFETIME_S = 60 * 86_400.0
 """Nothing takes longer than this."""

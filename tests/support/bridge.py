@@ -8,12 +8,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from jobs.bridging import Bridge
-from lambdas import bridge
+from headgate.jobs.schedules.bridging import Bridge
+from headgate.lambdas import bridge
 
 if TYPE_CHECKING:
-    from jobs.clock import Clock
-    from jobs.testing import MemorySqs, MemoryTable
+    from headgate.jobs.core.clock import Clock
+    from headgate.jobs.testing import MemorySqs, MemoryTable
 
 
 class DeployedBridge:

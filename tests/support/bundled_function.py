@@ -6,9 +6,9 @@ import textwrap
 from dataclasses import replace
 from pathlib import Path
 
-from infra.bundling import consumer_bundle
-from infra.installing import for_this_machine
-from jobs.deployment import ConsumerGroup
+from headgate.infra.functions.bundling import consumer_bundle
+from headgate.infra.functions.pip_install import for_this_machine
+from headgate.jobs.deployment.groups import ConsumerGroup
 
 OWN_PIN = "3.10"
 """The version of ``idna`` that the project asks for; Headgate's own dependencies bring another."""
@@ -19,7 +19,7 @@ _DECLARATIONS = """
 
     from pydantic import BaseModel
 
-    from jobs import App, Backoff, JobContext, Priority, Retry
+    from headgate import App, Backoff, JobContext, Priority, Retry
 
     app = App("letters")
     mail = app.queue(
@@ -40,7 +40,7 @@ _DECLARATIONS = """
 """
 
 _FUNCTION = """
-    from lambdas.consume import consumer
+    from headgate.lambdas.consume import consumer
 
     from letters.declared import app
 

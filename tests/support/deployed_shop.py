@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from examples.shop import contracts as shop
-from jobs.deployment import function_name
-from jobs.firing import schedule_name
+from headgate.jobs.deployment.groups import function_name
+from headgate.jobs.schedules.firing import schedule_name
 from tests.infra.templates import resources
 from tests.support.deployable import Template, deployable
 from tests.support.deployed import Cloud, Stack, bootstrap, cloud_at, publish, template_in
@@ -39,7 +39,7 @@ NOTIFIER = function_name(TOPOLOGY, _CONSUMER)
 
 _FUNCTION = """
 from examples.shop.app import app
-from lambdas.consume import consumer
+from headgate.lambdas.consume import consumer
 
 handler = consumer(app)
 """

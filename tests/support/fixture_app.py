@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from jobs import App, Backoff, JobContext, Lane, Priority, Retry
-from jobs.records import RecordsLevel, check_level
+from headgate import App, Backoff, JobContext, Lane, Priority, Retry
+from headgate.jobs.core.retention import RecordsLevel, check_level
 from tests.support.journal import Journal
 
 APP_PATH = "tests.support.fixture_app:app"

@@ -13,11 +13,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from jobs.app import App
-from jobs.aws.dynamo import DynamoTable
-from jobs.aws.sqs import SqsTransport
-from workers.configuration import WorkerSettings
-from workers.process import run
+from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.definitions.app import App
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.process.entry import run
 
 _ROOT = Path(__file__).parents[2]
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG, prctl(2)

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from jobs import App, Client
-from jobs.events import Event, Events
-from jobs.job import JobType
-from jobs.ports import ReceivedMessage
-from jobs.testing import MemorySqs, MemoryTable, StoredMessage, VirtualClock
-from lambdas.consume import Consumer, Response, consumer
+from headgate import App, Client
+from headgate.jobs.core.events import Event, Events
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.testing import MemorySqs, MemoryTable, StoredMessage, VirtualClock
+from headgate.lambdas.consume import Consumer, Response, consumer
 
 _GRAVES: list[Any] = []
 """What died is never collected: its coroutines would be closed, and so go on a little."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from jobs import App, Backoff, Discard, DoNotRetry, JobContext, Priority, Retry, RetryLater
+from headgate import App, Backoff, Discard, DoNotRetry, JobContext, Priority, Retry, RetryLater
 
 app = App("isolated")
 TRIES = 2

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
-from ops.local_aws import ServerProcess
+from headgate.ops.local_aws import ServerProcess
 
 _ROOT = Path(__file__).parents[2]
 _CACHE = _ROOT / ".cache" / "java"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from jobs import App, Backoff, JobContext, Lane, Priority, Retry
+from headgate import App, Backoff, JobContext, Lane, Priority, Retry
 from tests.support.fixture_app import DIRECTORY, journal_in
 
 VISIBILITY = timedelta(seconds=2)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobs.ports import Item
-from jobs.records import Mark, RecordsLevel, Scribe
-from jobs.retention import DEFAULT_KEEP, Keep
+from headgate.jobs.core.ports import Item
+from headgate.jobs.core.retention import DEFAULT_KEEP, Keep, RecordsLevel
+from headgate.jobs.records.items import Mark, Scribe
 
 
 def scribe(

@@ -14,8 +14,8 @@ from typing import Literal, NoReturn
 
 import pytest
 
-from jobs.errors import ConfigurationError
-from ops.local_aws import LocalAws, ServerProcess
+from headgate.jobs.errors import ConfigurationError
+from headgate.ops.local_aws import LocalAws, ServerProcess
 from tests.support.java_servers import JavaServerUnavailable, java_process
 
 ServerName = Literal["moto", "ministack", "elasticmq", "dynamodb"]

@@ -9,14 +9,14 @@ from uuid import uuid4
 
 from pydantic import BaseModel
 
-from jobs import App, Events, JobType, Priority, Spool
-from jobs.envelope import new_job_id, parse
-from jobs.errors import ServiceUnavailable, TransportError
-from jobs.events import Event
-from jobs.spool_file import SpoolFile
-from jobs.spool_sending import Sending
-from jobs.submission import Overrides, Submission, prepare
-from jobs.testing import MemorySqs, MemoryStore, MemoryTable, VirtualClock
+from headgate import App, Events, JobType, Priority, Spool
+from headgate.jobs.client.spool.file import SpoolFile
+from headgate.jobs.client.spool.sending import Sending
+from headgate.jobs.core.events import Event
+from headgate.jobs.errors import ServiceUnavailable, TransportError
+from headgate.jobs.messages.envelope import new_job_id, parse
+from headgate.jobs.submission.prepare import Overrides, Submission, prepare
+from headgate.jobs.testing import MemorySqs, MemoryStore, MemoryTable, VirtualClock
 
 NORMAL = "shop-test-jobs-normal"
 CRITICAL = "shop-test-jobs-critical"

@@ -8,12 +8,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from jobs.aio import AsyncClient
-from jobs.aws.provision import provision
-from jobs.aws.sqs import SqsTransport
-from jobs.ports import QueueDepth
-from jobs.records import RecordsLevel
-from jobs.topology import Priority, QueueSpec
+from headgate.jobs.aws.provision import provision
+from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.client.async_client import AsyncClient
+from headgate.jobs.core.ports import QueueDepth
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.core.topology import Priority, QueueSpec
 from tests.support.fixture_app import FIXTURE, RECORDS, Fixture, Work, gate_in, journal_in
 from tests.support.journal import GENEROUS_S
 from tests.support.workers import READY, Terminal, WorkerProcess, environment, everything

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.cancellation import cancellation
-from jobs.ports import Item
-from jobs.records import Mark, partition
+from headgate.jobs.core.ports import Item
+from headgate.jobs.records.cancellation import cancellation
+from headgate.jobs.records.items import Mark, partition
 from tests.support.records import scribe
 
 JOB = "0196a2b4-0000-7000-8000-000000000001"

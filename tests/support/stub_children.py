@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 from pydantic_core import from_json
 
-from workers import child_process, frames
-from workers.frames import Frame, Kind
+from headgate.workers.isolation import child_handle as child_process
+from headgate.workers.isolation import protocol as frames
+from headgate.workers.isolation.protocol import Frame, Kind
 
 DYING_STEPS = 3
 """Turns of the loop from the signal to the end of a process."""
@@ -65,7 +66,7 @@ class StubProcess:
 
 
 class StubChild:
-    """A child process: one job at a time, by the protocol of `workers.child`."""
+    """A child process: one job at a time, by the protocol of `workers.isolation.child_main`."""
 
     def __init__(self, pid: int, children: StubChildren) -> None:
         self.process = StubProcess(pid)
@@ -177,10 +178,10 @@ class StubChildren:
         self._pids = itertools.count(10**7)
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Have `workers.child_process` start these."""
+        """Have `workers.isolation.child_pool.child_handle` start these."""
         monkeypatch.setattr(child_process, "_start", self._start)
         monkeypatch.setattr("os.killpg", self._kill)
-        monkeypatch.setattr("workers.worker.app_path", lambda _app: "stub:app")
+        monkeypatch.setattr("headgate.workers.worker.app_path", lambda _app: "stub:app")
 
     @property
     def left(self) -> list[StubProcess]:

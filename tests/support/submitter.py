@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from jobs import App, AsyncClient, Client, Spool
-from jobs.app import load_app
+from headgate import App, AsyncClient, Client, Spool
+from headgate.jobs.definitions.app import load_app
 from tests.support.fixture_app import APP_PATH, Work
 from tests.support.journal import GENEROUS_S
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from headgate.workers.process.exit_codes import EXIT_CLEAN, EXIT_CONFIGURATION, EXIT_UNFINISHED
+from headgate.workers.process.supervisor import supervise
+from headgate.workers.process.supervisor_link import Leash, tied
+from headgate.workers.shutdown import on_signals
 from tests.support.journal import GENEROUS_S
-from workers.exit_codes import EXIT_CLEAN, EXIT_CONFIGURATION, EXIT_UNFINISHED
-from workers.leash import Leash, tied
-from workers.shutdown import on_signals
-from workers.supervisor import supervise
 
 _ROOT = Path(__file__).parents[2]
 _MODULE = "tests.support.supervised"

@@ -10,21 +10,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from jobs import App, Priority
-from jobs.dead_letters import dead_letter
-from jobs.envelope import VERSION, Envelope, new_job_id
-from jobs.messages import message_of
-from jobs.outcome import Attempt, Reason
-from jobs.ports import OutgoingMessage, ReceivedMessage
-from jobs.settlement import DeadLetter, Quarantine
-from jobs.sweep_memory import SweepMemory
-from jobs.sweep_plan import (
-    ParkingQueue,
-    SweepPlan,
-    sweep_plan,
-)
-from jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTopic, VirtualClock
-from lambdas.sweeping import Kind, Sweeper, Swept
+from headgate import App, Priority
+from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
+from headgate.jobs.deployment.sweep_plan import ParkingQueue, SweepPlan, sweep_plan
+from headgate.jobs.execution.dead_letter import dead_letter
+from headgate.jobs.execution.outcome import Attempt, Reason
+from headgate.jobs.execution.settlement import DeadLetter, Quarantine
+from headgate.jobs.messages.envelope import VERSION, Envelope, new_job_id
+from headgate.jobs.messages.outgoing import message_of
+from headgate.jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTopic, VirtualClock
+from headgate.lambdas.sweep.memory import SweepMemory
+from headgate.lambdas.sweep.sweeper import Kind, Sweeper, Swept
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SECRET = "4111-1111"  # noqa: S105 - a payload's, that must not be told

@@ -10,8 +10,9 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-from infra import bundling, installing
-from infra.app import add_stack
+from headgate.infra.app import add_stack
+from headgate.infra.functions import bundling
+from headgate.infra.functions import pip_install as installing
 
 _ROOT = Path(__file__).parents[2]
 

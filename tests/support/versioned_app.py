@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from jobs import Accepts, App, Priority
+from headgate import Accepts, App, Priority
 
 app = App("versioned")
 queue = app.queue("work", priorities=[Priority.NORMAL])

@@ -36,7 +36,7 @@ def hang_on():
         pass
     os.kill(os.getpid(), signal.SIGKILL)
 threading.Thread(target=hang_on, name="leash", daemon=True).start()
-from ops import main
+from headgate.ops import main
 main()
 """
 
@@ -48,7 +48,7 @@ import fcntl, os, termios
 
 if os.getsid(0) == os.getpid():
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-from ops import main
+from headgate.ops import main
 main()
 """
 

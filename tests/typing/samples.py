@@ -14,7 +14,7 @@ from typing import assert_type
 
 from pydantic import BaseModel
 
-from jobs import (
+from headgate import (
     App,
     AsyncClient,
     AsyncJobHandle,
@@ -28,9 +28,9 @@ from jobs import (
     at,
     rate,
 )
-from jobs.history import JobRecord, ProgressRecord
-from jobs.schedule_book import ScheduleInfo, UnreadableSchedule
-from jobs.testing import Harness, Submitted
+from headgate.jobs.records.history import JobRecord, ProgressRecord
+from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
+from headgate.jobs.testing import Harness, Submitted
 
 
 class Email(BaseModel):

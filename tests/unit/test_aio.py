@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, AsyncJobHandle, Events, JobType, Priority
-from jobs.envelope import parse
-from jobs.errors import (
+from headgate import App, AsyncClient, AsyncJobHandle, Events, JobType, Priority
+from headgate.jobs.core.events import Event, JobSubmitted
+from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
+from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
+from headgate.jobs.errors import (
     ConfigurationError,
     CredentialsMissing,
     DelayInvalid,
@@ -25,10 +27,8 @@ from jobs.errors import (
     SubmissionFailed,
     UnknownQueue,
 )
-from jobs.events import Event, JobSubmitted
-from jobs.ports import EntryFailure, OutgoingMessage
-from jobs.testing import LoopClock, MemorySqs
-from jobs.topology import MAX_MESSAGE_BYTES
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.testing import LoopClock, MemorySqs
 from tests.support.environment import REGION, without_aws
 
 QUEUE = "shop-test-jobs-normal"

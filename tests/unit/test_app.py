@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Backoff, Lane, Priority, Queue, Retry, load_app
-from jobs.errors import (
+from headgate import App, Backoff, Lane, Priority, Queue, Retry, load_app
+from headgate.jobs.errors import (
     AppImportError,
     ConfigurationError,
     DuplicateJobType,
@@ -208,7 +208,7 @@ def test_handler_modules_are_imported_by_a_worker_and_not_by_a_submitter(
     write(
         modules / "contracts_of_shop.py",
         """
-        from jobs import App
+        from headgate import App
 
         app = App("shop", handlers=["handlers_of_shop"])
         send_email = app.define("send-email", dict)
@@ -283,7 +283,7 @@ def write(path: Path, source: str) -> None:
 
 def test_an_app_path_leads_to_its_app(modules: Path) -> None:
     write(modules / "shop_ok" / "__init__.py", "")
-    write(modules / "shop_ok" / "app.py", "from jobs import App\napp = App('shop')\n")
+    write(modules / "shop_ok" / "app.py", "from headgate import App\napp = App('shop')\n")
     assert load_app("shop_ok.app:app").name == "shop"
 
 
@@ -321,7 +321,7 @@ def test_a_missing_import_within_the_module_is_told_from_a_missing_module(module
     [
         ("1 / 0", "raised ZeroDivisionError: division by zero"),
         ("def", "raised SyntaxError: invalid syntax"),
-        ("from jobs import Nope", "raised ImportError: cannot import name 'Nope'"),
+        ("from headgate import Nope", "raised ImportError: cannot import name 'Nope'"),
     ],
 )
 def test_a_module_that_raises_is_quoted(modules: Path, source: str, said: str) -> None:
@@ -331,14 +331,14 @@ def test_a_module_that_raises_is_quoted(modules: Path, source: str, said: str) -
 
 
 def test_a_fault_of_the_app_s_own_declaration_comes_through_as_itself(modules: Path) -> None:
-    write(modules / "shop_faulty.py", "from jobs import App\napp = App('Shop')\n")
+    write(modules / "shop_faulty.py", "from headgate import App\napp = App('Shop')\n")
     with pytest.raises(ConfigurationError, match="the app 'Shop' must be lower-case") as raised:
         load_app("shop_faulty:app")
     assert not isinstance(raised.value, AppImportError)
 
 
 def test_a_missing_attribute_is_answered_with_the_apps_that_are_there(modules: Path) -> None:
-    write(modules / "shop_named.py", "from jobs import App\napplication = App('shop')\n")
+    write(modules / "shop_named.py", "from headgate import App\napplication = App('shop')\n")
     with pytest.raises(AppImportError, match="has no 'applicaton': did you mean 'application'"):
         load_app("shop_named:applicaton")
 

@@ -13,8 +13,8 @@ from botocore.retries import standard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.aws.faults import FOREIGN, fault
-from jobs.errors import (
+from headgate.jobs.aws.faults import FOREIGN, fault
+from headgate.jobs.errors import (
     AccessDenied,
     CredentialsMissing,
     QueueMissing,

@@ -12,8 +12,8 @@ from botocore.validate import ParamValidator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.aws import wire
-from jobs.ports import EntryFailure, OutgoingMessage, QueueDepth, VisibilityChange
+from headgate.jobs.aws.sqs import wire
+from headgate.jobs.core.ports import EntryFailure, OutgoingMessage, QueueDepth, VisibilityChange
 
 URL = "https://sqs.us-east-1.amazonaws.com/123456789012/shop-jobs-high"
 

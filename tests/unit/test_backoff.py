@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats  # type: ignore[import-untyped]  # scipy has no types
 
-from jobs.backoff import Backoff, Jitter, job_rng
-from jobs.classification import LONGEST_WAIT_S
-from jobs.errors import SettingsInvalid
+from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.retry.backoff import Backoff, Jitter, job_rng
+from headgate.jobs.retry.classification import LONGEST_WAIT_S
 
 SAMPLES = 4000
 SIGNIFICANCE = 0.01

@@ -1,4 +1,4 @@
-"""`jobs.batcher`: many requests become few, and every one of them gets its answer."""
+"""`jobs.core.batcher`: many requests become few, and every one of them gets its answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.batcher import Batcher, Pacing
-from jobs.batching import TRIES, EntryRejected, in_batches, pause_s
-from jobs.errors import AccessDenied, ServiceUnavailable, Throttled
-from jobs.ports import EntryFailure
-from jobs.topology import MAX_BATCH, MAX_MESSAGE_BYTES
+from headgate.jobs.core.batcher import Batcher, Pacing
+from headgate.jobs.core.batching import TRIES, EntryRejected, in_batches, pause_s
+from headgate.jobs.core.ports import EntryFailure
+from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES
+from headgate.jobs.errors import AccessDenied, ServiceUnavailable, Throttled
 
 pytestmark = pytest.mark.looptime
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Client, Priority
-from jobs.batching import TRIES
-from jobs.envelope import parse
-from jobs.errors import (
+from headgate import App, AsyncClient, Client, Priority
+from headgate.jobs.core.batching import TRIES
+from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
+from headgate.jobs.errors import (
     BucketMissing,
     ConfigurationError,
     PayloadTooLarge,
@@ -18,9 +18,9 @@ from jobs.errors import (
     ServiceUnavailable,
     SubmissionFailed,
 )
-from jobs.offloading import unpacked
-from jobs.testing import Harness, MemorySqs, MemoryStore, VirtualClock
-from jobs.topology import MAX_MESSAGE_BYTES
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.large_payloads import unpacked
+from headgate.jobs.testing import Harness, MemorySqs, MemoryStore, VirtualClock
 
 QUEUE = "shop-jobs-normal"
 

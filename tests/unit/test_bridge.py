@@ -11,28 +11,23 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, JobContext, Priority, cron, rate
-from jobs.aws.sync_dynamo import SyncDynamoTable
-from jobs.batching import EntryRejected
-from jobs.bridging import Bridge
-from jobs.calling import Means
-from jobs.delivery import Delivery
-from jobs.envelope import derived_job_id, parse
-from jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
-from jobs.events import Event, Events, JobCompleted
-from jobs.execution import Executor
-from jobs.firing import (
-    Firing,
-    read_firing,
-    schedule_input,
-    schedule_name,
-)
-from jobs.job import JobType
-from jobs.settlement import Ack
-from jobs.submission import Origin, prepare
-from jobs.testing import MemorySqs, VirtualClock
-from jobs.topology import MAX_SCHEDULER_NAME
-from lambdas import bridge
+from headgate import App, JobContext, Priority, cron, rate
+from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
+from headgate.jobs.core.batching import EntryRejected
+from headgate.jobs.core.events import Event, Events, JobCompleted
+from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
+from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.settlement import Ack
+from headgate.jobs.messages.envelope import derived_job_id, parse
+from headgate.jobs.schedules.bridging import Bridge
+from headgate.jobs.schedules.firing import Firing, read_firing, schedule_input, schedule_name
+from headgate.jobs.submission.prepare import Origin, prepare
+from headgate.jobs.testing import MemorySqs, VirtualClock
+from headgate.lambdas import bridge
 
 DUE = datetime(2026, 3, 1, 8, tzinfo=UTC)
 FIRED = {

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs import App, cron
-from jobs.bridging import Bridge, read_input
-from jobs.envelope import new_job_id, parse
-from jobs.errors import MessageUnreadable, TransportError
-from jobs.eventing import event_input
-from jobs.firing import schedule_input
-from jobs.submission import prepare
-from jobs.testing import MemorySqs, VirtualClock
-from lambdas import bridge
+from headgate import App, cron
+from headgate.jobs.definitions.event_rule import event_input
+from headgate.jobs.errors import MessageUnreadable, TransportError
+from headgate.jobs.messages.envelope import new_job_id, parse
+from headgate.jobs.schedules.bridging import Bridge, read_input
+from headgate.jobs.schedules.firing import schedule_input
+from headgate.jobs.submission.prepare import prepare
+from headgate.jobs.testing import MemorySqs, VirtualClock
+from headgate.lambdas import bridge
 from tests.support import odd_values
 
 AT = datetime(2026, 3, 1, 8, tzinfo=UTC)

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from jobs import App, Client, Priority
-from jobs.batching import EntryRejected
-from jobs.bridging import KEEP, Input, read_input
-from jobs.delays import DelayedJob
-from jobs.delivery import Delivery, load
-from jobs.errors import ServiceUnavailable
-from jobs.firing import schedule_input
-from jobs.job import LONGEST_TIMEOUT
-from jobs.records import partition
-from jobs.schedules import rate
-from jobs.testing import MemoryScheduler, MemorySqs, MemoryTable, VirtualClock
+from headgate import App, Client, Priority
+from headgate.jobs.core.batching import EntryRejected
+from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT
+from headgate.jobs.definitions.schedule import rate
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.execution.delivery import Delivery, load
+from headgate.jobs.records.items import partition
+from headgate.jobs.schedules.bridging import KEEP, Input, read_input
+from headgate.jobs.schedules.delayed_job import DelayedJob
+from headgate.jobs.schedules.firing import schedule_input
+from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryTable, VirtualClock
 from tests.support.bridge import DeployedBridge
 
 QUEUE = "shop-jobs-normal"

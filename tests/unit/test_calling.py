@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from jobs import AsyncClient, JobContext
-from jobs.calling import Means
-from jobs.delivery import Delivery
-from jobs.events import Events
-from jobs.execution import Executor, Run
-from jobs.job import JobType
-from jobs.outcome import Done, Failed, Interrupted
-from jobs.submission import Submission
-from jobs.testing import LoopClock, MemorySqs
+from headgate import AsyncClient, JobContext
+from headgate.jobs.core.events import Events
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.outcome import Done, Failed, Interrupted
+from headgate.jobs.execution.run import Executor, Run
+from headgate.jobs.submission.prepare import Submission
+from headgate.jobs.testing import LoopClock, MemorySqs
 from tests.unit.worker.rig import MAIL, Note, one_lane
 
 pytestmark = pytest.mark.looptime

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs.deployment import Deployment, WorkerGroup
-from jobs.errors import ConfigurationError
-from ops.cdk_context import deployment_from_cdk_json
+from headgate.jobs.deployment.groups import Deployment, WorkerGroup
+from headgate.jobs.errors import ConfigurationError
+from headgate.ops.cdk_context import deployment_from_cdk_json
 
 CONTEXT = {
     "headgate:deployment": {"budget_usd": 20, "workers": [{"name": "few", "most": 2}]},

@@ -10,10 +10,10 @@ import pytest
 from pydantic import BaseModel
 
 from examples.shop.contracts import app as shop
-from jobs import Accepts, App, Backoff, Priority, RateLimit, Retry, at, cron, rate
-from jobs.checks import DEPLOYMENT_RULES, RULES, check
-from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
-from jobs.schedules import Schedule
+from headgate import Accepts, App, Backoff, Priority, RateLimit, Retry, at, cron, rate
+from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.deployment.checks import DEPLOYMENT_RULES, RULES, check
+from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 

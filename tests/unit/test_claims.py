@@ -19,15 +19,15 @@ from hypothesis.stateful import (
     rule,
 )
 
-from jobs import App, Priority
-from jobs.claims import GRACE_S, Claim, Claims, Ended, Held, ended, standing_of
-from jobs.clock import SKEW_S, Clock
-from jobs.errors import ServiceUnavailable, TransportError
-from jobs.outcome import Discarded, Done
-from jobs.ports import Item
-from jobs.records import partition
-from jobs.returns import MAX_RESULT_BYTES
-from jobs.testing import LoopClock, MemoryTable, VirtualClock
+from headgate import App, Priority
+from headgate.jobs.core.clock import SKEW_S, Clock
+from headgate.jobs.core.ports import Item
+from headgate.jobs.errors import ServiceUnavailable, TransportError
+from headgate.jobs.execution.claims import GRACE_S, Claim, Claims, Ended, Held, ended, standing_of
+from headgate.jobs.execution.outcome import Discarded, Done
+from headgate.jobs.records.items import partition
+from headgate.jobs.records.results import MAX_RESULT_BYTES
+from headgate.jobs.testing import LoopClock, MemoryTable, VirtualClock
 
 LEASE_S = 20.0
 JOB = "0198"

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 from pydantic import TypeAdapter, ValidationError
 
-from jobs import errors
-from jobs.classification import _KIND_BY_CLASS, ErrorKind, classify
+from headgate.jobs import errors
+from headgate.jobs.retry.classification import _KIND_BY_CLASS, ErrorKind, classify
 
 TRANSIENT, PERMANENT, UNKNOWN = ErrorKind
 

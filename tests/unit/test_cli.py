@@ -15,19 +15,19 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import ops.cli
-import workers.process
-from jobs import App, Client, Priority
-from jobs.envelope import parse
-from jobs.errors import QueueMissing, UnknownQueue
-from jobs.ports import BlockingTransport
-from jobs.testing import MemorySqs, VirtualClock
-from ops.cli import cli, duration, in_words, main
-from workers.configuration import Watching, WorkerSettings
+import headgate.ops.cli
+import headgate.workers.process.entry
+from headgate import App, Client, Priority
+from headgate.jobs.core.ports import BlockingTransport
+from headgate.jobs.errors import QueueMissing, UnknownQueue
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.testing import MemorySqs, VirtualClock
+from headgate.ops.cli import cli, duration, in_words, main
+from headgate.workers.configuration import Watching, WorkerSettings
 
 APP = """
 from pydantic import BaseModel
-from jobs import App
+from headgate import App
 
 class Email(BaseModel):
     to: str
@@ -60,7 +60,7 @@ def sqs(monkeypatch: pytest.MonkeyPatch) -> MemorySqs:
         sqs.provision(app.topology)
         return Client(app, transport=transport or sqs.blocking)
 
-    monkeypatch.setattr(ops.cli, "Client", client)
+    monkeypatch.setattr(headgate.ops.cli, "Client", client)
     return sqs
 
 
@@ -180,7 +180,7 @@ def test_an_error_of_aws_is_one_line_and_exit_code_1(
     def client(app: App) -> Client:
         return Client(app, transport=MemorySqs(VirtualClock()).blocking)
 
-    monkeypatch.setattr(ops.cli, "Client", client)
+    monkeypatch.setattr(headgate.ops.cli, "Client", client)
     arguments = ["submit", "cli_shop:app", "send-email", '{"to": "a"}']
     code, out, err = run(arguments, monkeypatch, capsys)
     assert (code, out) == (1, "")
@@ -210,7 +210,7 @@ class Started:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Started]:
     started = Started()
-    monkeypatch.setattr(workers.process, "run", started.run)
+    monkeypatch.setattr(headgate.workers.process.entry, "run", started.run)
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield started
@@ -333,7 +333,7 @@ def test_a_queue_that_the_worker_s_app_lacks_is_exit_code_2(
 
 FAULTY = """
 
-from jobs import cron
+from headgate import cron
 
 class Nothing(BaseModel):
     pass
@@ -399,7 +399,7 @@ def test_a_type_that_the_app_lacks_has_no_plan(
 
 def test_the_installed_command_lists_its_subcommands() -> None:
     answered = subprocess.run(
-        [sys.executable, "-c", "from ops.cli import main; main()", "--help"],
+        [sys.executable, "-c", "from headgate.ops.cli import main; main()", "--help"],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

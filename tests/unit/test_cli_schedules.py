@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-import ops.cli
-from jobs import App, Client, cron, load_app, rate
-from jobs.clock import SystemClock
-from jobs.envelope import parse
-from jobs.errors import ScheduleGroupMissing
-from jobs.schedules import Schedule
-from jobs.testing import MemoryScheduler, MemorySqs
-from ops.cli import main
+import headgate.ops.cli
+from headgate import App, Client, cron, load_app, rate
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.errors import ScheduleGroupMissing
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.testing import MemoryScheduler, MemorySqs
+from headgate.ops.cli import main
 
 APP = """
 from pydantic import BaseModel
-from jobs import App
+from headgate import App
 
 class Email(BaseModel):
     to: str
@@ -57,7 +57,7 @@ class Shop:
         self.sqs = MemorySqs(SystemClock())
         self._patch = monkeypatch
         self._capsys = capsys
-        monkeypatch.setattr(ops.cli, "Client", self._client)
+        monkeypatch.setattr(headgate.ops.cli, "Client", self._client)
         monkeypatch.setenv("COLUMNS", "200")
 
     def _client(self, app: App) -> Client:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Client, Events, JobType, Priority
-from jobs.envelope import parse
-from jobs.errors import (
+from headgate import App, Client, Events, JobType, Priority
+from headgate.jobs.core.events import Event, JobSubmitted
+from headgate.jobs.core.ports import BlockingTransport, EntryFailure, OutgoingMessage
+from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
+from headgate.jobs.errors import (
     AccessDenied,
     CredentialsMissing,
     DelayInvalid,
@@ -27,10 +29,8 @@ from jobs.errors import (
     UnknownJobType,
     UnknownQueue,
 )
-from jobs.events import Event, JobSubmitted
-from jobs.ports import BlockingTransport, EntryFailure, OutgoingMessage
-from jobs.testing import MemorySqs, VirtualClock
-from jobs.topology import MAX_MESSAGE_BYTES
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.testing import MemorySqs, VirtualClock
 from tests.support.environment import REGION, without_aws
 
 QUEUE = "shop-test-jobs-normal"

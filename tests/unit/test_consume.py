@@ -19,7 +19,7 @@ import looptime
 import pytest
 from pydantic import BaseModel
 
-from jobs import (
+from headgate import (
     App,
     Backoff,
     Client,
@@ -31,13 +31,8 @@ from jobs import (
     Retry,
     RetryLater,
 )
-from jobs.claims import Claims
-from jobs.context import current_job
-from jobs.delays import read_delayed
-from jobs.delivery import Delivery
-from jobs.envelope import parse
-from jobs.errors import ConfigurationError, ServiceUnavailable
-from jobs.events import (
+from headgate.jobs.core.context import current_job
+from headgate.jobs.core.events import (
     ClaimFailed,
     Event,
     Events,
@@ -55,12 +50,22 @@ from jobs.events import (
     SettlementFailed,
     SettlementFlushed,
 )
-from jobs.execution import Run
-from jobs.job import JobType
-from jobs.metric_names import MOST_VALUES
-from jobs.ports import EntryFailure, OutgoingMessage, ReceivedMessage, VisibilityChange
-from jobs.records import partition
-from jobs.testing import (
+from headgate.jobs.core.ports import (
+    EntryFailure,
+    OutgoingMessage,
+    ReceivedMessage,
+    VisibilityChange,
+)
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.deployment.metric_names import MOST_VALUES
+from headgate.jobs.errors import ConfigurationError, ServiceUnavailable
+from headgate.jobs.execution.claims import Claims
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.run import Run
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.records.items import partition
+from headgate.jobs.schedules.delayed_job import read_delayed
+from headgate.jobs.testing import (
     MemoryScheduler,
     MemorySqs,
     MemoryTable,
@@ -68,9 +73,9 @@ from jobs.testing import (
     StoredMessage,
     VirtualClock,
 )
-from lambdas.consume import Consumer, Response, consumer
-from lambdas.emf import Emf
-from lambdas.timetable import LEAST_S
+from headgate.lambdas.consume import Consumer, Response, consumer
+from headgate.lambdas.emf import Emf
+from headgate.lambdas.timetable import LEAST_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -1173,7 +1178,7 @@ def test_of_a_large_batch_s_durations_as_many_are_written_as_a_line_takes() -> N
 
 
 def test_importing_it_brings_in_no_aws_sdk() -> None:
-    code = "import sys, lambdas.consume; print(*sys.modules)"
+    code = "import sys, headgate.lambdas.consume; print(*sys.modules)"
     answered = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
     )

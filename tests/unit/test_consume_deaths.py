@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Backoff, DoNotRetry, Priority, Retry
-from jobs.events import JobQuarantined
-from jobs.topology import Lane
+from headgate import App, Backoff, DoNotRetry, Priority, Retry
+from headgate.jobs.core.events import JobQuarantined
+from headgate.jobs.core.topology import Lane
 from tests.support.functions import Function
 
 DEAD, QUARANTINE = "shop-mail-normal-dlq", "shop-quarantine"

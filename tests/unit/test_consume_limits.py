@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Backoff, Client, JobContext, Priority, Retry, RetryLater
-from jobs.envelope import parse
-from jobs.events import (
+from headgate import App, Backoff, Client, JobContext, Priority, Retry, RetryLater
+from headgate.jobs.core.events import (
     JobCancelled,
     JobCompleted,
     JobCrashed,
@@ -26,9 +25,10 @@ from jobs.events import (
     RecordsWritten,
     SettlementFailed,
 )
-from jobs.ports import EntryFailure, OutgoingMessage
-from jobs.records import RecordsLevel
-from jobs.topology import Lane
+from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.core.topology import Lane
+from headgate.jobs.messages.envelope import parse
 from tests.support.functions import Function
 
 QUARANTINE = "shop-quarantine"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from jobs import Accepts, App, Backoff, Client, Priority, Retry
-from jobs.errors import ServiceUnavailable
-from jobs.events import Events, JobCompleted, JobDeferred
-from jobs.ports import OutgoingMessage
-from jobs.testing import MemoryStore
-from lambdas.consume import consumer
+from headgate import Accepts, App, Backoff, Client, Priority, Retry
+from headgate.jobs.core.events import Events, JobCompleted, JobDeferred
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.testing import MemoryStore
+from headgate.lambdas.consume import consumer
 from tests.unit.test_consume import Function, Note
 
 QUEUE = "shop-mail-normal"

@@ -15,19 +15,19 @@ import pytest
 from typer.testing import CliRunner
 
 from examples.shop.app import app as shop
-from jobs import App, Priority, at, cron, rate
-from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
-from jobs.errors import SettingsInvalid, UnknownJobType
-from jobs.records import RecordsLevel
-from jobs.schedules import Schedule
-from ops import prices
-from ops.cdk_context import deployment_from_cdk_json
-from ops.cli import cli
-from ops.cost_options import count
-from ops.costing.estimate import Estimate, estimate
-from ops.costing.load import Load, firings
-from ops.costing.sweeping import requests
-from ops.prices import MONTH_S, Price
+from headgate import App, Priority, at, cron, rate
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.jobs.errors import SettingsInvalid, UnknownJobType
+from headgate.ops import prices
+from headgate.ops.cdk_context import deployment_from_cdk_json
+from headgate.ops.cli import cli
+from headgate.ops.cost_options import count
+from headgate.ops.costing.estimate import Estimate, estimate
+from headgate.ops.costing.load import Load, firings
+from headgate.ops.costing.sweeping import requests
+from headgate.ops.prices import MONTH_S, Price
 from tests.unit.worker.rig import Note
 
 ROOT = Path(__file__).parents[2]
@@ -308,7 +308,7 @@ def test_the_page_shows_what_the_command_prints() -> None:
     page = (ROOT / "docs" / "cost.md").read_text()
     [shown] = re.findall(r"```console\n\$ headgate ([^\n]*)\n(.*?)```", page, re.DOTALL)
     # In a process of its own: what handlers return is known once some test has imported them.
-    command = [sys.executable, "-c", "import ops; ops.main()", *shown[0].split()]
+    command = [sys.executable, "-c", "from headgate.ops import main; main()", *shown[0].split()]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert _lines(done.stdout) == _lines(shown[1])
 

@@ -12,10 +12,10 @@ from uuid import uuid4
 
 import pytest
 
-from jobs import App
-from jobs.aws.attributes import encode
-from jobs.event_log import log_event
-from jobs.events import (
+from headgate import App
+from headgate.jobs.aws.dynamo.attributes import encode
+from headgate.jobs.core.event_log import log_event
+from headgate.jobs.core.events import (
     Event,
     JobCompleted,
     JobDeadLettered,
@@ -23,18 +23,18 @@ from jobs.events import (
     JobRetryScheduled,
     JobStarted,
 )
-from jobs.messages import size_of
-from jobs.metric_names import MOST_VALUES
-from jobs.ports import Item, OutgoingMessage
-from jobs.records import Mark, Scribe
-from jobs.retention import DEFAULT_KEEP
-from jobs.testing import Harness
-from jobs.topology import Priority
-from ops.costing import records, sqs, watching
-from ops.costing.load import Load, Stream
+from headgate.jobs.core.ports import Item, OutgoingMessage
+from headgate.jobs.core.retention import DEFAULT_KEEP
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.deployment.metric_names import MOST_VALUES
+from headgate.jobs.messages.outgoing import size_of
+from headgate.jobs.records.items import Mark, Scribe
+from headgate.jobs.testing import Harness
+from headgate.ops.costing import records, sqs, watching
+from headgate.ops.costing.load import Load, Stream
+from headgate.workers import logs
+from headgate.workers.observability.emf import Emf
 from tests.unit.worker.rig import Note
-from workers import logs
-from workers.emf import Emf
 
 NOW = datetime(2026, 11, 1, 12, 30, 15, 123456, tzinfo=UTC)
 JOB_TYPE, QUEUE = "abandoned-cart-reminder", "notifications"

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from jobs.occurrences import occurrences
+from headgate.jobs.definitions.occurrences import occurrences
 
 ZONES = (
     "Africa/Cairo",

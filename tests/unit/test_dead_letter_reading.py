@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from jobs.dead_letter_reading import (
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.dead_letters.reading import (
     NOT_SUBMITTED,
     REDRIVEN,
     ParkedMessage,
     read_parked,
     read_unsubmitted,
 )
-from jobs.dead_letters import dead_letter
-from jobs.envelope import VERSION, Envelope, derived_job_id, new_job_id
-from jobs.messages import message_of
-from jobs.outcome import Attempt, Reason
-from jobs.ports import ReceivedMessage
-from jobs.settlement import DeadLetter, Quarantine
-from jobs.topology import Priority
+from headgate.jobs.execution.dead_letter import dead_letter
+from headgate.jobs.execution.outcome import Attempt, Reason
+from headgate.jobs.execution.settlement import DeadLetter, Quarantine
+from headgate.jobs.messages.envelope import VERSION, Envelope, derived_job_id, new_job_id
+from headgate.jobs.messages.outgoing import message_of
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ENVELOPE = Envelope(

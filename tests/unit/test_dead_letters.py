@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.dead_letters import bare, dead_letter
-from jobs.messages import size_of
-from jobs.outcome import Attempt, Reason
-from jobs.ports import OutgoingMessage, ReceivedMessage
-from jobs.settlement import DeadLetter, Quarantine
-from jobs.testing import rules
-from jobs.topology import MAX_MESSAGE_BYTES
+from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
+from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
+from headgate.jobs.execution.dead_letter import bare, dead_letter
+from headgate.jobs.execution.outcome import Attempt, Reason
+from headgate.jobs.execution.settlement import DeadLetter, Quarantine
+from headgate.jobs.messages.outgoing import size_of
+from headgate.jobs.testing.memory import sqs_limits as rules
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 ATTEMPT = Attempt(job_id="the-id", number=3, max_attempts=3, receives=4)

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from jobs import App, cron, rate
-from jobs.declared_starts import Start, deployed
-from jobs.errors import MessageUnreadable
-from jobs.firing import read_scheduled, schedule_input
-from jobs.occurrences import occurrences
-from jobs.ports import ScheduleSpec
-from jobs.schedules import Schedule
-from jobs.testing import Harness
+from headgate import App, cron, rate
+from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.definitions.occurrences import occurrences
+from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.errors import MessageUnreadable
+from headgate.jobs.schedules.declared_starts import Start, deployed
+from headgate.jobs.schedules.firing import read_scheduled, schedule_input
+from headgate.jobs.testing import Harness
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

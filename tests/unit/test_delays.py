@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Client, Priority, Retry
-from jobs.backoff import Backoff
-from jobs.context import JobContext
-from jobs.delays import MAX_INPUT_BYTES, DelayedJob, is_delayed, literally, read_delayed
-from jobs.envelope import parse
-from jobs.errors import (
+from headgate import App, AsyncClient, Client, Priority, Retry
+from headgate.jobs.core.context import JobContext
+from headgate.jobs.core.events import JobRetryScheduled, JobStarted, JobSubmitted
+from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import (
     AccessDenied,
     DelayInvalid,
     MessageUnreadable,
@@ -26,11 +26,17 @@ from jobs.errors import (
     ServiceUnavailable,
     SubmissionFailed,
 )
-from jobs.events import JobRetryScheduled, JobStarted, JobSubmitted
-from jobs.job import JobType
-from jobs.ports import ScheduleSpec
-from jobs.state import JobState
-from jobs.testing import Harness, MemoryScheduler, MemorySqs, VirtualClock
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.records.state import JobState
+from headgate.jobs.retry.backoff import Backoff
+from headgate.jobs.schedules.delayed_job import (
+    MAX_INPUT_BYTES,
+    DelayedJob,
+    is_delayed,
+    literally,
+    read_delayed,
+)
+from headgate.jobs.testing import Harness, MemoryScheduler, MemorySqs, VirtualClock
 
 QUEUE = "shop-test-jobs-normal"
 

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from jobs import App, Priority
-from jobs.delivery import Delivery
-from jobs.errors import ServiceUnavailable
-from jobs.events import Event, Events, SettlementFlushed
-from jobs.ports import OutgoingMessage
-from jobs.testing import LoopClock, MemorySqs
-from lambdas.deleting import LINGER_S, Deletes
+from headgate import App, Priority
+from headgate.jobs.core.events import Event, Events, SettlementFlushed
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.testing import LoopClock, MemorySqs
+from headgate.lambdas.deleting import LINGER_S, Deletes
 
 pytestmark = pytest.mark.looptime
 

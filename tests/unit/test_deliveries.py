@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.deliveries import History, Past, Start
-from jobs.lives import Fate
-from jobs.outcome import LastFailure, Reason
-from jobs.ports import Item
-from jobs.records import Mark, partition
+from headgate.jobs.core.ports import Item
+from headgate.jobs.execution.earlier_deliveries import History, Past, Start
+from headgate.jobs.execution.outcome import LastFailure, Reason
+from headgate.jobs.records.items import Mark, partition
+from headgate.jobs.records.lives import Fate
 from tests.support.records import mark
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jobs.events import (
+from headgate.jobs.core.events import (
     Event,
     JobCompleted,
     JobDeadLettered,
@@ -22,14 +22,14 @@ from jobs.events import (
     MessageUnrunnable,
     SettlementFailed,
 )
-from jobs.outcome import Reason
-from jobs.ports import QueueDepth
-from jobs.topology import Priority
-from ops.demo.accounting import Accounting
-from ops.demo.books import effect_key
-from ops.demo.checks import Check, Findings, Letter, run_checks
-from ops.demo.plan import Ending, Plan, PlannedJob, make_plan
-from ops.demo.statistics import percentile
+from headgate.jobs.core.ports import QueueDepth
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.execution.outcome import Reason
+from headgate.ops.demo.accounting import Accounting
+from headgate.ops.demo.books import effect_key
+from headgate.ops.demo.checks import Check, Findings, Letter, run_checks
+from headgate.ops.demo.plan import Ending, Plan, PlannedJob, make_plan
+from headgate.ops.demo.statistics import percentile
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 EMPTY = QueueDepth(visible=0, in_flight=0, delayed=0)

@@ -5,12 +5,12 @@ from collections import Counter
 import pytest
 
 from examples.shop.contracts import app
-from jobs.errors import SettingsInvalid
-from jobs.outcome import Reason
-from jobs.topology import Priority
-from ops.demo import DemoOptions
-from ops.demo.options import LEAST_JOBS
-from ops.demo.plan import Ending, Plan, batches, make_plan
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.execution.outcome import Reason
+from headgate.ops.demo import DemoOptions
+from headgate.ops.demo.options import LEAST_JOBS
+from headgate.ops.demo.plan import Ending, Plan, batches, make_plan
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from jobs import App, Priority
-from jobs.deployment import (
+from headgate import App, Priority
+from headgate.jobs.deployment.groups import (
     FARGATE_MEMORY_MB,
     INTERFACE_ENDPOINTS,
     ConsumerGroup,
@@ -16,8 +16,8 @@ from jobs.deployment import (
     Lanes,
     WorkerGroup,
 )
-from jobs.errors import ConfigurationError, UnknownQueue
-from workers.configuration import WorkerSettings
+from headgate.jobs.errors import ConfigurationError, UnknownQueue
+from headgate.workers.configuration import WorkerSettings
 
 
 def test_a_later_layers_fields_replace_an_earliers() -> None:

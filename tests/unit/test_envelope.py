@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import Priority, Tenant
-from jobs.envelope import (
+from headgate import Priority, Tenant
+from headgate.jobs.errors import MessageSchemaNewer, MessageUnreadable
+from headgate.jobs.messages.envelope import (
     PUT_BACK_MS,
     Envelope,
     JobIds,
@@ -22,7 +23,6 @@ from jobs.envelope import (
     new_job_id,
     parse,
 )
-from jobs.errors import MessageSchemaNewer, MessageUnreadable
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 WAITED_OUT = timedelta(milliseconds=PUT_BACK_MS)

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import errors
-from jobs.errors import (
+from headgate.jobs import errors
+from headgate.jobs.errors import (
     Discard,
     DoNotRetry,
     HeadgateError,

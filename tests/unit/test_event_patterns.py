@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.errors import ConfigurationError
-from jobs.event_patterns import LONGEST_PATTERN, checked_pattern
+from headgate.jobs.definitions.event_patterns import LONGEST_PATTERN, checked_pattern
+from headgate.jobs.errors import ConfigurationError
 
 
 def choice(wanted: Any) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Priority
-from jobs.bridging import Bridge
-from jobs.envelope import derived_job_id, parse
-from jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
-from jobs.eventing import event_input, read_occurrence, rule_name
-from jobs.testing import MemorySqs, VirtualClock
-from lambdas import bridge
+from headgate import App, Priority
+from headgate.jobs.definitions.event_rule import event_input, read_occurrence, rule_name
+from headgate.jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
+from headgate.jobs.messages.envelope import derived_job_id, parse
+from headgate.jobs.schedules.bridging import Bridge
+from headgate.jobs.testing import MemorySqs, VirtualClock
+from headgate.lambdas import bridge
 
 AT = datetime(2026, 3, 1, 8, tzinfo=UTC)
 PATTERN = {"source": ["shop"], "detail-type": ["OrderPlaced"]}

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jobs import Event, Events, events
-from jobs.events import (
+from headgate import Event, Events
+from headgate.jobs.core import events
+from headgate.jobs.core.events import (
     CancellationsFailed,
     HookFailed,
     JobEvent,
@@ -41,7 +42,7 @@ OF_THE_WORKER = (
 
 
 def named() -> list[type[Event]]:
-    """The classes of `jobs.events` that are emitted, in the order of their definition."""
+    """The classes of `jobs.core.events` that are emitted, in the order of their definition."""
     classes = (cls for _, cls in inspect.getmembers(events, inspect.isclass))
     found = [cls for cls in classes if issubclass(cls, Event) and "name" in vars(cls)]
     return sorted(found, key=lambda cls: inspect.getsourcelines(cls)[1])

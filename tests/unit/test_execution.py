@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import (
+from headgate import (
     App,
     Backoff,
     Discard,
@@ -22,11 +22,7 @@ from jobs import (
     RetryLater,
     Tenant,
 )
-from jobs.app import DEFAULT_PARKING
-from jobs.calling import Means
-from jobs.delivery import Delivery
-from jobs.envelope import Envelope, Options, new_job_id
-from jobs.events import (
+from headgate.jobs.core.events import (
     Event,
     Events,
     JobCancelled,
@@ -36,11 +32,15 @@ from jobs.events import (
     JobStalled,
     JobStarted,
 )
-from jobs.execution import Executor, Run, Verdict
-from jobs.outcome import Cancelled, Done
-from jobs.ports import ReceivedMessage
-from jobs.settlement import Ack, DeadLetter, Release, RetryAfter
-from jobs.testing import LoopClock
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.definitions.app import DEFAULT_PARKING
+from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.outcome import Cancelled, Done
+from headgate.jobs.execution.run import Executor, Run, Verdict
+from headgate.jobs.execution.settlement import Ack, DeadLetter, Release, RetryAfter
+from headgate.jobs.messages.envelope import Envelope, Options, new_job_id
+from headgate.jobs.testing import LoopClock
 
 pytestmark = pytest.mark.looptime
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Priority, Tenant, cron
-from jobs.errors import ConfigurationError, OptionInvalid
-from jobs.firing import read_firing, schedule_input
-from jobs.testing import Harness
+from headgate import App, Priority, Tenant, cron
+from headgate.jobs.errors import ConfigurationError, OptionInvalid
+from headgate.jobs.schedules.firing import read_firing, schedule_input
+from headgate.jobs.testing import Harness
 
 FIRED_AT = datetime(2026, 5, 4, 8, tzinfo=UTC)
 

@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Client, JobContext, Priority
-from jobs.batcher import Pacing
-from jobs.envelope import parse
-from jobs.errors import ServiceUnavailable, SubmissionFailed, TransportError
-from jobs.events import JobCompleted
-from jobs.ports import EntryFailure, OutgoingMessage
-from jobs.testing import LoopClock, MemorySqs, MemoryTable
+from headgate import App, AsyncClient, Client, JobContext, Priority
+from headgate.jobs.core.batcher import Pacing
+from headgate.jobs.core.events import JobCompleted
+from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
+from headgate.jobs.errors import ServiceUnavailable, SubmissionFailed, TransportError
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.testing import LoopClock, MemorySqs, MemoryTable
 from tests.unit.worker.rig import Note, Rig
 
 QUEUE = "bank-ledger-normal.fifo"

@@ -12,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from jobs import Accepts, App, Priority
-from jobs.accepts import S3Object
-from jobs.delivery import Delivery, Job, load
-from jobs.envelope import Envelope
-from jobs.errors import (
+from headgate import Accepts, App, Priority
+from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
+from headgate.jobs.errors import (
     ConfigurationError,
     MessageQueueWrong,
     MessageSchemaNewer,
     MessageUnreadable,
     PayloadInvalid,
 )
-from jobs.ports import OutgoingMessage, ReceivedMessage
-from jobs.testing import Harness
+from headgate.jobs.execution.delivery import Delivery, Job, load
+from headgate.jobs.messages.envelope import Envelope
+from headgate.jobs.messages.foreign_formats import S3Object
+from headgate.jobs.testing import Harness
 
 SENT = datetime(2026, 3, 1, 8, tzinfo=UTC)
 

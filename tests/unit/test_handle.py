@@ -13,9 +13,11 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, AsyncJobHandle, Client, JobHandle, JobState
-from jobs.cancellation import CANCELLATIONS, LONGEST_REASON
-from jobs.errors import (
+from headgate import App, AsyncClient, AsyncJobHandle, Client, JobHandle, JobState
+from headgate.jobs.core.ports import Item
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import (
     ConfigurationError,
     JobCancelled,
     JobDead,
@@ -26,10 +28,8 @@ from jobs.errors import (
     ServiceUnavailable,
     Throttled,
 )
-from jobs.job import JobType
-from jobs.ports import Item
-from jobs.records import RecordsLevel
-from jobs.testing import MemorySqs, MemoryTable, VirtualClock
+from headgate.jobs.records.cancellation import CANCELLATIONS, LONGEST_REASON
+from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from tests.support.story import JOB, START, Story
 
 

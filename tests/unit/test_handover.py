@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import Accepts, App, Backoff, JobContext, Priority, Retry, RetryLater
-from jobs.batching import EntryRejected
-from jobs.calling import Means
-from jobs.delays import delayed, read_delayed, retry_name, schedule_of
-from jobs.delivery import Delivery
-from jobs.envelope import parse
-from jobs.events import Events, JobDeadLettered, JobRetryScheduled, JobStarted
-from jobs.execution import Executor
-from jobs.handover import HandOver, Renewed, Room, Way, way_of
-from jobs.outcome import Attempt, Reason
-from jobs.ports import OutgoingMessage, ReceivedMessage
-from jobs.testing import Harness
+from headgate import Accepts, App, Backoff, JobContext, Priority, Retry, RetryLater
+from headgate.jobs.core.batching import EntryRejected
+from headgate.jobs.core.events import Events, JobDeadLettered, JobRetryScheduled, JobStarted
+from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
+from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.delayed_retry import HandOver, Renewed, Room, Way, way_of
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.outcome import Attempt, Reason
+from headgate.jobs.execution.run import Executor
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.schedules.delayed_job import delayed, read_delayed, retry_name, schedule_of
+from headgate.jobs.testing import Harness
 
 DAY_S, HOUR_S = 86_400, 3_600
 _ATTEMPT = Attempt(job_id="job", number=1, max_attempts=3, receives=1, worn_at=900, lives_s=DAY_S)

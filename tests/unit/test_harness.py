@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel
 
-from jobs import (
+from headgate import (
     App,
     Backoff,
     Discard,
@@ -18,10 +18,10 @@ from jobs import (
     Tenant,
     rate,
 )
-from jobs.errors import HandlerMissing, JobCancelled, JobDead, ResultTimeout
-from jobs.events import JobRetryScheduled
-from jobs.ports import OutgoingMessage
-from jobs.testing import DrainUnfinished, Harness
+from headgate.jobs.core.events import JobRetryScheduled
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.errors import HandlerMissing, JobCancelled, JobDead, ResultTimeout
+from headgate.jobs.testing import DrainUnfinished, Harness
 
 
 class Email(BaseModel):

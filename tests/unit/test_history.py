@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import jobs.state
-from jobs import JobState, Tenant
-from jobs.history import JobRecord, read_job
-from jobs.ports import Item
-from jobs.records import Mark, partition
+import headgate.jobs.records.state
+from headgate import JobState, Tenant
+from headgate.jobs.core.ports import Item
+from headgate.jobs.records.history import JobRecord, read_job
+from headgate.jobs.records.items import Mark, partition
 from tests.support.story import JOB, Story
 
 
@@ -294,9 +294,14 @@ def test_a_result_is_kept_though_it_is_none() -> None:
 
 def test_the_states_are_drawn_and_listed_once_and_the_page_shows_the_same() -> None:
     page = (Path(__file__).parents[2] / "docs/results.md").read_text()
-    drawing = re.search(r"\n(    submitted ─.*?)\n\n", jobs.state.__doc__ or "", re.DOTALL)
+    drawing = re.search(
+        r"\n(    submitted ─.*?)\n\n", headgate.jobs.records.state.__doc__ or "", re.DOTALL
+    )
     assert drawing is not None
     assert drawing[1] in page
-    for text, row in ((page, r"^\| `(\w+)` \| "), (jobs.state.__doc__ or "", r"^    (\w+) +\w.*")):
+    for text, row in (
+        (page, r"^\| `(\w+)` \| "),
+        (headgate.jobs.records.state.__doc__ or "", r"^    (\w+) +\w.*"),
+    ):
         listed = [name for name in re.findall(row, text, re.MULTILINE) if name in [*JobState]]
         assert listed[-len(JobState) :] == [*JobState]

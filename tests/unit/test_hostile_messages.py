@@ -13,17 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from jobs import Accepts, App, Backoff, Priority, Retry, RetryLater
-from jobs.calling import Means
-from jobs.delivery import Delivery
-from jobs.events import Events
-from jobs.execution import Executor, Verdict, parked
-from jobs.handover import HandOver, Renewed
-from jobs.outcome import Unrunnable
-from jobs.ports import OutgoingMessage, ReceivedMessage
-from jobs.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
-from jobs.testing import MemoryScheduler, MemorySqs, MemoryStore, VirtualClock
-from jobs.testing.rules import check_message
+from headgate import Accepts, App, Backoff, Priority, Retry, RetryLater
+from headgate.jobs.core.events import Events
+from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
+from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.delayed_retry import HandOver, Renewed
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.outcome import Unrunnable
+from headgate.jobs.execution.run import Executor, Verdict, parked
+from headgate.jobs.execution.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
+from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryStore, VirtualClock
+from headgate.jobs.testing.memory.sqs_limits import check_message
 
 _TRIES = 3
 _LONGEST_S = 366 * 86_400 * 1.2

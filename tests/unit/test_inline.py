@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jobs import (
+from headgate import (
     App,
     AsyncClient,
     Backoff,
@@ -22,18 +22,10 @@ from jobs import (
     JobHandle,
     Retry,
 )
-from jobs.batcher import Pacing
-from jobs.clock import SystemClock
-from jobs.errors import (
-    AccessDenied,
-    AppImportError,
-    HandlerMissing,
-    InlineFailed,
-    RetryLater,
-    ServiceUnavailable,
-    SubmissionFailed,
-)
-from jobs.events import (
+from headgate.jobs.client.inline import LONGEST_S
+from headgate.jobs.core.batcher import Pacing
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.events import (
     Event,
     JobCompleted,
     JobDeadLettered,
@@ -43,8 +35,16 @@ from jobs.events import (
     JobStarted,
     JobSubmitted,
 )
-from jobs.inline import LONGEST_S
-from jobs.testing import MemorySqs, MemoryTable, VirtualClock
+from headgate.jobs.errors import (
+    AccessDenied,
+    AppImportError,
+    HandlerMissing,
+    InlineFailed,
+    RetryLater,
+    ServiceUnavailable,
+    SubmissionFailed,
+)
+from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from tests.support.spool_bench import EMAIL, FOR_EVER, NORMAL, Email
 
 OUTAGE = ServiceUnavailable("no connection")
@@ -439,7 +439,7 @@ async def test_of_a_long_list_what_a_minute_has_no_room_for_is_refused_as_withou
 async def test_the_waits_of_a_long_list_are_bounded_together(
     rig: Rig, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.inline.PATIENCE_S", 1.5)
+    monkeypatch.setattr("headgate.jobs.client.inline.PATIENCE_S", 1.5)
     slow_to_retry = Retry(attempts=2, backoff=Backoff.fixed(1))
 
     @rig.app.job("flaky", retry=slow_to_retry)

@@ -11,10 +11,15 @@ from unittest.mock import Mock
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from jobs import App, JobContext, JobType, Priority, cron
-from jobs.context import Host
-from jobs.errors import ConfigurationError, DuplicateJobType, HandlerMissing, PayloadInvalid
-from jobs.job import LONGEST_TIMEOUT
+from headgate import App, JobContext, JobType, Priority, cron
+from headgate.jobs.core.context import Host
+from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT
+from headgate.jobs.errors import (
+    ConfigurationError,
+    DuplicateJobType,
+    HandlerMissing,
+    PayloadInvalid,
+)
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.errors import AccessDenied, ServiceUnavailable, TransportError
-from jobs.events import Event, Events, RecordsFailed, RecordsShed, RecordsWritten
-from jobs.journal import ROOM, ROOM_BYTES, Journal
-from jobs.ports import Item
-from jobs.testing import LoopClock, MemoryTable
+from headgate.jobs.core.events import Event, Events, RecordsFailed, RecordsShed, RecordsWritten
+from headgate.jobs.core.ports import Item
+from headgate.jobs.errors import AccessDenied, ServiceUnavailable, TransportError
+from headgate.jobs.records.journal import ROOM, ROOM_BYTES, Journal
+from headgate.jobs.testing import LoopClock, MemoryTable
 
 pytestmark = pytest.mark.looptime
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import App, CrashLimit, Keep, Priority, Queue, Retry
-from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
-from jobs.errors import ConfigurationError
-from jobs.thresholds import Thresholds
-from jobs.topology import Lane
+from headgate import App, CrashLimit, Keep, Priority, Queue, Retry
+from headgate.jobs.core.topology import Lane
+from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.jobs.deployment.thresholds import Thresholds
+from headgate.jobs.errors import ConfigurationError
+from headgate.workers.configuration import Watching, WorkerSettings
 from tests.support import odd_values
-from workers.configuration import Watching, WorkerSettings
 
 
 def consumer(**settings: Any) -> ConsumerGroup:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Breaker, Concurrency, RateLimit, RetryBudget
-from jobs.errors import ConfigurationError, SettingsInvalid
-from jobs.limits import Limits
+from headgate import App, Breaker, Concurrency, RateLimit, RetryBudget
+from headgate.jobs.core.limits import Limits
+from headgate.jobs.errors import ConfigurationError, SettingsInvalid
 
 
 class Note(BaseModel):

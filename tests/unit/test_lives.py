@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from jobs.clock import SKEW_S
-from jobs.errors import ServiceUnavailable
-from jobs.lives import LEASE_S, LIVES, Fate, Life, Lives, life_item, read_life
-from jobs.ports import Item
-from jobs.testing import MemoryTable, VirtualClock
+from headgate.jobs.core.clock import SKEW_S
+from headgate.jobs.core.ports import Item
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.records.lives import LEASE_S, LIVES, Fate, Life, Lives, life_item, read_life
+from headgate.jobs.testing import MemoryTable, VirtualClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.occurrences import occurrences
-from ops import local_schedules
-from ops.local_schedules import MiniStackChanged, next_time, with_context
+from headgate.jobs.definitions.occurrences import occurrences
+from headgate.ops import local_schedules
+from headgate.ops.local_schedules import MiniStackChanged, next_time, with_context
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 ARN = "arn:aws:scheduler:us-east-1:000000000000:schedule/shop/report"

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Backoff, Discard, Event, Priority, Retry, Tenant, events
-from jobs.event_log import LEVELS, log_event
-from jobs.events import JobCompleted, JobFailed, JobRetryScheduled, MessageUnrunnable
-from jobs.ports import OutgoingMessage
-from jobs.testing import Harness
-from workers.logs import configure
+from headgate import App, Backoff, Discard, Event, Priority, Retry, Tenant
+from headgate.jobs.core import events
+from headgate.jobs.core.event_log import LEVELS, log_event
+from headgate.jobs.core.events import JobCompleted, JobFailed, JobRetryScheduled, MessageUnrunnable
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.testing import Harness
+from headgate.workers.logs import configure
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SECRET = "the-secret-of-the-payload"  # noqa: S105 - of no account

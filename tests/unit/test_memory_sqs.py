@@ -24,10 +24,10 @@ from hypothesis.stateful import (
     rule,
 )
 
-from jobs.errors import QueueMissing, ServiceUnavailable, Throttled, TransportError
-from jobs.ports import OutgoingMessage, QueueDepth, ReceivedMessage, VisibilityChange
-from jobs.testing import LoopClock, MemorySqs, MessageState, VirtualClock
-from jobs.topology import DEFAULT_LANES, Priority, QueueSpec, Topology
+from headgate.jobs.core.ports import OutgoingMessage, QueueDepth, ReceivedMessage, VisibilityChange
+from headgate.jobs.core.topology import DEFAULT_LANES, Priority, QueueSpec, Topology
+from headgate.jobs.errors import QueueMissing, ServiceUnavailable, Throttled, TransportError
+from headgate.jobs.testing import LoopClock, MemorySqs, MessageState, VirtualClock
 
 _Result = TypeVar("_Result")
 _HOUR = 3600

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import App
-from jobs.envelope import Envelope, PayloadRef, new_job_id, parse
-from jobs.errors import MessageUnreadable, PayloadLost, PayloadTooLarge
-from jobs.messages import size_of
-from jobs.offloading import LARGEST, check_address, parcel, parted, unpacked
-from jobs.submission import Submission, prepare
+from headgate import App
+from headgate.jobs.errors import MessageUnreadable, PayloadLost, PayloadTooLarge
+from headgate.jobs.messages.envelope import Envelope, PayloadRef, new_job_id, parse
+from headgate.jobs.messages.large_payloads import LARGEST, check_address, parcel, parted, unpacked
+from headgate.jobs.messages.outgoing import size_of
+from headgate.jobs.submission.prepare import Submission, prepare
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 APP = App("shop")

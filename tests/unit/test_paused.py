@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jobs import App, AsyncClient, Client
-from jobs.errors import ServiceUnavailable, SettingsInvalid
+from headgate import App, AsyncClient, Client
+from headgate.jobs.errors import ServiceUnavailable, SettingsInvalid
 from tests.support.spool_bench import EMAIL, Bench, Email
 
 

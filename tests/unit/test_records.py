@@ -7,17 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs import App
-from jobs.errors import ConfigurationError
-from jobs.ports import Item
-from jobs.records import (
-    SHARDS,
-    Mark,
-    RecordsLevel,
-    keeps,
-    list_name,
-)
-from jobs.retention import Keep
+from headgate import App
+from headgate.jobs.core.ports import Item
+from headgate.jobs.core.retention import Keep, RecordsLevel
+from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.records.items import SHARDS, Mark, keeps, list_name
 from tests.support.records import mark, scribe
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)

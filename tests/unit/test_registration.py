@@ -7,11 +7,11 @@ import asyncio
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Client
-from jobs.errors import ServiceUnavailable
-from jobs.events import Event, Events, RecordsFailed
-from jobs.records import partition
-from jobs.testing import LoopClock, MemorySqs, MemoryTable, VirtualClock
+from headgate import App, AsyncClient, Client
+from headgate.jobs.core.events import Event, Events, RecordsFailed
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.records.items import partition
+from headgate.jobs.testing import LoopClock, MemorySqs, MemoryTable, VirtualClock
 
 
 class Note(BaseModel):

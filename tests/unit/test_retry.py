@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from jobs.backoff import Backoff
-from jobs.classification import ErrorKind
-from jobs.errors import SettingsInvalid
-from jobs.retry import DEFAULT_RETRY, Retry
+from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.retry.backoff import Backoff
+from headgate.jobs.retry.classification import ErrorKind
+from headgate.jobs.retry.policy import DEFAULT_RETRY, Retry
 
 
 class PaymentError(Exception):

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 from scipy import stats  # type: ignore[import-untyped]  # scipy has no types
 
-from jobs.backoff import Backoff, job_rng
-from jobs.classification import LONGEST_WAIT_S, retry_after_s
-from jobs.errors import SettingsInvalid
-from jobs.retry import Retry, retry_delay_s
+from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.retry.backoff import Backoff, job_rng
+from headgate.jobs.retry.classification import LONGEST_WAIT_S, retry_after_s
+from headgate.jobs.retry.policy import Retry, retry_delay_s
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jobs import Schedule, at, cron, rate, schedules
-from jobs.errors import SettingsInvalid
-from jobs.occurrences import LONGEST_EXPRESSION, check_expression, occurrences
-from jobs.schedule_book import ScheduleInfo
+from headgate import Schedule, at, cron, rate
+from headgate.jobs.definitions import schedule as schedules
+from headgate.jobs.definitions.occurrences import LONGEST_EXPRESSION, check_expression, occurrences
+from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.schedules.registry import ScheduleInfo
 from tests.support import odd_values
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -12,13 +12,19 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Client, cron, rate
-from jobs.errors import AccessDenied, OptionInvalid, ScheduleDeclared, Throttled, TransportError
-from jobs.job import JobType
-from jobs.ports import ScheduleSpec
-from jobs.schedule_book import ScheduleInfo, UnreadableSchedule
-from jobs.schedule_reading import AT_ONCE
-from jobs.testing import MemoryScheduler, MemorySqs, VirtualClock
+from headgate import App, AsyncClient, Client, cron, rate
+from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import (
+    AccessDenied,
+    OptionInvalid,
+    ScheduleDeclared,
+    Throttled,
+    TransportError,
+)
+from headgate.jobs.schedules.reading import AT_ONCE
+from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
+from headgate.jobs.testing import MemoryScheduler, MemorySqs, VirtualClock
 
 NIGHTLY = cron("0 2 * * ? *")
 

@@ -9,16 +9,22 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from jobs.aws.faults import fault
-from jobs.aws.schedule_wire import Place, create_request, place_of, read_schedule, update_request
-from jobs.errors import (
+from headgate.jobs.aws.faults import fault
+from headgate.jobs.aws.schedule_wire import (
+    Place,
+    create_request,
+    place_of,
+    read_schedule,
+    update_request,
+)
+from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.errors import (
     AccessDenied,
     MessageUnreadable,
     ScheduleGroupMissing,
     Throttled,
     TransportError,
 )
-from jobs.ports import ScheduleSpec
 
 CHINA = Place(partition="aws-cn", account="123456789012", region="cn-north-1")
 SPEC = ScheduleSpec(

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 
-import jobs.aws.scheduler
-from jobs.aws.scheduler import EventBridgeScheduler
-from jobs.ports import ScheduleSpec
+import headgate.jobs.aws.scheduler
+from headgate.jobs.aws.scheduler import EventBridgeScheduler
+from headgate.jobs.core.ports import ScheduleSpec
 
 SPEC = ScheduleSpec(
     group="shop",
@@ -58,7 +58,7 @@ async def test_the_account_is_asked_of_sts_unless_it_is_told(
     account: str | None, owner: str, services: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aws = Aws()
-    monkeypatch.setattr(jobs.aws.scheduler, "async_client", aws.client)
+    monkeypatch.setattr(headgate.jobs.aws.scheduler, "async_client", aws.client)
     async with EventBridgeScheduler(account=account) as scheduler:
         assert await scheduler.create(SPEC, token=str(uuid4()))
     assert aws.services == services

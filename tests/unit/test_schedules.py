@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import Schedule, cron, rate
-from jobs.errors import SettingsInvalid
+from headgate import Schedule, cron, rate
+from headgate.jobs.errors import SettingsInvalid
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Client, JobContext, Priority, at, cron, rate
-from jobs.aio_scheduling import AsyncSchedules
-from jobs.delays import MAX_INPUT_BYTES
-from jobs.errors import (
+from headgate import App, Client, JobContext, Priority, at, cron, rate
+from headgate.jobs.client.async_schedules import AsyncSchedules
+from headgate.jobs.client.schedules import Schedules
+from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.errors import (
     MessageUnreadable,
     OptionInvalid,
     PayloadInvalid,
@@ -26,13 +29,10 @@ from jobs.errors import (
     SettingsInvalid,
     UnknownJobType,
 )
-from jobs.firing import input_of, read_scheduled, schedule_input
-from jobs.job import JobType
-from jobs.ports import ScheduleSpec
-from jobs.schedule_book import ScheduleInfo, times_of
-from jobs.schedules import Schedule
-from jobs.scheduling import Schedules
-from jobs.testing import Harness, VirtualClock
+from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
+from headgate.jobs.schedules.firing import input_of, read_scheduled, schedule_input
+from headgate.jobs.schedules.registry import ScheduleInfo, times_of
+from headgate.jobs.testing import Harness, VirtualClock
 
 NIGHTLY = cron("0 2 * * ? *")
 

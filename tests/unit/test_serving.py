@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from jobs import App, Priority
-from jobs.deployment import ConsumerGroup, Deployment, WorkerGroup
-from jobs.errors import ConfigurationError
-from jobs.serving import consumed, serving
-from jobs.topology import Topology
+from headgate import App, Priority
+from headgate.jobs.core.topology import Topology
+from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.jobs.deployment.serving import consumed, serving
+from headgate.jobs.errors import ConfigurationError
 
 
 @pytest.fixture(scope="module")

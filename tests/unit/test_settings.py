@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.errors import SettingsInvalid
-from jobs.settings import Settings
+from headgate.jobs.core.settings import Settings
+from headgate.jobs.errors import SettingsInvalid
 
 
 def test_the_variables_are_read_when_asked_and_empty_ones_count_as_absent() -> None:

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import Backoff, Retry
-from jobs.backoff import job_rng
-from jobs.errors import Discard, DoNotRetry, JobTimeout, RetryLater
-from jobs.outcome import (
+from headgate import Backoff, Retry
+from headgate.jobs.errors import Discard, DoNotRetry, JobTimeout, RetryLater
+from headgate.jobs.execution.outcome import (
     Attempt,
     Cancelled,
     Crashed,
@@ -28,7 +27,7 @@ from jobs.outcome import (
     Unrunnable,
     Unstarted,
 )
-from jobs.settlement import (
+from headgate.jobs.execution.settlement import (
     Ack,
     Action,
     DeadLetter,
@@ -38,7 +37,8 @@ from jobs.settlement import (
     foregone,
     settle,
 )
-from jobs.texts import text_of
+from headgate.jobs.retry.backoff import job_rng
+from headgate.jobs.values.texts import text_of
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _YEAR_S = 31_536_000

@@ -13,11 +13,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from jobs import AsyncClient, Client, JobHandle, Priority, Spool
-from jobs.batcher import Pacing
-from jobs.clock import SystemClock
-from jobs.envelope import parse
-from jobs.errors import (
+from headgate import AsyncClient, Client, JobHandle, Priority, Spool
+from headgate.jobs.core.batcher import Pacing
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.events import JobSpooled, JobSubmitted
+from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
+from headgate.jobs.errors import (
     AccessDenied,
     CredentialsMissing,
     QueueMissing,
@@ -30,9 +31,8 @@ from jobs.errors import (
     Throttled,
     TransportError,
 )
-from jobs.events import JobSpooled, JobSubmitted
-from jobs.records import partition
-from jobs.topology import MAX_MESSAGE_BYTES
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.records.items import partition
 from tests.support.journal import until
 from tests.support.spool_bench import CRITICAL, EMAIL, NORMAL, Bench, Email
 
@@ -208,8 +208,8 @@ async def test_a_file_that_cannot_keep_a_job_is_an_error_with_both_reasons(
     client = make(bench)
     full = SpoolError(str(bench.spool.path), "can't be used: disk is full")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jobs.spool_file.SpoolFile.put", Mock(side_effect=full))
-        patch.setattr("jobs.spool_file.SpoolFile.put_each", Mock(side_effect=full))
+        patch.setattr("headgate.jobs.client.spool.file.SpoolFile.put", Mock(side_effect=full))
+        patch.setattr("headgate.jobs.client.spool.file.SpoolFile.put_each", Mock(side_effect=full))
         with pytest.raises(SpoolError, match="disk is full") as raised:
             await client.submit(bench.email, EMAIL)
     assert raised.value.__cause__ is OUTAGES[0]
@@ -377,7 +377,7 @@ async def test_with_a_fallback_a_request_that_failed_as_a_whole_is_not_insisted_
     def insisting(_tries: int, _rng: object) -> float:
         raise AssertionError("the transport has tried by itself")
 
-    monkeypatch.setattr("jobs.batcher.pause_s", insisting)
+    monkeypatch.setattr("headgate.jobs.core.batcher.pause_s", insisting)
     bench.cut()
     client = async_client_on(bench, pacing=Pacing())
     await client.submit(bench.email, EMAIL)
@@ -398,7 +398,7 @@ async def test_an_async_client_that_closes_while_sqs_hangs_is_closed_within_its_
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench.sqs, "send", hang)
-        patch.setattr("jobs.async_spooler.CLOSING_S", 0.05)
+        patch.setattr("headgate.jobs.client.spool.async_spooler.CLOSING_S", 0.05)
         async with async_client_on(bench):
             await asked.wait()
     file = bench.open()
@@ -419,7 +419,7 @@ def test_a_client_that_closes_while_sqs_hangs_is_closed_within_its_bound(bench: 
             raise OUTAGES[0]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jobs.spooler.CLOSING_S", 0.05)
+        patch.setattr("headgate.jobs.client.spool.spooler.CLOSING_S", 0.05)
         client = Client(
             bench.app,
             transport=Hanging(),
@@ -442,7 +442,7 @@ async def test_a_pass_that_breaks_is_logged_and_tried_again(
     client = make(bench, clock=SystemClock())
     kept = await client.submit(bench.email, EMAIL)
     breaks = iter([RuntimeError("a fault of ours")])
-    settle = "jobs.spool_file.SpoolFile.claim"
+    settle = "headgate.jobs.client.spool.file.SpoolFile.claim"
 
     def broken(*_args: Any, **_options: Any) -> Any:
         monkeypatch.undo()

@@ -1,4 +1,5 @@
-"""`jobs.spool` and `jobs.spool_file`: what is kept, in which order it goes, and who sends it."""
+"""`jobs.client.spool.policy` and `jobs.client.spool.file`: what is kept, in which order it goes,
+and who sends it."""
 
 from __future__ import annotations
 
@@ -16,9 +17,12 @@ from unittest.mock import patch
 
 import pytest
 
-from jobs import Priority, Spool
-from jobs.batching import TRIES
-from jobs.errors import (
+from headgate import Priority, Spool
+from headgate.jobs.client.spool.file import SpoolFile
+from headgate.jobs.client.spool.policy import ELSEWHERE_S, IDLE_S, Answer, Claim, Rhythm
+from headgate.jobs.core.batching import TRIES
+from headgate.jobs.core.events import JobSpoolRefused, JobSubmitted, SpoolFailed
+from headgate.jobs.errors import (
     QueueMissing,
     ServiceUnavailable,
     SettingsInvalid,
@@ -27,11 +31,8 @@ from jobs.errors import (
     SpoolFull,
     SpoolNewer,
 )
-from jobs.events import JobSpoolRefused, JobSubmitted, SpoolFailed
-from jobs.messages import size_of
-from jobs.spool import ELSEWHERE_S, IDLE_S, Answer, Claim, Rhythm
-from jobs.spool_file import SpoolFile
-from jobs.testing import VirtualClock
+from headgate.jobs.messages.outgoing import size_of
+from headgate.jobs.testing import VirtualClock
 from tests.support.spool_bench import CRITICAL, FIFO, NORMAL, Bench, Email, ids
 
 
@@ -384,7 +385,10 @@ def test_a_lease_of_another_machine_or_version_goes_by_its_age(
 
 
 def test_where_the_kernel_has_no_such_locks_leases_go_by_their_age(bench: Bench) -> None:
-    with patch("jobs.spool_locks.KERNEL", None), patch("jobs.spool_file.KERNEL", None):
+    with (
+        patch("headgate.jobs.client.spool.locks.KERNEL", None),
+        patch("headgate.jobs.client.spool.file.KERNEL", None),
+    ):
         ended, file = bench.open(), bench.open()
         file.put(bench.submissions(1))
         assert ended.claim() is not None
@@ -396,7 +400,7 @@ def test_where_the_kernel_has_no_such_locks_leases_go_by_their_age(bench: Bench)
 
 
 def test_on_a_file_system_that_locks_nothing_leases_go_by_their_age(bench: Bench) -> None:
-    with patch("jobs.spool_locks._is_locked", return_value=False):
+    with patch("headgate.jobs.client.spool.locks._is_locked", return_value=False):
         file, other = bench.open(), bench.open()
         file.put(bench.submissions(1))
         assert file.claim() is not None

@@ -1,4 +1,4 @@
-"""`jobs.spool_inflow`: submitters do not fill a spool that is being emptied."""
+"""`jobs.client.spool.inflow`: submitters do not fill a spool that is being emptied."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from unittest.mock import patch
 
 import pytest
 
-from jobs import AsyncClient, Client
-from jobs.batcher import Pacing
-from jobs.errors import ServiceUnavailable
-from jobs.ports import EntryFailure, OutgoingMessage
-from jobs.spool import Answer, Waiting
-from jobs.spool_inflow import Inflow
+from headgate import AsyncClient, Client
+from headgate.jobs.client.spool.inflow import Inflow
+from headgate.jobs.client.spool.policy import Answer, Waiting
+from headgate.jobs.core.batcher import Pacing
+from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
+from headgate.jobs.errors import ServiceUnavailable
 from tests.support.spool_bench import EMAIL, NORMAL, Bench
 
 
@@ -82,7 +82,10 @@ class Gate:
 
 @pytest.fixture
 def long_patience() -> Iterator[None]:
-    with patch("jobs.spooler.LONGEST_S", 600), patch("jobs.async_spooler.LONGEST_S", 600):
+    with (
+        patch("headgate.jobs.client.spool.spooler.LONGEST_S", 600),
+        patch("headgate.jobs.client.spool.async_spooler.LONGEST_S", 600),
+    ):
         yield
 
 

@@ -14,13 +14,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from jobs import Client
-from jobs.envelope import parse
-from jobs.errors import ServiceUnavailable
-from jobs.ports import EntryFailure, OutgoingMessage
-from jobs.spool import Answer, Claim
-from jobs.spool_sending import Sending
-from jobs.spooler import Drainer, Spooler
+from headgate import Client
+from headgate.jobs.client.spool.policy import Answer, Claim
+from headgate.jobs.client.spool.sending import Sending
+from headgate.jobs.client.spool.spooler import Drainer, Spooler
+from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.messages.envelope import parse
 from tests.support.spool_bench import EMAIL, FIFO, NORMAL, Bench
 
 Network = Literal["up", "down", "answers lost", "an entry fails"]

@@ -1,4 +1,5 @@
-"""`jobs.spool_sending`, and its twin for an event loop: what is sent at once, and what is noted."""
+"""`jobs.client.spool.sending`, and its twin for an event loop: what is sent at once, and what is
+noted."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from unittest.mock import patch
 
 import pytest
 
-from jobs.async_spool_sending import AsyncSending
-from jobs.errors import ServiceUnavailable, SpoolError, TransportError
-from jobs.events import JobSpoolRefused, JobSubmitted, SpoolFailed
-from jobs.ports import EntryFailure, OutgoingMessage
-from jobs.spool import Answer
-from jobs.spool_file import SpoolFile
-from jobs.spool_sending import Sending
-from jobs.spool_window import PARALLEL, Widths, Window
+from headgate.jobs.client.spool.async_sending import AsyncSending
+from headgate.jobs.client.spool.file import SpoolFile
+from headgate.jobs.client.spool.policy import Answer
+from headgate.jobs.client.spool.sending import Sending
+from headgate.jobs.client.spool.window import PARALLEL, Widths, Window
+from headgate.jobs.core.events import JobSpoolRefused, JobSubmitted, SpoolFailed
+from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
+from headgate.jobs.errors import ServiceUnavailable, SpoolError, TransportError
 from tests.support.spool_bench import FIFO, NORMAL, Bench, Email, ids
 
 POISON = Email(body="poison")
@@ -144,7 +145,7 @@ def test_a_claim_of_large_messages_is_small(bench: Bench, file: SpoolFile) -> No
     jobs = [bench.submission(payload=Email(body="x" * size)) for size in (9_000, 10, 10, 9_000)]
     file.put(jobs)
     claimed = []
-    with patch("jobs.spool_file._MOST_BYTES", 5_000):
+    with patch("headgate.jobs.client.spool.file._MOST_BYTES", 5_000):
         while claim := file.claim(most=lambda _queue: 1_000):
             claimed.append([job.id for job in claim.jobs])
             file.settle(claim, Answer(sent=claim.jobs))

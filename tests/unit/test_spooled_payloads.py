@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from jobs import AsyncClient, Client
-from jobs.batcher import Pacing
-from jobs.envelope import parse
-from jobs.errors import ServiceUnavailable
-from jobs.offloading import unpacked
-from jobs.testing import MemoryStore
+from headgate import AsyncClient, Client
+from headgate.jobs.core.batcher import Pacing
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.large_payloads import unpacked
+from headgate.jobs.testing import MemoryStore
 from tests.support.spool_bench import NORMAL, Bench, Email
 
 LARGE = Email(body="y" * 400_000)

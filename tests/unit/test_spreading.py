@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from lambdas.spreading import MOST_S, away_s
+from headgate.lambdas.spreading import MOST_S, away_s
 
 
 def _delays(**surplus: float) -> list[int]:

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-import ops.cli
-from jobs import App, Client, JobState
-from jobs.ports import BlockingTable, Item
-from jobs.testing import MemorySqs, MemoryTable, VirtualClock
-from ops.cli import cli
-from ops.status import EXIT_FAILED, EXIT_UNFINISHED, EXIT_UNKNOWN, exit_code
+import headgate.ops.cli
+from headgate import App, Client, JobState
+from headgate.jobs.core.ports import BlockingTable, Item
+from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
+from headgate.ops.cli import cli
+from headgate.ops.status import EXIT_FAILED, EXIT_UNFINISHED, EXIT_UNKNOWN, exit_code
 from tests.support.story import JOB, START, Story
 
 APP = """
 from pydantic import BaseModel
-from jobs import App
+from headgate import App
 
 class Email(BaseModel):
     to: str
@@ -57,7 +57,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> BlockingTable:
         sqs.provision(app.topology)
         return Client(app, transport=sqs.blocking, table=table, clock=clock, sleep=clock.advance)
 
-    monkeypatch.setattr(ops.cli, "Client", client)
+    monkeypatch.setattr(headgate.ops.cli, "Client", client)
     return table
 
 

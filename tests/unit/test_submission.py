@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from jobs import App, JobType, Priority, Retry, Tenant
-from jobs.batching import EntryRejected, in_batches
-from jobs.context import Tenant as ContextTenant
-from jobs.envelope import new_job_id, parse
-from jobs.errors import (
+from headgate import App, JobType, Priority, Retry, Tenant
+from headgate.jobs.core.batching import EntryRejected, in_batches
+from headgate.jobs.core.context import Tenant as ContextTenant
+from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
+from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES
+from headgate.jobs.errors import (
     AccessDenied,
     DelayInvalid,
     OptionInvalid,
@@ -27,11 +28,16 @@ from jobs.errors import (
     UnknownJobType,
     UnknownQueue,
 )
-from jobs.messages import size_of
-from jobs.ports import EntryFailure, OutgoingMessage
-from jobs.submission import Overrides, Submission, prepare, prepare_many, raise_refused
-from jobs.testing import rules
-from jobs.topology import MAX_BATCH, MAX_MESSAGE_BYTES
+from headgate.jobs.messages.envelope import new_job_id, parse
+from headgate.jobs.messages.outgoing import size_of
+from headgate.jobs.submission.prepare import (
+    Overrides,
+    Submission,
+    prepare,
+    prepare_many,
+    raise_refused,
+)
+from headgate.jobs.testing.memory import sqs_limits as rules
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs import App, JobType, Priority, Tenant, cron
-from jobs.aio import AsyncClient
-from jobs.client import Client
-from jobs.envelope import new_job_id, parse
-from jobs.errors import OptionInvalid, PayloadInvalid, SubmissionError
-from jobs.submission import Submission, prepare
-from jobs.testing import Harness
+from headgate import App, JobType, Priority, Tenant, cron
+from headgate.jobs.client.async_client import AsyncClient
+from headgate.jobs.client.client import Client
+from headgate.jobs.errors import OptionInvalid, PayloadInvalid, SubmissionError
+from headgate.jobs.messages.envelope import new_job_id, parse
+from headgate.jobs.submission.prepare import Submission, prepare
+from headgate.jobs.testing import Harness
 from tests.support import odd_values
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

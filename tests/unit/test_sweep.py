@@ -10,21 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from jobs import App, Priority
-from jobs.dead_letter_copies import copy_of
-from jobs.dead_letter_reading import NOT_SUBMITTED, REDRIVEN
-from jobs.envelope import PayloadRef
-from jobs.errors import ServiceUnavailable
-from jobs.messages import message_of
-from jobs.outcome import Reason
-from jobs.ports import OutgoingMessage
-from jobs.sweep_plan import (
-    EVERY,
-    SUMMARY_EVERY,
-)
-from jobs.topology import DEAD_LETTERS
-from lambdas import sweeping
-from lambdas.sweeping import FAILED_COPIES, LIMIT, SAVED_BEFORE
+from headgate import App, Priority
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.topology import DEAD_LETTERS
+from headgate.jobs.dead_letters.copies import copy_of
+from headgate.jobs.dead_letters.reading import NOT_SUBMITTED, REDRIVEN
+from headgate.jobs.deployment.sweep_plan import EVERY, SUMMARY_EVERY
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.execution.outcome import Reason
+from headgate.jobs.messages.envelope import PayloadRef
+from headgate.jobs.messages.outgoing import message_of
+from headgate.lambdas.sweep import sweeper as sweeping
+from headgate.lambdas.sweep.sweeper import FAILED_COPIES, LIMIT, SAVED_BEFORE
 from tests.support.sweep_bench import NOON, SECRET, Order, SweepBench
 
 PAGE = Path(__file__).parents[2] / "docs" / "dead-letters.md"

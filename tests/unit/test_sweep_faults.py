@@ -9,21 +9,15 @@ from typing import Any
 
 import pytest
 
-from jobs.dead_letter_reading import ParkedMessage, read_parked
-from jobs.errors import ServiceUnavailable
-from jobs.messages import message_of
-from jobs.outcome import Reason
-from jobs.ports import ReceivedMessage
-from jobs.sweep_memory import SweepMemory
-from jobs.sweep_plan import (
-    BUDGET,
-    EVERY,
-    HOLD,
-    SUMMARY_EVERY,
-    TIMEOUT,
-)
-from lambdas import sweeping
-from lambdas.sweeping import LEASE, SAVED_BEFORE, Sweeper
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.dead_letters.reading import ParkedMessage, read_parked
+from headgate.jobs.deployment.sweep_plan import BUDGET, EVERY, HOLD, SUMMARY_EVERY, TIMEOUT
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.execution.outcome import Reason
+from headgate.jobs.messages.outgoing import message_of
+from headgate.lambdas.sweep import sweeper as sweeping
+from headgate.lambdas.sweep.memory import SweepMemory
+from headgate.lambdas.sweep.sweeper import LEASE, SAVED_BEFORE, Sweeper
 from tests.support.sweep_bench import SECRET, SweepBench
 
 DOWN = ServiceUnavailable("it is down")

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Priority
-from jobs.clock import SystemClock
-from jobs.errors import ConfigurationError, MessageUnreadable
-from jobs.metric_names import DEAD_LETTERS, NAMESPACE, OF_DEAD_LETTER
-from jobs.ports import OutgoingMessage
-from jobs.sweep_memory import SweepMemory
-from jobs.sweep_plan import TIMEOUT, plan_input, sweep_plan
-from jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTopic
-from lambdas import sweep
+from headgate import App, Priority
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.deployment.metric_names import DEAD_LETTERS, NAMESPACE, OF_DEAD_LETTER
+from headgate.jobs.deployment.sweep_plan import TIMEOUT, plan_input, sweep_plan
+from headgate.jobs.errors import ConfigurationError, MessageUnreadable
+from headgate.jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTopic
+from headgate.lambdas.sweep import handler as sweep
+from headgate.lambdas.sweep.memory import SweepMemory
 
 
 class Order(BaseModel):

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Priority
-from jobs.errors import ConfigurationError, MessageUnreadable
-from jobs.sweep_plan import plan_input, read_plan, sweep_plan
+from headgate import App, Priority
+from headgate.jobs.deployment.sweep_plan import plan_input, read_plan, sweep_plan
+from headgate.jobs.errors import ConfigurationError, MessageUnreadable
 
 
 class Order(BaseModel):

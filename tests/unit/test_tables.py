@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-import jobs.aws.dynamo
-import jobs.aws.sync_dynamo
-from jobs import App, AsyncClient, Client
-from jobs.ports import Item, Key
-from jobs.tables import OwnBlockingTable, OwnTable
-from jobs.testing import MemorySqs, MemoryTable, VirtualClock
+import headgate.jobs.aws.dynamo.blocking_table
+import headgate.jobs.aws.dynamo.table
+from headgate import App, AsyncClient, Client
+from headgate.jobs.client.own_table import OwnBlockingTable, OwnTable
+from headgate.jobs.core.ports import Item, Key
+from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
 
 ITEM = Item(pk="p", sk="s", data={"n": 1}, version=1)
 
@@ -68,8 +68,8 @@ class AsyncOpened(MemoryTable):
 def opened(monkeypatch: pytest.MonkeyPatch) -> type[Opened]:
     monkeypatch.setattr(Opened, "made", [])
     monkeypatch.setattr(Opened, "closed", [])
-    monkeypatch.setattr(jobs.aws.sync_dynamo, "SyncDynamoTable", Opened)
-    monkeypatch.setattr(jobs.aws.dynamo, "DynamoTable", AsyncOpened)
+    monkeypatch.setattr(headgate.jobs.aws.dynamo.blocking_table, "SyncDynamoTable", Opened)
+    monkeypatch.setattr(headgate.jobs.aws.dynamo.table, "DynamoTable", AsyncOpened)
     return Opened
 
 

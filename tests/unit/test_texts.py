@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.aws.attributes import encode
-from jobs.errors import ChildFailed
-from jobs.ports import Item, OutgoingMessage
-from jobs.testing import rules
-from jobs.texts import LONGEST, LONGEST_NAME, legible, text_of, type_of
+from headgate.jobs.aws.dynamo.attributes import encode
+from headgate.jobs.core.ports import Item, OutgoingMessage
+from headgate.jobs.errors import ChildFailed
+from headgate.jobs.testing.memory import sqs_limits as rules
+from headgate.jobs.values.texts import LONGEST, LONGEST_NAME, legible, text_of, type_of
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from jobs import App, Backoff, Retry
-from jobs.timeline import timeline
+from headgate import App, Backoff, Retry
+from headgate.jobs.deployment.retry_timeline import timeline
 
 
 class Note(BaseModel):

@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import App, Lane, Priority
-from jobs.errors import ConfigurationError, UnknownQueue
-from jobs.topology import DEFAULT_LANES, QueueSpec, Topology, check_name, physical_name
+from headgate import App, Lane, Priority
+from headgate.jobs.core.topology import (
+    DEFAULT_LANES,
+    QueueSpec,
+    Topology,
+    check_name,
+    physical_name,
+)
+from headgate.jobs.errors import ConfigurationError, UnknownQueue
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`jobs.turns`: overlapping calls of a lane go one after the other, as they came."""
+"""`jobs.client.turns`: overlapping calls of a lane go one after the other, as they came."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.turns import Turns
+from headgate.jobs.client.turns import Turns
 
 pytestmark = pytest.mark.looptime
 

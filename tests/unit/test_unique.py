@@ -14,17 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Client, JobContext, JobHandle, Priority, Tenant
-from jobs.clock import SKEW_S
-from jobs.envelope import UniqueBy, parse
-from jobs.errors import (
-    ConfigurationError,
-    OptionInvalid,
-    ServiceUnavailable,
-    SubmissionFailed,
-    TransportError,
-)
-from jobs.events import (
+from headgate import App, AsyncClient, Client, JobContext, JobHandle, Priority, Tenant
+from headgate.jobs.client.own_table import OwnBlockingTable
+from headgate.jobs.client.unique import PENDING_S
+from headgate.jobs.core.clock import SKEW_S
+from headgate.jobs.core.events import (
     ClaimFailed,
     Event,
     JobCompleted,
@@ -32,15 +26,21 @@ from jobs.events import (
     JobDiscarded,
     JobSubmitted,
 )
-from jobs.job import JobType
-from jobs.ports import Item
-from jobs.reserving import PENDING_S
-from jobs.submission import prepare_many
-from jobs.tables import OwnBlockingTable
-from jobs.testing import Harness, LoopClock, MemorySqs, MemoryTable, VirtualClock
-from jobs.uniqueness import Uniqueness, place
+from headgate.jobs.core.ports import Item
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.uniqueness import Uniqueness, place
+from headgate.jobs.errors import (
+    ConfigurationError,
+    OptionInvalid,
+    ServiceUnavailable,
+    SubmissionFailed,
+    TransportError,
+)
+from headgate.jobs.messages.envelope import UniqueBy, parse
+from headgate.jobs.submission.prepare import prepare_many
+from headgate.jobs.testing import Harness, LoopClock, MemorySqs, MemoryTable, VirtualClock
+from headgate.workers.worker import Worker
 from tests.unit.worker.rig import Wire
-from workers.worker import Worker
 
 HOUR = timedelta(hours=1)
 
@@ -342,7 +342,7 @@ def test_in_plain_code_too_a_claim_is_renewed_while_it_is_sent() -> None:
     hung: Any = Hung()
     told: Any = Told()
     with (
-        mock.patch("jobs.reserving.RENEWED_S", 0.001),
+        mock.patch("headgate.jobs.client.unique.RENEWED_S", 0.001),
         Client(bench.app, transport=hung, table=told, clock=bench.clock) as client,
     ):
         handle = client.submit(bench.job, Sync())

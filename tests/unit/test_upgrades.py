@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, Priority
-from jobs.delivery import Delivery, Job, load
-from jobs.errors import ConfigurationError, PayloadInvalid
-from jobs.ports import ReceivedMessage
+from headgate import App, Priority
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.errors import ConfigurationError, PayloadInvalid
+from headgate.jobs.execution.delivery import Delivery, Job, load
 
 GOLDEN = Path(__file__).parents[1] / "compat" / "v1" / "minimal.json"
 

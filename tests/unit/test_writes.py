@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.errors import ItemRefused, ServiceUnavailable
-from jobs.ports import Item, Line
-from jobs.testing import MemoryTable, VirtualClock
-from jobs.writes import REFUSAL, Refusal, bare_mark, put_batch, put_items
+from headgate.jobs.core.ports import Item, Line
+from headgate.jobs.errors import ItemRefused, ServiceUnavailable
+from headgate.jobs.records.writes import REFUSAL, Refusal, bare_mark, put_batch, put_items
+from headgate.jobs.testing import MemoryTable, VirtualClock
 
 BAD: list[Any] = [object(), "\ud800", "x" * 500_000, 10**60, float("nan"), 1e-300, {"": 1}]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from jobs import App, Backoff, CrashLimit, Lane, Priority, Retry
+from headgate import App, Backoff, CrashLimit, Lane, Priority, Retry
 from tests.support.fixture_app import Fixture, blocking, flaky, quick, slow
 
 QUEUE = "trial"

@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
+from headgate.workers.process.exit_codes import EXIT_CLEAN
 from tests.crash.trials.answers import remarkable
 from tests.crash.trials.app import QUEUE
 from tests.crash.trials.findings import Account, Findings, all_is_settled, settle_accounts
 from tests.support.journal import until
 from tests.support.stage import Stage
 from tests.support.workers import READY, WorkerProcess
-from workers.exit_codes import EXIT_CLEAN
 
 CONCURRENCY = 10
 _JOB_S = 0.05

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from jobs.envelope import parse
+from headgate.jobs.messages.envelope import parse
 from tests.crash.trials.app import QUEUE
 from tests.support.journal import Journal
 from tests.support.stage import EMPTY, Stage

@@ -18,18 +18,18 @@ from typing import Any
 import looptime
 from pydantic import BaseModel
 
-from jobs import Accepts, App, Backoff, Priority, Retry
-from jobs.event_log import log_event, name_job
-from jobs.events import Event, Events, JobCompleted, Subscriber
-from jobs.ports import OutgoingMessage
-from jobs.testing import LoopClock, MemorySqs, MemoryStore, MemoryTable
-from jobs.topology import MAX_BATCH
+from headgate import Accepts, App, Backoff, Priority, Retry
+from headgate.jobs.core.event_log import log_event, name_job
+from headgate.jobs.core.events import Event, Events, JobCompleted, Subscriber
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.topology import MAX_BATCH
+from headgate.jobs.testing import LoopClock, MemorySqs, MemoryStore, MemoryTable
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.logs import json_formatter
+from headgate.workers.worker import Worker
 from tests.crash.trials.bodies import SECRET, Bodies
 from tests.crash.trials.findings import Findings
 from tests.support.functions import Function
-from workers.configuration import WorkerSettings
-from workers.logs import json_formatter
-from workers.worker import Worker
 
 _ROUND = 500
 """Bodies for which a worker, or a function, lives."""

@@ -14,9 +14,10 @@ from typing import Any
 
 import psutil
 
-from jobs import Spool
-from jobs.clock import SystemClock
-from jobs.spool_file import SpoolFile
+from headgate import Spool
+from headgate.jobs.client.spool.file import SpoolFile
+from headgate.jobs.core.clock import SystemClock
+from headgate.workers.process.exit_codes import EXIT_CLEAN, EXIT_UNFINISHED
 from tests.crash.trials.answers import remarkable
 from tests.crash.trials.app import KINDS, ONCE, QUEUE
 from tests.crash.trials.catalogue import AT_ONCE, TABLE, Weather
@@ -26,7 +27,6 @@ from tests.support.proxy import Proxy
 from tests.support.stage import Stage
 from tests.support.submitter import Submitter
 from tests.support.workers import READY, WorkerProcess
-from workers.exit_codes import EXIT_CLEAN, EXIT_UNFINISHED
 
 _SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 _IN_ORDER = (EXIT_CLEAN, EXIT_UNFINISHED)

@@ -12,23 +12,24 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, JobContext, Priority
-from jobs.app import DEFAULT_PARKING
-from jobs.clock import Clock
-from jobs.errors import QueueMissing
-from jobs.events import Event, Events, Subscriber
-from jobs.job import JobType
-from jobs.ports import (
+from headgate import App, AsyncClient, JobContext, Priority
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Event, Events, Subscriber
+from headgate.jobs.core.ports import (
     EntryFailure,
     OutgoingMessage,
     QueueDepth,
     ReceivedMessage,
     VisibilityChange,
 )
-from jobs.queue import Queue
-from jobs.records import RecordsLevel
-from jobs.retry import DEFAULT_RETRY, Retry
-from jobs.testing import (
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.core.topology import DEFAULT_LANES, Lane
+from headgate.jobs.definitions.app import DEFAULT_PARKING
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.queue import Queue
+from headgate.jobs.errors import QueueMissing
+from headgate.jobs.retry.policy import DEFAULT_RETRY, Retry
+from headgate.jobs.testing import (
     LoopClock,
     MemoryScheduler,
     MemorySqs,
@@ -36,11 +37,10 @@ from jobs.testing import (
     MemoryTable,
     MessageState,
 )
-from jobs.testing.faults import Action
-from jobs.topology import DEFAULT_LANES, Lane
-from workers.configuration import WorkerSettings
-from workers.shutdown import Report
-from workers.worker import Worker
+from headgate.jobs.testing.memory.faults import Action
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.shutdown import Report
+from headgate.workers.worker import Worker
 
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")

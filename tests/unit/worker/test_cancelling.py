@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from jobs import App, AsyncClient, Backoff, JobContext, JobState, Retry
-from jobs.cancellation import CANCELLATIONS
-from jobs.cancelling import POLL_S
-from jobs.errors import ServiceUnavailable
-from jobs.events import (
+from headgate import App, AsyncClient, Backoff, JobContext, JobState, Retry
+from headgate.jobs.core.events import (
     CancellationsFailed,
     JobCancelled,
     JobCompleted,
@@ -21,9 +18,12 @@ from jobs.events import (
     JobInterrupted,
     JobStarted,
 )
-from jobs.queue import Queue
-from jobs.records import RecordsLevel
-from jobs.topology import Priority
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.definitions.queue import Queue
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.records.cancellation import CANCELLATIONS
+from headgate.jobs.records.cancellations import POLL_S
 from tests.unit.worker.rig import DEAD_MAIL, MAIL, Gate, Note, Rig, lanes
 
 pytestmark = pytest.mark.looptime

@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import App, JobContext, Priority
-from jobs.calling import Means
-from jobs.delivery import Delivery
-from jobs.errors import SettingsInvalid
-from jobs.events import Events, JobCompleted, JobStarted
-from jobs.execution import Executor
-from jobs.ports import ReceivedMessage
-from jobs.testing import MessageState, VirtualClock
-from jobs.topology import DEFAULT_LANES, QueueSpec
+from headgate import App, JobContext, Priority
+from headgate.jobs.core.events import Events, JobCompleted, JobStarted
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.topology import DEFAULT_LANES, QueueSpec
+from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.run import Executor
+from headgate.jobs.testing import MessageState, VirtualClock
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.dispatch.shares import Shares
+from headgate.workers.dispatch.waiting import Waiting
+from headgate.workers.held import Hold
+from headgate.workers.limits.guards import Block
 from tests.unit.worker.rig import Gate, Note, Rig
-from workers.choosing import Waiting
-from workers.configuration import WorkerSettings
-from workers.guards import Block
-from workers.holding import Hold
-from workers.shares import Shares
 
 
 def _shop() -> tuple[App, Gate]:

@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 
-from jobs import App, JobContext, Tenant
-from jobs.envelope import parse
-from jobs.errors import AccessDenied, ConfigurationError, PayloadInvalid
-from jobs.events import JobCompleted, JobDeadLettered, JobFailed, JobProgress, JobSubmitted
-from jobs.job import JobType
-from jobs.testing import Harness
+from headgate import App, JobContext, Tenant
+from headgate.jobs.core.events import (
+    JobCompleted,
+    JobDeadLettered,
+    JobFailed,
+    JobProgress,
+    JobSubmitted,
+)
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import AccessDenied, ConfigurationError, PayloadInvalid
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.testing import Harness
 from tests.unit.worker.rig import MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
@@ -153,11 +159,11 @@ async def test_progress_beyond_a_hundred_per_cent_is_the_handlers_fault() -> Non
 
 
 async def test_a_host_without_a_sender_says_so() -> None:
-    from jobs.calling import Means
-    from jobs.delivery import Delivery
-    from jobs.events import Events
-    from jobs.execution import Executor
-    from jobs.outcome import Failed
+    from headgate.jobs.core.events import Events
+    from headgate.jobs.execution.call import Means
+    from headgate.jobs.execution.delivery import Delivery
+    from headgate.jobs.execution.outcome import Failed
+    from headgate.jobs.execution.run import Executor
 
     app, parent, _child = parent_and_child(plain=False)
     rig = Rig(app)

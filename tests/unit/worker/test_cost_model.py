@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 
-from jobs import App, AsyncClient, Backoff, JobContext
-from jobs.cancelling import POLL_S
-from jobs.deployment import Deployment, WorkerGroup
-from jobs.errors import ServiceUnavailable
-from jobs.events import JobCompleted, JobDeadLettered, PollReceived
-from jobs.job import JobType
-from jobs.lives import LIVES
-from jobs.lives import RENEW_S as BEAT_S
-from jobs.ports import Item
-from jobs.records import RecordsLevel
-from jobs.retry import Retry
-from ops.costing import records, sqs
-from ops.costing.fleet import Fleet, fleet_of
-from ops.costing.load import Load, Stream
-from ops.prices import MONTH_S
+from headgate import App, AsyncClient, Backoff, JobContext
+from headgate.jobs.core.events import JobCompleted, JobDeadLettered, PollReceived
+from headgate.jobs.core.ports import Item
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.deployment.groups import Deployment, WorkerGroup
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.records.cancellations import POLL_S
+from headgate.jobs.records.lives import LIVES
+from headgate.jobs.records.lives import RENEW_S as BEAT_S
+from headgate.jobs.retry.policy import Retry
+from headgate.ops.costing import records, sqs
+from headgate.ops.costing.fleet import Fleet, fleet_of
+from headgate.ops.costing.load import Load, Stream
+from headgate.ops.prices import MONTH_S
 from tests.unit.test_cost_sizes import bytes_of
 from tests.unit.worker.rig import MAIL, Note, Rig, one_lane
 

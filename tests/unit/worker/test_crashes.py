@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from jobs import App, Backoff, Concurrency, JobContext, Retry, RetryLater
-from jobs.app import BACKSTOP_MARGIN
-from jobs.errors import ServiceUnavailable
-from jobs.events import (
+from headgate import App, Backoff, Concurrency, JobContext, Retry, RetryLater
+from headgate.jobs.core.events import (
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -23,13 +21,15 @@ from jobs.events import (
     RecordsFailed,
     SettlementFailed,
 )
-from jobs.job import JobType
-from jobs.lives import LIVES, Life, life_item
-from jobs.ports import ReceivedMessage, VisibilityChange
-from jobs.queue import Queue
-from jobs.records import Mark, partition
-from jobs.retry import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, CrashLimit
-from jobs.topology import Priority
+from headgate.jobs.core.ports import ReceivedMessage, VisibilityChange
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.definitions.app import BACKSTOP_MARGIN
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.queue import Queue
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.records.items import Mark, partition
+from headgate.jobs.records.lives import LIVES, Life, life_item
+from headgate.jobs.retry.policy import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, CrashLimit
 from tests.support.records import mark
 from tests.support.stub_children import StubChildren
 from tests.unit.worker.rig import LIMIT_S, MAIL, Gate, Note, Rig, lanes
@@ -83,7 +83,7 @@ class Dying:
 
 
 def _job_id(body: str) -> str:
-    from jobs.envelope import parse
+    from headgate.jobs.messages.envelope import parse
 
     return str(parse(body).id)
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from jobs import App, Concurrency, JobContext, Priority, Retry
-from jobs.events import JobCompleted, JobDeadLettered, JobStarted
-from jobs.ports import OutgoingMessage
+from headgate import App, Concurrency, JobContext, Priority, Retry
+from headgate.jobs.core.events import JobCompleted, JobDeadLettered, JobStarted
+from headgate.jobs.core.ports import OutgoingMessage
 from tests.unit.worker.rig import Gate, Note, Rig
 
 pytestmark = pytest.mark.looptime

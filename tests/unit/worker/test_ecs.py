@@ -16,9 +16,9 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.testing import LoopClock
-from workers.configuration import WorkerSettings
-from workers.ecs import (
+from headgate.jobs.testing import LoopClock
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.process.ecs_protection import (
     CLOSE_S,
     EXPIRES_MIN,
     GAP_S,

@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Backoff, JobContext, Priority, Retry
-from jobs.events import JobCancelled, JobCompleted, JobDeadLettered, JobStarted
-from jobs.job import JobType
+from headgate import App, AsyncClient, Backoff, JobContext, Priority, Retry
+from headgate.jobs.core.events import JobCancelled, JobCompleted, JobDeadLettered, JobStarted
+from headgate.jobs.definitions.job_type import JobType
 from tests.unit.worker.rig import Rig
 
 

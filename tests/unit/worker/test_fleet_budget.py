@@ -11,17 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import App, Priority, Retry, RetryBudget
-from jobs.backoff import Backoff
-from jobs.errors import ServiceUnavailable
-from jobs.events import BudgetSpent, Events, JobCompleted, JobFailed, JobStarted, LeaseFailed
-from jobs.limits import OnExhausted
-from jobs.testing import LoopClock, MemoryTable
+from headgate import App, Priority, Retry, RetryBudget
+from headgate.jobs.core.events import (
+    BudgetSpent,
+    Events,
+    JobCompleted,
+    JobFailed,
+    JobStarted,
+    LeaseFailed,
+)
+from headgate.jobs.core.limits import OnExhausted
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.retry.backoff import Backoff
+from headgate.jobs.testing import LoopClock, MemoryTable
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.limits.fleet_retry_budget import PATIENCE_S, FleetBudget
+from headgate.workers.limits.retry_budget import Place
+from headgate.workers.worker import Worker
 from tests.unit.worker.rig import Note, Rig
-from workers.budget import Place
-from workers.configuration import WorkerSettings
-from workers.fleet_budget import PATIENCE_S, FleetBudget
-from workers.worker import Worker
 
 pytestmark = pytest.mark.looptime
 

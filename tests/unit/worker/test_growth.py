@@ -11,11 +11,11 @@ from types import FrameType
 
 import pytest
 
-from jobs import App, Priority
-from jobs.events import Event, JobCompleted, JobStarted, PollReceived
-from jobs.job import JobType
+from headgate import App, Priority
+from headgate.jobs.core.events import Event, JobCompleted, JobStarted, PollReceived
+from headgate.jobs.definitions.job_type import JobType
+from headgate.workers.dispatch.once_per_turn import OncePerTurn
 from tests.unit.worker.rig import Note, Rig
-from workers.once_per_turn import OncePerTurn
 
 pytestmark = pytest.mark.looptime
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.events import BreakerClosed, BreakerOpened, BreakerProbing, Event
-from jobs.limits import Breaker
-from jobs.testing import VirtualClock
-from workers.breaker import Circuit, Ending, Pass
-from workers.budget import WorkerBudget
-from workers.windows import Window
+from headgate.jobs.core.events import BreakerClosed, BreakerOpened, BreakerProbing, Event
+from headgate.jobs.core.limits import Breaker
+from headgate.jobs.testing import VirtualClock
+from headgate.workers.limits.circuit_breaker import Circuit, Ending, Pass
+from headgate.workers.limits.retry_budget import WorkerBudget
+from headgate.workers.limits.token_bucket import Window
 
 # --- windows -------------------------------------------------------------------------------------
 

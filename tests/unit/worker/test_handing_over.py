@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs import (
+from headgate import (
     App,
     AsyncClient,
     Backoff,
@@ -22,11 +22,7 @@ from jobs import (
     RetryLater,
     rate,
 )
-from jobs.app import MAX_RECEIVE_COUNT
-from jobs.delays import read_delayed
-from jobs.envelope import new_job_id, parse
-from jobs.errors import AccessDenied, ServiceUnavailable
-from jobs.events import (
+from headgate.jobs.core.events import (
     Event,
     JobAlreadyDone,
     JobCompleted,
@@ -36,14 +32,18 @@ from jobs.events import (
     JobStarted,
     SettlementFailed,
 )
-from jobs.firing import schedule_input
-from jobs.job import JobType
-from jobs.outcome import Reason
-from jobs.ports import OutgoingMessage, VisibilityChange
-from jobs.records import partition
-from jobs.submission import prepare
-from jobs.testing import MemoryScheduler
-from jobs.testing.inspection import StoredMessage
+from headgate.jobs.core.ports import OutgoingMessage, VisibilityChange
+from headgate.jobs.definitions.app import MAX_RECEIVE_COUNT
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import AccessDenied, ServiceUnavailable
+from headgate.jobs.execution.outcome import Reason
+from headgate.jobs.messages.envelope import new_job_id, parse
+from headgate.jobs.records.items import partition
+from headgate.jobs.schedules.delayed_job import read_delayed
+from headgate.jobs.schedules.firing import schedule_input
+from headgate.jobs.submission.prepare import prepare
+from headgate.jobs.testing import MemoryScheduler
+from headgate.jobs.testing.inspection import StoredMessage
 from tests.support.bridge import DeployedBridge
 from tests.unit.worker.rig import MAIL, Gate, Note, Rig, one_lane
 

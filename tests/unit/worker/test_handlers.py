@@ -10,9 +10,9 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import JobContext, Retry
-from jobs.clock import SystemClock
-from jobs.events import (
+from headgate import JobContext, Retry
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.events import (
     JobCompleted,
     JobDeadLettered,
     JobFailed,

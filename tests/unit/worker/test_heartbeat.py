@@ -8,9 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from jobs import App, Backoff, JobContext, Priority, Retry
-from jobs.errors import ServiceUnavailable, Throttled
-from jobs.events import (
+from headgate import App, Backoff, JobContext, Priority, Retry
+from headgate.jobs.core.events import (
     JobCompleted,
     JobDeadLettered,
     JobFailed,
@@ -19,8 +18,9 @@ from jobs.events import (
     ReceiptLost,
     SettlementFailed,
 )
-from jobs.ports import VisibilityChange
-from jobs.testing import MessageState
+from headgate.jobs.core.ports import VisibilityChange
+from headgate.jobs.errors import ServiceUnavailable, Throttled
+from headgate.jobs.testing import MessageState
 from tests.unit.worker.rig import LIMIT_S, MAIL, Gate, Note, Rig, lanes, one_lane
 
 pytestmark = pytest.mark.looptime

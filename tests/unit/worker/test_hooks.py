@@ -8,17 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import App, Backoff, RetryLater
-from jobs.events import (
-    HookFailed,
-    JobCompleted,
-    JobDeferred,
-    JobStalled,
-    JobStarted,
-)
-from jobs.lives import LIVES
-from jobs.records import partition
-from jobs.retry import Retry
+from headgate import App, Backoff, RetryLater
+from headgate.jobs.core.events import HookFailed, JobCompleted, JobDeferred, JobStalled, JobStarted
+from headgate.jobs.records.items import partition
+from headgate.jobs.records.lives import LIVES
+from headgate.jobs.retry.policy import Retry
 from tests.unit.worker.rig import Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
@@ -108,7 +102,7 @@ async def test_a_deferral_is_no_failure_and_calls_no_hook_for_one() -> None:
 
 
 def test_the_harness_calls_hooks_too_and_shows_what_they_raise() -> None:
-    from jobs.testing import Harness
+    from headgate.jobs.testing import Harness
 
     app = App("shop")
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from pydantic import field_validator
 
-from jobs import App, Backoff, Client, Retry
-from jobs.envelope import Envelope, Options, new_job_id
-from jobs.events import JobCompleted, JobFailed, MessageUnrunnable
-from jobs.messages import message_of
-from jobs.ports import OutgoingMessage, ReceivedMessage
+from headgate import App, Backoff, Client, Retry
+from headgate.jobs.core.events import JobCompleted, JobFailed, MessageUnrunnable
+from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
+from headgate.jobs.messages.envelope import Envelope, Options, new_job_id
+from headgate.jobs.messages.outgoing import message_of
+from headgate.workers.observability.prometheus import Metrics
 from tests.support.stub_children import StubChildren
 from tests.unit.test_consume import Function
 from tests.unit.worker.rig import Note, Rig
-from workers.metrics import Metrics
 
 _NOW = datetime(2026, 1, 2, tzinfo=UTC)
 _QUEUE, _DEAD = "shop-jobs-normal", "shop-jobs-normal-dlq"
@@ -181,7 +181,7 @@ def _break_reading(fault: BaseException, monkeypatch: pytest.MonkeyPatch) -> Non
     def raising(*_arguments: Any) -> Any:
         raise fault
 
-    monkeypatch.setattr("jobs.delivery.envelope_of", raising)
+    monkeypatch.setattr("headgate.jobs.execution.delivery.envelope_of", raising)
 
 
 @pytest.mark.looptime

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from jobs.events import JobCancelled, JobCompleted, JobCrashed, JobDeferred, JobFailed
+from headgate.jobs.core.events import JobCancelled, JobCompleted, JobCrashed, JobDeferred, JobFailed
+from headgate.workers.worker import Worker
 from tests.support.stub_children import StubChildren, steps
 from tests.unit.worker.rig import Note, Rig, one_lane
-from workers.worker import Worker
 
 pytestmark = pytest.mark.looptime
 

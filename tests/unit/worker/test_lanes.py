@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from jobs import App, Priority
-from jobs.deployment import Lanes
-from jobs.errors import ConfigurationError, SettingsInvalid, UnknownQueue
-from jobs.events import JobCompleted
-from jobs.topology import MAX_BATCH
+from headgate import App, Priority
+from headgate.jobs.core.events import JobCompleted
+from headgate.jobs.core.topology import MAX_BATCH
+from headgate.jobs.deployment.groups import Lanes
+from headgate.jobs.errors import ConfigurationError, SettingsInvalid, UnknownQueue
+from headgate.workers.configuration import WorkerSettings, read_priorities
 from tests.unit.worker.rig import Gate, Note, Rig
-from workers.configuration import WorkerSettings, read_priorities
 
 URGENT = (Priority.CRITICAL, Priority.HIGH)
 

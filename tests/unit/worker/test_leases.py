@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.clock import SKEW_S
-from jobs.errors import ServiceUnavailable
-from jobs.testing import LoopClock, MemoryTable
-from workers.leases import LEASE_S, RENEW_S, Lease
-from workers.parts import Claim, Need, wanted
+from headgate.jobs.core.clock import SKEW_S
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.testing import LoopClock, MemoryTable
+from headgate.workers.limits.fair_shares import Claim, Need, wanted
+from headgate.workers.limits.lease import LEASE_S, RENEW_S, Lease
 
 
 class Holder:

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from jobs import AsyncClient
-from jobs.errors import ServiceUnavailable
-from jobs.events import Event, Events, RecordsFailed
-from jobs.lives import LEASE_S, LIVES, RENEW_S, Fate, Life, Lives, life_item
-from jobs.ports import Item
-from jobs.testing import LoopClock, MemoryTable
+from headgate import AsyncClient
+from headgate.jobs.core.events import Event, Events, RecordsFailed
+from headgate.jobs.core.ports import Item
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.records.lives import LEASE_S, LIVES, RENEW_S, Fate, Life, Lives, life_item
+from headgate.jobs.testing import LoopClock, MemoryTable
+from headgate.workers.observability.lifeline import Lifeline
 from tests.unit.worker.rig import Note, Rig, one_lane
-from workers.lifeline import Lifeline
 
 pytestmark = pytest.mark.looptime
 

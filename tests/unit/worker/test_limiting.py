@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jobs import (
+from headgate import (
     App,
     Backoff,
     Breaker,
@@ -22,8 +22,7 @@ from jobs import (
     RetryBudget,
     RetryLater,
 )
-from jobs.errors import ConfigurationError, ServiceUnavailable
-from jobs.events import (
+from headgate.jobs.core.events import (
     BreakerClosed,
     BreakerOpened,
     BudgetSpent,
@@ -38,15 +37,16 @@ from jobs.events import (
     LimitCleared,
     LimitReached,
 )
-from jobs.job import JobType
-from jobs.limits import OnExhausted
-from jobs.ports import VisibilityChange
-from jobs.records import Mark
-from jobs.testing import MemorySqs
+from headgate.jobs.core.limits import OnExhausted
+from headgate.jobs.core.ports import VisibilityChange
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import ConfigurationError, ServiceUnavailable
+from headgate.jobs.records.items import Mark
+from headgate.jobs.testing import MemorySqs
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.worker import Worker
 from tests.support.records import mark
 from tests.unit.worker.rig import MAIL, Note, Rig, one_lane
-from workers.configuration import WorkerSettings
-from workers.worker import Worker
 
 MANY = Retry(attempts=100, backoff=Backoff.fixed(10))
 

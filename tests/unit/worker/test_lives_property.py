@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.errors import ServiceUnavailable, TransportError
-from jobs.events import Event, Events
-from jobs.lives import LEASE_S, RENEW_S, Fate, Lives
-from jobs.testing import LoopClock, MemoryTable
-from workers.lifeline import Lifeline
+from headgate.jobs.core.events import Event, Events
+from headgate.jobs.errors import ServiceUnavailable, TransportError
+from headgate.jobs.records.lives import LEASE_S, RENEW_S, Fate, Lives
+from headgate.jobs.testing import LoopClock, MemoryTable
+from headgate.workers.observability.lifeline import Lifeline
 
 pytestmark = pytest.mark.looptime
 

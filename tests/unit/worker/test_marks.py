@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import Concurrency
-from jobs.events import JobCompleted, JobCrashed
-from jobs.late_starts import AFTER_S, LateStarts
-from jobs.lives import Life, life_item
-from jobs.records import Mark, partition
+from headgate import Concurrency
+from headgate.jobs.core.events import JobCompleted, JobCrashed
+from headgate.jobs.records.items import Mark, partition
+from headgate.jobs.records.late_starts import AFTER_S, LateStarts
+from headgate.jobs.records.lives import Life, life_item
 from tests.unit.worker.rig import MAIL, Gate, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime

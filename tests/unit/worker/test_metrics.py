@@ -12,8 +12,8 @@ import pytest
 from aiohttp import ClientSession
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs import App, Backoff, Priority, Retry
-from jobs.events import (
+from headgate import App, Backoff, Priority, Retry
+from headgate.jobs.core.events import (
     BreakerOpened,
     BreakerProbing,
     Event,
@@ -28,14 +28,14 @@ from jobs.events import (
     ReceiptLost,
     RecordsFailed,
 )
-from jobs.metric_names import COUNTED, NAMESPACE, OF_LANE, OF_TYPE
-from jobs.testing import Harness, VirtualClock
+from headgate.jobs.deployment.metric_names import COUNTED, NAMESPACE, OF_LANE, OF_TYPE
+from headgate.jobs.testing import Harness, VirtualClock
+from headgate.workers.observability.emf import Emf
+from headgate.workers.observability.health import UNHEALTHY_AFTER_S, Health, Status
+from headgate.workers.observability.health_server import Endpoint
+from headgate.workers.observability.loop_lag import LagWatch
+from headgate.workers.observability.prometheus import OUTCOMES, Metrics
 from tests.unit.worker.rig import Note, Rig, one_lane
-from workers.emf import Emf
-from workers.endpoint import Endpoint
-from workers.health import UNHEALTHY_AFTER_S, Health, Status
-from workers.lag import LagWatch
-from workers.metrics import OUTCOMES, Metrics
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 QUEUE = "shop-mail-normal"
@@ -302,7 +302,7 @@ async def statuses(endpoint: Endpoint) -> dict[str, int]:
 
 
 async def test_a_port_that_is_taken_is_the_configuration_s_fault() -> None:
-    from jobs.errors import ConfigurationError
+    from headgate.jobs.errors import ConfigurationError
 
     health, metrics = Health([QUEUE], clock=VirtualClock()), Metrics()
     first = Endpoint(health, metrics, ready=lambda: True, port=0)
@@ -326,7 +326,7 @@ async def test_a_handler_that_blocks_the_loop_is_told_of_with_what_ran() -> None
         events.append(event)
         happened.set()
 
-    from jobs.events import Events
+    from headgate.jobs.core.events import Events
 
     watch = LagWatch(clock=clock, events=Events(hear), running=lambda: ["send", "count"])
     run = asyncio.create_task(watch.run())

@@ -11,16 +11,16 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import BaseModel, field_serializer, field_validator
 
-from jobs import App, AsyncClient, Client
-from jobs.clock import SystemClock
-from jobs.errors import ServiceUnavailable
-from jobs.events import JobCompleted, MessageUnrunnable
-from jobs.returns import is_large
-from jobs.testing import Harness, MemorySqs, VirtualClock
+from headgate import App, AsyncClient, Client
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.events import JobCompleted, MessageUnrunnable
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.records.results import is_large
+from headgate.jobs.testing import Harness, MemorySqs, VirtualClock
+from headgate.workers.isolation import protocol as frames
+from headgate.workers.isolation.protocol import Kind
 from tests.unit.test_consume import Function
 from tests.unit.worker.rig import Note, Rig
-from workers import frames
-from workers.frames import Kind
 
 SMALL, IN_THE_MESSAGE, IN_THE_STORE = 100, 100_000, 400_000
 

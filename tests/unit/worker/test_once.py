@@ -14,11 +14,9 @@ from typing import Any
 
 import pytest
 
-from jobs import App, AsyncClient, Backoff, Discard, JobContext, Retry, RetryLater
-from jobs.claims import GRACE_S, Claims
-from jobs.clock import SKEW_S
-from jobs.errors import ConfigurationError, ServiceUnavailable
-from jobs.events import (
+from headgate import App, AsyncClient, Backoff, Discard, JobContext, Retry, RetryLater
+from headgate.jobs.core.clock import SKEW_S
+from headgate.jobs.core.events import (
     ClaimFailed,
     Events,
     JobAlreadyDone,
@@ -31,14 +29,16 @@ from jobs.events import (
     JobRetryScheduled,
     JobStarted,
 )
-from jobs.outcome import Done
-from jobs.ports import Item, OutgoingMessage
-from jobs.records import partition
-from jobs.testing import LoopClock, MemorySqs, MemoryTable
+from headgate.jobs.core.ports import Item, OutgoingMessage
+from headgate.jobs.errors import ConfigurationError, ServiceUnavailable
+from headgate.jobs.execution.claims import GRACE_S, Claims
+from headgate.jobs.execution.outcome import Done
+from headgate.jobs.records.items import partition
+from headgate.jobs.testing import LoopClock, MemorySqs, MemoryTable
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.observability.health import Health, Status
+from headgate.workers.worker import Worker
 from tests.unit.worker.rig import LIMIT_S, MAIL, Gate, Note, Rig, one_lane
-from workers.configuration import WorkerSettings
-from workers.health import Health, Status
-from workers.worker import Worker
 
 pytestmark = pytest.mark.looptime
 

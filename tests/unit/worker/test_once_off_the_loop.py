@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from jobs import JobContext
-from jobs.app import App
-from jobs.calling import Means
-from jobs.claims import Claims
-from jobs.clock import SystemClock
-from jobs.delivery import Delivery
-from jobs.errors import ServiceUnavailable
-from jobs.events import Event, Events, JobCompleted, JobInterrupted
-from jobs.execution import Executor
-from jobs.outcome import Interrupted
-from jobs.testing import LoopClock, MemoryTable
+from headgate import JobContext
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.events import Event, Events, JobCompleted, JobInterrupted
+from headgate.jobs.definitions.app import App
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.claims import Claims
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.outcome import Interrupted
+from headgate.jobs.execution.run import Executor
+from headgate.jobs.testing import LoopClock, MemoryTable
 from tests.unit.worker.rig import Note, Rig, one_lane
 
 _LIMIT_S = 30.0

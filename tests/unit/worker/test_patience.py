@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import Priority
-from workers.pace import Pace
-from workers.patience import Patience, Waiter
+from headgate import Priority
+from headgate.workers.dispatch.patience import Patience, Waiter
+from headgate.workers.receiving.pace import Pace
 
 GIVE_BACK_AFTER_S = 5.0
 DAY_S = 86_400

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from jobs import App, Backoff, Concurrency, JobContext, Priority, Retry
-from jobs.envelope import VERSION, Envelope, PayloadRef, new_job_id
-from jobs.errors import AccessDenied, BucketMissing, ServiceUnavailable, TransportError
-from jobs.events import (
+from headgate import App, Backoff, Concurrency, JobContext, Priority, Retry
+from headgate.jobs.core.events import (
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -22,8 +20,10 @@ from jobs.events import (
     JobStarted,
     MessageUnrunnable,
 )
-from jobs.messages import message_of
-from jobs.offloading import parcel
+from headgate.jobs.errors import AccessDenied, BucketMissing, ServiceUnavailable, TransportError
+from headgate.jobs.messages.envelope import VERSION, Envelope, PayloadRef, new_job_id
+from headgate.jobs.messages.large_payloads import parcel
+from headgate.jobs.messages.outgoing import message_of
 from tests.unit.worker.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime

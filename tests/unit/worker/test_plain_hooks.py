@@ -11,9 +11,9 @@ from functools import partial
 
 import pytest
 
-from jobs import App, Backoff, JobContext
-from jobs.clock import SystemClock
-from jobs.events import (
+from headgate import App, Backoff, JobContext
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.events import (
     HookFailed,
     JobCompleted,
     JobDeadLettered,
@@ -23,11 +23,11 @@ from jobs.events import (
     JobRetryScheduled,
     JobStarted,
 )
-from jobs.retry import Retry
+from headgate.jobs.retry.policy import Retry
+from headgate.workers.running import hook_runner as hooks
+from headgate.workers.running.hook_runner import _Line, _Threads
+from headgate.workers.worker import Worker
 from tests.unit.worker.rig import Note, Rig, one_lane
-from workers import hooks
-from workers.hooks import _Line, _Threads
-from workers.worker import Worker
 
 TWICE = Retry(attempts=2, backoff=Backoff.fixed(1))
 

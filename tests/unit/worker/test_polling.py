@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from jobs import App, JobContext, Priority
-from jobs.errors import (
+from headgate import App, JobContext, Priority
+from headgate.jobs.core.events import JobCompleted, JobStarted, PollFailed
+from headgate.jobs.errors import (
     CredentialsMissing,
     CredentialsNotConfigured,
     QueueMissing,
@@ -20,13 +21,12 @@ from jobs.errors import (
     Throttled,
     TransportError,
 )
-from jobs.events import JobCompleted, JobStarted, PollFailed
-from jobs.execution import Executor
+from headgate.jobs.execution.run import Executor
+from headgate.workers.configuration import short_wait
+from headgate.workers.dispatch.fifo_groups import Groups
+from headgate.workers.dispatch.waiting import Waiting
+from headgate.workers.receiving.poller import Poller
 from tests.unit.worker.rig import MAIL, Gate, Note, Rig, one_lane
-from workers.choosing import Waiting
-from workers.configuration import short_wait
-from workers.groups import Groups
-from workers.polling import Poller
 
 pytestmark = pytest.mark.looptime
 

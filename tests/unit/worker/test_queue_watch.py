@@ -7,15 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import App, JobContext, Priority
-from jobs.errors import QueueMissing, QueuesMissing, ServiceUnavailable
-from jobs.events import Events, JobCompleted, JobStarted, PollFailed, PollReceived
-from jobs.limits import Concurrency
-from jobs.testing import LoopClock
+from headgate import App, JobContext, Priority
+from headgate.jobs.core.events import Events, JobCompleted, JobStarted, PollFailed, PollReceived
+from headgate.jobs.core.limits import Concurrency
+from headgate.jobs.errors import QueueMissing, QueuesMissing, ServiceUnavailable
+from headgate.jobs.testing import LoopClock
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.observability.health import Health, Status
+from headgate.workers.worker import Worker
 from tests.unit.worker.rig import MAIL, Note, Rig, one_lane
-from workers.configuration import WorkerSettings
-from workers.health import Health, Status
-from workers.worker import Worker
 
 pytestmark = pytest.mark.looptime
 

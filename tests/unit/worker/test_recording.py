@@ -9,15 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, AsyncJobHandle, Backoff, Discard, JobContext, Retry, rate
-from jobs.errors import (
-    ResultInvalid,
-    ServiceUnavailable,
-    TableMissing,
-    Throttled,
-    TransportError,
-)
-from jobs.events import (
+from headgate import App, AsyncClient, AsyncJobHandle, Backoff, Discard, JobContext, Retry, rate
+from headgate.jobs.core.events import (
     JobCompleted,
     JobDeadLettered,
     JobDiscarded,
@@ -27,15 +20,22 @@ from jobs.events import (
     RecordsShed,
     RecordsWritten,
 )
-from jobs.firing import schedule_input
-from jobs.ports import Item
-from jobs.records import LISTS, SHARDS, RecordsLevel, list_name, partition
-from jobs.retention import Keep
-from jobs.returns import MAX_RESULT_BYTES
-from jobs.testing import MemoryStore
+from headgate.jobs.core.ports import Item
+from headgate.jobs.core.retention import Keep, RecordsLevel
+from headgate.jobs.errors import (
+    ResultInvalid,
+    ServiceUnavailable,
+    TableMissing,
+    Throttled,
+    TransportError,
+)
+from headgate.jobs.records.items import LISTS, SHARDS, list_name, partition
+from headgate.jobs.records.results import MAX_RESULT_BYTES
+from headgate.jobs.schedules.firing import schedule_input
+from headgate.jobs.testing import MemoryStore
+from headgate.workers.observability.health import Health, Status
 from tests.support.bridge import DeployedBridge
 from tests.unit.worker.rig import Note, Rig
-from workers.health import Health, Status
 
 pytestmark = pytest.mark.looptime
 

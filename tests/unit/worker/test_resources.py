@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from jobs import App, JobContext
-from jobs.errors import ConfigurationError
-from jobs.events import JobCompleted
-from jobs.testing import Harness
+from headgate import App, JobContext
+from headgate.jobs.core.events import JobCompleted
+from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.testing import Harness
 from tests.unit.worker.rig import Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime

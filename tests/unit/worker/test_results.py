@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs import App, AsyncClient, Backoff, Discard, JobContext, JobState, Retry
-from jobs.errors import JobDead, JobDiscarded, ResultTimeout
-from jobs.events import JobRetryScheduled, JobStarted
-from jobs.lives import Life, life_item
-from jobs.queue import Queue
-from jobs.records import Mark, RecordsLevel
-from jobs.topology import Priority
+from headgate import App, AsyncClient, Backoff, Discard, JobContext, JobState, Retry
+from headgate.jobs.core.events import JobRetryScheduled, JobStarted
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.definitions.queue import Queue
+from headgate.jobs.errors import JobDead, JobDiscarded, ResultTimeout
+from headgate.jobs.records.items import Mark
+from headgate.jobs.records.lives import Life, life_item
 from tests.support.records import mark
 from tests.unit.worker.rig import Note, Rig
 

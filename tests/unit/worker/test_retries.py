@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from jobs import Backoff, JobContext, Retry, RetryLater
-from jobs.backoff import job_rng
-from jobs.errors import Discard, DoNotRetry
-from jobs.events import (
+from headgate import Backoff, JobContext, Retry, RetryLater
+from headgate.jobs.core.events import (
     JobCompleted,
     JobDeadLettered,
     JobDeferred,
@@ -22,6 +20,8 @@ from jobs.events import (
     JobRetryScheduled,
     JobStarted,
 )
+from headgate.jobs.errors import Discard, DoNotRetry
+from headgate.jobs.retry.backoff import job_rng
 from tests.unit.worker.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime

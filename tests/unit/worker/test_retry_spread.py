@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 from scipy import stats  # type: ignore[import-untyped]  # it has no types of its own
 
-from jobs import App, Backoff, Priority, Retry
-from jobs.backoff import Jitter
-from jobs.events import JobFailed, JobRetryScheduled
+from headgate import App, Backoff, Priority, Retry
+from headgate.jobs.core.events import JobFailed, JobRetryScheduled
+from headgate.jobs.retry.backoff import Jitter
 from tests.unit.worker.rig import Note, Rig
 
 pytestmark = pytest.mark.looptime

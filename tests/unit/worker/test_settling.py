@@ -9,18 +9,18 @@ from typing import get_args
 
 import pytest
 
-from jobs import Backoff, JobContext, Retry
-from jobs.errors import AccessDenied, ServiceUnavailable, Throttled, TransportError
-from jobs.events import (
+from headgate import Backoff, JobContext, Retry
+from headgate.jobs.core.events import (
     Event,
     JobCompleted,
     JobDeadLettered,
     JobStarted,
     SettlementFailed,
 )
-from jobs.records import RecordsLevel
-from jobs.testing import MessageState
-from jobs.testing.faults import BatchAction
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.errors import AccessDenied, ServiceUnavailable, Throttled, TransportError
+from headgate.jobs.testing import MessageState
+from headgate.jobs.testing.memory.faults import BatchAction
 from tests.unit.worker.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime

@@ -9,13 +9,13 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import App, Backoff, JobContext, Priority, Retry
-from jobs.events import JobCompleted, JobInterrupted, JobRetryScheduled, JobStarted
-from jobs.testing import MessageState
-from jobs.testing.faults import Action
+from headgate import App, Backoff, JobContext, Priority, Retry
+from headgate.jobs.core.events import JobCompleted, JobInterrupted, JobRetryScheduled, JobStarted
+from headgate.jobs.testing import MessageState
+from headgate.jobs.testing.memory.faults import Action
+from headgate.workers.configuration import short_wait
+from headgate.workers.shutdown import CLEAN_UP_S, FLUSH_S, Report
 from tests.unit.worker.rig import MAIL, Gate, Note, Rig, one_lane
-from workers.configuration import short_wait
-from workers.shutdown import CLEAN_UP_S, FLUSH_S, Report
 
 pytestmark = pytest.mark.looptime
 

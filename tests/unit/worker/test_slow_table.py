@@ -8,9 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from jobs import Backoff, JobContext, Retry, RetryLater
-from jobs.errors import ServiceUnavailable
-from jobs.events import (
+from headgate import Backoff, JobContext, Retry, RetryLater
+from headgate.jobs.core.events import (
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -20,7 +19,8 @@ from jobs.events import (
     JobRetryScheduled,
     JobStarted,
 )
-from jobs.records import Mark, partition
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.records.items import Mark, partition
 from tests.unit.worker.rig import DEAD_MAIL, Gate, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime

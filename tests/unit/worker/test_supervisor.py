@@ -13,19 +13,26 @@ from itertools import pairwise
 
 import pytest
 
-from jobs.errors import SettingsInvalid
-from jobs.testing import LoopClock
-from tests.support.journal import GENEROUS_S
-from tests.unit.worker.rig import LIMIT_S
-from workers.exit_codes import (
+from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.testing import LoopClock
+from headgate.workers.process.exit_codes import (
     EXIT_CLEAN,
     EXIT_CONFIGURATION,
     EXIT_FAULT,
     EXIT_NO_QUEUES,
     EXIT_UNFINISHED,
 )
-from workers.leash import VARIABLE, Leash, SupervisorsEnd, is_supervised, left_for, tied
-from workers.supervisor import SETTLED_S, Child, Supervisor
+from headgate.workers.process.supervisor import SETTLED_S, Child, Supervisor
+from headgate.workers.process.supervisor_link import (
+    VARIABLE,
+    Leash,
+    SupervisorsEnd,
+    is_supervised,
+    left_for,
+    tied,
+)
+from tests.support.journal import GENEROUS_S
+from tests.unit.worker.rig import LIMIT_S
 
 KILLED = -signal.SIGKILL
 TERMINATED = -signal.SIGTERM

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs import Backoff, Discard, DoNotRetry, JobContext, RetryLater
-from jobs.aws.attributes import encode
-from jobs.events import (
+from headgate import Backoff, Discard, DoNotRetry, JobContext, RetryLater
+from headgate.jobs.aws.dynamo.attributes import encode
+from headgate.jobs.core.events import (
     ClaimFailed,
     JobAlreadyDone,
     JobCompleted,
@@ -22,11 +22,11 @@ from jobs.events import (
     JobProgress,
     RecordsFailed,
 )
-from jobs.history import JobRecord, read_job
-from jobs.outcome import Reason
-from jobs.records import partition
-from jobs.retry import Retry
-from jobs.texts import LONGEST
+from headgate.jobs.execution.outcome import Reason
+from headgate.jobs.records.history import JobRecord, read_job
+from headgate.jobs.records.items import partition
+from headgate.jobs.retry.policy import Retry
+from headgate.jobs.values.texts import LONGEST
 from tests.unit.worker.rig import DEAD_MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from jobs import App, Client, JobContext, Retry
-from jobs.errors import InlineFailed, ServiceUnavailable
-from jobs.events import JobCompleted, JobFailed
-from jobs.testing import Harness, MemorySqs, VirtualClock
+from headgate import App, Client, JobContext, Retry
+from headgate.jobs.core.events import JobCompleted, JobFailed
+from headgate.jobs.errors import InlineFailed, ServiceUnavailable
+from headgate.jobs.testing import Harness, MemorySqs, VirtualClock
 from tests.support.stub_children import StubChildren
 from tests.unit.worker.rig import Note, Rig
 

@@ -10,11 +10,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from jobs import App, JobContext, Retry, RetryLater
-from jobs.envelope import parse
-from jobs.testing import Harness
+from headgate import App, JobContext, Retry, RetryLater
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.testing import Harness
+from headgate.workers.observability.tracing import Tracing
 from tests.unit.worker.rig import Note
-from workers.tracing import Tracing
 
 
 class Traced:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from pydantic import field_validator
 
-from jobs import App, Backoff, Client, JobContext, JobState, Priority, Retry, RetryLater
-from jobs.errors import JobDead
-from jobs.events import JobCompleted, JobCrashed, JobDeferred, MessageUnrunnable
-from jobs.ports import OutgoingMessage, VisibilityChange
-from jobs.records import partition
+from headgate import App, Backoff, Client, JobContext, JobState, Priority, Retry, RetryLater
+from headgate.jobs.core.events import JobCompleted, JobCrashed, JobDeferred, MessageUnrunnable
+from headgate.jobs.core.ports import OutgoingMessage, VisibilityChange
+from headgate.jobs.errors import JobDead
+from headgate.jobs.records.items import partition
 from tests.unit.worker.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import (
+from headgate import (
     App,
     AsyncClient,
     Backoff,
@@ -25,14 +25,9 @@ from jobs import (
     Retry,
     RetryBudget,
 )
-from jobs.delivery import Job
-from jobs.events import (
-    BreakerOpened,
-    JobCompleted,
-    JobCrashed,
-    JobStarted,
-)
-from jobs.queue import Queue
+from headgate.jobs.core.events import BreakerOpened, JobCompleted, JobCrashed, JobStarted
+from headgate.jobs.definitions.queue import Queue
+from headgate.jobs.execution.delivery import Job
 from tests.unit.worker.rig import LIMIT_S, Note, Rig, lanes
 
 pytestmark = pytest.mark.looptime
@@ -79,8 +74,8 @@ async def test_ten_reports_of_ten_minutes_on_two_children_beside_email(
     async def report(_note: Note) -> None:
         await asyncio.sleep(600)
 
-    monkeypatch.setattr("workers.worker.app_path", lambda _app: "shop:app")
-    monkeypatch.setattr("workers.worker.ChildPool", Children)
+    monkeypatch.setattr("headgate.workers.worker.app_path", lambda _app: "shop:app")
+    monkeypatch.setattr("headgate.workers.worker.ChildPool", Children)
     rig = Rig(app)
     await rig.submit(report, *map(str, range(10)))
     async with rig.working(children=2):

@@ -1,0 +1,147 @@
+"""Background jobs on AWS SQS and EventBridge.
+
+Declare an `App`, its queues and job types; submit with `Client` or `AsyncClient`; run with
+``headgate worker module:app``. `headgate.errors` has the tree of what may be raised,
+`headgate.events` what happens to jobs, `headgate.testing` the test kit, `headgate.infra` the CDK
+constructs and `headgate.lambdas` the functions. Nothing else is public.
+
+A name is loaded by its first use, and no AWS SDK before it is needed.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headgate.jobs.client.async_client import AsyncClient as AsyncClient
+    from headgate.jobs.client.client import Client as Client
+    from headgate.jobs.client.handle import AsyncJobHandle as AsyncJobHandle
+    from headgate.jobs.client.handle import JobHandle as JobHandle
+    from headgate.jobs.client.spool.policy import Spool as Spool
+    from headgate.jobs.core.context import JobContext as JobContext
+    from headgate.jobs.core.context import Tenant as Tenant
+    from headgate.jobs.core.event_log import log_event as log_event
+    from headgate.jobs.core.events import Event as Event
+    from headgate.jobs.core.events import Events as Events
+    from headgate.jobs.core.limits import Breaker as Breaker
+    from headgate.jobs.core.limits import Concurrency as Concurrency
+    from headgate.jobs.core.limits import RateLimit as RateLimit
+    from headgate.jobs.core.limits import RetryBudget as RetryBudget
+    from headgate.jobs.core.retention import Keep as Keep
+    from headgate.jobs.core.topology import Lane as Lane
+    from headgate.jobs.core.topology import Priority as Priority
+    from headgate.jobs.definitions.app import App as App
+    from headgate.jobs.definitions.app import load_app as load_app
+    from headgate.jobs.definitions.job_type import JobType as JobType
+    from headgate.jobs.definitions.queue import Queue as Queue
+    from headgate.jobs.definitions.schedule import Schedule as Schedule
+    from headgate.jobs.definitions.schedule import at as at
+    from headgate.jobs.definitions.schedule import cron as cron
+    from headgate.jobs.definitions.schedule import rate as rate
+    from headgate.jobs.errors import Discard as Discard
+    from headgate.jobs.errors import DoNotRetry as DoNotRetry
+    from headgate.jobs.errors import HeadgateError as HeadgateError
+    from headgate.jobs.errors import RetryLater as RetryLater
+    from headgate.jobs.messages.foreign_formats import Accepts as Accepts
+    from headgate.jobs.messages.foreign_formats import S3Object as S3Object
+    from headgate.jobs.records.state import JobState as JobState
+    from headgate.jobs.retry.backoff import Backoff as Backoff
+    from headgate.jobs.retry.policy import CrashLimit as CrashLimit
+    from headgate.jobs.retry.policy import Retry as Retry
+    from headgate.jobs.schedules.registry import ScheduleInfo as ScheduleInfo
+    from headgate.jobs.schedules.registry import UnreadableSchedule as UnreadableSchedule
+
+__all__ = [
+    "Accepts",
+    "App",
+    "AsyncClient",
+    "AsyncJobHandle",
+    "Backoff",
+    "Breaker",
+    "Client",
+    "Concurrency",
+    "CrashLimit",
+    "Discard",
+    "DoNotRetry",
+    "Event",
+    "Events",
+    "HeadgateError",
+    "JobContext",
+    "JobHandle",
+    "JobState",
+    "JobType",
+    "Keep",
+    "Lane",
+    "Priority",
+    "Queue",
+    "RateLimit",
+    "Retry",
+    "RetryBudget",
+    "RetryLater",
+    "S3Object",
+    "Schedule",
+    "ScheduleInfo",
+    "Spool",
+    "Tenant",
+    "UnreadableSchedule",
+    "at",
+    "cron",
+    "load_app",
+    "log_event",
+    "rate",
+]
+
+_HOMES = {
+    "Accepts": "messages.foreign_formats",
+    "App": "definitions.app",
+    "AsyncClient": "client.async_client",
+    "AsyncJobHandle": "client.handle",
+    "Backoff": "retry.backoff",
+    "Breaker": "core.limits",
+    "Client": "client.client",
+    "Concurrency": "core.limits",
+    "CrashLimit": "retry.policy",
+    "Discard": "errors",
+    "DoNotRetry": "errors",
+    "Event": "core.events",
+    "Events": "core.events",
+    "HeadgateError": "errors",
+    "JobContext": "core.context",
+    "JobHandle": "client.handle",
+    "JobState": "records.state",
+    "JobType": "definitions.job_type",
+    "Keep": "core.retention",
+    "Lane": "core.topology",
+    "Priority": "core.topology",
+    "Queue": "definitions.queue",
+    "RateLimit": "core.limits",
+    "Retry": "retry.policy",
+    "RetryBudget": "core.limits",
+    "RetryLater": "errors",
+    "S3Object": "messages.foreign_formats",
+    "Schedule": "definitions.schedule",
+    "ScheduleInfo": "schedules.registry",
+    "Spool": "client.spool.policy",
+    "Tenant": "core.context",
+    "UnreadableSchedule": "schedules.registry",
+    "at": "definitions.schedule",
+    "cron": "definitions.schedule",
+    "load_app": "definitions.app",
+    "log_event": "core.event_log",
+    "rate": "definitions.schedule",
+}
+"""The module of each name, below `headgate.jobs`: the bridge function imports none of them."""
+
+_MODULES = ("errors", "events", "testing")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"headgate.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = getattr(import_module(f"headgate.jobs.{_HOMES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -1,0 +1,1 @@
+"""Queues, table, bucket, keys, permissions and logs."""

@@ -1,0 +1,90 @@
+"""The topic on which people are told: of dead letters, alarms and a month that costs too much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aws_cdk import ArnFormat, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from headgate.jobs.core.topology import Topology
+
+_CLOUDWATCH = "cloudwatch.amazonaws.com"
+_BUDGETS = "budgets.amazonaws.com"
+
+
+class Alerts(Construct):
+    """One topic with a subscription for each address; who is subscribed has to confirm it once.
+
+    It takes no message without TLS. It is encrypted by a key of its own, since the one that AWS
+    keeps for SNS lets neither CloudWatch's alarms nor Budgets publish, and can't be taught to.
+    https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html
+
+    Args:
+        topology: whose app and stage its mails name.
+        addresses: e-mail addresses.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, topology: Topology, addresses: Sequence[str]
+    ) -> None:
+        super().__init__(scope, construct_id)
+        app = "-".join(filter(None, (topology.app, topology.stage)))
+        self.key = kms.Key(
+            self,
+            "Key",
+            description=f"Alerts of {app}",
+            enable_key_rotation=True,
+            removal_policy=RemovalPolicy.DESTROY,  # nothing is stored under it
+        )
+        self.topic = sns.Topic(
+            self,
+            "Topic",
+            display_name=f"Headgate {app}",
+            master_key=self.key,
+            enforce_ssl=True,
+        )
+        for address in addresses:
+            self.topic.add_subscription(subscriptions.EmailSubscription(address))
+        stack = Stack.of(self)
+        alarms = stack.format_arn(
+            service="cloudwatch",
+            resource="alarm",
+            resource_name="*",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+        budgets = stack.format_arn(service="budgets", region="", resource="*")
+        self._let_publish(_CLOUDWATCH, alarms)
+        self._let_publish(_BUDGETS, budgets)
+
+    def _let_publish(self, service: str, source: str) -> None:
+        """Let a service of AWS's, on behalf of what this account has there.
+
+        https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-sns-policy.html
+        """
+        own = {
+            "StringEquals": {"aws:SourceAccount": Stack.of(self).account},
+            "ArnLike": {"aws:SourceArn": source},
+        }
+        self.topic.add_to_resource_policy(
+            _allow(service, ["sns:Publish"], self.topic.topic_arn, own)
+        )
+        self.key.add_to_resource_policy(
+            _allow(service, ["kms:Decrypt", "kms:GenerateDataKey*"], "*", own)
+        )
+
+
+def _allow(
+    service: str, actions: Sequence[str], resource: str, conditions: Mapping[str, Any]
+) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        actions=list(actions),
+        resources=[resource],  # in a key's policy "*" means that key
+        principals=[iam.ServicePrincipal(service)],
+        conditions=dict(conditions),
+    )

@@ -1,0 +1,59 @@
+"""The bucket of a topology: payloads too large for messages, and dead letters that were saved."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from headgate.infra.data.nag_suppressions import acknowledge
+from headgate.infra.data.table import is_lasting
+from headgate.jobs.aws.descriptions import lifecycle_rules
+from headgate.jobs.core.topology import Topology
+
+
+class Objects(Construct):
+    """One private bucket, encrypted, open to TLS alone; what is in it expires by its prefix.
+
+    In a stage that matters (any but None and ``"dev"``) it stays when the stack goes. In the others
+    it goes, and has to be empty by then: CloudFormation deletes no bucket with objects in it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        topology: Topology,
+        key: kms.IKey | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        stack = Stack.of(self)
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            bucket_name=topology.bucket.name_in(stack.account, stack.region),
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=key,
+            bucket_key_enabled=True if key else None,  # a request to KMS for many objects
+            enforce_ssl=True,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    id=rule["ID"],
+                    prefix=rule["Filter"]["Prefix"],
+                    expiration=Duration.days(rule["Expiration"]["Days"]),
+                )
+                for rule in lifecycle_rules(topology)
+            ],
+            removal_policy=(
+                RemovalPolicy.RETAIN if is_lasting(topology) else RemovalPolicy.DESTROY
+            ),
+        )
+        acknowledge(
+            self.bucket,
+            "S1",
+            "The app's own roles alone reach it, and what is in it expires; CloudTrail's data "
+            "events tell who read what, without a bucket of logs that needs one too",
+        )

@@ -1,0 +1,201 @@
+"""Who may do what, and nothing more: what `jobs.aws` calls, on what an app has of its own.
+
+No role may create, list or purge queues, or scan a table. Dead letters are deleted one by one, as
+they were looked at; PurgeQueue would take those too that come meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sqs as sqs
+
+from headgate.infra.data.encryption import grant_key_use
+from headgate.infra.data.nag_suppressions import acknowledge_wildcard
+from headgate.jobs.aws.descriptions import LINES
+from headgate.jobs.core.topology import PAYLOADS, RESULTS
+
+SUBMIT = ("sqs:SendMessage", "sqs:GetQueueUrl")
+"""What submitting to a queue takes."""
+
+WORK = (
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    "sqs:ChangeMessageVisibility",
+    "sqs:GetQueueAttributes",
+    "sqs:GetQueueUrl",
+)
+"""What running a queue's jobs takes."""
+
+FOLLOW = ("dynamodb:Query", "dynamodb:BatchWriteItem")
+"""What the handle of a job takes: reading its records, and asking for its cancellation."""
+
+UNIQUE = ("dynamodb:GetItem", "dynamodb:PutItem")
+"""What submitting with ``unique_for=`` takes beside."""
+
+RECORD = (
+    "dynamodb:GetItem",
+    "dynamodb:Query",
+    "dynamodb:PutItem",
+    "dynamodb:BatchWriteItem",
+)
+"""What keeping records of them takes."""
+
+
+PEEK = ("sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage")
+"""What looking at dead letters takes, giving them back, and deleting those that were replayed."""
+
+READ = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:BatchWriteItem")
+"""What reading the table takes, and asking for cancellations."""
+
+DELAY = ("scheduler:CreateSchedule", "scheduler:GetSchedule", "scheduler:DeleteSchedule")
+"""What making and removing schedules takes, and seeing what one of that name holds; who makes one
+also hands it its role."""
+
+CHANGE = ("scheduler:GetSchedule", "scheduler:UpdateSchedule")
+"""What reading, pausing and changing schedules takes."""
+
+
+def grant_submit(
+    grantee: iam.IGrantable, queues: Sequence[sqs.IQueue], bucket: s3.IBucket
+) -> iam.Grant:
+    """Let ``grantee`` submit jobs to these queues, with payloads of any size."""
+    return _grant(grantee, SUBMIT, queues).combine(_grant_put(grantee, bucket, PAYLOADS))
+
+
+def grant_unique(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
+    """Let ``grantee`` claim in the table that what it submits counts once."""
+    return _grant_table(grantee, UNIQUE, table)
+
+
+def grant_follow(
+    grantee: iam.IGrantable, table: dynamodb.ITableV2, bucket: s3.IBucket
+) -> iam.Grant:
+    """Let ``grantee`` ask what has become of jobs, with results of any size, and cancel them."""
+    return _grant_table(grantee, FOLLOW, table).combine(_grant_read(grantee, bucket, RESULTS))
+
+
+def grant_work(
+    grantee: iam.IGrantable,
+    queues: Sequence[sqs.IQueue],
+    parking: Sequence[sqs.IQueue],
+    table: dynamodb.ITableV2,
+    bucket: s3.IBucket,
+) -> iam.Grant:
+    """Let ``grantee`` run the jobs of these queues, send them anew before SQS deletes them, record
+    them in the table, read payloads and keep them for longer, and keep large results.
+
+    ``parking`` is where it may move what it gives up: the dead-letter queues and the quarantine.
+    """
+    record = _grant_table(grantee, RECORD, table).combine(_grant_lines(grantee, table))
+    keep = _grant_put(grantee, bucket, PAYLOADS)
+    work = _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, [*queues, *parking]))
+    read = _grant_read(grantee, bucket, PAYLOADS)
+    return work.combine(record).combine(keep).combine(read)
+
+
+def grant_operate(
+    grantee: iam.IGrantable,
+    queues: Sequence[sqs.IQueue],
+    set_aside: Sequence[sqs.IQueue],
+    table: dynamodb.ITableV2,
+    bucket: s3.IBucket,
+) -> iam.Grant:
+    """Let ``grantee`` see how queues and jobs are, cancel jobs, and look at, replay and delete what
+    was set aside: dead letters, the quarantine, and what could not become jobs.
+
+    What runs is none of its business: it receives from no other queue.
+    """
+    depths = _grant(grantee, ("sqs:GetQueueAttributes", *SUBMIT), queues)
+    dead = _grant(grantee, ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", *PEEK), set_aside)
+    read = _grant_table(grantee, READ, table).combine(_grant_lines(grantee, table))
+    return depths.combine(dead).combine(read).combine(_grant_read(grantee, bucket, PAYLOADS))
+
+
+def grant_schedules(
+    grantee: iam.IGrantable, actions: Sequence[str], schedules: Sequence[str], role: iam.IRole
+) -> iam.Grant:
+    """Let ``grantee`` do this to schedules of these ARNs, which assume that role."""
+    scheduling = iam.Grant.add_to_principal(
+        grantee=grantee, actions=list(actions), resource_arns=list(schedules)
+    )
+    passing = iam.Grant.add_to_principal(
+        grantee=grantee,
+        actions=["iam:PassRole"],
+        resource_arns=[role.role_arn],
+        conditions={"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
+    )
+    for pattern in schedules:
+        acknowledge_wildcard(grantee, pattern, "Schedules are named after jobs that come later")
+    return scheduling.combine(passing)
+
+
+def grant_listing(grantee: iam.IGrantable) -> iam.Grant:
+    """Let ``grantee`` list schedules. That takes the names of all groups, or none.
+
+    https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazoneventbridgescheduler.html
+    """
+    acknowledge_wildcard(grantee, "*", "scheduler:ListSchedules takes no narrower resource")
+    return iam.Grant.add_to_principal(
+        grantee=grantee, actions=["scheduler:ListSchedules"], resource_arns=["*"]
+    )
+
+
+def statement(actions: Sequence[str], *resources: str) -> iam.PolicyStatement:
+    """Allow these actions on the resources of these ARNs."""
+    return iam.PolicyStatement(actions=list(actions), resources=list(resources))
+
+
+def _grant(
+    grantee: iam.IGrantable, actions: Sequence[str], queues: Sequence[sqs.IQueue]
+) -> iam.Grant:
+    grant = iam.Grant.add_to_principal(
+        grantee=grantee,
+        actions=list(actions),
+        resource_arns=[queue.queue_arn for queue in queues],
+    )
+    return grant_key_use(grant, grantee, queues[0].encryption_master_key, "sqs")
+
+
+def _grant_table(
+    grantee: iam.IGrantable, actions: Sequence[str], table: dynamodb.ITableV2
+) -> iam.Grant:
+    grant = iam.Grant.add_to_principal(
+        grantee=grantee, actions=list(actions), resource_arns=[table.table_arn]
+    )
+    return grant_key_use(grant, grantee, table.encryption_key, "dynamodb")
+
+
+def _grant_lines(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
+    """The lists of jobs: the table's index."""
+    return iam.Grant.add_to_principal(
+        grantee=grantee,
+        actions=["dynamodb:Query"],
+        resource_arns=[f"{table.table_arn}/index/{LINES}"],
+    )
+
+
+def _grant_put(grantee: iam.IGrantable, bucket: s3.IBucket, prefix: str) -> iam.Grant:
+    return _grant_objects(grantee, "s3:PutObject", bucket, prefix)
+
+
+def _grant_objects(
+    grantee: iam.IGrantable, action: str, bucket: s3.IBucket, prefix: str
+) -> iam.Grant:
+    objects = bucket.arn_for_objects(f"{prefix}*")
+    acknowledge_wildcard(grantee, objects, "Objects are named after jobs that come later")
+    grant = iam.Grant.add_to_principal(grantee=grantee, actions=[action], resource_arns=[objects])
+    return grant_key_use(grant, grantee, bucket.encryption_key, "s3")
+
+
+def _grant_read(grantee: iam.IGrantable, bucket: s3.IBucket, prefix: str) -> iam.Grant:
+    objects = _grant_objects(grantee, "s3:GetObject", bucket, prefix)
+    # Nothing is listed. But without this S3 says of an object that is gone that access is denied.
+    # https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+    listing = iam.Grant.add_to_principal(
+        grantee=grantee, actions=["s3:ListBucket"], resource_arns=[bucket.bucket_arn]
+    )
+    return objects.combine(listing)

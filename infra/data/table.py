@@ -1,0 +1,83 @@
+"""The table of a topology: the jobs' records, and what needs conditions."""
+
+from __future__ import annotations
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from headgate.jobs.aws.descriptions import EXPIRY, LINES, POINT_IN_TIME_RECOVERY, PROJECTED
+from headgate.jobs.core.topology import Topology
+
+_FOR_TRIAL = (None, "dev")
+"""Stages whose data goes with the stack."""
+
+
+class Records(Construct):
+    """One table, keyed and expiring as `jobs.aws.provision` has it elsewhere; paid per request.
+
+    In a stage that matters (any but None and ``"dev"``) it can't be deleted by accident, and stays
+    when the stack goes. It can be restored to any second of the last 35 days.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        topology: Topology,
+        key: kms.IKey | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        lasting = is_lasting(topology)
+        made = dynamodb.TableV2(
+            self,
+            "Table",
+            table_name=topology.table_name,
+            partition_key=_text("pk"),
+            sort_key=_text("sk"),
+            global_secondary_indexes=[
+                dynamodb.GlobalSecondaryIndexPropsV2(
+                    index_name=LINES,
+                    partition_key=_text("list"),
+                    sort_key=_text("place"),
+                    projection_type=dynamodb.ProjectionType.INCLUDE,
+                    non_key_attributes=list(PROJECTED),
+                )
+            ],
+            billing=dynamodb.Billing.on_demand(),
+            time_to_live_attribute=EXPIRY,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=POINT_IN_TIME_RECOVERY
+            ),
+            deletion_protection=lasting,
+            removal_policy=RemovalPolicy.RETAIN if lasting else RemovalPolicy.DESTROY,
+        )
+        self.table: dynamodb.ITableV2 = made if key is None else self._encrypted(made, key)
+
+    def _encrypted(self, table: dynamodb.TableV2, key: kms.IKey) -> dynamodb.ITableV2:
+        """The table with that key, as what grants know the key by.
+
+        CDK's own way takes no stack whose region is left open.
+        """
+        resource = table.node.default_child
+        assert isinstance(resource, dynamodb.CfnGlobalTable)  # noqa: S101 - CDK's own structure
+        resource.sse_specification = dynamodb.CfnGlobalTable.SSESpecificationProperty(
+            sse_enabled=True, sse_type="KMS"
+        )
+        resource.add_property_override(
+            "Replicas.0.SSESpecification", {"KMSMasterKeyId": key.key_arn}
+        )
+        return dynamodb.TableV2.from_table_attributes(
+            self, "Encrypted", table_name=table.table_name, encryption_key=key
+        )
+
+
+def is_lasting(topology: Topology) -> bool:
+    """Whether what a stage stores outlives its stack."""
+    return topology.stage not in _FOR_TRIAL
+
+
+def _text(name: str) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)

@@ -1,0 +1,1 @@
+"""Worker groups as services on ECS Fargate."""

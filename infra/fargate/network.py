@@ -1,0 +1,128 @@
+"""Where the workers run: a network of their own without NAT, or one that is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from headgate.infra.data.nag_suppressions import acknowledge
+from headgate.jobs.deployment.groups import GATEWAY_ENDPOINTS, ZONES, Deployment
+from headgate.jobs.errors import ConfigurationError
+
+_GATEWAYS = {
+    "dynamodb": ec2.GatewayVpcEndpointAwsService.DYNAMODB,
+    "s3": ec2.GatewayVpcEndpointAwsService.S3,
+}
+
+
+class Network(Construct):
+    """A VPC, which of its subnets the workers are in, and what may reach them: nothing.
+
+    Args:
+        deployment: says what kind of network to make.
+        vpc: one that is there already, and stays as it is; the workers go into its private
+            subnets, else its public ones, else its isolated ones, whose endpoints are its owner's.
+        long_delays: whether the workers call EventBridge Scheduler.
+
+    Raises:
+        ConfigurationError: the VPC has no subnets.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        deployment: Deployment,
+        vpc: ec2.IVpc | None,
+        long_delays: bool,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.vpc = vpc or self._own(deployment)
+        self._kind = _kind(self.vpc)
+        self.security_group = ec2.SecurityGroup(
+            self,
+            "Workers",
+            vpc=self.vpc,
+            description="Workers: nothing comes in",
+            allow_all_outbound=True,
+        )
+        if vpc is None:
+            self._add_endpoints(
+                deployment.interface_endpoints(long_delays=long_delays), deployment.endpoint_zones
+            )
+
+    @property
+    def subnets(self) -> ec2.SubnetSelection:
+        """Where tasks go."""
+        return ec2.SubnetSelection(subnet_type=self._kind)
+
+    @property
+    def assign_public_ip(self) -> bool:
+        """Whether a task needs an address of its own to reach AWS."""
+        return self._kind is ec2.SubnetType.PUBLIC
+
+    def _own(self, deployment: Deployment) -> ec2.Vpc:
+        public = deployment.network == "public"
+        kind = ec2.SubnetType.PUBLIC if public else ec2.SubnetType.PRIVATE_ISOLATED
+        subnets = ec2.SubnetConfiguration(
+            name="Workers",
+            subnet_type=kind,
+            # A task says itself whether it wants an address.
+            map_public_ip_on_launch=False if public else None,
+        )
+        made = ec2.Vpc(
+            self,
+            "Vpc",
+            max_azs=ZONES,
+            nat_gateways=0,
+            subnet_configuration=[subnets],
+            # It would take a function of CDK's; nothing is in the default group.
+            restrict_default_security_group=False,
+            gateway_endpoints={
+                name: ec2.GatewayVpcEndpointOptions(service=_GATEWAYS[name])
+                for name in GATEWAY_ENDPOINTS
+            },
+        )
+        acknowledge(
+            made,
+            "VPC7",
+            "Nothing gets in, and CloudTrail tells what the workers ask of AWS; who wants flow "
+            "logs hands in a VPC that has them",
+        )
+        return made
+
+    def _add_endpoints(self, services: Sequence[str], zones: int) -> None:
+        if not services:
+            return
+        group = ec2.SecurityGroup(
+            self,
+            "Endpoints",
+            vpc=self.vpc,
+            description="Endpoints of AWS services: for workers alone",
+            allow_all_outbound=False,
+        )
+        group.add_ingress_rule(self.security_group, ec2.Port.HTTPS, "Workers call AWS")
+        for service in services:
+            ec2.InterfaceVpcEndpoint(
+                self,
+                service,
+                vpc=self.vpc,
+                service=ec2.InterfaceVpcEndpointAwsService(service),
+                subnets=ec2.SubnetSelection(subnets=self.vpc.isolated_subnets[:zones]),
+                security_groups=[group],
+                open=False,
+            )
+
+
+def _kind(vpc: ec2.IVpc) -> ec2.SubnetType:
+    """Which of a VPC's subnets surely reach AWS, as far as can be known of it."""
+    if vpc.private_subnets:
+        return ec2.SubnetType.PRIVATE_WITH_EGRESS
+    if vpc.public_subnets:
+        return ec2.SubnetType.PUBLIC
+    if vpc.isolated_subnets:
+        return ec2.SubnetType.PRIVATE_ISOLATED
+    raise ConfigurationError("the VPC for the workers has no subnets: name one that has")

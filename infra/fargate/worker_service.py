@@ -1,0 +1,292 @@
+"""A worker group as a service on ECS Fargate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from aws_cdk import Duration, Size, Stack
+from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from headgate.infra.data.log_groups import add_log_group
+from headgate.infra.data.nag_suppressions import acknowledge, acknowledge_wildcard
+from headgate.infra.fargate.network import Network
+from headgate.infra.fargate.scaling_policies import Scaling
+from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.deployment.groups import WorkerGroup
+
+HEALTH_PORT = 8080
+"""The first process's; only the container itself reaches it."""
+
+USER = "10001"
+"""Whom the worker runs as, whatever the image says: nobody. The workers' Dockerfile has it too."""
+
+_PROVIDERS = ("FARGATE", "FARGATE_SPOT")
+
+_CHECK = """
+from http.client import HTTPConnection
+for port in range({first}, {first} + {processes}):
+    connection = HTTPConnection("127.0.0.1", port, timeout={patience_s})
+    connection.request("GET", "/startupz")
+    if connection.getresponse().status != 200:
+        raise SystemExit(1)
+""".strip()
+"""Asks each process whether it has ever received: a task that can't, such as one of the wrong
+stage, fails its deploy, while one that could is healthy as long as it answers, in an outage too. An
+image of Python's has no curl, and `headgate` takes a second to start."""
+
+_CHECK_EVERY_S = 30
+_CHECK_PATIENCE_S = 5
+_CHECK_RETRIES = 3
+_STARTING_S = 120
+_QUEUE_GRACE_S = 300
+"""Longer than the checks take to fail: tasks that fail them count against a deploy, and ones that
+end by themselves may not.
+https://docs.aws.amazon.com/AmazonECS/latest/developerguide/deployment-circuit-breaker.html"""
+
+_LOG_BUFFER_MIB = 10
+"""What is kept of the log while CloudWatch does not take it; the worker never waits for that."""
+
+
+class Workers(Construct):
+    """The services of all worker groups of an app, in one cluster.
+
+    Args:
+        network: where they run.
+        image: what they run.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, network: Network, image: ecs.ContainerImage
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.network = network
+        self._image = image
+        self.cluster = ecs.Cluster(
+            self, "Cluster", vpc=network.vpc, container_insights_v2=ecs.ContainerInsights.DISABLED
+        )
+        cluster = self.cluster.node.default_child
+        assert isinstance(cluster, ecs.CfnCluster)  # noqa: S101 - CDK's own; narrows the type
+        # A property of the cluster, and not CDK's resource beside it: that one goes before the
+        # services that use it, which AWS refuses.
+        cluster.capacity_providers = list(_PROVIDERS)
+        acknowledge(
+            self.cluster,
+            "ECS4",
+            "Workers tell their own metrics, by queue and type; Container Insights costs more",
+        )
+        self.services: dict[str, ecs.FargateService] = {}
+        self.log_groups: list[logs.ILogGroup] = []
+        """What the groups' workers write to."""
+
+    def add(
+        self,
+        group: WorkerGroup,
+        *,
+        service_name: str,
+        queues: Sequence[QueueSpec],
+        environment: Mapping[str, str],
+    ) -> ecs.FargateService:
+        """The service of one group, which scales with these queues; its task role may protect its
+        own tasks, and nothing else yet."""
+        made = WorkerService(
+            self,
+            group.name,
+            group=group,
+            service_name=service_name,
+            queues=queues,
+            environment=environment,
+            cluster=self.cluster,
+            network=self.network,
+            image=self._image,
+        )
+        self.services[group.name] = made.service
+        self.log_groups.append(made.log_group)
+        return made.service
+
+
+class WorkerService(Construct):
+    """One group's service: see `Workers`."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        group: WorkerGroup,
+        service_name: str,
+        queues: Sequence[QueueSpec],
+        environment: Mapping[str, str],
+        cluster: ecs.Cluster,
+        network: Network,
+        image: ecs.ContainerImage,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        task = self._task(group, cluster)
+        self._add_container(task, group, image, environment)
+        self.service = ecs.FargateService(
+            self,
+            "Service",
+            service_name=service_name,
+            cluster=cluster,
+            task_definition=task,
+            capacity_provider_strategies=_capacity(group),
+            vpc_subnets=network.subnets,
+            assign_public_ip=network.assign_public_ip,
+            security_groups=[network.security_group],
+            # New tasks first: nobody waits in line for a worker, and queues hide the overlap.
+            min_healthy_percent=100,
+            max_healthy_percent=200,
+            circuit_breaker=ecs.DeploymentCircuitBreaker(enable=True, rollback=True),
+            enable_ecs_managed_tags=True,
+            propagate_tags=ecs.PropagatedTagSource.SERVICE,  # bills are told apart by tags
+            enable_execute_command=False,
+        )
+        # What the first task needs to start at all: the way to its image, and the right to pull it.
+        self.service.node.add_dependency(network, task.obtain_execution_role())
+        Scaling(self, "Scaling", group=group, queues=queues, service=self.service)
+
+    def _task(self, group: WorkerGroup, cluster: ecs.Cluster) -> ecs.FargateTaskDefinition:
+        task = ecs.FargateTaskDefinition(
+            self,
+            "Task",
+            cpu=group.cpu,
+            memory_limit_mib=group.memory_mb,
+            runtime_platform=ecs.RuntimePlatform(
+                cpu_architecture=ecs.CpuArchitecture.ARM64,
+                operating_system_family=ecs.OperatingSystemFamily.LINUX,
+            ),
+            task_role=self._role(),
+        )
+        own_tasks = Stack.of(self).format_arn(
+            service="ecs", resource="task", resource_name=f"{cluster.cluster_name}/*"
+        )
+        task.add_to_task_role_policy(
+            iam.PolicyStatement(actions=["ecs:UpdateTaskProtection"], resources=[own_tasks])
+        )
+        acknowledge_wildcard(
+            task.task_role, own_tasks, "A task protects itself, and its id is made as it starts"
+        )
+        acknowledge_wildcard(
+            task.obtain_execution_role(), "*", "ecr:GetAuthorizationToken takes no resource by name"
+        )
+        acknowledge(
+            task, "ECS2", "The variables are names and numbers; credentials are the task role's"
+        )
+        # Writable for all if the image says VOLUME /tmp, where it is so too.
+        # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/bind-mounts.html
+        task.add_volume(name="tmp")
+        return task
+
+    def _role(self) -> iam.Role:
+        # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html
+        stack = Stack.of(self)
+        anywhere = stack.format_arn(service="ecs", resource="*", arn_format=None)
+        return iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal(
+                "ecs-tasks.amazonaws.com",
+                conditions={
+                    "StringEquals": {"aws:SourceAccount": stack.account},
+                    "ArnLike": {"aws:SourceArn": anywhere},
+                },
+            ),
+        )
+
+    def _add_container(
+        self,
+        task: ecs.FargateTaskDefinition,
+        group: WorkerGroup,
+        image: ecs.ContainerImage,
+        environment: Mapping[str, str],
+    ) -> None:
+        self.log_group = add_log_group(self)
+        container = task.add_container(
+            "Worker",
+            container_name="worker",
+            image=image,
+            entry_point=["headgate"],
+            command=command(group),
+            environment=dict(environment),
+            user=USER,
+            readonly_root_filesystem=True,
+            linux_parameters=self._linux(),
+            stop_timeout=_duration(group.stop_timeout),
+            health_check=ecs.HealthCheck(
+                command=["CMD", "python", "-I", "-S", "-c", health_check(group)],
+                interval=Duration.seconds(_CHECK_EVERY_S),
+                timeout=Duration.seconds(_CHECK_PATIENCE_S),
+                retries=_CHECK_RETRIES,
+                start_period=Duration.seconds(_STARTING_S),
+            ),
+            logging=ecs.LogDrivers.aws_logs(
+                stream_prefix=group.name,
+                log_group=self.log_group,
+                mode=ecs.AwsLogDriverMode.NON_BLOCKING,
+                max_buffer_size=Size.mebibytes(_LOG_BUFFER_MIB),
+            ),
+        )
+        container.add_mount_points(
+            ecs.MountPoint(container_path="/tmp", source_volume="tmp", read_only=False)  # noqa: S108 - the container's own
+        )
+
+    def _linux(self) -> ecs.LinuxParameters:
+        # As process 1 a worker would get no SIGTERM before it listens to it, and what its jobs
+        # leave behind would stay.
+        linux = ecs.LinuxParameters(self, "Linux", init_process_enabled=True)
+        linux.drop_capabilities(ecs.Capability.ALL)
+        return linux
+
+
+def command(group: WorkerGroup) -> list[str]:
+    """The arguments of ``headgate`` that make a worker of this group."""
+    lanes = []
+    if group.queues is not None:
+        lanes += ["--queues", ",".join(group.queues)]
+    if group.priorities is not None:
+        lanes += ["--priorities", ",".join(group.priorities)]
+    return [
+        "worker",
+        *lanes,
+        "--concurrency",
+        str(group.concurrency),
+        "--processes",
+        str(group.processes),
+        "--drain",
+        f"{group.drain.total_seconds():g}s",
+        "--queue-grace",
+        f"{_QUEUE_GRACE_S}s",
+        "--health-port",
+        str(HEALTH_PORT),
+        "--emf",
+        "--log-json",
+    ]
+
+
+def health_check(group: WorkerGroup) -> str:
+    """The Python program that says whether all of a task's processes are healthy."""
+    return _CHECK.format(
+        first=HEALTH_PORT, processes=group.processes, patience_s=_CHECK_PATIENCE_S - 1
+    )
+
+
+def _capacity(group: WorkerGroup) -> list[ecs.CapacityProviderStrategy]:
+    on_demand, spot = _PROVIDERS
+    if not group.spot:
+        return [ecs.CapacityProviderStrategy(capacity_provider=on_demand, weight=1)]
+    sparing = ecs.CapacityProviderStrategy(capacity_provider=spot, weight=1)
+    if not group.on_demand:
+        return [sparing]
+    # The first so many on demand; weight 0: and none of the others.
+    steady = ecs.CapacityProviderStrategy(
+        capacity_provider=on_demand, base=group.on_demand, weight=0
+    )
+    return [steady, sparing]
+
+
+def _duration(span: timedelta) -> Duration:
+    return Duration.seconds(int(span.total_seconds()))

@@ -1,0 +1,1 @@
+"""The Lambda functions, their code, and what invokes them."""

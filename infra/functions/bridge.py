@@ -1,0 +1,103 @@
+"""The bridge function: runs `lambdas.bridge` with a role of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import Duration
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_destinations as destinations
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from headgate.infra.data.encryption import key_use
+from headgate.infra.data.log_groups import add_log_group
+from headgate.infra.data.nag_suppressions import acknowledge
+from headgate.infra.data.permissions import SUBMIT, statement
+from headgate.infra.functions.bundling import functions_code
+from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
+from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
+
+_HANDLER = "headgate.lambdas.bridge.handler"
+_TIMEOUT = Duration.seconds(90)  # two calls of at most three tries, 10 s each, with their pauses
+_RETRIES = 2  # with six hours, the most that Lambda has for an asynchronous invocation
+_KEEP_TRYING = Duration.hours(6)
+
+
+class Bridge(Construct):
+    """The function that schedules and event rules invoke.
+
+    Args:
+        name: the function's, by which schedules that are made at run time find it.
+        feeds: the queues that it submits to; its role reaches no other.
+        failed: keeps the firings and events that it could not submit.
+        table: where it says what it has sent.
+        app: the app's name, with its stage's if any.
+        reserved: concurrency for it alone. Without any it may use all that the account has free;
+            with it or without, what Lambda throttles is tried again for six hours.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        feeds: Sequence[sqs.IQueue],
+        failed: sqs.IQueue,
+        table: dynamodb.ITableV2,
+        app: str,
+        reserved: int | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        log_group = add_log_group(self)
+        role = self._role(feeds, failed, table, log_group)
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            function_name=name,
+            description=f"Submits the scheduled and delayed jobs of {app}, and those of events",
+            runtime=RUNTIME,
+            architecture=lambda_.Architecture.ARM_64,
+            handler=_HANDLER,
+            code=functions_code(),
+            memory_size=FUNCTION_MEMORY_MB,
+            timeout=_TIMEOUT,
+            reserved_concurrent_executions=reserved,
+            role=role.without_policy_updates(),
+            log_group=log_group,
+            environment={
+                "POWERTOOLS_SERVICE_NAME": f"{app}-bridge",
+                "HEADGATE_TABLE": table.table_name,
+            },
+            retry_attempts=_RETRIES,
+            max_event_age=_KEEP_TRYING,
+            on_failure=destinations.SqsDestination(failed),
+        )
+        acknowledge(self.function, "L1", OLDER_RUNTIME)
+
+    def _role(
+        self,
+        feeds: Sequence[sqs.IQueue],
+        failed: sqs.IQueue,
+        table: dynamodb.ITableV2,
+        log_group: logs.LogGroup,
+    ) -> iam.Role:
+        statements = [
+            statement(SUBMIT, *(queue.queue_arn for queue in feeds)),
+            statement(["sqs:SendMessage"], failed.queue_arn),
+            statement(["dynamodb:PutItem"], table.table_arn),
+            statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
+            *key_use(failed.encryption_master_key, "sqs"),
+            *key_use(table.encryption_key, "dynamodb"),
+        ]
+        # Inline, so that the role never exists without its permissions.
+        return iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            inline_policies={"bridge": iam.PolicyDocument(statements=statements)},
+        )

@@ -1,0 +1,191 @@
+"""What the functions carry, bundled without docker.
+
+    bridge and sweep    headgate's jobs/ and lambdas/, and their dependencies
+    a consumer          these, what an event loop needs to reach AWS, the user's code and its
+                        dependencies
+
+Our packages are found where they are installed, so a wheel works as well as a checkout. What is
+pinned in ``lambdas/requirements*.txt`` is installed by pip or uv. An asset's hash is one of all
+that goes in, so the same sources give the same asset, and CDK builds it once. Bytecode is added
+where this machine has a Python of the runtime's version: cold starts are then twice as fast.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsii
+from aws_cdk import BundlingOptions, DockerImage, ILocalBundling
+from aws_cdk import aws_lambda as lambda_
+
+import headgate
+from headgate.infra.functions.pip_install import (
+    RUNTIME,
+    Platform,
+    add_bytecode,
+    for_lambda,
+    install,
+)
+from headgate.infra.functions.requirements import Requirements
+from headgate.infra.functions.user_code import UserCode
+from headgate.jobs.deployment.groups import ConsumerGroup
+from headgate.jobs.errors import ConfigurationError
+
+_OURS = Path(headgate.__file__).parent
+_CARRIED = ("jobs", "lambdas")
+_PINS = _OURS / "lambdas" / "requirements.txt"
+_CONSUMERS_PINS = _OURS / "lambdas" / "requirements-consumer.txt"
+_OWN_LEFT_OUT = ("headgate/testing.py", "headgate/jobs/testing/")
+_LEAVINGS = ("**/__pycache__", ".lock")
+_UNREAD = ("*.dist-info", "**/tests", "bin")
+"""What none of our own dependencies reads; a user's may, so of a consumer's nothing is left out."""
+
+_MADE_BY = ("bundling.py", "pip_install.py", "requirements.py", "user_code.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """What is in one function's asset."""
+
+    owner: str
+    """Whose it is, for errors."""
+    files: Mapping[str, Path]
+    """The modules, ours and the user's: their names in the bundle, and where they are."""
+    requirements: Requirements
+    stripped: tuple[str, ...] = _LEAVINGS
+    """Patterns of what the dependencies bring and nobody needs."""
+
+    def code(self) -> lambda_.AssetCode:
+        """The asset, built when the stack is synthesized, unless ``cdk.out`` has it already.
+
+        Raises:
+            ConfigurationError: neither pip nor uv is there to install the dependencies.
+        """
+        platform = for_lambda()
+        return lambda_.Code.from_asset(
+            str(_OURS / "lambdas"),
+            asset_hash=self.fingerprint(platform),
+            bundling=BundlingOptions(
+                image=RUNTIME.bundling_image, local=_LocalBundling(self, platform)
+            ),
+        )
+
+    def fingerprint(self, platform: Platform) -> str:
+        """A hash of all that the bundle is made from."""
+        digest = hashlib.sha256(b"compiled" if platform.compiler else b"")
+        made_by = ((name, Path(__file__).with_name(name)) for name in _MADE_BY)
+        for name, path in (*self.files.items(), *self.requirements.files(), *made_by):
+            content = path.read_bytes()
+            digest.update(f"{name}\n{_mode_of(path):o}\n{len(content)}\n".encode() + content)
+        return digest.hexdigest()
+
+    def build(self, target: Path, platform: Platform) -> None:
+        """Put all of it into the directory ``target``.
+
+        Raises:
+            ConfigurationError: the dependencies could not be installed; it says why.
+        """
+        install(platform.installer, self.requirements, target, owner=self.owner)
+        # A user's requirements may name headgate, of another version.
+        shutil.rmtree(target / _OURS.name, ignore_errors=True)
+        for pattern in self.stripped:
+            for path in sorted(target.glob(pattern), reverse=True):  # what is inside goes first
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for name, source in self.files.items():
+            copy = target / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, copy)
+        if platform.compiler:
+            add_bytecode(platform.compiler, target)
+        for path in target.rglob("*"):  # whoever runs the function is not who made the bundle
+            path.chmod(_mode_of(path))
+
+
+def functions_bundle() -> Bundle:
+    """What the functions carry that run no user's code: the bridge, and the sweep."""
+    return Bundle(
+        owner="the bridge function",
+        files=dict(_own_modules()),
+        requirements=Requirements(pinned=_PINS),
+        stripped=(*_LEAVINGS, *_UNREAD),
+    )
+
+
+def consumer_bundle(group: ConsumerGroup, output: Path | None = None) -> Bundle:
+    """What a consumer carries; its paths are relative to the working directory.
+
+    Args:
+        group: whose code it is.
+        output: where CDK writes what it synthesizes, which is no code.
+
+    Raises:
+        ConfigurationError: its source or its requirements are not there, or the source has no
+            module of its handler.
+    """
+    owner = f"the consumer {group.name!r}"
+    source = UserCode(root=Path(group.source), handler=group.handler, owner=owner, output=output)
+    return Bundle(
+        owner=owner,
+        files=_beside_ours(owner, dict(source.files())),
+        requirements=Requirements(
+            pinned=_CONSUMERS_PINS,
+            users=Path(group.requirements) if group.requirements else None,
+            owner=owner,
+        ),
+    )
+
+
+def functions_code() -> lambda_.AssetCode:
+    """The asset of `functions_bundle`.
+
+    Raises:
+        ConfigurationError: neither pip nor uv is there to install the dependencies.
+    """
+    return functions_bundle().code()
+
+
+def _mode_of(path: Path) -> int:
+    """Readable by everybody, whatever the umask here; executable if its owner may execute it."""
+    return 0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644
+
+
+def _own_modules() -> Iterator[tuple[str, Path]]:
+    """In a stable order."""
+    found = [*_OURS.glob("*.py")]
+    for package in _CARRIED:  # each by itself: in a checkout they are links, which rglob passes by
+        found += (_OURS / package).rglob("*.py")
+    for path in sorted(found):
+        name = f"{_OURS.name}/{path.relative_to(_OURS).as_posix()}"
+        if not name.startswith(_OWN_LEFT_OUT):
+            yield name, path
+
+
+def _beside_ours(owner: str, files: Mapping[str, Path]) -> Mapping[str, Path]:
+    for name, path in files.items():
+        package, _, below = name.partition("/")
+        if package == _OURS.name and path.resolve() != (_OURS / below).resolve():
+            raise ConfigurationError(
+                f"{owner}: its source has {name}, and {package!r} is Headgate's own package: "
+                "rename yours, or leave it out in .dockerignore"
+            )
+    return {**files, **dict(_own_modules())}
+
+
+@jsii.implements(ILocalBundling)
+class _LocalBundling:
+    """What CDK calls instead of docker."""
+
+    def __init__(self, bundle: Bundle, platform: Platform) -> None:
+        self._bundle = bundle
+        self._platform = platform
+
+    # jsii passes the image by its name, as CDK's interface has it; nothing here needs docker.
+    def try_bundle(self, output_dir: str, *, image: DockerImage, **_options: Any) -> bool:  # noqa: ARG002 - as above
+        self._bundle.build(Path(output_dir), self._platform)
+        return True

@@ -1,0 +1,140 @@
+"""A consumer: a function that runs the jobs of some queues, which Lambda reads for it.
+
+Its failures have a place already: a job that is given up goes to its queue's own dead-letter queue
+with the reason, and what the function could not even settle is moved there by SQS's redrive. Lambda
+has no other failure destination for SQS.
+https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+from aws_cdk import Duration, Stage
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from headgate.infra.data.log_groups import add_log_group
+from headgate.infra.data.nag_suppressions import acknowledge
+from headgate.infra.data.permissions import statement
+from headgate.infra.data.queues import Queues
+from headgate.infra.functions.bundling import consumer_bundle
+from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
+from headgate.jobs.core.topology import QueueSpec, Topology
+from headgate.jobs.deployment.groups import ConsumerGroup, function_name
+from headgate.jobs.deployment.serving import consumed
+
+_DESCRIBED = 256  # https://docs.aws.amazon.com/lambda/latest/api/API_CreateFunction.html
+
+
+class Consumer(Construct):
+    """The function of one `ConsumerGroup`, with an event source mapping for each of its queues.
+
+    Its role may write its log, and nothing else: whoever makes it grants ``function`` what the jobs
+    of ``specs`` take. What a user's code needs beside is granted alike, as in
+    ``bucket.grant_read(system.consumers["thumbnails"].function)``.
+
+    None of the account's concurrency is reserved for it unless `ConsumerGroup.reserved` says so:
+    MaximumConcurrency limits it, and what one function reserves all others lack.
+    https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
+
+    Args:
+        group: what it runs, and of which size it is.
+        topology: whose queues they are.
+        queues: where they are found.
+        environment: the variables by which the app finds its stage and its bucket.
+
+    Raises:
+        ConfigurationError: it isn't fit for one of its queues, or its code is not there.
+        UnknownQueue: it names a queue that the app doesn't have.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        group: ConsumerGroup,
+        topology: Topology,
+        queues: Queues,
+        environment: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.specs = consumed(topology, group)
+        """The queues whose jobs it runs."""
+        log_group = add_log_group(self)
+        self.function = self._function(group, topology, log_group, environment)
+        acknowledge(self.function, "L1", OLDER_RUNTIME)
+        for spec in self.specs:
+            self._map(group, spec, queues.by_name[spec.name])
+
+    def _function(
+        self,
+        group: ConsumerGroup,
+        topology: Topology,
+        log_group: logs.ILogGroup,
+        environment: Mapping[str, str],
+    ) -> lambda_.Function:
+        name = function_name(topology, group.name)
+        queues = ", ".join(spec.name for spec in self.specs)
+        return lambda_.Function(
+            self,
+            "Function",
+            function_name=name,
+            description=f"Runs the jobs of {queues}"[:_DESCRIBED],
+            runtime=RUNTIME,
+            architecture=lambda_.Architecture.ARM_64,
+            handler=group.handler,
+            code=consumer_bundle(group, _output_of(self)).code(),
+            memory_size=group.memory_mb,
+            timeout=_duration(group.timeout),
+            role=self._role(log_group),
+            log_group=log_group,
+            environment={
+                "POWERTOOLS_SERVICE_NAME": name,
+                "HEADGATE_EMF": "1",
+                "HEADGATE_CONCURRENCY": str(group.concurrency),
+                **environment,
+            },
+            reserved_concurrent_executions=group.reserved,
+            # Else Lambda takes the seventeenth of jobs that submit each other for a loop, and SQS
+            # has it moved to the dead letters, though it never ran.
+            # https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if group.submits else None,
+        )
+
+    def _role(self, log_group: logs.ILogGroup) -> iam.Role:
+        write = statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn)
+        return iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            inline_policies={"log": iam.PolicyDocument(statements=[write])},
+        )
+
+    def _map(self, group: ConsumerGroup, spec: QueueSpec, queue: sqs.IQueue) -> None:
+        # Not CDK's SqsEventSource, which grants by itself: the role has all that by `grant_work`.
+        lambda_.EventSourceMapping(
+            self,
+            f"{spec.group}-{spec.priority}",
+            target=self.function,
+            event_source_arn=queue.queue_arn,
+            batch_size=group.batch,
+            max_batching_window=_duration(group.window) if group.window else None,
+            max_concurrency=group.most,
+            report_batch_item_failures=True,
+        )
+
+
+def _output_of(construct: Construct) -> Path | None:
+    root = construct.node.root
+    return Path(root.outdir) if isinstance(root, Stage) else None
+
+
+def _duration(span: timedelta) -> Duration:
+    return Duration.seconds(int(span.total_seconds()))

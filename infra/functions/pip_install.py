@@ -1,0 +1,128 @@
+"""Installing a function's dependencies into a directory, for Lambda or for this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from aws_cdk import aws_lambda as lambda_
+
+from headgate.infra.functions.requirements import Requirements
+from headgate.jobs.errors import ConfigurationError
+
+RUNTIME = lambda_.Runtime.PYTHON_3_13
+
+OLDER_RUNTIME = (
+    "The pinned dependencies are tested on this runtime, which AWS supports until June 2029"
+)
+"""Why it isn't the newest. https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html"""
+
+_PYTHON = RUNTIME.name.removeprefix("python")
+
+_GLIBC = (34, 28, 17)
+"""Minor versions of glibc 2 that wheels are made for and the runtime can load: it has 2.34.
+https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html (Amazon Linux 2023)
+https://docs.aws.amazon.com/linux/al2023/ug/core-glibc.html"""
+
+_MOUNTED = "/var/task"
+"""Where Lambda puts the bundle; bytecode says that, and not where it was made."""
+
+Installer = Callable[[Path, Sequence[str]], Sequence[str]]
+"""The command that installs into a directory what pip's options name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """What a bundle is made for."""
+
+    installer: Installer
+    compiler: str | None
+    """A Python of the platform's version, by which bytecode is added; None: there is none. Lambda
+    has no place to keep bytecode, so that without it every cold start compiles anew."""
+
+
+def for_lambda() -> Platform:
+    """What Lambda runs, whatever this machine is: `RUNTIME`'s Python on Linux and ARM.
+
+    Raises:
+        ConfigurationError: there is neither pip nor uv.
+    """
+    return Platform(installer=_for_lambda(), compiler=_python_of_runtime())
+
+
+def for_this_machine() -> Platform:
+    """What this interpreter can import, to try the bundle."""
+    return Platform(installer=_pip, compiler=sys.executable)
+
+
+def install(installer: Installer, requirements: Requirements, target: Path, *, owner: str) -> None:
+    """Put the dependencies into the directory ``target``.
+
+    Raises:
+        ConfigurationError: the installer failed; its own words are quoted.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        command = installer(target, requirements.options(Path(scratch), python=_PYTHON))
+        # The output is kept off stdout, where `cdk synth` prints the template.
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    if done.returncode:
+        raise ConfigurationError(
+            f"{owner}: its dependencies could not be installed (as wheels for Python {_PYTHON} on "
+            f"Linux and ARM):\n{done.stderr.strip()}"
+        )
+
+
+def add_bytecode(compiler: str, target: Path) -> None:
+    """Compile every module in ``target``. One that can't be compiled stays as it is: some packages
+    ship sources for other versions, and bytecode only makes a start quicker."""
+    # A bundle never changes, and its files' times do: bytecode that asks for neither is right.
+    unchecked = ("--invalidation-mode", "unchecked-hash")
+    paths = ("-s", str(target), "-p", _MOUNTED, str(target))
+    command = [compiler, "-I", "-m", "compileall", "-q", *unchecked, *paths]
+    subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - ours
+
+
+def _for_lambda() -> Installer:
+    if importlib.util.find_spec("pip") is not None:
+        platforms = (("--platform", f"manylinux_2_{minor}_aarch64") for minor in _GLIBC)
+        flags = ["--implementation", "cp", "--python-version", _PYTHON]
+        flags += [flag for platform in platforms for flag in platform]
+        return lambda target, wanted: [*_pip(target, wanted), *flags]
+    if uv := shutil.which("uv"):
+        platform = f"aarch64-manylinux_2_{_GLIBC[0]}"
+        flags = ["--python-platform", platform, "--python-version", _PYTHON]
+        command = [uv, "pip", "install", "--quiet"]
+        return lambda target, wanted: [*command, *_into(target), *wanted, *flags]
+    raise ConfigurationError(
+        "bundling functions needs pip in this environment "
+        f"({sys.executable} -m ensurepip), or uv on the PATH"
+    )
+
+
+@cache
+def _python_of_runtime() -> str | None:
+    """This interpreter, or one on the PATH that answers with the runtime's version."""
+    if f"{sys.version_info.major}.{sys.version_info.minor}" == _PYTHON:
+        return sys.executable
+    if (found := shutil.which(f"python{_PYTHON}")) is None:
+        return None
+    asked = [found, "-I", "-c", "import sys; print(sys.executable)"]
+    # A version manager's stand-in may have none behind it.
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    return done.stdout.strip() or None
+
+
+def _pip(target: Path, wanted: Sequence[str]) -> list[str]:
+    quietly = ("--quiet", "--disable-pip-version-check", "--no-compile")
+    return [sys.executable, "-m", "pip", "install", *quietly, *_into(target), *wanted]
+
+
+def _into(target: Path) -> list[str]:
+    return ["--target", str(target), "--only-binary", ":all:"]

@@ -1,0 +1,203 @@
+"""The dependencies of a function: ours, pinned with hashes, and a user's.
+
+What the user's file names is installed as it says there, ours where it says nothing; together, so
+that pip finds what does not go together. Hashes are checked if all of it has some: pip takes no
+mixture. So a user's file without them makes the whole as strict as it is itself.
+
+Environment markers are evaluated here, for Lambda: pip evaluates them for the interpreter that it
+runs on, whatever platform it installs for (https://github.com/pypa/pip/issues/11664). So the
+user's files reach pip as one, without markers and with absolute paths.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from headgate.jobs.errors import ConfigurationError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_REFERENCE = re.compile(
+    r"(-r|--requirement|-c|--constraint|-f|--find-links)(?:\s*=\s*|\s+|(?<=-[rcf]))(.+)"
+)
+_OPTIONS = re.compile(r"\s+--\S.*")
+_COMMENT = re.compile(r"(^|\s)#.*")
+_HASH = re.compile(r"\s*--hash=\S+")
+_CONTINUED = re.compile(r"\\\r?\n")
+_INCLUDE = ("-r", "--requirement")
+_CONSTRAIN = ("-c", "--constraint")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirements:
+    """What is to be installed.
+
+    Raises:
+        ConfigurationError: a file of the user's can't be read.
+    """
+
+    pinned: Path
+    """Ours: all of them, with hashes."""
+    users: Path | None = None
+    """The user's requirements file; it may include others."""
+    owner: str = ""
+    """Whose it is, for errors."""
+
+    def __post_init__(self) -> None:
+        list(self.files())
+
+    def files(self) -> Iterator[tuple[str, Path]]:
+        """Everything that decides what is installed: requirements, constraints, local wheels.
+
+        Each has a name that no machine's paths are in.
+        """
+        yield self.pinned.name, self.pinned
+        for index, (path, text) in enumerate(self._read()):
+            yield f"requirements {index}", path
+            for local in self._beside(path, text):
+                yield f"requirements {index} {local.name}", local
+
+    def options(self, scratch: Path, *, python: str) -> list[str]:
+        """pip's and uv's options for it.
+
+        Args:
+            scratch: a directory to write into.
+            python: the version of Python that markers are evaluated for, such as ``3.13``.
+        """
+        if self.users is None:
+            return ["--requirement", str(self.pinned), "--require-hashes", "--no-deps"]
+        lines = [line for path, text in self._read() for line in _passed_on(path, text, python)]
+        named = {_canonical(line) for line in lines if not line.startswith("-")}
+        hashed = any(_HASH.search(line) for line in lines)
+        ours = [
+            line if hashed else _HASH.sub("", line)
+            for line in _logical(self.pinned.read_text(encoding="utf-8"))
+            if _canonical(line) not in named
+        ]
+        theirs_file, ours_file = scratch / "requirements.txt", scratch / "headgate.txt"
+        for path, content in ((theirs_file, lines), (ours_file, ours)):
+            path.write_text("".join(f"{line}\n" for line in content), encoding="utf-8")
+        strictly = ["--require-hashes"] if hashed else []
+        return ["--requirement", str(theirs_file), "--requirement", str(ours_file), *strictly]
+
+    def _read(self) -> Iterator[tuple[Path, str]]:
+        """The user's files with their texts, an included one after what includes it."""
+        waiting = [self.users] if self.users is not None else []
+        seen: set[Path] = set()
+        while waiting:
+            path = waiting.pop(0)
+            if path.resolve() in seen:
+                continue
+            seen.add(path.resolve())
+            text = self._text(path)
+            yield path, text
+            waiting += [path.parent / each for each in _referred(text, _INCLUDE)]
+
+    def _beside(self, path: Path, text: str) -> Iterator[Path]:
+        """The constraints and local wheels that a file names."""
+        for each in _referred(text, _CONSTRAIN):
+            constraints = path.parent / each
+            self._text(constraints)
+            yield constraints
+        for line in _logical(text):
+            if not line.startswith("-") and (wheel := _local_file(line)) is not None:
+                yield wheel
+
+    def _text(self, path: Path) -> str:
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                f"{self.owner}: its requirements could not be read: {error}"
+            ) from error
+
+
+def _passed_on(path: Path, text: str, python: str) -> Iterator[str]:
+    """The lines of a file as pip is to see them, from wherever it reads them."""
+    for line in _logical(text):
+        if (found := _REFERENCE.fullmatch(line)) is not None:
+            option, target = found[1], found[2].strip()
+            if option not in _INCLUDE:  # the included file's own lines are passed on
+                yield f"{option} {_absolute(path.parent, target)}"
+        elif line.startswith("-"):
+            yield line
+        elif (unmarked := _unmarked(line, python)) is not None:
+            yield unmarked
+
+
+def _absolute(base: Path, target: str) -> str:
+    """A path relative to the file that names it; an address, or what is not there, as it is."""
+    local = base / target
+    return str(local.resolve()) if local.exists() else target
+
+
+def _unmarked(line: str, python: str) -> str | None:
+    """A requirement without its marker; None if that says that it isn't for Lambda."""
+    options = found[0] if (found := _OPTIONS.search(line)) else ""
+    try:
+        wanted = Requirement(line.removesuffix(options))
+    except InvalidRequirement:
+        return line  # a path; or a fault, which pip explains
+    if wanted.marker is None:
+        return line
+    applies = wanted.marker.evaluate(dict(_environment(python)))
+    wanted.marker = None
+    return f"{wanted}{options}" if applies else None
+
+
+def _environment(python: str) -> Mapping[str, str]:
+    """Return the environment that markers are evaluated with: Lambda on ARM.
+    https://packaging.python.org/en/latest/specifications/dependency-specifiers/#environment-markers
+    """
+    return {
+        "implementation_name": "cpython",
+        "implementation_version": f"{python}.0",
+        "os_name": "posix",
+        "platform_machine": "aarch64",
+        "platform_python_implementation": "CPython",
+        "platform_release": "",
+        "platform_system": "Linux",
+        "platform_version": "",
+        "python_full_version": f"{python}.0",
+        "python_version": python,
+        "sys_platform": "linux",
+    }
+
+
+def _local_file(line: str) -> Path | None:
+    """The file on this machine that a requirement names, by a path or by a ``file:`` address."""
+    spec = _OPTIONS.sub("", line)
+    try:
+        url = Requirement(spec).url
+    except InvalidRequirement:
+        path = Path(spec.partition(";")[0].partition("[")[0].strip())
+    else:
+        if url is None or not url.startswith("file:"):
+            return None
+        path = Path(url2pathname(urlsplit(url).path))
+    return path if path.is_file() else None
+
+
+def _referred(text: str, options: tuple[str, ...]) -> Iterator[str]:
+    """The files that these options name."""
+    for line in _logical(text):
+        if (found := _REFERENCE.fullmatch(line)) is not None and found[1] in options:
+            yield found[2].strip()
+
+
+def _logical(text: str) -> Iterator[str]:
+    for raw in _CONTINUED.sub(" ", text).splitlines():
+        if line := _COMMENT.sub("", raw).strip():
+            yield line
+
+
+def _canonical(line: str) -> str:
+    """The name of the package, as https://peps.python.org/pep-0503/ has it."""
+    found = _NAME.match(line)
+    return re.sub(r"[-_.]+", "-", found[0]).lower() if found else line

@@ -1,0 +1,180 @@
+"""The sweep: runs `lambdas.sweep.handler` every few minutes, with a role of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_destinations as destinations
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from headgate.infra.data.alert_topic import Alerts
+from headgate.infra.data.encryption import key_use
+from headgate.infra.data.log_groups import add_log_group
+from headgate.infra.data.nag_suppressions import acknowledge, acknowledge_wildcard
+from headgate.infra.data.permissions import statement
+from headgate.infra.functions.bundling import functions_code
+from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
+from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS
+from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
+from headgate.jobs.deployment.sweep_plan import EVERY, TIMEOUT, SweepPlan, plan_input
+
+_HANDLER = "headgate.lambdas.sweep.handler.handler"
+_RETRIES = 1  # the next sweep comes soon anyway, and does what this one could not
+
+PEEK = (
+    "sqs:ReceiveMessage",
+    "sqs:ChangeMessageVisibility",
+    "sqs:GetQueueAttributes",
+    "sqs:GetQueueUrl",
+)
+"""What looking at a queue's messages and giving them back takes: nothing that deletes any."""
+
+REMEMBER = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:BatchWriteItem")
+"""What remembering which of them are known takes."""
+
+
+class Sweep(Construct):
+    """The function that sweeps the dead letters, and the schedule that invokes it.
+
+    The schedule stands in a group of its own, away from those of jobs, where nobody who may change
+    or list these reaches it. One sweep works at a time, by a lease in the table. Concurrency is not
+    reserved for it: AWS leaves an account no less than what it wants unreserved, which in a young
+    account is all there is, and the deployment would fail.
+    https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
+
+    Args:
+        name: the function's, by which people invoke it between its times.
+        plan: where to look, and what is critical.
+        parking: the queues of the plan; its role reaches no other.
+        failed: a standard queue that keeps what sweeps failed with.
+        table: what it remembers.
+        bucket: where it copies what SQS is about to delete.
+        alerts: where it tells people.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        plan: SweepPlan,
+        parking: Sequence[sqs.IQueue],
+        failed: sqs.IQueue,
+        table: dynamodb.ITableV2,
+        bucket: s3.IBucket,
+        alerts: Alerts,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        log_group = add_log_group(self)
+        own = [
+            statement(PEEK, *(queue.queue_arn for queue in parking)),
+            statement(REMEMBER, table.table_arn),
+            *_copying(bucket),
+            statement(["sns:Publish"], alerts.topic.topic_arn),
+            statement(["kms:Decrypt", "kms:GenerateDataKey"], alerts.key.key_arn),
+            statement(["sqs:SendMessage"], failed.queue_arn),
+            statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
+            *key_use(failed.encryption_master_key, "sqs"),
+            *key_use(table.encryption_key, "dynamodb"),
+            *key_use(bucket.encryption_key, "s3"),
+        ]
+        role = _role(self, "Role", "lambda.amazonaws.com", own)
+        for prefix in (DEAD_LETTERS, PAYLOADS):
+            pattern = bucket.arn_for_objects(f"{prefix}*")
+            acknowledge_wildcard(role, pattern, "Objects are named after jobs that come later")
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            function_name=name,
+            description=f"Sweeps the dead letters of {plan.app}: copies, counts and tells of them",
+            runtime=RUNTIME,
+            architecture=lambda_.Architecture.ARM_64,
+            handler=_HANDLER,
+            code=functions_code(),
+            memory_size=FUNCTION_MEMORY_MB,
+            timeout=Duration.seconds(int(TIMEOUT.total_seconds())),
+            role=role.without_policy_updates(),
+            log_group=log_group,
+            environment={
+                "HEADGATE_TABLE": table.table_name,
+                "HEADGATE_BUCKET": bucket.bucket_name,
+                "HEADGATE_TOPIC": alerts.topic.topic_arn,
+            },
+            retry_attempts=_RETRIES,
+            max_event_age=_every(),
+            on_failure=destinations.SqsDestination(failed),
+        )
+        acknowledge(self.function, "L1", OLDER_RUNTIME)
+        self._schedule(plan, failed)
+
+    def _schedule(self, plan: SweepPlan, failed: sqs.IQueue) -> None:
+        group = scheduler.ScheduleGroup(self, "Group", removal_policy=RemovalPolicy.DESTROY)
+        from_group = {
+            "aws:SourceAccount": Stack.of(self).account,
+            "aws:SourceArn": group.schedule_group_arn,
+        }
+        firing = [
+            statement(["lambda:InvokeFunction"], self.function.function_arn),
+            statement(["sqs:SendMessage"], failed.queue_arn),
+            *key_use(failed.encryption_master_key, "sqs"),
+        ]
+        role = _role(self, "Fires", "scheduler.amazonaws.com", firing, from_group)
+        scheduler.Schedule(
+            self,
+            "Schedule",
+            schedule_group=group,
+            description=f"Sweeps the dead letters of {plan.app}",
+            schedule=scheduler.ScheduleExpression.rate(_every()),
+            target=targets.LambdaInvoke(
+                self.function,
+                # CDK's own grant would cover every version of the function.
+                role=role.without_policy_updates(),
+                input=scheduler.ScheduleTargetInput.from_text(json.dumps(plan_input(plan))),
+                dead_letter_queue=failed,
+                retry_attempts=_RETRIES,
+                max_event_age=_every(),
+            ),
+        )
+
+
+def _copying(bucket: s3.IBucket) -> list[iam.PolicyStatement]:
+    """Writing copies, and reading the payloads that belong to them."""
+    return [
+        statement(["s3:PutObject"], bucket.arn_for_objects(f"{DEAD_LETTERS}*")),
+        statement(["s3:GetObject"], bucket.arn_for_objects(f"{PAYLOADS}*")),
+        # Without it S3 says of a payload that is gone that access is denied.
+        # https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+        statement(["s3:ListBucket"], bucket.bucket_arn),
+    ]
+
+
+def _role(
+    scope: Construct,
+    construct_id: str,
+    service: str,
+    statements: Sequence[iam.PolicyStatement],
+    conditions: dict[str, str] | None = None,
+) -> iam.Role:
+    # Inline, so that the role never exists without its permissions.
+    return iam.Role(
+        scope,
+        construct_id,
+        assumed_by=iam.ServicePrincipal(
+            service, conditions={"StringEquals": conditions} if conditions else None
+        ),
+        inline_policies={"sweep": iam.PolicyDocument(statements=list(statements))},
+    )
+
+
+def _every() -> Duration:
+    return Duration.minutes(EVERY.total_seconds() / 60)

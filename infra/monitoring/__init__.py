@@ -1,0 +1,1 @@
+"""Alarms, dashboard, saved queries and the budget."""

@@ -1,0 +1,94 @@
+"""Rules as alarms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from headgate.infra.monitoring.metrics import Series
+from headgate.infra.monitoring.rule import Rule
+
+
+class Alarms(Construct):
+    """One alarm for each rule; all tell the topic when they go off, and when that is over.
+
+    Args:
+        rules: the alarms.
+        service: what all their names begin with.
+        topic: is told.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        rules: Sequence[Rule],
+        service: str,
+        topic: sns.ITopic,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._service = service
+        self.by_name: Mapping[str, cloudwatch.Alarm] = {
+            rule.name: self._alarm(rule) for rule in rules
+        }
+        """The alarms, by their rules' names."""
+        for alarm in self.by_name.values():
+            alarm.add_alarm_action(actions.SnsAction(topic))
+            alarm.add_ok_action(actions.SnsAction(topic))
+
+    def _alarm(self, rule: Rule) -> cloudwatch.Alarm:
+        compared = cloudwatch.ComparisonOperator
+        return cloudwatch.Alarm(
+            self,
+            rule.name,
+            alarm_name=f"{self._service}-{rule.name}",
+            alarm_description=rule.description,
+            metric=watched(rule),
+            threshold=rule.threshold,
+            comparison_operator=(
+                compared.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
+                if rule.at
+                else compared.GREATER_THAN_THRESHOLD
+            ),
+            evaluation_periods=rule.periods,
+            datapoints_to_alarm=rule.points,
+            treat_missing_data=(
+                cloudwatch.TreatMissingData.BREACHING
+                if rule.silence_alarms
+                else cloudwatch.TreatMissingData.NOT_BREACHING
+            ),
+        )
+
+
+def watched(rule: Rule) -> cloudwatch.IMetric:
+    """What a rule watches, as CDK takes it."""
+    if rule.expression is None:
+        [series] = rule.metrics.values()
+        return as_metric(series, period_s=rule.period_s)
+    return cloudwatch.MathExpression(
+        expression=rule.expression,
+        using_metrics={
+            name: as_metric(series, period_s=rule.period_s) for name, series in rule.metrics.items()
+        },
+        period=Duration.seconds(rule.period_s),
+        label=rule.name,
+    )
+
+
+def as_metric(series: Series, *, period_s: int = 60, **looks: Any) -> cloudwatch.Metric:
+    """A metric as CDK takes it; ``looks`` are its label and color."""
+    return cloudwatch.Metric(
+        namespace=series.namespace,
+        metric_name=series.name,
+        statistic=series.statistic,
+        dimensions_map=dict(series.dimensions),
+        period=Duration.seconds(period_s),
+        **looks,
+    )

@@ -1,0 +1,77 @@
+"""A budget: who is told when a month costs more than it should, or is about to."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from aws_cdk import aws_budgets as budgets
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from headgate.jobs.aws.descriptions import APP_TAG
+from headgate.jobs.core.topology import Topology
+
+
+class Budget(Construct):
+    """A monthly budget, which tells the topic once the costs are above it, and once they will be.
+
+    It counts what the whole account costs, or what carries the app's tag. That is not all that the
+    app costs: CloudWatch's metrics and data transfer carry no tags. And it is nothing at all until
+    the tag is activated for cost allocation, by the account that pays; so it is not the default.
+    https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
+
+    Args:
+        topology: whose.
+        usd: of a month.
+        of: whose costs.
+        topic: is told; Budgets has to be allowed to publish to it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        topology: Topology,
+        usd: int,
+        of: Literal["account", "app"],
+        topic: sns.ITopic,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        filters: dict[str, Any] = {}
+        if of == "app":
+            # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-budgets-budget-budgetdata.html
+            filters = {"cost_filters": {"TagKeyValue": [f"user:{APP_TAG}${topology.app}"]}}
+        self.budget = budgets.CfnBudget(
+            self,
+            "Budget",  # unnamed: a change of its notifications replaces it
+            budget=budgets.CfnBudget.BudgetDataProperty(
+                budget_type="COST",
+                time_unit="MONTHLY",
+                budget_limit=budgets.CfnBudget.SpendProperty(amount=usd, unit="USD"),
+                **filters,
+            ),
+            notifications_with_subscribers=[
+                _notification("ACTUAL", topic),
+                _notification("FORECASTED", topic),
+            ],
+        )
+        # Its policy too, or Budgets may come first, and refuses a topic that it can't publish to.
+        # https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-sns-policy.html
+        self.budget.node.add_dependency(topic)
+
+
+def _notification(
+    kind: Literal["ACTUAL", "FORECASTED"], topic: sns.ITopic
+) -> budgets.CfnBudget.NotificationWithSubscribersProperty:
+    return budgets.CfnBudget.NotificationWithSubscribersProperty(
+        notification=budgets.CfnBudget.NotificationProperty(
+            notification_type=kind,
+            comparison_operator="GREATER_THAN",
+            threshold=100,
+            threshold_type="PERCENTAGE",
+        ),
+        subscribers=[
+            budgets.CfnBudget.SubscriberProperty(subscription_type="SNS", address=topic.topic_arn)
+        ],
+    )

@@ -1,0 +1,106 @@
+"""The dashboard of an app, for who is on call: read from the top, it narrows down what is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_ecs as ecs
+from constructs import Construct
+
+from headgate.infra.monitoring.graphs import Graph, Graphs
+from headgate.jobs.core.topology import Topology
+from headgate.jobs.deployment.metric_names import service_name
+
+WIDTH = 24
+"""Of a dashboard's grid.
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html"""
+
+_HEIGHT = 6
+_ALARMS_A_ROW = 6
+
+_MOST_ALARMS = 100
+"""Of one widget (same page)."""
+
+
+class Dashboard(Construct):
+    """One dashboard; an account's first three are free.
+
+    Args:
+        topology: whose queues it shows.
+        alarms: stand on top, if there are any.
+        set_aside: the queues of what nobody runs, beside the dead-letter queues: their names on
+            AWS, by what they are called.
+        services: the workers' services, by their groups' names.
+        functions: the app's functions, by what they are called: their names on AWS.
+        schedules: whether there is a group of schedules.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        topology: Topology,
+        alarms: Sequence[cloudwatch.Alarm],
+        set_aside: Mapping[str, str],
+        services: Mapping[str, ecs.FargateService],
+        functions: Mapping[str, str],
+        schedules: bool,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        service = service_name(topology.app, topology.stage)
+        draw = Graphs(topology)
+        self.dashboard = cloudwatch.Dashboard(
+            self,
+            "Dashboard",
+            dashboard_name=service,
+            default_interval=Duration.hours(3),
+            widgets=[
+                [_title(service)],
+                *_status(alarms),
+                _row(draw.start(priority) for priority in draw.priorities),
+                _row(draw.waiting(priority) for priority in draw.priorities),
+                _row([draw.failing(), draw.dead(set_aside), draw.failed_types()]),
+                _row([draw.outcomes(), draw.done(), draw.durations()]),
+                _row(draw.workers(services, functions)),
+                _row(draw.costs(schedules=schedules)),
+            ],
+        )
+
+
+def _title(service: str) -> cloudwatch.TextWidget:
+    return cloudwatch.TextWidget(
+        markdown=f"# {service}\nFrom the top: a red alarm says what it means and what to do first. "
+        "Below: does work start in time, does it fail, is it done, by whom, at what cost.",
+        width=WIDTH,
+        height=2,
+    )
+
+
+def _status(alarms: Sequence[cloudwatch.Alarm]) -> Iterator[list[cloudwatch.IWidget]]:
+    """The alarms, in rows of as many as a widget takes."""
+    for first in range(0, len(alarms), _MOST_ALARMS):
+        part = alarms[first : first + _MOST_ALARMS]
+        yield [
+            cloudwatch.AlarmStatusWidget(
+                title="Alarms",
+                alarms=part,
+                sort_by=cloudwatch.AlarmStatusWidgetSortBy.STATE_UPDATED_TIMESTAMP,
+                width=WIDTH,
+                height=1 + math.ceil(len(part) / _ALARMS_A_ROW),
+            )
+        ]
+
+
+def _row(graphs: Iterable[Graph]) -> list[cloudwatch.IWidget]:
+    """Graphs side by side, as wide as the dashboard together."""
+    each = list(graphs)
+    width = WIDTH // len(each)
+    widths = [width] * (len(each) - 1) + [WIDTH - width * (len(each) - 1)]
+    return [
+        cloudwatch.GraphWidget(width=width, height=_HEIGHT, **graph)
+        for width, graph in zip(widths, each, strict=True)
+    ]

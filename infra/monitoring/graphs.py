@@ -1,0 +1,295 @@
+"""The graphs of an app's dashboard, each as the arguments of a `GraphWidget`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_ecs as ecs
+
+from headgate.infra.monitoring import metrics as series
+from headgate.infra.monitoring.alarms import as_metric
+from headgate.infra.monitoring.metrics import (
+    Series,
+    of_function,
+    of_lane,
+    of_queue,
+    of_schedules,
+    of_service,
+    of_table,
+)
+from headgate.infra.monitoring.queue_rules import label, start_within_s
+from headgate.infra.monitoring.rule import filled
+from headgate.jobs.core.topology import Priority, QueueSpec, Topology
+from headgate.jobs.deployment.metric_names import (
+    COMPLETED,
+    COUNTED,
+    DURATION,
+    FAILED,
+    NAMESPACE,
+    OF_TYPE,
+    SERVICE,
+    TYPE,
+    WAIT,
+    service_name,
+)
+
+_SEARCHED_S = 300
+
+_TYPE_LABEL = f"${{PROP('Dim.{TYPE}')}}"
+"""https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/graph-dynamic-labels.html"""
+
+Graph = dict[str, Any]
+
+
+class Graphs:
+    """What can be drawn of an app.
+
+    Args:
+        topology: whose queues.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._service = service_name(topology.app, topology.stage)
+
+    @property
+    def priorities(self) -> Iterator[Priority]:
+        """The priorities that the app has, the most urgent first."""
+        used = {spec.priority for spec in self._topology.queues}
+        return (priority for priority in Priority if priority in used)
+
+    def _of(self, priority: Priority) -> list[QueueSpec]:
+        return [spec for spec in self._topology.queues if spec.priority == priority]
+
+    def start(self, priority: Priority) -> Graph:
+        """How long jobs wait for their start, beside the time they may."""
+        targets = sorted({start_within_s(spec) for spec in self._of(priority)})
+        return {
+            "title": f"{priority}: p99 wait to start",
+            "left": [
+                as_metric(of_lane(self._topology, spec, WAIT, "p99"), label=spec.group)
+                for spec in self._of(priority)
+            ],
+            "left_annotations": [
+                cloudwatch.HorizontalAnnotation(value=target, label=f"within {target} s")
+                for target in targets
+            ],
+            "left_y_axis": _axis("s"),
+        }
+
+    def waiting(self, priority: Priority) -> Graph:
+        """How many wait, and the oldest one's age."""
+        specs = self._of(priority)
+        return {
+            "title": f"{priority}: waiting, and oldest",
+            "left": [
+                as_metric(of_queue(spec.name, series.VISIBLE, "Maximum"), label=spec.group)
+                for spec in specs
+            ],
+            "left_y_axis": _axis("jobs"),
+            "right": [
+                as_metric(
+                    of_queue(spec.name, series.OLDEST, "Maximum"), label=f"{spec.group} oldest"
+                )
+                for spec in specs
+            ],
+            "right_y_axis": _axis("s"),
+        }
+
+    def failing(self) -> Graph:
+        """The rate of failed runs of each queue."""
+        return {
+            "title": "Runs that failed, by queue",
+            "left": [
+                self._failed_percent(place, spec)
+                for place, spec in enumerate(self._topology.queues)
+            ],
+            "left_y_axis": _axis("%"),
+        }
+
+    def _failed_percent(self, place: int, spec: QueueSpec) -> cloudwatch.MathExpression:
+        failed, completed = f"failed{place}", f"completed{place}"
+        return _expression(
+            f"100 * {filled(failed)} / ({filled(failed)} + {filled(completed)})",
+            label(spec),
+            {
+                failed: of_lane(self._topology, spec, FAILED, "Sum"),
+                completed: of_lane(self._topology, spec, COMPLETED, "Sum"),
+            },
+        )
+
+    def dead(self, set_aside: Mapping[str, str]) -> Graph:
+        """What nobody runs any more, ``set_aside`` by name and queue included."""
+        dead = {f"{label(spec)}-dlq": spec.dlq_name for spec in self._topology.queues}
+        return {
+            "title": "Dead letters, and what is set aside",
+            "left": _of_queues({**dead, **set_aside}, series.VISIBLE, "Maximum"),
+            "left_y_axis": _axis("jobs"),
+        }
+
+    def failed_types(self) -> Graph:
+        """Failed runs of each type."""
+        return {
+            "title": "Failed runs, by type",
+            "left": [self._by_type(FAILED, "Sum")],
+            "left_y_axis": _axis("runs"),
+        }
+
+    def outcomes(self) -> Graph:
+        """How all runs ended."""
+        return {
+            "title": "What became of runs",
+            "left": [
+                _expression(f"SUM({self._searched(name, 'Sum')})", name)
+                for name in COUNTED.values()
+            ],
+            "stacked": True,
+            "left_y_axis": _axis("runs"),
+        }
+
+    def done(self) -> Graph:
+        """Completed jobs of each type."""
+        return {
+            "title": "Jobs completed, by type",
+            "left": [self._by_type(COMPLETED, "Sum")],
+            "left_y_axis": _axis("jobs"),
+        }
+
+    def durations(self) -> Graph:
+        """How long handlers ran, of each type."""
+        return {
+            "title": "How long handlers ran, by type, p95",
+            "left": [self._by_type(DURATION, "p95")],
+            "left_y_axis": _axis("s"),
+        }
+
+    def workers(
+        self, services: Mapping[str, ecs.FargateService], functions: Mapping[str, str]
+    ) -> Iterator[Graph]:
+        """Who does the work: receives, services, functions."""
+        queues = {label(spec): spec.name for spec in self._topology.queues}
+        yield {
+            "title": "Jobs received, by queue: somebody works",
+            "left": _of_queues(queues, series.RECEIVED, "Sum"),
+            "left_y_axis": _axis("jobs"),
+        }
+        if services:
+            yield {
+                "title": "Worker tasks; CPU and memory",
+                "left": _of_services(services, "CPUUtilization", "SampleCount", "tasks"),
+                "left_y_axis": _axis("tasks"),
+                "right": [
+                    *_of_services(services, "CPUUtilization", "Maximum", "CPU"),
+                    *_of_services(services, "MemoryUtilization", "Maximum", "memory"),
+                ],
+                "right_y_axis": _axis("%"),
+            }
+        if functions:
+            yield {
+                "title": "Functions: invocations, errors; p99",
+                "left": [
+                    *_of_functions(functions, "Invocations", "Sum"),
+                    *_of_functions(functions, "Errors", "Sum"),
+                    *_of_functions(functions, "Throttles", "Sum"),
+                ],
+                "left_y_axis": _axis("invocations"),
+                "right": _of_functions(functions, "Duration", "p99"),
+                "right_y_axis": _axis("ms"),
+            }
+
+    def costs(self, *, schedules: bool) -> Iterator[Graph]:
+        """What fires, and what costs by the request."""
+        names = {label(spec): spec.name for spec in self._topology.queues}
+        if schedules:
+            yield {
+                "title": "Schedules",
+                "left": [
+                    as_metric(of_schedules(self._topology, name), label=name)
+                    for name in (series.ATTEMPTS, series.TARGET_ERRORS, series.DROPPED)
+                ],
+                "left_y_axis": _axis("firings"),
+            }
+        yield {
+            "title": "SQS: jobs sent; empty receives, each a request",
+            "left": _of_queues(names, series.SENT, "Sum"),
+            "left_y_axis": _axis("jobs"),
+            "right": [_total(names, series.EMPTY)],
+            "right_y_axis": _axis("requests"),
+        }
+        table = self._topology.table_name
+        yield {
+            "title": "Records: units of DynamoDB",
+            "left": [
+                as_metric(of_table(table, name), label=name)
+                for name in ("ConsumedWriteCapacityUnits", "ConsumedReadCapacityUnits")
+            ],
+            "left_y_axis": _axis("units"),
+        }
+
+    def _by_type(self, metric: str, statistic: str) -> cloudwatch.MathExpression:
+        return _expression(self._searched(metric, statistic), _TYPE_LABEL)
+
+    def _searched(self, metric: str, statistic: str) -> str:
+        """All types at once, those that are declared later too.
+
+        https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/search-expression-syntax.html
+        """
+        schema = ",".join((NAMESPACE, *sorted(OF_TYPE)))
+        what = f'{{{schema}}} MetricName="{metric}" {SERVICE}="{self._service}"'
+        return f"SEARCH('{what}', '{statistic}', {_SEARCHED_S})"
+
+
+def _axis(unit: str) -> cloudwatch.YAxisProps:
+    return cloudwatch.YAxisProps(min=0, label=unit, show_units=False)
+
+
+def _expression(
+    expression: str, name: str, metrics: Mapping[str, Series] | None = None
+) -> cloudwatch.MathExpression:
+    return cloudwatch.MathExpression(
+        expression=expression,
+        using_metrics={each: as_metric(one) for each, one in (metrics or {}).items()},
+        label=name,
+        period=Duration.seconds(60),
+    )
+
+
+def _total(queues: Mapping[str, str], metric: str) -> cloudwatch.MathExpression:
+    metrics = {
+        f"e{place}": of_queue(name, metric, "Sum") for place, name in enumerate(queues.values())
+    }
+    return _expression(f"SUM([{', '.join(map(filled, metrics))}])", "empty receives", metrics)
+
+
+def _of_queues(queues: Mapping[str, str], metric: str, statistic: str) -> list[cloudwatch.IMetric]:
+    return [
+        as_metric(of_queue(queue, metric, statistic), label=name) for name, queue in queues.items()
+    ]
+
+
+def _of_functions(
+    functions: Mapping[str, str], metric: str, statistic: str
+) -> list[cloudwatch.IMetric]:
+    return [
+        as_metric(of_function(function, metric, statistic), label=f"{name} {metric.lower()}")
+        for name, function in functions.items()
+    ]
+
+
+def _of_services(
+    services: Mapping[str, ecs.FargateService], metric: str, statistic: str, what: str
+) -> list[cloudwatch.IMetric]:
+    """Of each service; how many values of CPU came in a minute is how many tasks run.
+
+    https://docs.aws.amazon.com/AmazonECS/latest/developerguide/cloudwatch-metrics.html
+    """
+    return [
+        as_metric(
+            of_service(service.cluster.cluster_name, service.service_name, metric, statistic),
+            label=f"{name} {what}",
+        )
+        for name, service in services.items()
+    ]

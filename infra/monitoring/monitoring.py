@@ -1,0 +1,107 @@
+"""All that watches an app: alarms, a dashboard, saved queries, a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from headgate.infra.monitoring.alarm_rules import rules_for
+from headgate.infra.monitoring.alarms import Alarms
+from headgate.infra.monitoring.budget import Budget
+from headgate.infra.monitoring.dashboard import Dashboard
+from headgate.infra.monitoring.queries import Queries
+from headgate.jobs.core.topology import Topology
+from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.groups import Deployment, function_name
+from headgate.jobs.deployment.metric_names import service_name
+
+
+class Watching(Construct):
+    """The alarms, the dashboard, the saved queries and the budget of an app.
+
+    Args:
+        app: whose queues and types.
+        deployment: what runs its jobs, the thresholds and the budget.
+        topic: is told.
+        bridge: the function that schedules and events invoke; None: there is none.
+        schedules: whether there is a group of schedules.
+        services: the workers' services, by their groups' names.
+        sweep: the function that sweeps the dead letters.
+        job_logs: what workers write to, and functions that run jobs.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        app: App,
+        deployment: Deployment,
+        topic: sns.ITopic,
+        bridge: lambda_.Function | None,
+        schedules: bool,
+        services: Mapping[str, ecs.FargateService],
+        sweep: lambda_.IFunction,
+        job_logs: Sequence[logs.ILogGroup],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        service = service_name(app.name, app.stage)
+        rules = rules_for(
+            app,
+            deployment,
+            bridge=bridge is not None,
+            schedules=schedules,
+            sweep=sweep.function_name,
+        )
+        self.alarms = Alarms(self, "Alarms", rules=rules, service=service, topic=topic)
+        # Else those of a first deployment would go off before there could be a worker.
+        self.alarms.node.add_dependency(*services.values())
+        self.dashboard = Dashboard(
+            self,
+            "Dashboard",
+            topology=app.topology,
+            alarms=list(self.alarms.by_name.values()),
+            set_aside=_set_aside(app.topology, fires=bridge is not None),
+            services=services,
+            functions=_functions(app, deployment, bridge=bridge is not None)
+            | {"sweep": sweep.function_name},
+            schedules=schedules,
+        )
+        Queries(
+            self,
+            "Queries",
+            service=service,
+            job_logs=job_logs,
+            bridge_log=bridge.log_group if bridge is not None else None,
+        )
+        if deployment.budget_usd:
+            Budget(
+                self,
+                "Budget",
+                topology=app.topology,
+                usd=deployment.budget_usd,
+                of=deployment.budget_of,
+                topic=topic,
+            )
+
+
+def _set_aside(topology: Topology, *, fires: bool) -> Mapping[str, str]:
+    firings = {"failed firings": topology.failed_firings_name} if fires else {}
+    return {
+        "quarantine": topology.quarantine_name,
+        "failed sweeps": topology.failed_sweeps_name,
+        **firings,
+    }
+
+
+def _functions(app: App, deployment: Deployment, *, bridge: bool) -> dict[str, str]:
+    """The names on AWS of those that have one, by what they are called."""
+    consumers = {
+        group.name: function_name(app.topology, group.name) for group in deployment.consumers
+    }
+    return consumers | ({"bridge": app.topology.bridge_name} if bridge else {})

@@ -1,0 +1,182 @@
+"""The alarms of one queue: it is too deep, too old, late, failing, or its jobs have died."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from headgate.infra.monitoring.metrics import (
+    DELETED,
+    IN_FLIGHT,
+    OLDEST,
+    RECEIVED,
+    VISIBLE,
+    of_lane,
+    of_queue,
+)
+from headgate.infra.monitoring.rule import MOST_METRICS, Rule, filled, rate
+from headgate.jobs.core.topology import QueueSpec, Topology
+from headgate.jobs.deployment.metric_names import COMPLETED, FAILED, WAIT
+from headgate.jobs.deployment.thresholds import MAX_IN_FLIGHT, Thresholds
+
+FAILURES = 5
+"""Fewer failed runs in 15 minutes are no rate."""
+
+_MINUTE_S = 60
+_DAY_S = 86_400
+
+
+def label(spec: QueueSpec) -> str:
+    """The queue, as alarms and graphs name it."""
+    return f"{spec.group}-{spec.priority}"
+
+
+def rules_of(
+    topology: Topology, spec: QueueSpec, thresholds: Thresholds, *, critical: bool
+) -> Iterator[Rule]:
+    """The alarms of one queue; ``critical`` if one dead letter of it is too many."""
+    yield _deep(spec, thresholds.depth)
+    yield _old(spec, thresholds.oldest)
+    yield _late(topology, spec)
+    yield _failing(topology, spec, thresholds.failed_percent)
+    yield _dead(spec, 1 if critical else thresholds.dead_letters, critical=critical)
+
+
+def start_within_s(spec: QueueSpec) -> int:
+    """How soon a job has to start, for an alarm: what is at once is within CloudWatch's minute."""
+    return max(_MINUTE_S, math.ceil(spec.lane.start_within.total_seconds()))
+
+
+def _deep(spec: QueueSpec, most: int) -> Rule:
+    return Rule(
+        name=f"{label(spec)}-depth",
+        means=f"More than {most} jobs have been waiting in {spec.name} for five minutes.",
+        causes="more is submitted than the workers can do, they are at their maximum of tasks, or "
+        "what the jobs call is slow.",
+        first="see on the dashboard whether jobs still complete. If so, raise the group's 'most'; "
+        "if not, read the failures.",
+        metrics={"waiting": of_queue(spec.name, VISIBLE, "Minimum")},
+        threshold=most,
+        period_s=5 * _MINUTE_S,
+    )
+
+
+def _old(spec: QueueSpec, oldest: timedelta) -> Rule:
+    """Old by SQS's own word, or by the queue's.
+
+    SQS's age leaves out what was received three times or more, which is just what is stuck; and it
+    counts what runs, or waits for a retry. So it counts here only while something waits; and beside
+    it stands what the queue itself says: by Little's law jobs wait longer than ``oldest`` when more
+    of them wait than are deleted in that time.
+    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
+    """
+    oldest_s, period_s = math.ceil(oldest.total_seconds()), 5 * _MINUTE_S
+    waiting = filled("waiting")
+    stuck = f"{waiting} > {oldest_s / period_s:g} * {filled('deleted')}"
+    return Rule(
+        name=f"{label(spec)}-oldest",
+        means=f"Jobs in {spec.name} wait for more than {oldest_s / 60:g} minutes, or would at the "
+        "pace of now.",
+        causes="no worker serves this queue, its jobs run long or are tried again and again, or a "
+        "limit or an open breaker holds them back.",
+        first="see on the dashboard whether the queue is received from and whether its jobs fail; "
+        "the saved query 'retries' says which.",
+        metrics={
+            "waiting": of_queue(spec.name, VISIBLE, "Minimum"),
+            "oldest": of_queue(spec.name, OLDEST, "Maximum"),
+            "deleted": of_queue(spec.name, DELETED, "Sum"),
+        },
+        expression=f"IF({waiting} > 0 AND ({filled('oldest')} > {oldest_s} OR {stuck}), 1, 0)",
+        threshold=1,
+        at=True,
+        period_s=period_s,
+        periods=3,
+        points=3,
+    )
+
+
+def _late(topology: Topology, spec: QueueSpec) -> Rule:
+    """Late by what has started, or, where nothing starts, by what waits (Little's law again)."""
+    target_s = start_within_s(spec)
+    period_s = min(_DAY_S, _MINUTE_S * math.ceil(target_s / 3 / _MINUTE_S))
+    waits = f"{filled('waiting')} > {target_s / period_s:g} * {filled('received')}"
+    return Rule(
+        name=f"{label(spec)}-late",
+        means=f"Jobs of {spec.name} start later than {target_s} s after they are due: one in a "
+        "hundred of those that start, or all, since more wait than are received.",
+        causes="the workers are busy, too few, or gone; a group that scales from 0 starts its "
+        "first task; a limit or an open breaker holds jobs back.",
+        first="look at the workers' tasks and CPU on the dashboard; raise the group's 'least' or "
+        "'most'.",
+        metrics={
+            "wait": of_lane(topology, spec, WAIT, "p99"),
+            "waiting": of_queue(spec.name, VISIBLE, "Minimum"),
+            "received": of_queue(spec.name, RECEIVED, "Sum"),
+        },
+        expression=f"IF({filled('wait')} > {target_s} OR {waits}, 1, 0)",
+        threshold=1,
+        at=True,
+        period_s=period_s,
+        periods=5,
+        points=3,
+    )
+
+
+def _failing(topology: Topology, spec: QueueSpec, percent: float) -> Rule:
+    failed, completed = filled("failed"), filled("completed")
+    return Rule(
+        name=f"{label(spec)}-failing",
+        means=f"More than {percent:g} % of the runs of {spec.name}'s jobs failed in 15 minutes. "
+        "They are tried again, until their attempts are used up.",
+        causes="a deploy, or something that the jobs call is down or refuses them.",
+        first="run the saved query 'failures by type and error'. If a deploy did it, roll back.",
+        metrics={
+            "failed": of_lane(topology, spec, FAILED, "Sum"),
+            "completed": of_lane(topology, spec, COMPLETED, "Sum"),
+        },
+        expression=rate(failed, f"{failed} + {completed}", at_least=FAILURES),
+        threshold=percent,
+        period_s=15 * _MINUTE_S,
+    )
+
+
+def _dead(spec: QueueSpec, most: int, *, critical: bool) -> Rule:
+    which = "A job is" if critical else f"More than {most} jobs are"
+    what = " Critical jobs go there." if critical else ""
+    return Rule(
+        name=f"{label(spec)}-dead",
+        means=f"{which} in {spec.dlq_name}, which keeps them for {spec.dlq_retention.days} days."
+        f"{what}",
+        causes="attempts that are used up, a payload that a handler refuses, or a type that no "
+        "worker knows.",
+        first="run the saved query 'dead letters by reason', and mend the cause before replaying.",
+        metrics={"dead": of_queue(spec.dlq_name, VISIBLE, "Maximum")},
+        threshold=most,
+        at=critical,
+        # By minutes it goes off sooner; and one of five, since a minute in which the sweep, or a
+        # person, looks at the dead letters hides them, and would be told as the end of it.
+        period_s=(1 if critical else 5) * _MINUTE_S,
+        periods=5 if critical else 1,
+    )
+
+
+def in_flight(specs: Sequence[QueueSpec], most: int) -> Iterator[Rule]:
+    """One alarm for as many queues as one can watch."""
+    for first in range(0, len(specs), MOST_METRICS):
+        part = specs[first : first + MOST_METRICS]
+        each = [f"q{place}" for place in range(len(part))]
+        yield Rule(
+            name="in-flight" if first == 0 else f"in-flight-{first // MOST_METRICS + 1}",
+            means=f"A queue has more than {most} jobs in flight. At {MAX_IN_FLIGHT} SQS gives out "
+            "none, without an error: the queue then looks empty.",
+            causes="very many retries that wait for their time, or far too much concurrency.",
+            first="see on the dashboard which queue it is, and whether its jobs fail.",
+            metrics={
+                name: of_queue(spec.name, IN_FLIGHT, "Maximum")
+                for name, spec in zip(each, part, strict=True)
+            },
+            expression=f"MAX([{', '.join(map(filled, each))}])",
+            threshold=most,
+            period_s=5 * _MINUTE_S,
+        )

@@ -1,0 +1,222 @@
+"""The alarms of what is one for the whole app: who works, what fires, what is set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from headgate.infra.monitoring.metrics import (
+    ATTEMPTS,
+    DROPPED,
+    EMPTY,
+    IN_FLIGHT,
+    RECEIVED,
+    TARGET_ERRORS,
+    VISIBLE,
+    Series,
+    of_function,
+    of_queue,
+    of_schedules,
+)
+from headgate.infra.monitoring.rule import MOST_METRICS, Rule, filled, rate
+from headgate.jobs.core.topology import QueueSpec, Topology
+from headgate.jobs.deployment.groups import Deployment, WorkerGroup
+
+FAILURES = 3
+"""Fewer failures of one function, or of schedules, in 15 minutes are for their retries to mend."""
+
+_POLLED = 2
+"""Queues whose receives tell whether somebody polls; one may be closed by a limit."""
+
+_PERIOD_S = 300
+_LONG_S = 900
+
+
+def idle_hands(topology: Topology, deployment: Deployment) -> Iterator[Rule]:
+    """An alarm for each worker group; for one elsewhere, if nothing here runs jobs."""
+    for group in deployment.workers:
+        specs = _most_urgent_first(group.lanes.of(topology))
+        yield _silent(group, specs) if group.least else _unanswered(group.name, specs)
+    if not deployment.workers and not deployment.consumers:
+        yield _unanswered("workers", _most_urgent_first(topology.queues))
+
+
+def set_aside(topology: Topology, *, fires: bool) -> Iterator[Rule]:
+    """The quarantine, what the sweep failed with and, if anything ``fires`` the bridge, what that
+    could not submit."""
+    yield _kept(
+        "quarantine",
+        topology.quarantine_name,
+        means="A job killed its workers again and again, and is in quarantine.",
+        causes="it runs out of memory, crashes an extension written in C, or calls os._exit.",
+        first="the saved query 'dead letters by reason' names it; run it with isolation='process' "
+        "and a memory_mb before you replay it.",
+    )
+    yield _kept(
+        "failed-sweeps",
+        topology.failed_sweeps_name,
+        means="A sweep of the dead letters has failed. Until one succeeds nobody is told of them "
+        "but by these alarms, and none is copied before SQS deletes it.",
+        causes="SQS, S3 or DynamoDB refuses or can't be reached, or there is too much to look at.",
+        first="read the sweep function's log.",
+    )
+    if fires:
+        yield _kept(
+            "failed-firings",
+            topology.failed_firings_name,
+            means="A schedule or an event has submitted no job, after all retries. What it would "
+            f"have submitted is in {topology.failed_firings_name}.",
+            causes="the bridge function fails or is throttled, or SQS refuses its message.",
+            first="read the bridge function's log, then submit the job by hand.",
+        )
+
+
+def schedules(topology: Topology, percent: float) -> Rule:
+    """EventBridge Scheduler can't invoke the bridge."""
+    failed = f"{filled('errors')} + {filled('dropped')}"
+    return Rule(
+        name="schedules",
+        means=f"More than {percent:g} % of the app's schedules' invocations failed in 15 minutes. "
+        "They are tried again for a day.",
+        causes="the bridge function is throttled or gone, or the schedules' role may not invoke "
+        "it.",
+        first="look at the bridge's throttles and the account's concurrency of Lambda.",
+        metrics={
+            "errors": of_schedules(topology, TARGET_ERRORS),
+            "dropped": of_schedules(topology, DROPPED),
+            "attempts": of_schedules(topology, ATTEMPTS),
+        },
+        expression=rate(failed, filled("attempts"), at_least=FAILURES),
+        threshold=percent,
+        period_s=_LONG_S,
+    )
+
+
+def bridge(function: str, percent: float) -> Rule:
+    """The bridge fails. To Scheduler, which only hands over, this looks well."""
+    return Rule(
+        name="bridge",
+        means=f"More than {percent:g} % of what schedules and events fired could not be submitted "
+        "in 15 minutes. Lambda tries three times, for six hours.",
+        causes="SQS or DynamoDB refuses or can't be reached, or an event has not the fields that "
+        "its rule names.",
+        first="run the saved query 'what the bridge submitted', and read the function's errors.",
+        metrics={
+            "errors": of_function(function, "Errors"),
+            "invocations": of_function(function, "Invocations"),
+        },
+        expression=rate(filled("errors"), filled("invocations"), at_least=FAILURES),
+        threshold=percent,
+        period_s=_LONG_S,
+    )
+
+
+def consumer(name: str, function: str) -> Rule:
+    """A function that runs jobs fails as a whole: their own failures are no errors of Lambda's."""
+    return _errors(
+        f"{name}-errors",
+        function,
+        means=f"The consumer {name} failed {FAILURES} times or more in 15 minutes, and with it all "
+        "jobs of these invocations. They stay in their queue, and come again.",
+    )
+
+
+def sweep(function: str) -> Rule:
+    """The sweep fails."""
+    return _errors(
+        "sweep",
+        function,
+        means=f"The sweep of the dead letters failed {FAILURES} times or more in 15 minutes. Until "
+        "it succeeds nobody is told of them but by these alarms.",
+    )
+
+
+def _errors(name: str, function: str, *, means: str) -> Rule:
+    return Rule(
+        name=name,
+        means=means,
+        causes="it can't be imported, runs out of memory or time, or its role lacks a permission.",
+        first="read the function's log.",
+        metrics={"errors": of_function(function, "Errors")},
+        threshold=FAILURES,
+        at=True,
+        period_s=_LONG_S,
+    )
+
+
+def _silent(group: WorkerGroup, specs: Sequence[QueueSpec]) -> Rule:
+    """Nobody polls, and nobody holds anything.
+
+    A worker whose slots are all taken polls nothing, but holds what it runs. What is in flight may
+    also be what waits for a retry: then the alarms of the queues tell.
+    """
+    polled = specs[:_POLLED]
+    held = specs[: MOST_METRICS - 2 * len(polled)]
+    metrics = {
+        **_each("received", polled, RECEIVED, "Sum"),
+        **_each("empty", polled, EMPTY, "Sum"),
+        **_each("held", held, IN_FLIGHT, "Maximum"),
+    }
+    return Rule(
+        name=f"{group.name}-silent",
+        means=f"No worker of the group {group.name} has polled for 15 minutes, nor holds a job. "
+        f"There should be {group.least} at least.",
+        causes="the tasks can't start (image, permissions, network, capacity), or die at once.",
+        first="read the service's events in ECS and the last lines of its log; roll back a deploy.",
+        metrics=metrics,
+        expression=f"IF({_sum(metrics)} == 0, 1, 0)",
+        threshold=1,
+        at=True,
+        period_s=_PERIOD_S,
+        periods=3,
+        points=3,
+        silence_alarms=True,
+    )
+
+
+def _unanswered(name: str, specs: Sequence[QueueSpec]) -> Rule:
+    """Something waits, and nobody takes anything. Nobody has to poll while nothing waits."""
+    watched = specs[: MOST_METRICS // 2]
+    waiting = _each("waiting", watched, VISIBLE, "Minimum")
+    received = _each("received", watched, RECEIVED, "Sum")
+    return Rule(
+        name=f"{name}-silent",
+        means=f"Jobs have waited for 15 minutes in the queues of {name}, and no worker received "
+        "any.",
+        causes="no worker runs, or its tasks can't start (image, permissions, network, capacity).",
+        first="start the workers, or read the service's events in ECS and the last lines of its "
+        "log.",
+        metrics=waiting | received,
+        expression=f"IF({_sum(waiting)} > 0 AND {_sum(received)} == 0, 1, 0)",
+        threshold=1,
+        at=True,
+        period_s=_PERIOD_S,
+        periods=3,
+        points=3,
+    )
+
+
+def _kept(name: str, queue: str, *, means: str, causes: str, first: str) -> Rule:
+    return Rule(
+        name=name,
+        means=means,
+        causes=causes,
+        first=first,
+        metrics={"kept": of_queue(queue, VISIBLE, "Maximum")},
+        threshold=1,
+        at=True,
+        period_s=_PERIOD_S,
+    )
+
+
+def _most_urgent_first(specs: Sequence[QueueSpec]) -> Sequence[QueueSpec]:
+    return sorted(specs, key=lambda spec: spec.priority.rank)
+
+
+def _each(name: str, specs: Sequence[QueueSpec], metric: str, statistic: str) -> dict[str, Series]:
+    return {
+        f"{name}{place}": of_queue(spec.name, metric, statistic) for place, spec in enumerate(specs)
+    }
+
+
+def _sum(metrics: dict[str, Series]) -> str:
+    return f"SUM([{', '.join(map(filled, metrics))}])"

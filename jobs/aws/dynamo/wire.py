@@ -1,0 +1,179 @@
+"""DynamoDB's requests and answers as plain data: built and read here, sent elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from headgate.jobs.aws.descriptions import LINES
+from headgate.jobs.aws.dynamo.attributes import (
+    Attribute,
+    Attributes,
+    check_keys,
+    decode,
+    encode_all,
+    encode_next,
+    lives,
+)
+from headgate.jobs.core.ports import Item, Key
+
+CONNECT_TIMEOUT_S = 1.0
+READ_TIMEOUT_S = 2.0
+ATTEMPTS = 2
+"""With a pause of up to 1 s between them: 5 s at most, since jobs wait for it."""
+
+_log = logging.getLogger("headgate.table")
+
+_WRITE = "write"
+"""An attribute of ours on what `Table.replace` wrote: a random name of that one call."""
+
+_COMPARED = {
+    (True, True): "BETWEEN :after AND :before",
+    (True, False): "> :after",
+    (False, True): "< :before",
+}
+"""How a place lies, by which bounds there are."""
+
+
+def put_request(table: str, items: Sequence[Item]) -> dict[str, Any]:
+    """BatchWriteItem: put these."""
+    return {"RequestItems": {table: [{"PutRequest": {"Item": each}} for each in encode_all(items)]}}
+
+
+def unprocessed(table: str, items: Sequence[Item], answer: Any) -> list[Item]:
+    """Which of the items DynamoDB left out."""
+    left = answer["UnprocessedItems"].get(table, ())
+    keys = [each["PutRequest"]["Item"] for each in left]
+    places = {(key["pk"]["S"], key["sk"]["S"]) for key in keys}
+    return [item for item in items if (item.pk, item.sk) in places]
+
+
+def delete_request(table: str, keys: Sequence[Key]) -> dict[str, Any]:
+    """BatchWriteItem: delete these."""
+    check_keys(keys)
+    places = [{"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in keys]
+    return {"RequestItems": {table: [{"DeleteRequest": {"Key": place}} for place in places]}}
+
+
+def undeleted(table: str, answer: Any) -> list[Key]:
+    """Which keys DynamoDB left out."""
+    left = answer["UnprocessedItems"].get(table, ())
+    places = [each["DeleteRequest"]["Key"] for each in left]
+    return [(place["pk"]["S"], place["sk"]["S"]) for place in places]
+
+
+def lines_request(table: str, name: str, after: str, before: str) -> dict[str, Any]:
+    """Query: a list, from its end."""
+    condition, names = "#list = :list", {"#list": "list"}
+    values = {":list": {"S": name}}
+    if after or before:
+        bounds = {":after": after, ":before": before}
+        condition += f" AND #place {_COMPARED[bool(after), bool(before)]}"
+        names["#place"] = "place"
+        values |= {bound: {"S": place} for bound, place in bounds.items() if place}
+    return {
+        "TableName": table,
+        "IndexName": LINES,
+        "KeyConditionExpression": condition,
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+        "ScanIndexForward": False,
+    }
+
+
+def read_lines(page: Any, now: datetime, after: str, before: str) -> list[Item]:
+    """The lines on a page that live; BETWEEN takes its bounds in, which are left out here."""
+    bounds = (after, before)
+    return [item for item in read_items(page, now) if item.line and item.line.place not in bounds]
+
+
+def query_request(table: str, pk: str, prefix: str) -> dict[str, Any]:
+    """Query: a partition, or what starts with ``prefix`` there, strongly consistent."""
+    condition = "#pk = :pk"
+    names, values = {"#pk": "pk"}, {":pk": {"S": pk}}
+    if prefix:  # DynamoDB takes no empty text for a key
+        condition += " AND begins_with(#sk, :prefix)"
+        names["#sk"] = "sk"
+        values[":prefix"] = {"S": prefix}
+    return {
+        "TableName": table,
+        "KeyConditionExpression": condition,
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+        "ConsistentRead": True,
+    }
+
+
+def read_items(page: Any, now: datetime) -> list[Item]:
+    """The items on a page of a Query that live.
+
+    One that nothing of ours wrote is left out, and logged without its content: whoever may write
+    one item must not be able to hide the others.
+    """
+    found: list[Item] = []
+    for each in page["Items"]:
+        try:
+            item = decode(each)
+        except Exception as error:  # noqa: BLE001 - as above
+            _log.warning("an item of the table can't be read: %s", type(error).__name__)
+            continue
+        if lives(item, now):
+            found.append(item)
+    return found
+
+
+def turn_page(request: dict[str, Any], page: Any) -> bool:
+    """Make a Query ask for the page after this one; False if there is none."""
+    if last := page.get("LastEvaluatedKey"):
+        request["ExclusiveStartKey"] = last
+    return bool(last)
+
+
+def get_request(table: str, pk: str, sk: str) -> dict[str, Any]:
+    """GetItem, strongly consistent."""
+    return {"TableName": table, "Key": {"pk": {"S": pk}, "sk": {"S": sk}}, "ConsistentRead": True}
+
+
+def read_item(found: Attributes | None, now: datetime) -> Item | None:
+    """The item in an answer, if there is one that lives."""
+    item = decode(found) if found else None
+    return item if item and lives(item, now) else None
+
+
+def written_once(item: Item) -> Attributes:
+    """An item as one call of `replace` writes it, which can be told from any other call's."""
+    return {**encode_next(item), _WRITE: {"S": uuid4().hex}}
+
+
+def replace_request(table: str, written: Attributes, version: int, now: datetime) -> dict[str, Any]:
+    """PutItem on the condition that the version before stands there."""
+    # In whole seconds, as ``expires_at`` is: so the fraction of now makes no difference.
+    values: dict[str, Attribute] = {":now": {"N": str(math.floor(now.timestamp()))}}
+    if version == 1:
+        condition = "attribute_not_exists(#pk) OR #expires_at <= :now"
+        names = {"#pk": "pk", "#expires_at": "expires_at"}
+    else:
+        condition = (
+            "#version = :before AND (attribute_not_exists(#expires_at) OR #expires_at > :now)"
+        )
+        names = {"#version": "version", "#expires_at": "expires_at"}
+        values[":before"] = {"N": str(version - 1)}
+    return {
+        "TableName": table,
+        "Item": written,
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def read_refusal(item: Item, written: Attributes, found: Attributes, now: datetime) -> Item | None:
+    """The answer of `jobs.core.ports.Table.replace` where DynamoDB says that ``found`` stands."""
+    if found.get(_WRITE) == written[_WRITE]:
+        return None
+    return read_item(found, now) or Item(pk=item.pk, sk=item.sk)

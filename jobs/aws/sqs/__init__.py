@@ -1,0 +1,1 @@
+"""SQS behind the ports."""

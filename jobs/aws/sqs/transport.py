@@ -1,0 +1,369 @@
+"""`jobs.core.ports.Transport` on SQS: `SqsTransport` for an event loop, `SyncSqs` for plain code.
+
+Both ask for queues by name, find their addresses with GetQueueUrl once, and never list or create
+queues, so a worker's role needs no more than the calls below. Requests are built and responses are
+read in `jobs.aws.sqs.wire`; a request is counted, and its failure named, in
+`jobs.aws.sqs.request_log`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+from botocore import xform_name
+
+from headgate.jobs.aws.connection import Connection, async_client, async_session, blocking_client
+from headgate.jobs.aws.retries import tried
+from headgate.jobs.aws.sqs import wire
+from headgate.jobs.aws.sqs.request_log import Action, Ledger, Observer, RequestMade
+from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.ports import (
+    EntryFailure,
+    OutgoingMessage,
+    QueueDepth,
+    ReceivedMessage,
+    VisibilityChange,
+)
+from headgate.jobs.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from aiobotocore.session import AioSession
+    from mypy_boto3_sqs import SQSClient as BlockingClient
+    from types_aiobotocore_sqs import SQSClient
+
+T = TypeVar("T")
+
+_LONG_POLL_S = 20  # SQS's longest wait
+_POLL_READ_TIMEOUT_S = _LONG_POLL_S + 10  # an answer that SQS holds back must not look lost
+_POLL_ATTEMPTS = 1  # the poller asks again anyway, and has to hear of an outage at once
+
+__all__ = ["Action", "Observer", "RequestMade", "SqsTransport", "SyncSqs"]
+
+
+class SqsTransport:
+    """SQS for an event loop: `jobs.core.ports.Transport`.
+
+    ::
+
+        async with SqsTransport() as sqs:
+            await sqs.send("shop-jobs-high", [OutgoingMessage(body="{}")])
+
+    It holds two pools of connections, and one set of credentials. One pool polls: it waits 30 s for
+    an answer, longer than SQS's longest poll, and never repeats a receive, since the poller does,
+    and a repetition inside it would hide an outage for a minute and a half. The other does the
+    rest: it gives up after 10 s and tries three times. Deletes and visibility changes are safe to
+    repeat; a repeated send can leave a message twice, which at-least-once delivery allows for.
+
+    What a worker calls all the time goes by `jobs.aws.sqs.lean_http`, for less than half of
+    aiobotocore's CPU. aiobotocore finds credentials, endpoint, region and addresses of queues;
+    where they are set up in a way that only it knows (see `jobs.aws.sqs.lean_http.find_route`), it
+    makes every call.
+
+    Apart, polls that are held back never take the connections that settlements need.
+
+    A receive that is cancelled may already have taken messages: nobody holds them, and they stay
+    hidden for their visibility timeout. Let polls return, and give back what they bring.
+
+    Args:
+        endpoint_url: None for what ``AWS_ENDPOINT_URL_SQS``, ``AWS_ENDPOINT_URL`` or the profile
+            says, else AWS's own.
+        region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
+        max_pool_connections: Polls under way at once, and apart from them other requests. What
+            exceeds it waits for a connection.
+        on_request: Told of every request.
+        lean: False for aiobotocore making every call.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        max_pool_connections: int = 50,
+        on_request: Observer | None = None,
+        clock: Clock | None = None,
+        lean: bool = True,
+    ) -> None:
+        self._polling = Connection(
+            endpoint_url=endpoint_url,
+            region=region,
+            read_timeout_s=_POLL_READ_TIMEOUT_S,
+            attempts=_POLL_ATTEMPTS,
+            pool=max_pool_connections,
+        )
+        self._commands = Connection(
+            endpoint_url=endpoint_url, region=region, pool=max_pool_connections
+        )
+        self._lean = lean
+        self._clock = clock or SystemClock()
+        self._ledger = Ledger(on_request, self._clock)
+        self._resolving: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._lifecycle = asyncio.Lock()
+        self._clients: _Clients | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Open the clients; credentials are looked up by the first call. Idempotent.
+
+        Raises:
+            ConfigurationError: aiobotocore is not installed.
+            TransportError: the region, the profile or the CA bundle is missing, or the endpoint is
+                no URL.
+        """
+        async with self._lifecycle:
+            if self._clients is None:
+                self._clients = await self._open()
+
+    async def _open(self) -> _Clients:
+        session = async_session()
+        async with AsyncExitStack() as stack:
+            sdk: SQSClient = await stack.enter_async_context(
+                async_client("sqs", self._commands, session)
+            )
+            polling, commands = await self._lean_callers(stack, session, sdk) or (
+                _SdkCaller(
+                    await stack.enter_async_context(async_client("sqs", self._polling, session))
+                ),
+                _SdkCaller(sdk),
+            )
+            return _Clients(polling=polling, commands=commands, sdk=sdk, closing=stack.pop_all())
+
+    async def _lean_callers(
+        self, stack: AsyncExitStack, session: AioSession, sdk: SQSClient
+    ) -> tuple[_Caller, _Caller] | None:
+        """One that polls and one for the rest; None where only aiobotocore can make the calls."""
+        from headgate.jobs.aws.sqs.lean_http import find_route, lean_caller
+
+        route = await find_route(session, sdk) if self._lean else None
+        if route is None:
+            return None
+        polling, commands = [
+            await stack.enter_async_context(lean_caller(route, connection, self._clock))
+            for connection in (self._polling, self._commands)
+        ]
+        return polling, commands
+
+    async def stop(self) -> None:
+        """Close the connections. Idempotent, and safe before `start`."""
+        async with self._lifecycle:
+            if self._clients is not None:
+                clients, self._clients = self._clients, None
+                await clients.closing.aclose()
+
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        """SendMessageBatch: up to ten messages, and up to 1 MiB together."""
+        commands, url = self._opened().commands, await self._url(queue)
+        with self._ledger.call("send", queue, len(messages)):
+            response = await commands.call("SendMessageBatch", wire.send_request(url, messages))
+            return wire.read_failures(response, len(messages))
+
+    async def receive(
+        self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
+    ) -> list[ReceivedMessage]:
+        """ReceiveMessage: up to ``limit`` messages. Avoid cancelling it (see the class)."""
+        polling, url = self._opened().polling, await self._url(queue)
+        request = wire.receive_request(url, limit=limit, wait_s=wait_s, visibility_s=visibility_s)
+        with self._ledger.call("receive", queue) as call:
+            messages = wire.read_messages(await polling.call("ReceiveMessage", request))
+            call.entries = len(messages)
+            return messages
+
+    async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
+        """DeleteMessageBatch. Deleting again what is gone is no failure on SQS."""
+        commands, url = self._opened().commands, await self._url(queue)
+        with self._ledger.call("delete", queue, len(receipts)):
+            response = await commands.call("DeleteMessageBatch", wire.delete_request(url, receipts))
+            return wire.read_failures(response, len(receipts))
+
+    async def change_visibility(
+        self, queue: str, changes: Sequence[VisibilityChange]
+    ) -> list[EntryFailure]:
+        """ChangeMessageVisibilityBatch: each counts from now; 0 gives the message back."""
+        commands, url = self._opened().commands, await self._url(queue)
+        request = wire.change_visibility_request(url, changes)
+        with self._ledger.call("change_visibility", queue, len(changes)):
+            response = await commands.call("ChangeMessageVisibilityBatch", request)
+            return wire.read_failures(response, len(changes))
+
+    async def depth(self, queue: str) -> QueueDepth:
+        """GetQueueAttributes: about how many messages there are."""
+        sdk, url = self._opened().sdk, await self._url(queue)
+        with self._ledger.call("depth", queue):
+            response = await sdk.get_queue_attributes(**wire.depth_request(url))
+            return wire.read_depth(response)
+
+    async def _url(self, queue: str) -> str:
+        """The queue's address; however many ask for a new one at once, SQS is asked once."""
+        if url := self._ledger.urls.get(queue):
+            return url
+        async with self._resolving[queue]:
+            if url := self._ledger.urls.get(queue):
+                return url
+            commands = self._opened().commands
+            with self._ledger.call("resolve", queue):
+                response = await commands.call("GetQueueUrl", {"QueueName": queue})
+                return self._ledger.urls.setdefault(queue, wire.read_url(response))
+
+    def _opened(self) -> _Clients:
+        if self._clients is None:
+            raise ConfigurationError("SqsTransport is not open: use it in `async with`")
+        return self._clients
+
+
+class SyncSqs:
+    """SQS for plain code, on boto3: `jobs.core.ports.BlockingTransport` and `BlockingReceiver`.
+    Safe to share by threads.
+
+    It opens with its first call, so a process may still fork after making one. Three tries a call,
+    10 s each, by `jobs.aws.retries` rather than boto3, whose quota of retries would have every
+    failed request of a long run raise; a repeated send can leave a message twice. The arguments are
+    `SqsTransport`'s, and ``sleep``, which pauses between two tries.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        max_pool_connections: int = 50,
+        on_request: Observer | None = None,
+        clock: Clock | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._connection = Connection(
+            endpoint_url=endpoint_url, region=region, pool=max_pool_connections
+        )
+        self._sleep = sleep
+        self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
+        self._ledger = Ledger(on_request, clock or SystemClock())
+        self._opening = threading.Lock()
+        self._resolving = threading.Lock()
+        self._client: BlockingClient | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. Idempotent; a later call opens them again."""
+        with self._opening:
+            if self._client is not None:
+                client, self._client = self._client, None
+                client.close()
+
+    def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        """SendMessageBatch: up to ten messages, and up to 1 MiB together."""
+        client, url = self._opened(), self._url(queue)
+        with self._ledger.call("send", queue, len(messages)):
+            response = self._tried(client.send_message_batch, wire.send_request(url, messages))
+            return wire.read_failures(response, len(messages))
+
+    def receive(
+        self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
+    ) -> list[ReceivedMessage]:
+        """ReceiveMessage: up to ``limit`` messages; a wait of up to 5 s."""
+        client, url = self._opened(), self._url(queue)
+        request = wire.receive_request(url, limit=limit, wait_s=wait_s, visibility_s=visibility_s)
+        with self._ledger.call("receive", queue) as call:
+            messages = wire.read_messages(self._tried(client.receive_message, request))
+            call.entries = len(messages)
+            return messages
+
+    def change_visibility(
+        self, queue: str, changes: Sequence[VisibilityChange]
+    ) -> list[EntryFailure]:
+        """ChangeMessageVisibilityBatch: each counts from now; 0 gives the message back."""
+        client, url = self._opened(), self._url(queue)
+        with self._ledger.call("change_visibility", queue, len(changes)):
+            response = self._tried(
+                client.change_message_visibility_batch,
+                wire.change_visibility_request(url, changes),
+            )
+            return wire.read_failures(response, len(changes))
+
+    def depth(self, queue: str) -> QueueDepth:
+        """GetQueueAttributes: about how many messages there are."""
+        client, url = self._opened(), self._url(queue)
+        with self._ledger.call("depth", queue):
+            response = self._tried(client.get_queue_attributes, wire.depth_request(url))
+            return wire.read_depth(response)
+
+    def _url(self, queue: str) -> str:
+        if url := self._ledger.urls.get(queue):
+            return url
+        client = self._opened()
+        with self._resolving:
+            if url := self._ledger.urls.get(queue):
+                return url
+            with self._ledger.call("resolve", queue):
+                response = self._tried(client.get_queue_url, {"QueueName": queue})
+                return self._ledger.urls.setdefault(queue, wire.read_url(response))
+
+    def _opened(self) -> BlockingClient:
+        with self._opening:
+            if self._client is None:
+                self._client = blocking_client("sqs", replace(self._connection, attempts=1))
+            return self._client
+
+    def _tried(self, method: Callable[..., T], request: Mapping[str, Any]) -> T:
+        return tried(
+            partial(method, **request),
+            attempts=self._connection.attempts,
+            sleep=self._sleep,
+            rng=self._rng,
+        )
+
+
+class _Caller(Protocol):
+    """Makes a call of SQS's; raises what `jobs.aws.faults` knows."""
+
+    async def call(self, action: str, params: wire.Request) -> wire.Response: ...
+
+
+class _SdkCaller:
+    """aiobotocore's client, called by SQS's names of its actions."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def call(self, action: str, params: wire.Request) -> wire.Response:
+        method = getattr(self._client, xform_name(action))
+        response: wire.Response = await method(**params)
+        return response
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Clients:
+    polling: _Caller
+    commands: _Caller
+    sdk: SQSClient
+    """For what is called now and then: depths."""
+    closing: AsyncExitStack

@@ -1,0 +1,1 @@
+"""Submitting jobs, waiting for them, and changing schedules at run time."""

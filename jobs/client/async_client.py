@@ -1,0 +1,346 @@
+"""Submitting from an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack, overload
+
+from headgate.jobs.client.async_large_payloads import Storing
+from headgate.jobs.client.async_schedules import AsyncSchedules
+from headgate.jobs.client.async_submission_records import Register
+from headgate.jobs.client.fallback import AsyncFallback, FallbackName, check_choice
+from headgate.jobs.client.handle import AsyncJobHandle, AsyncLookup
+from headgate.jobs.client.large_payloads import refuse_if
+from headgate.jobs.client.own_table import OwnTable
+from headgate.jobs.client.spool.policy import Spool, StrPath
+from headgate.jobs.client.steps import take_async
+from headgate.jobs.client.turns import Turns
+from headgate.jobs.client.unique import submitting
+from headgate.jobs.core.batcher import Batcher, Pacing
+from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.event_log import log_event
+from headgate.jobs.core.events import Events
+from headgate.jobs.core.ports import (
+    EntryFailure,
+    ObjectStore,
+    OutgoingMessage,
+    Scheduler,
+    Table,
+    Transport,
+)
+from headgate.jobs.core.settings import Settings
+from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import ConfigurationError, HeadgateError, TransportError
+from headgate.jobs.execution.handler_host import Send
+from headgate.jobs.messages.outgoing import lane_of, size_of
+from headgate.jobs.submission.prepare import Overrides, Submission, prepare_many, raise_refused
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class AsyncClient:
+    """Submits jobs of one app through SQS, from one event loop; use it with ``async with``.
+
+    Concurrent submits share requests: an idle client sends at once, and what is submitted while a
+    request is under way goes with the next one. Each `submit` returns when SQS has its own job.
+    Jobs of one FIFO group keep the order of their calls, also of calls that overlap.
+
+    Args:
+        app: whose job types are submitted.
+        transport: where to; None makes one of aiobotocore, with the standard AWS settings.
+        scheduler: holds long delays, and keeps schedules; None makes one of aiobotocore when it is
+            needed.
+        table: the app's, where jobs are looked up; None opens it when it is first needed.
+        store: where payloads go that are over the app's limit. None makes one of aiobotocore if
+            there is no ``transport`` either; else SQS's own limit of 1 MiB holds.
+        clock: tells the time.
+        events: hears of each submitted job; None logs what a fallback has to do.
+        pacing: how submissions are put together.
+        sleep: pauses between two looks at a job.
+        spool: as for `headgate.Client`.
+        fallback: as for `headgate.Client`, but in the calling task.
+
+    Example:
+        >>> async with AsyncClient(app) as client:  # doctest: +SKIP
+        ...     job = await client.submit(send_email, Email(to="a@b.example"))
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        transport: Transport | None = None,
+        scheduler: Scheduler | None = None,
+        table: Table | None = None,
+        store: ObjectStore | None = None,
+        clock: Clock | None = None,
+        events: Events | None = None,
+        pacing: Pacing = Pacing(),  # noqa: B008 - frozen
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        spool: StrPath | Spool | None = None,
+        fallback: FallbackName | None = None,
+    ) -> None:
+        self._app = app
+        self._clock = clock or SystemClock()
+        kept_in = check_choice(spool, fallback)
+        self._events = events or (Events(log_event) if kept_in or fallback else Events())
+        self._paused = Settings.from_env().paused
+        # A submitter with a fallback need not wait for an outage to end.
+        insist = pacing.insist and not (kept_in or fallback or self._paused)
+        self._pacing = replace(pacing, insist=insist)
+        self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
+        self._transport = self._storing(transport, store) if transport is not None else None
+        self._store = store
+        self._scheduler = scheduler
+        # A transport of the caller's own comes with a scheduler, or there is none.
+        self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
+        self.schedules = AsyncSchedules(
+            app,
+            self._open_scheduler,
+            self._send_all,
+            self.handle,
+            self._clock,
+            sleep=sleep,
+            rng=self._rng,
+        )
+        """The app's schedules, and the jobs that wait in one; see
+        `jobs.client.schedules.Schedules`."""
+        self._owned = AsyncExitStack()
+        self._table = table or self._own_table(app)
+        self._register = Register(
+            app, self._table, clock=self._clock, events=self._events, rng=self._rng
+        )
+        self._lookup = AsyncLookup(
+            app=app,
+            table=self._table,
+            clock=self._clock,
+            rng=self._rng,
+            sleep=sleep,
+            unschedule=self._unschedule,
+            store=lambda: self._store,
+        )
+        self._sending: set[asyncio.Future[Submission]] = set()
+        self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
+        self._turns = Turns()
+        self._fallback = self._make_fallback(kept_in, fallback)
+
+    def _own_table(self, app: App) -> Table:
+        table = OwnTable(app)
+        self._owned.push_async_callback(table.close)
+        return table
+
+    async def __aenter__(self) -> Self:
+        if self._transport is None:
+            from headgate.jobs.aws.sqs.transport import SqsTransport
+
+            sqs = await self._owned.enter_async_context(SqsTransport())
+            if self._store is None:
+                from headgate.jobs.aws.s3 import S3Store
+
+                own = S3Store(self._app.topology.bucket)
+                self._store = await self._owned.enter_async_context(own)
+            self._transport = self._storing(sqs, self._store)
+        if self._fallback is not None:
+            try:
+                await self._fallback.open()
+            except BaseException:
+                await self._owned.aclose()
+                raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Send what still waits, then close what this client opened. Idempotent."""
+        await asyncio.gather(*(batcher.drain() for batcher in self._batchers.values()))
+        await self._turns.all_over()
+        if self._sending:
+            await asyncio.wait(self._sending)
+        if self._fallback is not None:
+            await self._fallback.close()
+        await self._register.drain()
+        await self._owned.aclose()
+
+    async def submit(
+        self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
+    ) -> AsyncJobHandle[R]:
+        """Submit one job; `headgate.Client.submit`, awaited."""
+        [handle] = await self.submit_many(job, [payload], **overrides)
+        return handle
+
+    async def submit_many(
+        self, job: JobType[P, R], payloads: Iterable[P], **overrides: Unpack[Overrides]
+    ) -> list[AsyncJobHandle[R]]:
+        """Submit many jobs of one type; `headgate.Client.submit_many`, awaited."""
+        submissions = await self._deliver(
+            prepare_many(
+                self._app, self._app.topology, job, payloads, overrides, self._clock.now()
+            ),
+            self._turns,
+        )
+        return [
+            AsyncJobHandle(each.id, self._lookup, job, is_duplicate=each.is_duplicate)
+            for each in submissions
+        ]
+
+    @overload
+    def handle(self, job_id: str) -> AsyncJobHandle[Any]: ...
+    @overload
+    def handle(self, job_id: str, job: JobType[P, R]) -> AsyncJobHandle[R]: ...
+    def handle(self, job_id: str, job: JobType[Any, Any] | None = None) -> AsyncJobHandle[Any]:
+        """The handle of a job that was submitted elsewhere; `headgate.Client.handle`."""
+        return AsyncJobHandle(job_id, self._lookup, job)
+
+    def send(self, submission: Submission) -> asyncio.Future[Submission]:
+        """Send what has been prepared; the future is done when SQS has it, and raises as `submit`.
+        It comes to what the submission has become: a duplicate, it may be.
+
+        It goes on if nobody awaits it.
+        """
+        return self._begin(submission, self._turns)
+
+    def _begin(self, submission: Submission, turns: Turns) -> asyncio.Future[Submission]:
+        sending = asyncio.ensure_future(self._deliver_one(submission, turns))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+        return sending
+
+    def _sends_within(self) -> AbstractContextManager[Send]:
+        """What jobs submit that run inline: within the turn of the call that they came by."""
+        return nullcontext(partial(self._begin, turns=Turns()))
+
+    async def _deliver_one(self, submission: Submission, turns: Turns) -> Submission:
+        [became] = await self._deliver([submission], turns)
+        return became
+
+    async def _deliver(
+        self, submissions: Sequence[Submission], turns: Turns
+    ) -> Sequence[Submission]:
+        """Send the jobs of one call when it is its turn; returns what each has become."""
+        lanes = {lane for each in submissions if (lane := lane_of(each.message)) is not None}
+        if not lanes:
+            return await self._become(submissions)
+        async with turns.of(lanes):
+            return await self._become(submissions)
+
+    async def _become(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
+        """Send what counts of them."""
+        if not submissions or submissions[0].unique is None:  # then none of them is
+            await self._send_all(submissions)
+            return submissions
+        steps = submitting(submissions, now=self._clock.now, tell=self._events.emit)
+        return await take_async(steps, self._table, self._send_all, self._lookup.sleep)
+
+    async def _send_all(self, submissions: Sequence[Submission]) -> None:
+        if submissions and submissions[0].due is not None:  # all of a call have the same delay
+            refuse_if(self._paused)
+            raise_refused(
+                submissions, self._told(submissions, await self.schedules.hold(submissions))
+            )
+            return
+        if self._transport is not None:
+            self._transport.check(each.message for each in submissions)
+        if self._fallback and submissions and await self._fallback.takes(submissions):
+            return
+        pending = [self._batcher(each.queue).put(each.message) for each in submissions]
+        await asyncio.wait(pending) if pending else None
+        results = self._told(submissions, [_error_of(future) for future in pending])
+        outcomes: Sequence[HeadgateError | None] = results
+        if self._fallback and submissions:
+            outcomes = await self._fallback.instead(submissions, results)
+        raise_refused(submissions, outcomes)
+
+    def _told(
+        self, submissions: Sequence[Submission], results: Sequence[TransportError | None]
+    ) -> Sequence[TransportError | None]:
+        """Say which have been taken; returns the results."""
+        at = self._clock.now()
+        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
+        for submission in taken:
+            self._events.emit(submission.event(at))
+        self._register.enter(taken)
+        return results
+
+    def _make_fallback(
+        self, spool: Spool | None, fallback: FallbackName | None
+    ) -> AsyncFallback | None:
+        if spool is not None:
+            from headgate.jobs.client.spool.async_spooler import (
+                AsyncSpooler,  # SQLite is for those who use it
+            )
+
+            return AsyncSpooler(
+                spool,
+                send=self._send_now,
+                sent=self._register.enter,
+                clock=self._clock,
+                events=self._events,
+            )
+        if fallback is not None:
+            from headgate.jobs.client.inline import AsyncInline
+
+            return AsyncInline(
+                self._app, sending=self._sends_within, clock=self._clock, events=self._events
+            )
+        return None
+
+    async def _send_now(
+        self, queue: str, messages: Sequence[OutgoingMessage]
+    ) -> list[EntryFailure]:
+        return await self._opened().send(queue, messages)
+
+    def _open_scheduler(self) -> Scheduler:
+        if self._scheduler is None:
+            from headgate.jobs.aws.scheduler import EventBridgeScheduler
+
+            self._scheduler = scheduler = EventBridgeScheduler()
+            self._owned.push_async_callback(scheduler.stop)
+        return self._scheduler
+
+    async def _unschedule(self, job_id: str) -> bool:
+        return self._has_scheduler and await self.schedules.cancel_delayed(job_id)
+
+    def _storing(self, transport: Transport, store: ObjectStore | None) -> Storing:
+        return Storing(transport, store, limit=self._app.payload_limit, paused=self._paused)
+
+    def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
+        queue = spec.name
+        if (batcher := self._batchers.get(queue)) is None:
+            batcher = Batcher(
+                partial(self._opened().send, queue),
+                pacing=self._pacing,
+                eager=lambda: not self._batchers[queue].busy,
+                size_of=size_of,
+                lane_of=lane_of,
+                name=f"headgate-submit-{queue}",
+                rng=self._rng,
+            )
+            self._batchers[queue] = batcher
+        return batcher
+
+    def _opened(self) -> Transport:
+        if self._transport is None:
+            raise ConfigurationError("AsyncClient is not open: use it in `async with`")
+        return self._transport
+
+
+def _error_of(future: asyncio.Future[None]) -> TransportError | None:
+    error = future.exception()
+    if error is None or isinstance(error, TransportError):
+        return error
+    raise error

@@ -1,0 +1,288 @@
+"""Submitting from plain code."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+
+from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice
+from headgate.jobs.client.handle import JobHandle, Lookup
+from headgate.jobs.client.large_payloads import BlockingStoring, refuse_if
+from headgate.jobs.client.own_table import OwnBlockingTable
+from headgate.jobs.client.sending import Sending
+from headgate.jobs.client.spool.policy import Spool, StrPath
+from headgate.jobs.client.steps import take
+from headgate.jobs.client.submission_records import BlockingRegister
+from headgate.jobs.client.unique import submitting
+from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.event_log import log_event
+from headgate.jobs.core.events import Events
+from headgate.jobs.core.ports import (
+    BlockingObjectStore,
+    BlockingScheduler,
+    BlockingTable,
+    BlockingTransport,
+)
+from headgate.jobs.core.settings import Settings
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import HeadgateError, TransportError
+from headgate.jobs.submission.prepare import Overrides, Submission, prepare_many, raise_refused
+
+if TYPE_CHECKING:
+    from headgate.jobs.client.schedules import Schedules
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class Client:
+    """Submits jobs of one app through SQS. Safe to share by threads; close it, or use ``with``.
+
+    Args:
+        app: whose job types are submitted.
+        transport: where to; None makes one of boto3, with the standard AWS settings.
+        scheduler: holds long delays, and keeps schedules; None makes one of boto3 when needed.
+        table: the app's, where jobs are looked up; None opens it when it is first needed.
+        store: where payloads go that are over the app's limit. None makes one of boto3 if there is
+            no ``transport`` either; else SQS's own limit of 1 MiB holds.
+        clock: tells the time.
+        events: hears of each submitted job; None logs what a fallback has to do.
+        sleep: pauses between tries of an entry that SQS did not take.
+        spool: a file that keeps jobs while SQS can't be reached, by its path or as a `Spool`.
+        fallback: ``"inline"`` runs jobs in the calling thread while SQS can't be reached; not
+            together with ``spool``.
+
+    Example:
+        >>> with Client(app) as client:  # doctest: +SKIP
+        ...     job = client.submit(send_email, Email(to="a@b.example"))
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        transport: BlockingTransport | None = None,
+        scheduler: BlockingScheduler | None = None,
+        table: BlockingTable | None = None,
+        store: BlockingObjectStore | None = None,
+        clock: Clock | None = None,
+        events: Events | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        spool: StrPath | Spool | None = None,
+        fallback: FallbackName | None = None,
+    ) -> None:
+        self._app = app
+        self._clock = clock or SystemClock()
+        kept_in = check_choice(spool, fallback)
+        self._paused = Settings.from_env().paused
+        self._events = events or (Events(log_event) if kept_in or fallback else Events())
+        self._sleep = sleep
+        self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
+        self._closes: list[Callable[[], None]] = []
+        # A transport of the caller's own comes with a scheduler, or there is none.
+        self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
+        if transport is None:
+            from headgate.jobs.aws.sqs.transport import SyncSqs
+
+            transport = sqs = SyncSqs()
+            self._closes.append(sqs.close)
+            if store is None:
+                from headgate.jobs.aws.s3 import SyncS3
+
+                store = s3 = SyncS3(app.topology.bucket)
+                self._closes.append(s3.close)
+        self._transport = BlockingStoring(
+            transport, store, limit=app.payload_limit, paused=self._paused
+        )
+        self._opening = threading.Lock()
+        self._scheduler = scheduler
+        if table is None:
+            table = own = OwnBlockingTable(app)
+            self._closes.append(own.close)
+        self._table = table
+        self._register = BlockingRegister(
+            app, table, clock=self._clock, events=self._events, rng=self._rng, sleep=sleep
+        )
+        self._lookup = Lookup(
+            app=app,
+            table=table,
+            clock=self._clock,
+            rng=self._rng,
+            sleep=sleep,
+            unschedule=self._unschedule,
+            store=lambda: store,
+        )
+        self._fallback = self._make_fallback(kept_in, fallback)
+
+    def __enter__(self) -> Self:
+        if self._fallback is not None:
+            self._fallback.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that this client opened, and its spool. Idempotent."""
+        if self._fallback is not None:
+            self._fallback.close()
+        for close in self._closes:
+            close()
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """The app's schedules, and the jobs that wait in one; see
+        `jobs.client.schedules.Schedules`."""
+        from headgate.jobs.client.schedules import Schedules  # by first use, for quick imports
+
+        return Schedules(
+            self._app,
+            self._open_scheduler,
+            self._send_all,
+            self.handle,
+            self._clock,
+            sleep=self._sleep,
+            rng=self._rng,
+        )
+
+    def submit(
+        self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
+    ) -> JobHandle[R]:
+        """Submit one job; when this returns, SQS has it, or the fallback has seen to it.
+
+        Args:
+            job: the type, as declared on the app.
+            payload: what its handler takes.
+            overrides: see `Overrides`.
+
+        Raises:
+            SubmissionError: the payload or an option is not valid; nothing was sent.
+            TransportError: SQS could not be asked, or refused; or the object store, for a payload
+                that goes there.
+            InlineFailed: with ``fallback="inline"``, it ran in place and failed.
+        """
+        return self.submit_many(job, [payload], **overrides)[0]
+
+    def submit_many(
+        self, job: JobType[P, R], payloads: Iterable[P], **overrides: Unpack[Overrides]
+    ) -> list[JobHandle[R]]:
+        """Submit many jobs of one type, ten to a request. All are checked before any is sent.
+
+        Of a FIFO group a request carries one job, and none is sent after one that SQS did not take.
+        A request that keeps failing doesn't keep the others from being sent; three in a row do.
+
+        Raises:
+            SubmissionError: a payload or an option is not valid; nothing was sent.
+            SubmissionFailed: SQS took some, and not the others; it lists both.
+            TransportError: SQS could not be asked, or refused; it took none.
+        """
+        submissions = self._deliver(
+            prepare_many(self._app, self._app.topology, job, payloads, overrides, self._clock.now())
+        )
+        return [
+            JobHandle(each.id, self._lookup, job, is_duplicate=each.is_duplicate)
+            for each in submissions
+        ]
+
+    @overload
+    def handle(self, job_id: str) -> JobHandle[Any]: ...
+    @overload
+    def handle(self, job_id: str, job: JobType[P, R]) -> JobHandle[R]: ...
+    def handle(self, job_id: str, job: JobType[Any, Any] | None = None) -> JobHandle[Any]:
+        """The handle of a job that was submitted elsewhere. It asks nothing.
+
+        Args:
+            job_id: of a job of this app.
+            job: its type, which says what its result is; None has its records say of what type it
+                is, which the type checker can't know.
+
+        Raises:
+            ValueError: ``job_id`` is no id.
+        """
+        return JobHandle(job_id, self._lookup, job)
+
+    def _deliver(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
+        """Send what counts of the jobs of one call; returns what each has become."""
+        if not submissions or submissions[0].unique is None:  # then none of them is
+            self._send_all(submissions)
+            return submissions
+        steps = submitting(submissions, now=self._clock.now, tell=self._events.emit)
+        return take(steps, self._table, self._send_all, self._sleep)
+
+    def _send_all(self, submissions: Sequence[Submission]) -> None:
+        if submissions and submissions[0].due is not None:  # all of a call have the same delay
+            refuse_if(self._paused)
+            raise_refused(submissions, self._told(submissions, self.schedules.hold(submissions)))
+            return
+        self._transport.check(each.message for each in submissions)
+        if self._fallback and submissions and self._fallback.takes(submissions):
+            return
+        results = self._send_in_order(submissions)
+        self._told(submissions, results)
+        outcomes: Sequence[HeadgateError | None] = results
+        if self._fallback and submissions:
+            outcomes = self._fallback.instead(submissions, results)
+        raise_refused(submissions, outcomes)
+
+    def _told(
+        self, submissions: Sequence[Submission], results: Sequence[TransportError | None]
+    ) -> Sequence[TransportError | None]:
+        """Say which have been taken; returns the results."""
+        at = self._clock.now()
+        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
+        for submission in taken:
+            self._events.emit(submission.event(at))
+        self._register.enter(taken)
+        return results
+
+    def _send_in_order(self, submissions: Sequence[Submission]) -> list[TransportError | None]:
+        """Send all, request after request; returns what became of each."""
+        if not submissions:
+            return []
+        return Sending(
+            [submission.message for submission in submissions],
+            partial(self._transport.send, submissions[0].queue.name),
+            sleep=self._sleep,
+            rng=self._rng,
+            goes_on=self._fallback is None,
+        ).run()
+
+    def _open_scheduler(self) -> BlockingScheduler:
+        with self._opening:
+            if self._scheduler is None:
+                from headgate.jobs.aws.scheduler import SyncScheduler
+
+                self._scheduler = scheduler = SyncScheduler()
+                self._closes.append(scheduler.close)
+            return self._scheduler
+
+    def _unschedule(self, job_id: str) -> bool:
+        return self._has_scheduler and self.schedules.cancel_delayed(job_id)
+
+    def _make_fallback(self, spool: Spool | None, fallback: FallbackName | None) -> Fallback | None:
+        if spool is not None:
+            from headgate.jobs.client.spool.spooler import Spooler  # SQLite is for those who use it
+
+            return Spooler(
+                spool,
+                send=self._transport.send,
+                sent=self._register.enter,
+                clock=self._clock,
+                events=self._events,
+            )
+        if fallback is not None:
+            from headgate.jobs.client.inline import Inline  # and so is asyncio
+
+            return Inline(self._app, send=self._deliver, clock=self._clock, events=self._events)
+        return None

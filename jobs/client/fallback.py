@@ -1,0 +1,96 @@
+"""What a client does with submissions while SQS can't be reached: keep them, or run them in place.
+
+A client has at most one fallback. Which failures are its business is for `may_fall_back` to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from headgate.jobs.client.spool.policy import Spool, StrPath
+from headgate.jobs.errors import HeadgateError, SettingsInvalid, TransportError
+from headgate.jobs.submission.prepare import Submission
+
+Result: TypeAlias = HeadgateError | None
+"""What became of a submission: None where all is well."""
+
+FallbackName: TypeAlias = Literal["inline"]
+
+
+class Fallback(Protocol):
+    """A fallback of `headgate.Client`; safe to share by threads."""
+
+    def open(self) -> None:
+        """Get ready. Idempotent."""
+        ...
+
+    def takes(self, submissions: Sequence[Submission]) -> bool:
+        """Whether it has taken submissions of one queue off the client before SQS was asked."""
+        ...
+
+    def instead(
+        self, submissions: Sequence[Submission], results: Sequence[Result]
+    ) -> Sequence[Result]:
+        """See to what SQS could not be asked; returns what has become of all by then."""
+        ...
+
+    def close(self) -> None:
+        """End in order, within a bound. Idempotent."""
+        ...
+
+
+class AsyncFallback(Protocol):
+    """A fallback of `headgate.AsyncClient`: the same, awaited."""
+
+    async def open(self) -> None: ...
+
+    async def takes(self, submissions: Sequence[Submission]) -> bool: ...
+
+    async def instead(
+        self, submissions: Sequence[Submission], results: Sequence[Result]
+    ) -> Sequence[Result]: ...
+
+    async def close(self) -> None: ...
+
+
+def may_fall_back(result: Result) -> bool:
+    """Whether SQS could not be asked, or failed on its side: the same call may succeed later.
+
+    `TransportError.transient` decides. Missing credentials, queues or permissions are no outage,
+    and a message that is itself at fault would be refused later too.
+    """
+    return isinstance(result, TransportError) and result.transient
+
+
+def lost(
+    submissions: Sequence[Submission], results: Sequence[Result]
+) -> tuple[list[Submission], Result]:
+    """Those that may fall back, and why the first of them has to; none, and None."""
+    found = [
+        (submission, result)
+        for submission, result in zip(submissions, results, strict=True)
+        if may_fall_back(result)
+    ]
+    return [submission for submission, _ in found], found[0][1] if found else None
+
+
+def replaced(results: Sequence[Result], outcome: Result) -> list[Result]:
+    """The results, with one and the same outcome for all that had to fall back."""
+    return [outcome if may_fall_back(result) else result for result in results]
+
+
+def check_choice(spool: StrPath | Spool | None, fallback: str | None) -> Spool | None:
+    """Read a client's ``spool=`` and ``fallback=``.
+
+    Raises:
+        SettingsInvalid: there is no such fallback, or both are given.
+    """
+    if fallback not in (None, "inline"):
+        raise SettingsInvalid(f'fallback must be "inline" or None, got {fallback!r}')
+    if spool is not None and fallback is not None:
+        raise SettingsInvalid(
+            'spool= and fallback="inline" exclude each other: a job either waits until SQS can be '
+            "reached, or runs at once"
+        )
+    return spool if spool is None or isinstance(spool, Spool) else Spool(spool)

@@ -1,0 +1,148 @@
+"""A transport that keeps large payloads in the object store: the object first, then the message.
+
+Whatever sends through it (a client, its batches, its spool) has messages with all of their payload.
+This is the one for plain code; `jobs.client.async_large_payloads` has that for an event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from headgate.jobs.core.ports import (
+    BlockingObjectStore,
+    BlockingTransport,
+    EntryFailure,
+    OutgoingMessage,
+)
+from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
+from headgate.jobs.errors import PayloadTooLarge, ServiceUnavailable, TransportError
+from headgate.jobs.messages.large_payloads import LARGEST, parted
+from headgate.jobs.messages.outgoing import size_of
+
+
+class BlockingStoring:
+    """A `jobs.core.ports.BlockingTransport` over another one.
+
+    Args:
+        transport: what carries the messages.
+        store: where payloads go that are too large; None refuses them, as SQS would.
+        limit: bytes of a message; without a ``store`` SQS's own limit counts.
+        paused: send nothing, as if SQS could not be reached.
+    """
+
+    def __init__(
+        self,
+        transport: BlockingTransport,
+        store: BlockingObjectStore | None,
+        *,
+        limit: int,
+        paused: bool = False,
+    ) -> None:
+        self._transport = transport
+        self._store = store
+        self._limit = limit
+        self._paused = paused
+
+    def check(self, messages: Iterable[OutgoingMessage]) -> None:
+        """Refuse what could not be sent, before anything is.
+
+        Raises:
+            PayloadTooLarge: a message is larger than what is kept or, without a store, than SQS's.
+        """
+        check_sizes(messages, has_store=self._store is not None)
+
+    def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        """Send a batch; a message whose payload could not be kept is a failed entry of it.
+
+        Raises:
+            TransportError: no message of the batch could be sent.
+        """
+        refuse_if(self._paused)
+        if self._store is None or all(size_of(each) <= self._limit for each in messages):
+            return self._transport.send(queue, messages)
+        batch = Batch()
+        for message in messages:
+            try:
+                batch.take(self._fitting(message, self._store))
+            except TransportError as error:
+                batch.leave(error)
+        return batch.failures(self._transport.send(queue, batch.fitting()))
+
+    def _fitting(self, message: OutgoingMessage, store: BlockingObjectStore) -> OutgoingMessage:
+        if size_of(message) <= self._limit:
+            return message
+        slim, kept = parted(message)
+        store.put(kept.ref.key, kept.packed())
+        return slim
+
+
+def refuse_if(paused: bool) -> None:
+    """Refuse what would be sent, as in an outage, where submissions are paused.
+
+    Raises:
+        ServiceUnavailable: they are.
+    """
+    if paused:
+        raise ServiceUnavailable(
+            "submissions are paused by HEADGATE_PAUSED=1, so SQS was not asked: unset it and start "
+            'this process again, or give its client a spool= or fallback="inline"'
+        )
+
+
+@dataclass(slots=True)
+class Batch:
+    """Messages of which some can't be sent, each with its place in what was handed in."""
+
+    _taken: dict[int, OutgoingMessage] = field(default_factory=dict)
+    _left: dict[int, TransportError] = field(default_factory=dict)
+
+    def take(self, message: OutgoingMessage) -> None:
+        """The next message can be sent."""
+        self._taken[self._next] = message
+
+    def leave(self, error: TransportError) -> None:
+        """The next message can't."""
+        self._left[self._next] = error
+
+    def fitting(self) -> list[OutgoingMessage]:
+        """What can be sent; raises what kept all of it from being sent."""
+        if not self._taken:
+            raise self._left[0]
+        return [*self._taken.values()]
+
+    def failures(self, sent: Sequence[EntryFailure]) -> list[EntryFailure]:
+        """What failed by its place in the whole, given what failed of what was sent."""
+        places = [*self._taken]
+        failed = [replace(each, index=places[each.index]) for each in sent]
+        failed += [_failure(index, error) for index, error in self._left.items()]
+        return sorted(failed, key=lambda each: each.index)
+
+    @property
+    def _next(self) -> int:
+        return len(self._taken) + len(self._left)
+
+
+def check_sizes(messages: Iterable[OutgoingMessage], *, has_store: bool) -> None:
+    """Refuse messages that are too large even where there is an object store, or there is none.
+
+    Raises:
+        PayloadTooLarge: one is.
+    """
+    most = LARGEST if has_store else MAX_MESSAGE_BYTES
+    for message in messages:
+        if (size := size_of(message)) > most:
+            limit = f"at most {most:,} are kept" if has_store else f"SQS takes {most:,} (1 MiB)"
+            raise PayloadTooLarge(
+                f"the message for {message.attributes.get('JobType')!r} would have {size:,} bytes; "
+                f"{limit}: store the data and submit its address"
+            )
+
+
+def _failure(index: int, error: TransportError) -> EntryFailure:
+    return EntryFailure(
+        index=index,
+        code=type(error).__name__,
+        message=str(error),
+        sender_fault=not error.transient,
+    )

@@ -1,0 +1,236 @@
+"""What `jobs.client.schedules` and `jobs.client.async_schedules` ask of EventBridge Scheduler: pure
+functions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.occurrences import is_one_time, occurrences
+from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.definitions.uniqueness import UniqueOptions
+from headgate.jobs.errors import OptionInvalid, SettingsInvalid, UnknownJobType
+from headgate.jobs.messages.envelope import Options, new_job_id
+from headgate.jobs.messages.outgoing import message_of
+from headgate.jobs.schedules.delayed_job import check_input, delay_name, retry_name, schedule_of
+from headgate.jobs.schedules.firing import ScheduledJob, input_of, read_scheduled
+from headgate.jobs.schedules.registry import address, check_new_name, times_of
+from headgate.jobs.submission.prepare import Overrides, Submission, prepare
+
+P = TypeVar("P")
+
+_MINUTE = timedelta(minutes=1)
+_MOST_TIMES = 100_000
+"""The highest limit: the times are counted one by one."""
+_DELETION = timedelta(seconds=30)
+"""The longest deletion: three tries of 10 s each."""
+
+
+def new_schedule(
+    app: App,
+    now: datetime,
+    name: str,
+    job: JobType[P, Any],
+    payload: P,
+    when: Schedule,
+    limit: int | None,
+    overrides: Overrides,
+) -> ScheduleSpec:
+    """A schedule that submits such a job again and again; see
+    `jobs.client.schedules.Schedules.create`.
+
+    Raises:
+        SubmissionError: the name, the payload or an option is not valid.
+        ScheduleExists: a job type declares one of that name.
+        SettingsInvalid: it never fires, or the limit doesn't go with it.
+    """
+    for option in ("delay", "at", *UniqueOptions.__annotations__):
+        if option in overrides:
+            raise OptionInvalid(f"a schedule takes no {option}: each of its times is one job")
+    check_new_name(app, name)
+    submission = prepare(
+        app, app.topology, job, payload, overrides, now=now, job_id=new_job_id(now)
+    )
+    return timed(_of_jobs_like(app, name, submission), when, limit, now)
+
+
+def _of_jobs_like(app: App, name: str, submission: Submission) -> ScheduleSpec:
+    envelope, topology = submission.envelope, app.topology
+    scheduled = ScheduledJob(
+        schedule=name,
+        type=envelope.type,
+        schema=envelope.schema_,
+        payload=envelope.payload,
+        queue=envelope.queue,
+        priority=envelope.priority,
+        queue_name=submission.queue.name,
+        fifo_group=submission.message.group if submission.queue.fifo else None,
+        tenant=envelope.tenant,
+        options=_lasting(envelope.options),
+    )
+    text = input_of(scheduled)
+    check_input(f"the schedule {name!r}", text)
+    group, physical = address(app, name)
+    return ScheduleSpec(
+        group=group,
+        name=physical,
+        expression="",
+        function=topology.bridge_name,
+        role=topology.scheduler_role,
+        dead_letters=topology.failed_firings_name,
+        input=text,
+        description=f"Submits {envelope.type} jobs to {envelope.queue}/{envelope.priority}",
+    )
+
+
+def _lasting(options: Options | None) -> Options | None:
+    """What goes for each of a schedule's jobs: they are told apart by their times."""
+    lasting = Options(attempts=options.attempts, timeout_s=options.timeout_s) if options else None
+    return None if lasting == Options() else lasting
+
+
+def timed(spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime) -> ScheduleSpec:
+    """The same schedule at these times.
+
+    Raises:
+        SettingsInvalid: it never fires, or the limit doesn't go with it.
+    """
+    if not isinstance(when, Schedule):
+        raise SettingsInvalid(f"when must be made by cron(...), rate(...) or at(...), got {when!r}")
+    if when.expression.startswith("rate(") and when.start is None:
+        when = replace(when, start=now)  # so that it is known what it counts from
+    if limit is not None:
+        when = _limited(when, limit, now)
+    if next(times_of(when, now), None) is None:
+        raise SettingsInvalid(f"{when.expression} never fires: all of its times have passed")
+    window = when.flexible_window
+    again = replace(
+        spec,
+        expression=when.expression,
+        timezone=when.timezone,
+        start=when.start,
+        end=when.end,
+        flexible_minutes=None if window is None else window // _MINUTE,
+        delete_when_done=is_one_time(when.expression) or when.end is not None,
+    )
+    return _begun(again, now)
+
+
+def _limited(when: Schedule, limit: int, now: datetime) -> Schedule:
+    """The schedule with an end after so many of its times; they count whether it runs or not."""
+    _check_limit(limit)
+    if is_one_time(when.expression):
+        if limit > 1:
+            raise SettingsInvalid(f"{when.expression} fires once: leave limit={limit} out")
+        return when
+    if when.flexible_window is not None:
+        raise SettingsInvalid(
+            f"{when.expression}: limit and flexible_window exclude each other, since the limit is "
+            "an end by the minute"
+        )
+    times = list(islice(times_of(when, now), limit))
+    if not times:
+        return when
+    last = times[-1] + _MINUTE - timedelta(seconds=1)  # no two are closer than a minute
+    return replace(when, end=min(last, when.end or last))
+
+
+def _check_limit(limit: object) -> None:
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST_TIMES:
+        raise SettingsInvalid(
+            f"limit must be a whole number of 1 to {_MOST_TIMES:,}, got {limit!r}: give the "
+            "schedule an end= that lies further off"
+        )
+
+
+def switched(spec: ScheduleSpec, *, enabled: bool, now: datetime) -> ScheduleSpec:
+    """The same schedule, paused or not.
+
+    Raises:
+        SettingsInvalid: it is a rate of which no time is left.
+    """
+    return _begun(replace(spec, enabled=enabled), spec.as_of or now)
+
+
+def rescheduled(
+    spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime
+) -> ScheduleSpec:
+    """A schedule that is on AWS, at other times; raises as `timed` does."""
+    return timed(spec, when, limit, spec.as_of or now)
+
+
+def _begun(spec: ScheduleSpec, now: datetime) -> ScheduleSpec:
+    """The same times from now on, with a start that EventBridge Scheduler takes.
+
+    It refuses one more than five minutes ago. Cron expressions need none that is over. A rate
+    counts from its start, so that the next of its times takes the place of one that is.
+
+    Raises:
+        SettingsInvalid: a rate has no time left before its end; without a start it began anew.
+    """
+    if spec.start is None or spec.start >= now:
+        return spec
+    if not spec.expression.startswith("rate("):
+        return replace(spec, start=None)
+    times = occurrences(spec.expression, "UTC", since=now, start=spec.start, end=spec.end)
+    start, end = next(times, None), spec.end
+    if start is None:
+        raise SettingsInvalid(
+            f"{spec.expression} fires no more: none of its times is left before its end ({end}), "
+            "so there is nothing to pause or to resume: reschedule it, or remove it"
+        )
+    if end is not None:
+        end = max(end, start + timedelta(seconds=1))  # it has to lie after the start
+    return replace(spec, start=start, end=end)
+
+
+def at_once(app: App, name: str, spec: ScheduleSpec, now: datetime) -> Submission:
+    """The job that a schedule submits, beside its times.
+
+    Raises:
+        UnknownJobType: the app no longer has its type.
+        MessageUnreadable: its input is none of Headgate's.
+    """
+    scheduled = read_scheduled(spec.input)
+    if scheduled.type not in app.types:
+        raise UnknownJobType(
+            f"the schedule {name!r} submits jobs of the type {scheduled.type!r}, which the app "
+            f"{app.name!r} no longer has: remove the schedule, or declare the type again"
+        )
+    queue = app.topology.queue(scheduled.queue, scheduled.priority)
+    envelope = scheduled.envelope(new_job_id(now), now)
+    message = message_of(envelope, fifo_group=scheduled.fifo_group)
+    return Submission(queue=queue, message=message, envelope=envelope)
+
+
+def held(app: App, submission: Submission, now: datetime) -> tuple[ScheduleSpec, str]:
+    """The one-time schedule that holds a job until it is due, and the token of its creation."""
+    name = delay_name(submission.id)
+    return schedule_of(submission.delayed(), app.topology, name, now), submission.id
+
+
+def is_waiting(spec: ScheduleSpec, now: datetime) -> bool:
+    """True if a one-time schedule can still be deleted before it fires.
+
+    EventBridge Scheduler deletes one a while after it has fired, or given up trying. Until then
+    it is found, and its job may have been sent, and have run, long ago.
+    """
+    deleted_by = (spec.as_of or now) + _DELETION
+    when = Schedule(expression=spec.expression, timezone=spec.timezone)
+    return next(times_of(when, deleted_by), None) is not None
+
+
+def names_of(job_id: str) -> tuple[str, str]:
+    """The names that one-time schedules of a job may have."""
+    return delay_name(job_id), retry_name(job_id)
+
+
+def new_token() -> str:
+    """Never the same twice: a schedule that was removed can be made again."""
+    return uuid4().hex

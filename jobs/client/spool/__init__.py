@@ -1,0 +1,1 @@
+"""Submissions kept in a local file while SQS can't be reached."""

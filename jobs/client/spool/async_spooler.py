@@ -1,0 +1,232 @@
+"""The spool of a `headgate.AsyncClient`: `jobs.client.spool.spooler` for an event loop.
+
+The disk is waited for in threads, so that it never holds up the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+
+from headgate.jobs.client.fallback import Result, lost, replaced
+from headgate.jobs.client.spool.async_sending import AsyncSending, Send
+from headgate.jobs.client.spool.file import SpoolFile
+from headgate.jobs.client.spool.inflow import LONGEST_S, Inflow
+from headgate.jobs.client.spool.policy import CLOSING_S, Answer, Rhythm, Sent, Spool, spooled
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Events
+from headgate.jobs.errors import SpoolError
+from headgate.jobs.submission.prepare import Submission
+
+_log = logging.getLogger("headgate.spool")
+
+
+class AsyncSpooler:
+    """A `jobs.client.fallback.AsyncFallback` that keeps jobs in a file; see
+    `jobs.client.spool.spooler.Spooler`."""
+
+    def __init__(
+        self, spool: Spool, *, send: Send, sent: Sent, clock: Clock, events: Events
+    ) -> None:
+        self._spool = spool
+        self._send = send
+        self._sent = sent
+        self._clock = clock
+        self._events = events
+        self._opening = asyncio.Lock()
+        self._drainer: AsyncDrainer | None = None
+        self._cause: BaseException | None = None
+        """Why jobs wait, as far as this process has heard."""
+
+    async def open(self) -> None:
+        """Open the file, and start to send what an earlier process has left in it. Idempotent."""
+        await self._opened()
+
+    async def takes(self, submissions: Sequence[Submission]) -> bool:
+        """Keep submissions of one queue if others of it wait, since they go behind those."""
+        drainer = await self._opened()
+        if not drainer.file.waits(submissions[0].queue.name):  # microseconds, and never a lock
+            return False
+        try:
+            await self._keep(drainer, submissions, "others of its queue wait before it")
+        except SpoolError as error:
+            raise error from self._cause
+        return True
+
+    async def instead(
+        self, submissions: Sequence[Submission], results: Sequence[Result]
+    ) -> Sequence[Result]:
+        """Keep what SQS could not be asked to take."""
+        drainer = await self._opened()
+        waiting, cause = lost(submissions, results)
+        if not waiting:
+            drainer.answered()
+            return results
+        outcome: Result = None
+        try:
+            await self._keep(drainer, waiting, str(cause))
+        except SpoolError as error:
+            outcome = error
+            outcome.__cause__ = cause
+        self._cause = cause
+        return replaced(results, outcome)
+
+    async def close(self) -> None:
+        """Try once more to send what waits, for a few seconds, and close the file. Idempotent."""
+        drainer, self._drainer = self._drainer, None
+        if drainer is not None:
+            await drainer.stop()
+
+    async def _opened(self) -> AsyncDrainer:
+        if (drainer := self._drainer) is not None:
+            return drainer
+        async with self._opening:
+            if self._drainer is None:
+                file = await asyncio.to_thread(SpoolFile, self._spool, self._clock)
+                self._drainer = AsyncDrainer(
+                    file, self._send, self._sent, self._clock, self._events
+                )
+                self._drainer.start()
+            return self._drainer
+
+    async def _keep(
+        self, drainer: AsyncDrainer, submissions: Sequence[Submission], reason: str
+    ) -> None:
+        await drainer.admit(submissions[0].queue.name, len(submissions))
+        waiting, at = await drainer.put(submissions), self._clock.now()
+        for submission in submissions:
+            self._events.emit(spooled(submission, reason, waiting, at))
+        drainer.kept()
+
+
+class AsyncDrainer:
+    """A task that sends what is in the file; see `jobs.client.spool.spooler.Drainer`."""
+
+    def __init__(
+        self, file: SpoolFile, send: Send, sent: Sent, clock: Clock, events: Events
+    ) -> None:
+        self.file = file
+        self.put = _Puts(file).put
+        self._clock = clock
+        self._inflow = Inflow()
+        self._sending = AsyncSending(file, send, sent, clock, events, noted=self._noted)
+        self._moves = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._rhythm = Rhythm(random.Random())  # noqa: S311 - spreads load, guards no secret
+        self._ending = False
+
+    def start(self) -> None:
+        """Begin with what is there."""
+        self._task = asyncio.create_task(self._run(), name="headgate-spool")
+
+    async def stop(self) -> None:
+        """Make a last pass, cut it off when the bound has passed, and close the file."""
+        self._ending = True
+        self._changed.set()
+        try:
+            async with asyncio.timeout(CLOSING_S):
+                await self._task
+        except TimeoutError:
+            _log.warning("the spool could not be drained in time; what it has stays in it")
+        finally:
+            await asyncio.to_thread(self.file.close)
+
+    async def admit(self, queue: str, jobs: int) -> None:
+        """Hold a submission back while those before it are sent, for a moment."""
+        if not self._inflow.admits(queue):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LONGEST_S):
+                    while not self._inflow.admits(queue):
+                        await self._moves.wait()
+        self._inflow.came(queue, jobs)
+
+    def kept(self) -> None:
+        """A job has come into the file."""
+        self._rhythm.kept(self._clock.monotonic())
+        self._changed.set()
+
+    def answered(self) -> None:
+        """SQS can be reached."""
+        self._rhythm.answered(self._clock.monotonic())
+        self._changed.set()
+
+    async def _run(self) -> None:
+        while await self._wait():
+            await self._pass()
+        await self._pass()
+
+    async def _wait(self) -> bool:
+        """Until the next pass; false if it is the last."""
+        while not self._ending:
+            if (left_s := self._rhythm.due_s - self._clock.monotonic()) <= 0:
+                self._rhythm.begins()
+                return True
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._changed.wait()
+        return False
+
+    async def _pass(self) -> None:
+        clean, elsewhere = False, False
+        try:
+            clean = await self._sending.drain()
+            elsewhere = self.file.sent_by_others()
+        except Exception:  # noqa: BLE001 - a fault of ours or of the disk; logged, see below
+            # The task's boundary. What it was may pass, and the jobs are still in the file.
+            _log.exception("the spool could not be drained; it will be tried again")
+        self._inflow.ended()
+        self._move()
+        self._rhythm.passed(self._clock.monotonic(), clean=clean, elsewhere=elsewhere)
+
+    def _noted(self, queue: str, answer: Answer) -> None:
+        self._inflow.noted(queue, answer)
+        self._move()
+
+    def _move(self) -> None:
+        """Let those look who are held back."""
+        moved, self._moves = self._moves, asyncio.Event()
+        moved.set()
+
+
+class _Puts:
+    """Has submissions of one moment share a thread, and a commit."""
+
+    def __init__(self, file: SpoolFile) -> None:
+        self._file = file
+        self._waiting: list[tuple[Sequence[Submission], asyncio.Future[int]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def put(self, submissions: Sequence[Submission]) -> int:
+        """Keep them, as `SpoolFile.put`."""
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._waiting.append((submissions, done))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="headgate-spool-put")
+        return await done
+
+    async def _run(self) -> None:
+        while self._waiting:
+            calls, self._waiting = self._waiting, []
+            try:
+                await self._put(calls)
+            finally:
+                for _, done in calls:  # only where this was cut off: nobody may wait for ever
+                    done.cancel()
+
+    async def _put(self, calls: Sequence[tuple[Sequence[Submission], asyncio.Future[int]]]) -> None:
+        outcomes: Sequence[int | Exception]
+        try:
+            outcomes = await asyncio.to_thread(self._file.put_each, [each for each, _ in calls])
+        except Exception as error:  # noqa: BLE001 - handed to whoever submitted
+            outcomes = [error] * len(calls)
+        for (_, done), outcome in zip(calls, outcomes, strict=True):
+            if done.done():
+                continue  # whoever submitted has gone; the job is kept all the same
+            if isinstance(outcome, Exception):
+                done.set_exception(outcome)
+            else:
+                done.set_result(outcome)

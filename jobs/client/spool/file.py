@@ -1,0 +1,505 @@
+"""The spool's file: SQLite, written through to the disk, shared by any number of processes.
+
+SQLite in WAL mode with ``synchronous=FULL`` has a commit on the disk before it returns, and no
+method returns before the commit of what it wrote. What threads write at the same time shares a
+commit, since waiting for the disk is what costs most.
+https://www.sqlite.org/pragma.html#pragma_synchronous
+
+Rows go in and come out as one JSON text a statement. SQLite gives up Python's lock at each row,
+and has to wait for it among busy threads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from headgate.jobs.client.spool.lease import Lease
+from headgate.jobs.client.spool.locks import KERNEL, SpoolLocks
+from headgate.jobs.client.spool.policy import Answer, Claim, Spool, Waiting, remaining_delay_s
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.topology import MAX_BATCH
+from headgate.jobs.errors import SpoolCorrupt, SpoolError, SpoolFull, SpoolNewer
+from headgate.jobs.messages.outgoing import lane_of, size_of
+from headgate.jobs.submission.prepare import Submission
+
+T = TypeVar("T")
+
+_APPLICATION = 0x48475350  # "HGSP": what SQLite calls an application id
+_VERSION = 1
+"""Of the tables, and of what is in them: a new version of the envelope is one of this as well."""
+
+_PATIENCE_S = 30.0
+"""How long one process waits for another to end its transaction, which takes milliseconds."""
+
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+_SCHEMA = (
+    """CREATE TABLE job (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        queue TEXT NOT NULL,
+        rank INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        attributes TEXT NOT NULL,
+        message_group TEXT,
+        deduplication_id TEXT,
+        not_before TEXT,
+        bytes INTEGER NOT NULL,
+        refused TEXT
+    )""",
+    "CREATE INDEX job_by_queue ON job (queue, number) WHERE refused IS NULL",
+    "CREATE INDEX job_refused ON job (queue, message_group) WHERE refused IS NOT NULL",
+    # The token says who holds it, see `jobs.client.spool.lease`; what was written before goes by
+    # its time.
+    "CREATE TABLE lease (queue TEXT PRIMARY KEY, token TEXT NOT NULL, until REAL NOT NULL)",
+    # Counting by reading would cost more the more there is.
+    "CREATE TABLE total (jobs INTEGER NOT NULL, bytes INTEGER NOT NULL)",
+    "INSERT INTO total VALUES (0, 0)",
+    """CREATE TRIGGER job_added AFTER INSERT ON job BEGIN
+        UPDATE total SET jobs = jobs + 1, bytes = bytes + new.bytes;
+    END""",
+    """CREATE TRIGGER job_removed AFTER DELETE ON job BEGIN
+        UPDATE total SET jobs = jobs - 1, bytes = bytes - old.bytes;
+    END""",
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {_VERSION}",
+)
+
+_opening = threading.Lock()
+"""Held while a file is created. POSIX drops all of a process's locks on a file when the process
+closes any descriptor of it, so nobody here may have it open by then.
+https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_"""
+
+
+class SpoolFile:
+    """A spool that is open. Safe to share by threads; a fork of the process can't use it.
+
+    Any method may raise a `SpoolError`.
+
+    Args:
+        spool: which file, and its bounds.
+        clock: tells what is due, and the age of leases.
+
+    Raises:
+        SpoolCorrupt: it is damaged, or no spool.
+        SpoolNewer: a newer version of Headgate has written it.
+        SpoolError: it can't be opened.
+    """
+
+    def __init__(self, spool: Spool, clock: Clock) -> None:
+        self._spool = spool
+        self._clock = clock
+        self._process = os.getpid()
+        self._writing = threading.Lock()
+        self._reading = threading.Lock()
+        self._writes: deque[_Write[Any]] = deque()
+        with _opening, self._errors():
+            _create(spool.path)
+            self._writer = _connect(spool.path)
+            try:
+                self._prepare()
+                # In WAL mode readers wait for no writer, not even for its disk.
+                self._reader = _connect(spool.path)
+            except BaseException:
+                self._writer.close()
+                raise
+        self._locks = SpoolLocks(spool.path)
+
+    def close(self) -> None:
+        """Close it, and leave to others what this process was about to send. Idempotent."""
+        with self._writing, self._reading, self._errors():
+            self._locks.close()
+            self._reader.close()
+            self._writer.close()
+
+    def waits(self, queue: str) -> bool:
+        """Whether jobs of this queue, by its physical name, wait to be sent.
+
+        On a FIFO queue those count that SQS refused: what comes later must not overtake them.
+        """
+        found = (
+            "SELECT EXISTS (SELECT 1 FROM job WHERE queue = :queue AND refused IS NULL) OR EXISTS ("
+            "SELECT 1 FROM job "
+            "WHERE queue = :queue AND refused IS NOT NULL AND deduplication_id IS NOT NULL)"
+        )
+        with self._reading, self._errors():
+            [[yes]] = self._reader.execute(found, {"queue": queue}).fetchall()
+        return bool(yes)
+
+    def put(self, submissions: Sequence[Submission]) -> int:
+        """Keep them behind all others, or none of them. A job that is there already stays as it is.
+
+        Returns:
+            How many jobs are in the file by then.
+
+        Raises:
+            SpoolFull: there is no room for all of them.
+        """
+        return self._write(self._keep(submissions))
+
+    def put_each(self, calls: Sequence[Sequence[Submission]]) -> list[int | Exception]:
+        """Keep what several calls submit, as `put` does; returns what it returns or raises."""
+        writes = [_Write(self._keep(submissions)) for submissions in calls]
+        self._carry_out(writes)
+        return [write.result if write.error is None else write.error for write in writes]
+
+    def claim(
+        self, *, skip: Collection[str] = (), most: Callable[[str], int] = lambda _queue: MAX_BATCH
+    ) -> Claim | None:
+        """Take some jobs of the most urgent queue that nobody else sends from, the oldest first.
+
+        Args:
+            skip: queues to leave alone, by their physical names.
+            most: how many jobs of a queue; fewer are taken if they are large.
+
+        Returns:
+            None when there is nothing to send.
+        """
+
+        def take(db: sqlite3.Connection) -> tuple[str, Lease, str] | None:
+            taken = {*skip, *self._leased(db)}
+            heads = json.loads(db.execute(_HEADS).fetchall()[0][0])
+            free = [(rank, number, queue) for queue, number, rank in heads if queue not in taken]
+            if not free:
+                return None
+            _, _, queue = min(free)
+            lease = self._new_lease()
+            db.execute("INSERT INTO lease VALUES (?, ?, ?)", [queue, lease.token, lease.until])
+            named = {"queue": queue, "most": most(queue), "bytes": _MOST_BYTES}
+            [[rows]] = db.execute(_OLDEST, named).fetchall()
+            return queue, lease, rows
+
+        found = self._write(take)
+        if found is None:
+            return None
+        queue, lease, rows = found
+        now = self._clock.now()
+        return Claim(
+            queue=queue,
+            token=lease.token,
+            good_until_s=lease.until_s - self._spool.lease.total_seconds() / 2,
+            jobs=tuple(_waiting(row, now) for row in json.loads(rows)),
+        )
+
+    def settle(self, claim: Claim, answer: Answer, *, done: bool = True) -> None:
+        """Forget what has been sent, set aside what was refused.
+
+        On a FIFO queue a job that was refused is set aside with all that is behind it in its group.
+
+        Args:
+            claim: what they were claimed with.
+            answer: what became of some of its jobs.
+            done: let others have the queue.
+        """
+        sent = json.dumps([job.id for job in answer.sent])
+
+        def note(db: sqlite3.Connection) -> None:
+            # By its id, whoever has the lease by now: it has been sent.
+            db.execute("DELETE FROM job WHERE id IN (SELECT value FROM json_each(?))", [sent])
+            for job, why in answer.refused:
+                db.execute("UPDATE job SET refused = ? WHERE id = ?", [why, job.id])
+                db.execute(_HELD_BACK, {"queue": claim.queue, "lane": lane_of(job.message)})
+            if done:
+                db.execute(
+                    "DELETE FROM lease WHERE queue = ? AND token = ?", [claim.queue, claim.token]
+                )
+
+        try:
+            self._write(note)
+        except SpoolError:
+            # Only this process knows that they have been sent: nobody is to send them again.
+            self._locks.settling(settling=bool(answer.sent))
+            raise
+        self._locks.settling(settling=False)
+
+    def sent_by_others(self) -> bool:
+        """True if somebody else sends from it, or was about to."""
+        with self._reading, self._errors():
+            [[leases]] = self._reader.execute("SELECT count(*) FROM lease").fetchall()
+        return bool(leases)
+
+    def totals(self) -> tuple[int, int]:
+        """How many jobs it holds, and how many bytes of messages; refused ones are counted."""
+        with self._reading, self._errors():
+            return _totals(self._reader)
+
+    # --- within ---------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Make the tables of a new file; of an old one see that it is ours before touching it."""
+        self._check_kind()
+        self._writer.execute("PRAGMA journal_mode = WAL")
+        with self._transaction() as db:
+            if not self._check_kind():
+                for statement in _SCHEMA:
+                    db.execute(statement)
+            db.execute("DROP INDEX IF EXISTS job_by_rank")  # of an earlier version
+            # What was wrong with them, a deploy may have put right.
+            db.execute("UPDATE job SET refused = NULL WHERE refused IS NOT NULL")
+
+    def _check_kind(self) -> bool:
+        """Whether it has our tables; false for a new file."""
+        [[tables]] = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        [[application]] = self._writer.execute("PRAGMA application_id").fetchall()
+        [[version]] = self._writer.execute("PRAGMA user_version").fetchall()
+        if tables and application != _APPLICATION:
+            raise SpoolCorrupt(self._spool.name, "is the database of another program")
+        if tables and version > _VERSION:
+            raise SpoolNewer(
+                self._spool.name,
+                f"was written by a newer version of Headgate: its schema is {version}, and this "
+                f"one reads up to {_VERSION}. Let that version send what is in it",
+            )
+        return bool(tables)
+
+    def _check_room(self, jobs: int, used: int) -> None:
+        most_jobs, most_bytes = self._spool.max_jobs, self._spool.max_bytes
+        if jobs > most_jobs or used > most_bytes:
+            raise SpoolFull(
+                self._spool.name,
+                f"is full: it would hold {jobs:,} jobs of {used:,} bytes, and may hold "
+                f"{most_jobs:,} of {most_bytes:,} (Spool(path, max_jobs=..., max_bytes=...))",
+            )
+
+    def _new_lease(self) -> Lease:
+        return Lease(
+            kernel=KERNEL,
+            number=self._locks.number,
+            until_s=self._clock.monotonic() + self._spool.lease.total_seconds(),
+            until=(self._clock.now() + self._spool.lease).timestamp(),
+            lasts_s=self._spool.lease.total_seconds(),
+        )
+
+    def _leased(self, db: sqlite3.Connection) -> list[str]:
+        """The queues that somebody sends from; leases that nobody holds any longer are dropped."""
+        held = []
+        for queue, token, until in db.execute("SELECT queue, token, until FROM lease").fetchall():
+            lease = Lease.read(token, until, self._spool.lease)
+            if lease.holds(self._clock, self._locks):
+                held.append(queue)
+            else:
+                db.execute("DELETE FROM lease WHERE queue = ?", [queue])
+        return held
+
+    def _keep(self, submissions: Sequence[Submission]) -> Callable[[sqlite3.Connection], int]:
+        rows = [_row(submission) for submission in submissions]
+        size = sum(row["bytes"] for row in rows)
+        text = json.dumps(rows)
+
+        def keep(db: sqlite3.Connection) -> int:
+            jobs, used = _totals(db)
+            self._check_room(jobs + len(rows), used + size)
+            db.execute(_INSERT, [text])
+            return jobs + len(rows)
+
+        return keep
+
+    def _write(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        """Carry out ``act`` in a transaction, shared with what others want to write by now."""
+        write = _Write(act)
+        self._carry_out([write])
+        if write.error is not None:
+            raise write.error
+        return write.result
+
+    def _carry_out(self, mine: Sequence[_Write[Any]]) -> None:
+        self._writes += mine
+        with self._writing:
+            waiting = [self._writes.popleft() for _ in range(len(self._writes))]
+            # Mine are not among them if another thread took them, and was interrupted.
+            missing = [write for write in mine if not write.done and write not in waiting]
+            if waiting or missing:
+                self._commit([*waiting, *missing])
+
+    def _commit(self, writes: Sequence[_Write[Any]]) -> None:
+        try:
+            with self._errors(), self._transaction() as db:
+                for write in writes:
+                    write.carry_out(db)
+        except Exception as error:  # noqa: BLE001 - handed to whoever asked for the write
+            if len(writes) == 1:
+                writes[0].fail(error)
+                return
+            for write in writes:  # what ails one of them need not ail the others
+                self._commit([write])
+        else:
+            for write in writes:
+                write.done = True
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Alone with the file; what is written is on the disk when this ends without an error."""
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._writer
+            self._writer.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):  # of a broken file; the first error tells more
+                self._writer.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        if self._process != os.getpid():
+            # https://www.sqlite.org/howtocorrupt.html#_carrying_an_open_database_across_a_fork_
+            raise SpoolError(
+                self._spool.name,
+                "was opened before this process was forked: make the client after the fork, or "
+                "first use it there",
+            )
+        try:
+            yield
+        except OSError as error:
+            raise SpoolError(self._spool.name, f"can't be opened: {error}") from error
+        except sqlite3.Error as error:
+            # Only the low byte is the code; the rest says more exactly what happened.
+            if (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGED:
+                raise SpoolCorrupt(
+                    self._spool.name,
+                    f"is damaged ({error}): move it away to go on without what is in it; "
+                    "SQLite's `.recover` may still read it",
+                ) from error
+            raise SpoolError(self._spool.name, f"can't be used: {error}") from error
+
+
+class _Write(Generic[T]):
+    """Something to be written, by whoever comes to it first."""
+
+    result: T
+
+    def __init__(self, act: Callable[[sqlite3.Connection], T]) -> None:
+        self._act = act
+        self.error: Exception | None = None
+        self.done = False
+
+    def carry_out(self, db: sqlite3.Connection) -> None:
+        """Write it. That there is no room is found before anything is written."""
+        self.error = None
+        try:
+            self.result = self._act(db)
+        except SpoolFull as error:
+            self.error = error
+
+    def fail(self, error: Exception) -> None:
+        """It could not be written."""
+        self.error, self.done = error, True
+
+
+_COLUMNS = (
+    "id",
+    "queue",
+    "rank",
+    "body",
+    "attributes",
+    "message_group",
+    "deduplication_id",
+    "not_before",
+    "bytes",
+)
+_WHY_HELD_BACK = "SQS refused one before it in its group"
+_VALUES = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in _COLUMNS)
+_INSERT = (
+    f"INSERT OR IGNORE INTO job ({', '.join(_COLUMNS)}, refused) "  # noqa: S608 - names from above
+    f"SELECT *, (SELECT '{_WHY_HELD_BACK}' FROM job WHERE added.deduplication_id IS NOT NULL "
+    "AND queue = added.queue AND message_group = added.message_group AND refused IS NOT NULL "
+    f"LIMIT 1) FROM (SELECT {_VALUES} FROM json_each(?)) AS added WHERE TRUE"
+)
+_HELD_BACK = (
+    f"UPDATE job SET refused = '{_WHY_HELD_BACK}' WHERE queue = :queue "  # noqa: S608 - from above
+    "AND deduplication_id IS NOT NULL AND message_group = :lane AND refused IS NULL"
+)
+_HEADS = """
+    WITH RECURSIVE head(queue) AS (
+        SELECT min(queue) FROM job WHERE refused IS NULL
+        UNION ALL
+        SELECT (SELECT min(queue) FROM job WHERE refused IS NULL AND queue > head.queue) FROM head
+        WHERE head.queue IS NOT NULL
+    )
+    SELECT json_group_array(json_array(job.queue, job.number, job.rank)) FROM head JOIN job
+    ON job.number = (
+        SELECT min(number) FROM job WHERE queue = head.queue AND refused IS NULL
+    )
+"""
+"""Each queue's oldest job: a look into the index for each queue, however long the queues are.
+https://sqlite.org/lang_with.html has no loose index scan, so this spells one out."""
+
+_MOST_BYTES = 8 * 1024 * 1024
+"""Of messages that one claim has in memory; a larger one is claimed alone."""
+
+_OLDEST = """
+    WITH oldest AS (
+        SELECT number, bytes, sum(bytes) OVER (ORDER BY number) AS upto FROM (
+            SELECT number, bytes FROM job WHERE queue = :queue AND refused IS NULL
+            ORDER BY number LIMIT :most
+        )
+    )
+    SELECT json_group_array(
+        json_array(id, body, attributes, message_group, deduplication_id, not_before)
+    ) FROM (
+        SELECT * FROM job WHERE queue = :queue AND refused IS NULL AND number <= (
+            SELECT max(number) FROM oldest WHERE upto <= :bytes OR upto = bytes
+        ) ORDER BY number
+    )
+"""
+
+
+def _create(path: str | os.PathLike[str]) -> None:
+    # SQLite would make it readable by all; its log and index take over the mode of the file.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        Path(path), timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
+    )
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA secure_delete = ON")  # payloads don't outlive their jobs
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _row(submission: Submission) -> dict[str, Any]:
+    message, not_before = submission.message, submission.envelope.not_before
+    return {
+        "id": submission.id,
+        "queue": submission.queue.name,
+        "rank": submission.envelope.priority.rank,
+        "body": message.body,
+        "attributes": json.dumps(dict(message.attributes)),
+        "message_group": message.group,
+        "deduplication_id": message.deduplication_id,
+        "not_before": not_before.astimezone(UTC).isoformat() if not_before else None,
+        "bytes": size_of(message),
+    }
+
+
+def _waiting(row: Sequence[Any], now: datetime) -> Waiting:
+    job_id, body, attributes, group, deduplication_id, not_before = row
+    due = datetime.fromisoformat(not_before) if not_before else None
+    message = OutgoingMessage(
+        body=body,
+        attributes=json.loads(attributes),
+        delay_s=remaining_delay_s(due, now),
+        group=group,
+        deduplication_id=deduplication_id,
+    )
+    return Waiting(id=job_id, message=message)
+
+
+def _totals(db: sqlite3.Connection) -> tuple[int, int]:
+    [[jobs, used]] = db.execute("SELECT jobs, bytes FROM total").fetchall()
+    return jobs, used

@@ -1,0 +1,167 @@
+"""Sending a claim's jobs in several requests at once: what may go now, and what became of it.
+
+Pure, and shared by `jobs.client.spool.spooler` and `jobs.client.spool.async_spooler`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from headgate.jobs.client.spool.policy import Answer, Claim, Waiting
+from headgate.jobs.core.batching import TRIES, EntryRejected, Lanes
+from headgate.jobs.core.ports import EntryFailure
+from headgate.jobs.core.topology import MAX_BATCH
+from headgate.jobs.errors import TransportError
+from headgate.jobs.messages.outgoing import lane_of, size_of
+
+PARALLEL = 16
+"""Requests whose jobs are in doubt at once: under way, or answered and not yet noted in the file.
+What they carry is sent twice when the process is killed. Ten jobs each at 8 ms make 20,000 a
+second, well above what a process has CPU for."""
+
+_MOST_CLAIMED = 1_000
+_MOST_SUSPECTS = 16 * MAX_BATCH
+
+Reply = Sequence[EntryFailure] | TransportError
+"""A request's results, or the error that it raised."""
+
+
+class Window:
+    """A claim on its way to SQS.
+
+    A request that SQS refuses as a whole for what is in it (a character, an attribute) is cut into
+    halves until the message at fault is alone. It counts as refused once another one has been
+    taken; as long as none is, the fault is the queue's.
+
+    An entry that SQS failed to take among others goes again behind what is ready, a few times.
+
+    Args:
+        claim: whose jobs are sent.
+        parallel: requests in doubt at most.
+    """
+
+    def __init__(self, claim: Claim, *, parallel: int = PARALLEL) -> None:
+        self._lanes = Lanes[Waiting](lambda job: lane_of(job.message))
+        for job in claim.jobs:
+            self._lanes.add(job)
+        self._free = parallel
+        self._halves: deque[list[Waiting]] = deque()
+        self._suspects: list[tuple[Waiting, TransportError]] = []
+        self._taken = False
+        self._failures = Counter[str]()
+        """By job, how often SQS failed to take it out of a request."""
+        self._stopped = False
+        self._answered = 0
+        self._sent: list[Waiting] = []
+        self._refused: list[tuple[Waiting, str]] = []
+        self._error: TransportError | None = None
+
+    @property
+    def blames_all(self) -> bool:
+        """True if every message that was sent was refused as a request of its own."""
+        return bool(self._suspects) and not self._taken
+
+    def next_batch(self) -> list[Waiting]:
+        """The next to send; empty if nothing may be, until there is an answer."""
+        if self._stopped or not self._free:
+            return []
+        batch = self._halves.popleft() if self._halves else self._lanes.take(_size)
+        self._free -= bool(batch)
+        return batch
+
+    def answered(self, batch: Sequence[Waiting], reply: Reply) -> None:
+        """Read what sending a batch came to."""
+        self._answered += 1
+        if isinstance(reply, TransportError):
+            self._read_error(batch, reply)
+            return
+        failed = {failure.index: failure for failure in reply}
+        self._taken = self._taken or len(failed) < len(batch)
+        for index, job in enumerate(batch):
+            self._read_entry(job, failed.get(index))
+
+    def news(self) -> Answer:
+        """The ends to note in the file by now; told once."""
+        if self._taken:
+            self._refused += [(job, str(error)) for job, error in self._suspects]
+            self._suspects.clear()
+        news = Answer(sent=tuple(self._sent), refused=tuple(self._refused), error=self._error)
+        self._sent, self._refused, self._error = [], [], None
+        self._free += self._answered
+        self._answered = 0
+        return news
+
+    def end(self) -> Answer:
+        """The ends left to note when all is over."""
+        if self.blames_all:
+            self._stop(self._suspects[0][1])
+        return self.news()
+
+    def _read_entry(self, job: Waiting, failure: EntryFailure | None) -> None:
+        if failure is None:
+            self._lanes.passed(job)
+            self._sent.append(job)
+        elif failure.sender_fault:
+            self._refused.append((job, f"{failure.code}: {failure.message}"))
+        elif self._goes_again(job):
+            self._lanes.again(job)
+        else:
+            self._stop(EntryRejected(failure))
+
+    def _goes_again(self, job: Waiting) -> bool:
+        """True if what SQS failed to take, among others that it took, goes again at once."""
+        self._failures[job.id] += 1
+        return self._taken and self._failures[job.id] < TRIES
+
+    def _read_error(self, batch: Sequence[Waiting], error: TransportError) -> None:
+        if not _may_be_a_messages_fault(error):
+            self._stop(error)
+        elif len(batch) == 1:
+            self._suspects.append((batch[0], error))
+        else:
+            middle = len(batch) // 2
+            self._halves += [list(batch[:middle]), list(batch[middle:])]
+
+    def _stop(self, error: TransportError) -> None:
+        self._stopped = True
+        self._error = self._error or error
+
+
+class Widths:
+    """The number of a queue's jobs to claim next: ten, and twice that each time all goes well.
+
+    So an outage that lasts is met by one request. While everything is refused, up to
+    ``_MOST_SUSPECTS`` are looked at to find one that isn't.
+    """
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+
+    def of(self, queue: str) -> int:
+        """The number of this one."""
+        return self._next.get(queue, MAX_BATCH)
+
+    def passed(self, queue: str, window: Window, error: TransportError | None) -> None:
+        """A claim of that queue is over."""
+        wider = 2 * self.of(queue)
+        if window.blames_all:
+            self._next[queue] = min(wider, _MOST_SUSPECTS)
+        elif error is None:
+            self._next[queue] = min(wider, _MOST_CLAIMED)
+        else:
+            self._next.pop(queue, None)
+
+
+def unexpected(queue: str, error: BaseException) -> TransportError:
+    """Stands for what no transport should raise; its text might quote a payload."""
+    return TransportError(f"sending to {queue!r} raised {type(error).__name__}")
+
+
+def _size(job: Waiting) -> int:
+    return size_of(job.message)
+
+
+def _may_be_a_messages_fault(error: TransportError) -> bool:
+    """True for none of the errors that have a name: those are of the queue, or of all."""
+    return type(error) is TransportError

@@ -1,0 +1,303 @@
+"""Submitting what is unique: claims in the table around the sending.
+
+    pk  unique#KEY   sk  claim
+
+    mode     before it is sent                after
+    first    {"job", "sent": false, "at"}     {"job", "sent": true, "at"}
+    replace                                   {"job"}
+
+**first.** Whoever creates the item sends. Others get its job once that is sent: they wait for it,
+so that no submission returns a job before SQS has it. While SQS doesn't answer, `at` is renewed. An
+item that has not been for `PENDING_S`, its job not sent, is of a process that died: the next
+submission takes it over.
+
+**replace.** What comes later has the greater id (`jobs.messages.envelope.JobIds`): within a process
+always, between processes by their clocks, to the millisecond. It is sent first, and then written
+down, unless a later one stands there. A worker drops a job when it starts if a later one stands
+there. So at no time could both be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from headgate.jobs.client.steps import Get, Meanwhile, Pause, Replace, Send, Steps
+from headgate.jobs.core.clock import SKEW_S
+from headgate.jobs.core.events import ClaimFailed, Event
+from headgate.jobs.core.ports import Item
+from headgate.jobs.definitions.uniqueness import place
+from headgate.jobs.errors import HeadgateError, SubmissionFailed, TransportError
+from headgate.jobs.messages.envelope import UniqueBy
+from headgate.jobs.submission.prepare import Submission
+
+PENDING_S = 15.0
+"""Whoever has not said for so long that its job is on its way to SQS sends it no more."""
+
+RENEWED_S = PENDING_S / 3
+"""The interval at which that is said again."""
+
+_LOOK_S = 0.1
+"""How often one looks whether it has."""
+
+_TRIES = 20
+"""So often a claim is asked for, if others come first."""
+
+
+def submitting(
+    submissions: Sequence[Submission],
+    *,
+    now: Callable[[], datetime],
+    tell: Callable[[Event], None],
+) -> Steps[list[Submission]]:
+    """Submit jobs that are unique; returns what each has become.
+
+    Args:
+        submissions: of one call, all of them unique.
+        now: the wall clock.
+        tell: hears of duplicates, and of claims that failed.
+
+    Raises:
+        TransportError: the table or SQS could not be asked, or refused; SQS took none.
+        SubmissionFailed: SQS took some, and not the others, which it lists.
+    """
+    keys = _by_key(submissions, now, tell)
+    try:
+        for key in keys.values():
+            yield from key.reserve()
+    except TransportError:
+        for key in keys.values():
+            yield from key.take_back()
+        raise
+    try:
+        yield from _send([key for key in keys.values() if key.is_ours])
+        for key in keys.values():
+            # Only now: who waits while it keeps others waiting may wait for itself.
+            if key.is_pending:
+                yield from key.wait()
+                yield from _send([key] if key.is_ours else [])
+    except SubmissionFailed as error:
+        raise _of_call(error, submissions, keys) from error
+    return [_became(each, keys, now, tell) for each in submissions]
+
+
+def _by_key(
+    submissions: Sequence[Submission],
+    now: Callable[[], datetime],
+    tell: Callable[[Event], None],
+) -> dict[str, _Key]:
+    found: dict[str, _Key] = {}
+    for submission in submissions:
+        if (by := submission.unique) and (by.mode == "replace" or by.key not in found):
+            found[by.key] = _Key(submission, by, place(by), now, tell)
+    return found
+
+
+def _send(keys: Sequence[_Key]) -> Steps[None]:
+    """Send what is theirs, and settle their claims."""
+    if not keys:
+        return
+    failure: HeadgateError | None = None
+    refused: set[str] = set()
+    try:
+        claimed = [key for key in keys if key.is_asked]
+        renewing = Meanwhile(lambda: _renew(claimed), RENEWED_S) if claimed else None
+        yield Send([key.chosen for key in keys], renewing)
+    except SubmissionFailed as error:
+        failure, refused = error, {refusal.id for refusal in error.refusals}
+    except HeadgateError as error:
+        failure, refused = error, {key.chosen.id for key in keys}
+    for key in keys:
+        yield from (key.take_back() if key.chosen.id in refused else key.confirm())
+    if failure is not None:
+        raise failure
+
+
+def _renew(keys: Sequence[_Key]) -> Steps[None]:
+    """Say of all that they are still on their way."""
+    for key in keys:
+        yield from key.renew()
+
+
+def _of_call(
+    error: SubmissionFailed, submissions: Sequence[Submission], keys: Mapping[str, _Key]
+) -> SubmissionFailed:
+    """The same error, by the places that the jobs had in the call."""
+    refused = {refusal.id: refusal for refusal in error.refusals}
+    counting = [_key_of(each, keys) for each in submissions]
+    return SubmissionFailed(
+        [
+            replace(refused[key.chosen.id], index=index, id=submissions[index].id)
+            for index, key in enumerate(counting)
+            if key.chosen.id in refused
+        ],
+        submitted=len(submissions),
+        sent=[key.kept for key in counting if key.is_sent and key.chosen.id not in refused],
+    )
+
+
+def _became(
+    submission: Submission,
+    keys: Mapping[str, _Key],
+    now: Callable[[], datetime],
+    tell: Callable[[Event], None],
+) -> Submission:
+    key = _key_of(submission, keys)
+    if key.kept == submission.id:
+        return submission
+    tell(submission.deduplicated(key.kept, now()))
+    return replace(submission, duplicate_of=key.kept)
+
+
+def _key_of(submission: Submission, keys: Mapping[str, _Key]) -> _Key:
+    assert submission.unique is not None  # noqa: S101 - `submitting` takes no others
+    return keys[submission.unique.key]
+
+
+@dataclass(slots=True)
+class _Key:
+    """One key of a call, and how far its claim has got."""
+
+    chosen: Submission
+    """The one of its submissions that counts."""
+    by: UniqueBy
+    known: Item
+    """What stands in the table, as far as it is known."""
+    now: Callable[[], datetime]
+    tell: Callable[[Event], None]
+    is_ours: bool = False
+    is_pending: bool = False
+    """Another process is about to send its job."""
+    is_asked: bool = False
+    """The claim may be written."""
+    duplicate_of: str | None = None
+
+    @property
+    def kept(self) -> str:
+        """The id of the job that counts for its submissions."""
+        return self.duplicate_of or self.chosen.id
+
+    @property
+    def is_sent(self) -> bool:
+        """True if SQS has that job, as far as it did not refuse it."""
+        return self.is_ours or self.duplicate_of is not None
+
+    def reserve(self) -> Steps[None]:
+        """Claim the key for its submission, or see whose it is."""
+        if self.by.mode == "replace":
+            self.is_ours = True
+            return
+        self.is_asked = True
+        for _ in range(_TRIES):
+            item = self._item(sent=False)
+            standing = yield Replace(item)
+            self.known = standing or item
+            if standing is None or self._is_unsent_self(standing):
+                self.is_ours, self.is_pending = True, False
+                return
+            if standing.version and not self._is_stale(standing):
+                self._read(standing)
+                return
+        raise TransportError(
+            f"{self.chosen.envelope.type!r}: too many submissions with one unique_key at once"
+        )
+
+    def wait(self) -> Steps[None]:
+        """Wait until whoever has the key has sent its job, or can't be about to any more."""
+        while self.is_pending:
+            yield Pause(_LOOK_S)
+            standing = yield Get(self.known)
+            if standing is None or self._is_stale(standing):
+                self.known = standing or place(self.by)
+                yield from self.reserve()
+            else:
+                self._read(standing)
+
+    def renew(self) -> Steps[None]:
+        """Say that its job is still on its way. If that keeps failing, another one takes over."""
+        try:
+            yield from self._restate(sent=False)
+        except TransportError as error:
+            self._report("renew", error)
+
+    def confirm(self) -> Steps[None]:
+        """Say that SQS has the job. If that fails, another one may come to count as well."""
+        try:
+            if self.by.mode == "replace":
+                yield from self._write_down()
+            else:
+                yield from self._restate(sent=True)
+        except TransportError as error:
+            self._report("confirm", error)
+
+    def _restate(self, *, sent: bool) -> Steps[None]:
+        """Write its claim anew, unless another's stands there."""
+        for _ in range(2):
+            item = self._item(sent=sent)
+            standing = yield Replace(item)
+            if standing is None:
+                self.known = item
+                return
+            if standing.data.get("job") != self.chosen.id or standing.data["sent"]:
+                return
+            self.known = standing  # written by a request whose answer was lost
+
+    def take_back(self) -> Steps[None]:
+        """Let the next submission be the first. If that fails, it is so after `PENDING_S`."""
+        if not self.is_asked or self.is_pending or self.duplicate_of is not None:
+            return
+        try:
+            for _ in range(2):
+                expired = replace(self._item(sent=False), expires_at=self.now())
+                standing = yield Replace(expired)
+                if standing is None or standing.data.get("job") != self.chosen.id:
+                    return
+                self.known = standing  # written by a request whose answer was lost
+        except TransportError as error:
+            self._report("take back", error)
+
+    def _write_down(self) -> Steps[None]:
+        """Have the claim name the job, unless a later one stands there."""
+        for _ in range(_TRIES):
+            item = replace(self._item(sent=True), data={"job": self.chosen.id})
+            standing = yield Replace(item)
+            if standing is None or (standing.version and standing.data["job"] >= self.chosen.id):
+                return
+            self.known = standing
+        raise TransportError("too many jobs that replace each other at once")
+
+    def _item(self, *, sent: bool) -> Item:
+        now = self.now()
+        # A job that waits to replace others has to be there for those that replace it.
+        waits_s = self.chosen.message.delay_s if self.by.mode == "replace" else 0
+        return Item(
+            pk=self.known.pk,
+            sk=self.known.sk,
+            data={"job": self.chosen.id, "sent": sent, "at": now.timestamp()},
+            version=self.known.version + 1,
+            expires_at=now + timedelta(seconds=self.by.for_s + waits_s),
+        )
+
+    def _read(self, standing: Item) -> None:
+        self.is_pending = not standing.data["sent"]
+        self.duplicate_of = standing.data["job"] if standing.data["sent"] else None
+
+    def _is_unsent_self(self, standing: Item) -> bool:
+        """Whether it is the job's own claim, by a request whose answer was lost."""
+        return standing.data.get("job") == self.chosen.id and not standing.data["sent"]
+
+    def _is_stale(self, standing: Item) -> bool:
+        age_s = self.now().timestamp() - standing.data["at"]
+        return not standing.data["sent"] and age_s > PENDING_S + SKEW_S
+
+    def _report(self, action: str, error: TransportError) -> None:
+        self.tell(
+            ClaimFailed(
+                at=self.now(),
+                queue=self.chosen.queue.name,
+                action=action,
+                job_id=self.chosen.id,
+                error=str(error),
+            )
+        )

@@ -1,0 +1,209 @@
+"""What a job's record means for whoever waits for it. Pure, and shared by both kinds of handles."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import (
+    JobCancelled,
+    JobDead,
+    JobDiscarded,
+    PayloadLost,
+    RecordsOff,
+    ResultInvalid,
+    ResultTimeout,
+)
+from headgate.jobs.messages.envelope import PayloadRef
+from headgate.jobs.messages.large_payloads import unpacked
+from headgate.jobs.records.history import JobRecord
+from headgate.jobs.records.items import keeps
+from headgate.jobs.records.state import JobState
+from headgate.jobs.retry.backoff import Backoff
+
+S = TypeVar("S")
+
+_PAUSES = Backoff.exponential(base=0.2, factor=1.5, cap=5, jitter=0.2)
+_LONGEST_AFTER = 12
+"""Looks after which the pauses grow no more."""
+
+
+class Patience:
+    """How long to wait between two looks at a job, and when to give up.
+
+    A fifth of a second at first, and half as long again each time, up to 5 s: a job of a second
+    costs five reads, one of a minute twenty. A fifth of it at random, so that many waiters spread.
+
+    Args:
+        job_id: whose result is waited for.
+        timeout_s: None waits for ever.
+        clock: tells the time.
+        rng: spreads the looks.
+    """
+
+    def __init__(
+        self, job_id: str, timeout_s: float | None, *, clock: Clock, rng: random.Random
+    ) -> None:
+        if timeout_s is not None and timeout_s < 0:
+            raise ValueError(f"timeout is in seconds and not negative, got {timeout_s}")
+        self._job_id = job_id
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._rng = rng
+        self._began = clock.monotonic()
+        self._looks = 0
+
+    def pause_s(self, seen: JobState) -> float:
+        """How long to wait before the next look; the last one is at the end of the time.
+
+        Raises:
+            ResultTimeout: that was the last one.
+        """
+        self._looks += 1
+        pause_s = _PAUSES.delay_s(min(self._looks, _LONGEST_AFTER), self._rng)
+        if self._timeout_s is None:
+            return pause_s
+        left_s = self._began + self._timeout_s - self._clock.monotonic()
+        if left_s <= 0:
+            raise ResultTimeout(self._job_id, state=seen, timeout_s=self._timeout_s)
+        return min(pause_s, left_s)
+
+
+def result_of(record: JobRecord, declared: JobType[Any, Any] | None) -> Any:
+    """What the handler of a job in a final state returned.
+
+    Args:
+        record: of the job.
+        declared: its type, whose return annotation says what to make of the JSON values; None
+            leaves them as they are.
+
+    Raises:
+        JobDead, JobDiscarded, JobCancelled: it has none.
+        ResultInvalid: what was kept is not what the handler returns.
+    """
+    match record.state:
+        case JobState.DISCARDED:
+            raise JobDiscarded(record.id, record.reason)
+        case JobState.CANCELLED:
+            raise JobCancelled(record.id, record.reason)
+        case JobState.DEAD | JobState.QUARANTINED:
+            is_dead = record.state is JobState.DEAD
+            raise JobDead(
+                record.id,
+                reason=record.reason if is_dead else JobState.QUARANTINED,
+                error_type=record.error_type,
+                error_message=record.error_message if is_dead else record.reason,
+            )
+    if record.result_fault:
+        raise ResultInvalid(record.id, f"the job {record.id} has completed: {record.result_fault}")
+    if declared is None:
+        return record.result
+    try:
+        return declared.load_result(record.result)
+    except ValueError as error:
+        kept = "" if record.has_result else "; none was kept"
+        raise ResultInvalid(
+            record.id, f"the job {record.id} has completed: {error}{kept}"
+        ) from None
+
+
+def require_store(record: JobRecord, store: S | None) -> S:
+    """Where a large result is.
+
+    Raises:
+        ResultInvalid: this client has no way to it.
+    """
+    if store is None:
+        raise ResultInvalid(
+            record.id,
+            f"the result of the job {record.id} is too large for a record, and stands in the app's "
+            "bucket, which this client was not given: pass store=, or no transport= either",
+        )
+    return store
+
+
+def with_result(record: JobRecord, ref: PayloadRef, content: bytes | None) -> JobRecord:
+    """A record with the result that an object holds; None says that there is no object.
+
+    Raises:
+        ResultInvalid: it is gone, or damaged.
+    """
+    try:
+        return replace(record, result=unpacked(ref, content), result_ref=None)
+    except PayloadLost as error:
+        raise ResultInvalid(
+            record.id, f"the job {record.id} has completed; of its result: {error}"
+        ) from error
+
+
+def check_id(job_id: str) -> str:
+    """A job's id as records have it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return str(UUID(job_id))
+    except ValueError as error:
+        raise ValueError(f"{job_id!r} is no job id: it has to be a UUID") from error
+
+
+def keeps_outcomes(app: App, declared: JobType[Any, Any] | None) -> bool:
+    """Whether a job's completion and its result are kept.
+
+    Args:
+        app: says so for types that don't say themselves.
+        declared: the job's type; None where that is not known.
+    """
+    keep = app.keep if declared is None else app.keep_of(declared)
+    return bool(keep.completed) and keeps(_level(app, declared), "outcomes")
+
+
+def require_records(app: App, declared: JobType[Any, Any] | None, job_id: str) -> None:
+    """Check that anything is kept of a job.
+
+    Raises:
+        RecordsOff: nothing is.
+    """
+    if _level(app, declared) == "off":
+        raise RecordsOff(
+            job_id,
+            f"nothing is known of the job {job_id}, since {_who(app, declared)} keeps no records: "
+            "declare it with records='outcomes'",
+        )
+
+
+def require_outcomes(app: App, declared: JobType[Any, Any] | None, job_id: str) -> None:
+    """Check that a job's completion and its result are kept.
+
+    Raises:
+        RecordsOff: they aren't.
+    """
+    require_records(app, declared, job_id)
+    if not keeps_outcomes(app, declared):
+        raise RecordsOff(
+            job_id,
+            f"the job {job_id} can't be waited for: of what completes {_who(app, declared)}, at "
+            f"records={_level(app, declared)!r}, keeps nothing. Declare it with "
+            "records='outcomes', and without keep=0",
+        )
+
+
+def _level(app: App, declared: JobType[Any, Any] | None) -> RecordsLevel:
+    return app.records if declared is None else app.records_of(declared)
+
+
+def _who(app: App, declared: JobType[Any, Any] | None) -> str:
+    return f"the app {app.name!r}" if declared is None else f"the type {declared.name!r}"
+
+
+def longest_in_queue(app: App) -> timedelta:
+    """How long a queue of the app may hold a job."""
+    return max((queue.retention for queue in app.topology.queues), default=timedelta(0))

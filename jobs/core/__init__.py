@@ -1,0 +1,1 @@
+"""Ports, events, time, topology and limits: the vocabulary of every other package."""

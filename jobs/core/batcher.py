@@ -1,0 +1,196 @@
+"""Many single requests become few batch requests, on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Generic, TypeVar
+
+from headgate.jobs.core.batching import TRIES, EntryRejected, Lanes, held_back_by, pause_s
+from headgate.jobs.core.ports import EntryFailure
+from headgate.jobs.core.topology import MAX_BATCH
+from headgate.jobs.errors import TransportError
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class _Entry(Generic[T]):
+    item: T
+    done: asyncio.Future[None]
+    lane: Hashable | None
+    tries: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pacing:
+    """When a `Batcher` sends what it has, and how often it tries."""
+
+    linger_s: float = 0.005
+    """How long an entry waits for company. A full batch never waits."""
+    parallel: int = 16
+    """Requests in flight at most; entries beyond them wait, and so share fewer requests."""
+    tries: int = TRIES
+    """How often an entry is sent before it is given up."""
+    insist: bool = True
+    """Whether a request that failed as a whole is made again; the transport has tried by itself."""
+    patient: bool = True
+    """Have the pauses after such a failure grow to seconds, so that the tries outlast a brief
+    outage. Not for those who go on by themselves, or have to end within a bound."""
+
+
+class Batcher(Generic[T]):
+    """Collects single requests for one queue and sends them in batches.
+
+    Args:
+        call: carries out a batch and returns the entries that failed.
+        pacing: when to send.
+        eager: asked at each entry; true sends at the end of this turn of the event loop.
+        size_of: an item's bytes; only sends have any to count.
+        name: of the tasks.
+        rng: spreads the pauses between tries.
+        most: entries in a batch; so many never wait for company.
+        lane_of: an item's lane, if it must not overtake others of it: one that is given up takes
+            with it those of its lane that wait.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[Sequence[T]], Awaitable[list[EntryFailure]]],
+        *,
+        pacing: Pacing,
+        eager: Callable[[], bool],
+        name: str,
+        rng: random.Random,
+        size_of: Callable[[T], int] = lambda _item: 0,
+        most: int = MAX_BATCH,
+        lane_of: Callable[[T], Hashable | None] = lambda _item: None,
+    ) -> None:
+        self._call = call
+        self._most = most
+        self._pacing = pacing
+        self._eager = eager
+        self._size_of = size_of
+        self._name = name
+        self._rng = rng
+        self._lane_of = lane_of
+        self._waiting = Lanes[_Entry[T]](attrgetter("lane"))
+        self._flights: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.Handle | None = None
+
+    def put(self, item: T) -> asyncio.Future[None]:
+        """Add an item; the future is done when the service has carried it out.
+
+        The future raises `EntryRejected` when the service kept refusing this entry, or the
+        `TransportError` of the call. Cancelling it doesn't take the item back.
+        """
+        done = asyncio.get_running_loop().create_future()
+        entry = _Entry(item, done, self._lane_of(item))
+        self._enqueue(entry)
+        return entry.done
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is in flight."""
+        return bool(self._flights)
+
+    @property
+    def unfinished(self) -> int:
+        """Requests in flight plus entries that wait for one."""
+        return len(self._flights) + len(self._waiting)
+
+    async def drain(self) -> None:
+        """Send what waits and return when everything is carried out or given up."""
+        while len(self._waiting) or self._flights:
+            self._flush()
+            if self._flights:
+                await asyncio.wait(self._flights)
+
+    def _enqueue(self, entry: _Entry[T]) -> None:
+        self._waiting.add(entry)
+        if self._waiting.ready >= self._most:
+            self._flush()
+        elif self._timer is None and self._waiting.ready:
+            loop = asyncio.get_running_loop()
+            if self._eager():
+                self._timer = loop.call_soon(self._flush)
+            else:
+                self._timer = loop.call_later(self._pacing.linger_s, self._flush)
+
+    def _flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._waiting.ready and len(self._flights) < self._pacing.parallel:
+            flight = asyncio.create_task(self._send(self._next_batch()), name=self._name)
+            self._flights.add(flight)
+            flight.add_done_callback(self._landed)
+
+    def _next_batch(self) -> list[_Entry[T]]:
+        return self._waiting.take(lambda entry: self._size_of(entry.item), most=self._most)
+
+    def _landed(self, flight: asyncio.Task[None]) -> None:
+        self._flights.discard(flight)
+        if self._waiting.ready and self._timer is None:
+            self._flush()
+
+    async def _send(self, batch: list[_Entry[T]]) -> None:
+        pending = batch
+        try:
+            while pending:
+                again, answered = await self._attempt(pending)
+                if pending := again:
+                    self._flush()  # what followed those that were taken
+                    soon = answered or not self._pacing.patient
+                    await asyncio.sleep(pause_s(pending[0].tries, self._rng, answered=soon))
+        finally:
+            for entry in pending:  # only where this was cancelled: nobody may wait for ever
+                entry.done.cancel()
+                for behind in self._waiting.stopped(entry):
+                    behind.done.cancel()
+
+    async def _attempt(self, batch: list[_Entry[T]]) -> tuple[list[_Entry[T]], bool]:
+        """Send once; returns the entries worth sending again, and whether there was an answer."""
+        for entry in batch:
+            entry.tries += 1
+        try:
+            failures = await self._call([entry.item for entry in batch])
+        except Exception as error:  # noqa: BLE001 - handed to whoever awaits the entries
+            return self._after_error(batch, error), False
+        failed = {failure.index: failure for failure in failures}
+        again = []
+        for index, entry in enumerate(batch):
+            failure = failed.get(index)
+            if failure is None:
+                _resolve(entry.done, None)
+                self._waiting.passed(entry)
+            elif failure.sender_fault or entry.tries >= self._pacing.tries:
+                self._give_up(entry, EntryRejected(failure))
+            else:
+                again.append(entry)
+        return again, True
+
+    def _after_error(self, batch: list[_Entry[T]], error: Exception) -> list[_Entry[T]]:
+        transient = isinstance(error, TransportError) and error.transient
+        if transient and self._pacing.insist and batch[0].tries < self._pacing.tries:
+            return batch
+        for entry in batch:
+            self._give_up(entry, error)
+        return []
+
+    def _give_up(self, entry: _Entry[T], error: Exception) -> None:
+        _resolve(entry.done, error)
+        for behind in self._waiting.stopped(entry):
+            _resolve(behind.done, held_back_by(error))
+
+
+def _resolve(future: asyncio.Future[None], error: Exception | None) -> None:
+    if future.done():
+        return  # whoever asked has gone
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)

@@ -1,0 +1,158 @@
+"""What a running handler knows of its own job."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Generator, Mapping, MutableMapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, Unpack
+
+from pydantic import Field
+
+from headgate.jobs.errors import Stopped
+
+if TYPE_CHECKING:
+    from headgate.jobs.definitions.job_type import JobType
+    from headgate.jobs.submission.prepare import Overrides, PendingJob
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """Whose job it is: SQS's fair queues keep one organisation's flood from delaying others."""
+
+    org: Annotated[str, Field(min_length=1, max_length=128)]
+    """As long as SQS's MessageGroupId may be."""
+    workspace: str | None = None
+
+
+class Host(Protocol):
+    """What a context hands on to whatever runs its job. Callable in any thread."""
+
+    def progress(self, percent: float, message: str, data: Mapping[str, Any]) -> None:
+        """Tell how far the job is."""
+        ...
+
+    def submit(self, job: JobType[P, R], payload: P, overrides: Overrides) -> PendingJob[R]:
+        """Submit another job; in a plain function's thread, return when SQS has it."""
+        ...
+
+
+class _JobLog(logging.LoggerAdapter[logging.Logger]):
+    """Puts the job's id and type on every line, beside what the caller adds."""
+
+    def process(
+        self, msg: Any, kwargs: MutableMapping[str, Any]
+    ) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
+
+@dataclass(slots=True)
+class _Flag:
+    """Raised once, by any thread. Every job has one, and `threading.Event` costs ten times this."""
+
+    raised: bool = False
+
+
+class _Already:
+    """An awaitable for what has happened by the time that one could await it."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+_ALREADY = _Already()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobContext:
+    """Handed to a handler that takes a second argument."""
+
+    id: str
+    """The job's id; the same for every attempt."""
+    type: str
+    queue: str
+    """The queue group's name."""
+    attempt: int
+    """1 for the first."""
+    max_attempts: int
+    """The attempt after which a failure sends the job to the dead-letter queue."""
+    tenant: Tenant | None
+    deadline: datetime
+    """When this attempt times out; aware, UTC."""
+    _host: Host = field(repr=False)
+    _stop: _Flag = field(default_factory=_Flag, repr=False)
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that puts ``job_id`` and ``job_type`` on every line."""
+        names = {"job_id": self.id, "job_type": self.type, "attempt": self.attempt}
+        return _JobLog(logging.getLogger(f"headgate.job.{self.type}"), names)
+
+    @property
+    def cancelled(self) -> bool:
+        """True once this attempt should end early: it overran, was cancelled, or the worker stops.
+
+        A thread can't be stopped from outside, so a long plain function looks at this now and then,
+        cleans up, and calls `raise_if_cancelled`. One that returns instead says that it is done.
+        """
+        return self._stop.raised
+
+    def raise_if_cancelled(self) -> None:
+        """End here if this attempt should end early; unless it was cancelled, the job runs again.
+
+        Raises:
+            Stopped: it should. Let it pass: the worker then gives the job back, is done with it if
+                it was cancelled or, after an overrun, counts a timeout.
+        """
+        if self._stop.raised:
+            raise Stopped
+
+    def progress(self, percent: float, message: str = "", **data: Any) -> Awaitable[None]:
+        """Tell how far the job is, for whoever watches it; awaited or not, it never waits.
+
+        Args:
+            percent: 0 to 100.
+            message: what it does now, in a word or two.
+            data: more about it, as JSON values.
+
+        Raises:
+            ValueError: ``percent`` is out of range.
+        """
+        if not 0 <= percent <= 100:
+            raise ValueError(f"progress must lie between 0 and 100, got {percent}")
+        self._host.progress(percent, message, data)
+        return _ALREADY
+
+    def submit(
+        self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
+    ) -> PendingJob[R]:
+        """Submit another job, as a child of this one: for the same tenant, in the same trace.
+
+        An async handler awaits it, to know that SQS has taken the job; in a plain function the call
+        itself waits. A job is not completed before all that it submitted is taken: if SQS refuses
+        one, the attempt fails.
+
+        Args:
+            job: of the same app.
+            payload: for it.
+            overrides: see `jobs.submission.prepare.Overrides`.
+
+        Raises:
+            SubmissionError: the payload or an option doesn't fit.
+            TransportError: SQS didn't take it.
+        """
+        return self._host.submit(job, payload, overrides)
+
+    def request_stop(self) -> None:
+        """Make `cancelled` true."""
+        self._stop.raised = True
+
+
+current_job: ContextVar[JobContext | None] = ContextVar("headgate_job", default=None)
+"""The job that runs here, so that every line it has logged can name it."""

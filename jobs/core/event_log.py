@@ -1,0 +1,158 @@
+"""Events as lines of the log, for whoever runs jobs; and the running job's name on every line."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import fields
+from typing import Any
+
+from headgate.jobs.core.context import current_job
+from headgate.jobs.core.events import (
+    BreakerClosed,
+    BreakerOpened,
+    BreakerProbing,
+    BudgetSpent,
+    CancellationsFailed,
+    ClaimFailed,
+    Event,
+    HeartbeatExtended,
+    HeartbeatFailed,
+    HookFailed,
+    JobAlreadyDone,
+    JobCancelled,
+    JobCompleted,
+    JobCrashed,
+    JobDeadLettered,
+    JobDeduplicated,
+    JobDeferred,
+    JobDiscarded,
+    JobFailed,
+    JobInline,
+    JobInterrupted,
+    JobProgress,
+    JobQuarantined,
+    JobRetryScheduled,
+    JobSpooled,
+    JobSpoolRefused,
+    JobStalled,
+    JobStarted,
+    JobSubmitted,
+    LeaseFailed,
+    LimitCleared,
+    LimitReached,
+    LoopBlocked,
+    MessageUnrunnable,
+    PollFailed,
+    PollReceived,
+    ReceiptLost,
+    RecordsFailed,
+    RecordsShed,
+    RecordsWritten,
+    SettlementFailed,
+    SettlementFlushed,
+    SpoolFailed,
+)
+from headgate.jobs.values.texts import LONGEST, legible
+
+_log = logging.getLogger("headgate.worker")
+
+LEVELS: dict[type[Event], int] = {
+    JobSubmitted: logging.DEBUG,
+    JobSpooled: logging.WARNING,
+    JobSpoolRefused: logging.ERROR,
+    JobInline: logging.WARNING,
+    JobDeduplicated: logging.INFO,
+    JobStarted: logging.DEBUG,
+    JobProgress: logging.DEBUG,
+    JobCompleted: logging.INFO,
+    JobFailed: logging.WARNING,
+    JobRetryScheduled: logging.INFO,
+    JobDeadLettered: logging.ERROR,
+    JobQuarantined: logging.CRITICAL,
+    JobCrashed: logging.ERROR,
+    JobDeferred: logging.INFO,
+    JobDiscarded: logging.INFO,
+    JobCancelled: logging.INFO,
+    JobAlreadyDone: logging.INFO,
+    JobInterrupted: logging.WARNING,
+    JobStalled: logging.WARNING,
+    MessageUnrunnable: logging.WARNING,
+    SettlementFailed: logging.ERROR,
+    SettlementFlushed: logging.DEBUG,
+    ReceiptLost: logging.WARNING,
+    HeartbeatExtended: logging.DEBUG,
+    HeartbeatFailed: logging.WARNING,
+    PollReceived: logging.DEBUG,
+    PollFailed: logging.WARNING,
+    LoopBlocked: logging.WARNING,
+    HookFailed: logging.ERROR,
+    RecordsFailed: logging.WARNING,
+    RecordsWritten: logging.DEBUG,
+    RecordsShed: logging.ERROR,
+    CancellationsFailed: logging.WARNING,
+    ClaimFailed: logging.WARNING,
+    LimitReached: logging.INFO,
+    LimitCleared: logging.INFO,
+    BreakerOpened: logging.WARNING,
+    BreakerProbing: logging.INFO,
+    BreakerClosed: logging.INFO,
+    BudgetSpent: logging.WARNING,
+    LeaseFailed: logging.WARNING,
+    SpoolFailed: logging.WARNING,
+}
+"""How loud each event is; a test proves that none is missing."""
+
+_LONGEST_IN_LINE = 1_000
+"""Characters of a field within the message; the field beside it has up to
+`jobs.values.texts.LONGEST`."""
+
+_LEFT_OUT = {"at", "data", "tenant", "traceback"}
+
+
+def log_event(event: Event) -> None:
+    """Write one event to the log, with its fields beside the message."""
+    level = LEVELS[type(event)]
+    if not _log.isEnabledFor(level):
+        return
+    details = {
+        field.name: _bounded(getattr(event, field.name))
+        for field in fields(event)
+        if field.name not in _LEFT_OUT
+    }
+    if tenant := getattr(event, "tenant", None):
+        details["tenant"] = tenant.org
+    text = " ".join(f"{name}={_brief(value)}" for name, value in details.items())
+    if isinstance(event, JobFailed):
+        details["traceback"] = event.traceback
+    _log.log(level, "%s %s", event.name, text, extra=details)
+
+
+def name_job(record: logging.LogRecord) -> bool:
+    """A filter that puts the running job's id and type on a line, whoever writes it."""
+    if (ctx := current_job.get()) is not None and not hasattr(record, "job_id"):
+        record.job_id, record.job_type, record.attempt = ctx.id, ctx.type, ctx.attempt
+    return True
+
+
+class BoundedTraces(logging.Formatter):
+    """A formatter, to be mixed in, that keeps the end of a traceback, whatever its error quotes."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's own name
+        """The traceback as `logging` writes it, at most `jobs.values.texts.LONGEST` characters of
+        it."""
+        return legible(super().formatException(ei), from_end=True)
+
+
+def _bounded(value: Any) -> Any:
+    """A field as it stands beside the message."""
+    return legible(value) if isinstance(value, str) and len(value) > LONGEST else value
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    text = str(value)
+    if len(text) > _LONGEST_IN_LINE:
+        text = legible(text, _LONGEST_IN_LINE)
+    # Quoted, a line break stays within its line.
+    return repr(text) if " " in text or not text or not text.isprintable() else text

@@ -1,0 +1,218 @@
+"""Limits on how fast work may run, as values: on the app, a queue group or a job type.
+
+A job has to fit into the rates and the concurrency of all three. Of breakers and retry budgets the
+most specific one counts: its type's, else its queue's, else the app's.
+
+What a limit holds back waits in its queue: that costs no attempt, and nothing is received that
+could not start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal, Self, TypedDict, get_args
+
+from headgate.jobs.errors import ConfigurationError, SettingsInvalid, did_you_mean
+
+Scope = Literal["worker", "fleet"]
+"""``worker``: each worker process by itself. ``fleet``: all workers of the app together, by leases
+in its table; a worker that can't reach the table runs nothing under such a limit."""
+
+OnExhausted = Literal["wait", "dead-letter"]
+
+LONGEST_LEASED = timedelta(hours=1)
+"""The longest window of a limit of the fleet: a worker's share of it is lost for so long when it
+dies."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """At most ``limit`` starts in any ``per``: ``RateLimit(20, per=timedelta(seconds=1))``.
+
+    A bucket of ``limit`` tokens. Each start takes one, which is back exactly ``per`` later; so the
+    bound holds for every window of that length, not only for those that begin on the minute.
+
+    Raises:
+        SettingsInvalid: a value is out of range.
+    """
+
+    limit: int
+    per: timedelta = field(default=timedelta(seconds=1), kw_only=True)
+    scope: Scope = field(default="worker", kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_count("RateLimit", "limit", self.limit)
+        _check_span("RateLimit", "per", self.per)
+        _check_scope("RateLimit", self.scope, self.per)
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrency:
+    """At most ``limit`` at once: ``Concurrency(5, key="tenant")``.
+
+    Raises:
+        SettingsInvalid: a value is out of range.
+    """
+
+    limit: int
+    key: Literal["tenant"] | Callable[[Any], str | None] | None = field(default=None, kw_only=True)
+    """Counts apart what has different keys: ``"tenant"`` takes the organisation that a job was
+    submitted for, a function gets the payload. A job whose key is None is not limited. None counts
+    all together."""
+    scope: Scope = field(default="worker", kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_count("Concurrency", "limit", self.limit)
+        _check_scope("Concurrency", self.scope)
+        if not (self.key is None or self.key == "tenant" or callable(self.key)):
+            raise SettingsInvalid(
+                "Concurrency(key=...) must be 'tenant' or a function of the payload, got "
+                f"{self.key!r}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RetryBudget:
+    """At most ``limit`` retries of a queue group become due in each ``per``.
+
+    In an outage everything fails and is retried; a budget keeps the retries from outweighing the
+    work. ``per`` is counted in windows that follow each other: of the worker's own clock, and with
+    ``scope="fleet"`` of the day, so that all workers have the same.
+
+    A budget of the fleet counts each retry in the table before it lets it come, so it is never
+    exceeded, whichever workers come, go or die: one request for all retries that a worker has to
+    place at a time. While the table can't be reached retries wait, for 10 seconds or until the
+    worker stops; then each worker keeps to the limit by itself, so that a window may get ``limit``
+    retries from each of them. Clocks that differ shift retries into the window beside.
+
+    Raises:
+        SettingsInvalid: a value is out of range.
+    """
+
+    limit: int
+    per: timedelta = field(default=timedelta(minutes=1), kw_only=True)
+    on_exhausted: OnExhausted = field(default="wait", kw_only=True)
+    """What becomes of a retry beyond it: ``wait`` puts it off to the next window with room,
+    ``dead-letter`` gives the job up, with the reason ``retry-budget``."""
+    scope: Scope = field(default="worker", kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_count("RetryBudget", "limit", self.limit)
+        _check_span("RetryBudget", "per", self.per)
+        _check_scope("RetryBudget", self.scope)
+        if self.on_exhausted not in get_args(OnExhausted):
+            raise SettingsInvalid(
+                "RetryBudget(on_exhausted=...) must be 'wait' or 'dead-letter', got "
+                f"{self.on_exhausted!r}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """Stops a job type while what it depends on is down.
+
+    It opens when, of the runs that ended within ``window``, at least ``minimum`` many,
+    ``failure_ratio`` or more failed in a way that a retry may mend. Nothing of the type is received
+    or run for ``open_for``; then ``probes`` jobs are, and it closes when all of them succeed, or
+    opens again at the first that fails. Each type of an app or queue that declares one has its own,
+    in each worker process.
+
+    M. Nygard, Release It!, 2007, chapter 5.2.
+
+    Raises:
+        SettingsInvalid: a value is out of range.
+    """
+
+    failure_ratio: float = 0.5
+    window: timedelta = field(default=timedelta(seconds=30), kw_only=True)
+    minimum: int = field(default=10, kw_only=True)
+    open_for: timedelta = field(default=timedelta(seconds=30), kw_only=True)
+    probes: int = field(default=3, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.failure_ratio <= 1:
+            raise SettingsInvalid(
+                f"Breaker(failure_ratio=...) must lie in (0, 1], got {self.failure_ratio}"
+            )
+        _check_span("Breaker", "window", self.window)
+        _check_span("Breaker", "open_for", self.open_for)
+        _check_count("Breaker", "minimum", self.minimum)
+        _check_count("Breaker", "probes", self.probes)
+
+
+class LimitOptions(TypedDict, total=False):
+    """The keywords by which an app, a queue or a job type declares its limits; None is none."""
+
+    rate_limit: RateLimit | None
+    concurrency: Concurrency | None
+    retry_budget: RetryBudget | None
+    breaker: Breaker | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one of them has declared."""
+
+    rate_limit: RateLimit | None = None
+    concurrency: Concurrency | None = None
+    retry_budget: RetryBudget | None = None
+    breaker: Breaker | None = None
+
+    @classmethod
+    def of(cls, options: LimitOptions) -> Self:
+        """Those among a set of options.
+
+        Raises:
+            ConfigurationError: one is not of its kind.
+        """
+        found = {name: options.get(name) for name in _KINDS}
+        for name, value in found.items():
+            if value is not None and not isinstance(value, _KINDS[name]):
+                raise ConfigurationError(f"{name} must be a {_KINDS[name].__name__}, got {value!r}")
+        return cls(**found)  # type: ignore[arg-type]  # each has just been checked
+
+    @property
+    def of_fleet(self) -> bool:
+        """Whether any of them holds for the fleet, and so needs the table."""
+        scoped = (self.rate_limit, self.concurrency, self.retry_budget)
+        return any(limit is not None and limit.scope == "fleet" for limit in scoped)
+
+
+_KINDS: dict[str, type[RateLimit | Concurrency | RetryBudget | Breaker]] = {
+    "rate_limit": RateLimit,
+    "concurrency": Concurrency,
+    "retry_budget": RetryBudget,
+    "breaker": Breaker,
+}
+
+
+def check_limit_names(options: Mapping[str, object], owner: str) -> None:
+    """Raise ConfigurationError for a keyword that is no limit."""
+    for name in options:
+        if name not in _KINDS:
+            raise ConfigurationError(
+                f"{owner} has no option {name!r}: {did_you_mean(name, _KINDS)}"
+            )
+
+
+def _check_count(kind: str, name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise SettingsInvalid(f"{kind}({name}=...) must be at least 1, got {value!r}")
+
+
+def _check_span(kind: str, name: str, value: object) -> None:
+    if not isinstance(value, timedelta):
+        raise SettingsInvalid(f"{kind}({name}=...) must be a timedelta, got {value!r}")
+    if value <= timedelta(0):
+        raise SettingsInvalid(f"{kind}({name}=...) must be positive, got {value}")
+
+
+def _check_scope(kind: str, scope: str, per: timedelta | None = None) -> None:
+    if scope not in get_args(Scope):
+        raise SettingsInvalid(f"{kind}(scope=...) must be 'worker' or 'fleet', got {scope!r}")
+    if scope == "fleet" and per is not None and per > LONGEST_LEASED:
+        raise SettingsInvalid(
+            f"{kind}(per=...) of the fleet must be at most {LONGEST_LEASED}, got {per}"
+        )

@@ -1,0 +1,120 @@
+"""What the environment says, read once at the edge and never at import."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headgate.jobs.errors import SettingsInvalid
+
+_PREFIX = "HEADGATE_"
+_ACCOUNT = re.compile(r"\d{12}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The ``HEADGATE_*`` variables. AWS's own are read by its SDK."""
+
+    app: str | None = None
+    """``HEADGATE_APP``: the app of a command that names none, as ``module:attribute``."""
+    stage: str | None = None
+    """``HEADGATE_STAGE``: goes into every physical name, so that stages share an account."""
+    bucket: str | None = None
+    """``HEADGATE_BUCKET``: the S3 bucket of what is too large for a message, by its whole name.
+    None: ``{app}-{stage}-payloads-{account}-{region}``."""
+    account: str | None = None
+    """``HEADGATE_ACCOUNT``: the AWS account's twelve digits, for a worker in a network without a
+    way to STS, which is asked else."""
+    stop_timeout_s: float | None = None
+    """``HEADGATE_STOP_TIMEOUT``: how many seconds after SIGTERM a worker's container is killed, as
+    ECS's ``stopTimeout`` says; above 0. None: it isn't killed, or not soon."""
+
+    paused: bool = False
+    """``HEADGATE_PAUSED``, 1 or 0: clients go on as if SQS could not be reached, without asking
+    it: they spool, run jobs in place, or refuse."""
+
+    emf: bool = False
+    """``HEADGATE_EMF``, 1 or 0: functions that run jobs write metrics for CloudWatch."""
+    concurrency: int | None = None
+    """``HEADGATE_CONCURRENCY``: how many jobs of one invocation a function runs at once, at least
+    1. Workers have an option for it."""
+
+    def __post_init__(self) -> None:
+        if self.account is not None and not _ACCOUNT.fullmatch(self.account):
+            raise SettingsInvalid(
+                f"{_PREFIX}ACCOUNT must be an AWS account's twelve digits, got {self.account!r}"
+            )
+        if self.stop_timeout_s is not None and not 0 < self.stop_timeout_s < float("inf"):
+            raise SettingsInvalid(
+                f"{_PREFIX}STOP_TIMEOUT must be a number of seconds above 0, such as 30, got "
+                f"{self.stop_timeout_s:g}"
+            )
+        if self.concurrency is not None and self.concurrency < 1:
+            raise SettingsInvalid(
+                f"{_PREFIX}CONCURRENCY must be at least 1, got {self.concurrency}"
+            )
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
+        """Read ``environ``, or this process's own environment.
+
+        Raises:
+            SettingsInvalid: a value is out of range, or a variable is set that looks like one of
+                these, misspelt. Others are left alone: Kubernetes sets HEADGATE_PORT where a
+                service is called headgate.
+        """
+        found = {
+            name.removeprefix(_PREFIX).upper(): value
+            for name, value in (os.environ if environ is None else environ).items()
+            if name.startswith(_PREFIX)
+        }
+        _refuse_misspelt(found)
+        return cls(
+            app=found.get("APP") or None,
+            stage=found.get("STAGE") or None,
+            bucket=found.get("BUCKET") or None,
+            account=found.get("ACCOUNT") or None,
+            stop_timeout_s=_number("STOP_TIMEOUT", found),
+            paused=_switch("PAUSED", found),
+            emf=_switch("EMF", found),
+            concurrency=_whole("CONCURRENCY", found),
+        )
+
+
+_KNOWN = ("ACCOUNT", "APP", "BUCKET", "CONCURRENCY", "EMF", "PAUSED", "STAGE", "STOP_TIMEOUT")
+
+
+def _refuse_misspelt(found: Mapping[str, str]) -> None:
+    for name in found.keys() - set(_KNOWN):
+        if near := difflib.get_close_matches(name, _KNOWN, n=1, cutoff=0.75):
+            raise SettingsInvalid(
+                f"the variable {_PREFIX}{name} means nothing to Headgate: did you mean "
+                f"{_PREFIX + near[0]!r}?"
+            )
+
+
+def _number(name: str, found: Mapping[str, str]) -> float | None:
+    if not (text := found.get(name)):
+        return None
+    try:
+        return float(text)
+    except ValueError as error:
+        raise SettingsInvalid(f"{_PREFIX}{name} must be a number, got {text!r}") from error
+
+
+def _whole(name: str, found: Mapping[str, str]) -> int | None:
+    if not (text := found.get(name)):
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise SettingsInvalid(f"{_PREFIX}{name} must be a whole number, got {text!r}") from error
+
+
+def _switch(name: str, found: Mapping[str, str]) -> bool:
+    if (text := found.get(name, "")) not in ("", "0", "1"):
+        raise SettingsInvalid(f"{_PREFIX}{name} must be 1 or 0, got {text!r}")
+    return text == "1"

@@ -1,0 +1,325 @@
+"""What exists on AWS for an app: queues, their numbers and their names. No AWS in here.
+
+Everything that needs one of these numbers reads it from here: CDK, the heartbeat, the Lambda guard,
+the drain limit, the alarms. Change a visibility timeout in one place and all of them follow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from headgate.jobs.errors import ConfigurationError, UnknownQueue, did_you_mean
+from headgate.jobs.values.kinds import check_kinds
+
+MAX_VISIBILITY = timedelta(hours=12)
+"""SQS's longest visibility timeout, counted from the receive.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html"""
+
+MAX_DELAY = timedelta(minutes=15)
+"""SQS's longest DelaySeconds (same page)."""
+
+MAX_MESSAGE_BYTES = 1_048_576
+"""SQS's limit for one message, attributes counted, and for a whole batch (same page)."""
+
+MAX_BATCH = 10
+"""Entries in one SQS batch request (same page)."""
+
+MAX_SCHEDULER_NAME = 64
+"""The longest name of a schedule, of a group of them, of a function and of a role.
+https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
+
+_LONGEST_REGION = len("-ap-southeast-1")
+
+QUARANTINE_RETENTION = timedelta(days=14)
+
+PAYLOADS = "payloads/"
+"""What the keys of payloads in the bucket begin with."""
+
+RESULTS = f"{PAYLOADS}results/"
+"""What those of results begin with; so they expire as payloads do."""
+
+DEAD_LETTERS = "dead-letters/"
+"""What the keys of dead letters in the bucket begin with, saved before SQS deletes them."""
+
+DEAD_LETTERS_KEPT = timedelta(days=365)
+"""How long they are kept there."""
+
+_DAY = timedelta(days=1)
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_MAX_NAME = 128  # of a job type, in the message format; the others are parts of queue names
+_MAX_QUEUE_NAME = 80  # quotas-queues.html: 80 characters, ".fifo" included
+_MAX_BUCKET_PREFIX = 35  # of S3's 63 characters: account and the longest region take the others
+
+
+class Priority(StrEnum):
+    """How soon a job has to start. Iterates from the most to the least urgent."""
+
+    CRITICAL = "critical"
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+    @property
+    def rank(self) -> int:
+        """0 for CRITICAL up to 3 for LOW."""
+        return _RANK[self]
+
+
+_RANK = {priority: rank for rank, priority in enumerate(Priority)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """The numbers of one priority within a queue group."""
+
+    visibility: timedelta
+    """How long a received message stays hidden without a heartbeat."""
+    start_within: timedelta
+    """How soon a job should start; alarms and autoscaling are derived from it."""
+    share: float
+    """The part of all starts, 0 to 1, that this priority gets even under endless higher work."""
+
+    def __post_init__(self) -> None:
+        check_kinds("a Lane", self)
+        if not timedelta(seconds=1) <= self.visibility <= MAX_VISIBILITY:
+            raise ConfigurationError(
+                f"visibility must lie between 1 s and 12 h (SQS's limit), got {self.visibility}"
+            )
+        if self.start_within < timedelta(0):
+            raise ConfigurationError(f"start_within must not be negative, got {self.start_within}")
+        if not 0 <= self.share < 1:
+            raise ConfigurationError(f"share must lie in [0, 1), got {self.share}")
+
+
+DEFAULT_LANES = {
+    Priority.CRITICAL: Lane(visibility=timedelta(seconds=30), start_within=timedelta(0), share=0.0),
+    Priority.HIGH: Lane(
+        visibility=timedelta(seconds=60), start_within=timedelta(minutes=1), share=0.20
+    ),
+    Priority.NORMAL: Lane(
+        visibility=timedelta(seconds=300), start_within=timedelta(minutes=5), share=0.10
+    ),
+    Priority.LOW: Lane(
+        visibility=timedelta(seconds=600), start_within=timedelta(minutes=15), share=0.05
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSpec:
+    """One SQS queue with its dead-letter queue, by name and number."""
+
+    group: str
+    priority: Priority
+    name: str
+    """The physical name of the queue on AWS."""
+    dlq_name: str
+    """The physical name of its own dead-letter queue."""
+    lane: Lane
+    max_receive_count: int
+    """Receives after which SQS itself moves a message to the dead-letter queue: as many as it
+    allows. Only the last backstop: the worker dead-letters by itself, and says why."""
+    fifo: bool = False
+    retention: timedelta = timedelta(days=4)
+    dlq_retention: timedelta = timedelta(days=14)
+    """Above ``retention``, since native redrive keeps the original enqueue time."""
+    receive_wait: timedelta = timedelta(seconds=20)
+
+    @property
+    def visibility_s(self) -> int:
+        """The visibility timeout in whole seconds, as SQS takes it."""
+        return int(self.lane.visibility.total_seconds())
+
+    @property
+    def spare(self) -> timedelta:
+        """How long before SQS deletes a message it has to show again at the latest.
+
+        It may have to wait in the queue then. An hour, or an eighth of a short retention.
+        """
+        return min(timedelta(hours=1), self.retention / 8)
+
+    @property
+    def worn_at(self) -> int:
+        """The delivery from which a message is not given back to wait any more.
+
+        The last tenth of what SQS grants is spared for workers that die, and polls cut off.
+        """
+        return self.max_receive_count - self.max_receive_count // 10
+
+    @property
+    def heartbeat_s(self) -> float:
+        """Seconds between two extensions: a third of the timeout, so that two may be lost."""
+        return self.visibility_s / 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """The S3 bucket of an app, whose name has to be the only one of its kind in the world."""
+
+    prefix: str
+    """App, stage and ``payloads``; at most 35 characters."""
+    name: str | None = None
+    """The whole name (``HEADGATE_BUCKET``); None makes it of prefix, account and region."""
+
+    def name_in(self, account: str, region: str) -> str:
+        """The physical name in that account and region.
+
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
+        """
+        return self.name or f"{self.prefix}-{account}-{region}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """Everything that one app has on AWS, in one stage."""
+
+    app: str
+    stage: str | None
+    queues: tuple[QueueSpec, ...]
+    quarantine_name: str
+    table_name: str
+    """The DynamoDB table of the jobs' records and of what needs conditions."""
+    bucket_name: str | None = None
+    """The S3 bucket's whole name, where it is not made of app, stage, account and region."""
+
+    @property
+    def schedule_group(self) -> str:
+        """The group of the app's schedules: the app's name, and its stage's if any.
+
+        Raises:
+            ConfigurationError: it is longer than AWS allows; of the next two, likewise.
+        """
+        return _scheduler_name("group of schedules", self.app, self.stage)
+
+    @property
+    def bridge_name(self) -> str:
+        """The function that schedules invoke."""
+        return _scheduler_name("bridge function", self.app, self.stage, "bridge")
+
+    @property
+    def scheduler_role(self) -> str:
+        """The role that schedules assume, without the region that ends its name on AWS: roles are
+        an account's, and the app may be in several of its regions."""
+        return _scheduler_name("role", self.app, self.stage, "scheduler", room=_LONGEST_REGION)
+
+    @property
+    def failed_firings_name(self) -> str:
+        """The queue that keeps firings which did not become jobs."""
+        return physical_name(self.app, self.stage, "schedules-dlq")
+
+    @property
+    def failed_sweeps_name(self) -> str:
+        """The queue that keeps what a sweep of the dead letters failed with."""
+        return physical_name(self.app, self.stage, "sweep-dlq")
+
+    def queue(self, group: str, priority: Priority) -> QueueSpec:
+        """The queue of that group and priority.
+
+        Raises:
+            UnknownQueue: there is no such group, or the group has no such priority.
+        """
+        of_group = {spec.priority: spec for spec in self.queues if spec.group == group}
+        if not of_group:
+            raise UnknownQueue(
+                f"the app {self.app!r} has no queue {group!r}: {did_you_mean(group, self.groups)}"
+            )
+        if priority not in of_group:
+            raise UnknownQueue(
+                f"the queue {group!r} has no priority {str(priority)!r}: "
+                f"it was declared with {', '.join(of_group)}"
+            )
+        return of_group[priority]
+
+    @property
+    def bucket(self) -> Bucket:
+        """The S3 bucket of what is too large for a message or a record."""
+        return Bucket(prefix=_bucket_prefix(self.app, self.stage), name=self.bucket_name)
+
+    @property
+    def payload_retention(self) -> timedelta:
+        """How long a payload is kept in the bucket: as long as its message may live, going through
+        its queue and dead-letter queue, and after a replay once more."""
+        longest = max((spec.retention + spec.dlq_retention for spec in self.queues), default=_DAY)
+        return 2 * longest
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The queue groups' names, in the order of their declaration."""
+        return tuple(dict.fromkeys(spec.group for spec in self.queues))
+
+    def select(self, groups: Iterable[str] | None) -> tuple[QueueSpec, ...]:
+        """The queues of these groups, or all of them for None.
+
+        Raises:
+            UnknownQueue: a group is not one of this app's.
+        """
+        if groups is None:
+            return self.queues
+        wanted = tuple(groups)
+        for group in wanted:
+            if group not in self.groups:
+                raise UnknownQueue(
+                    f"the app {self.app!r} has no queue {group!r}: "
+                    f"{did_you_mean(group, self.groups)}"
+                )
+        return tuple(spec for spec in self.queues if spec.group in wanted)
+
+
+def _scheduler_name(what: str, *parts: str | None, room: int = 0) -> str:
+    name = "-".join(part for part in parts if part)
+    if len(name) + room > MAX_SCHEDULER_NAME:
+        raise ConfigurationError(
+            f"the schedules' {what} {name!r} has {len(name)} characters; AWS allows "
+            f"{MAX_SCHEDULER_NAME - room}: shorten the name of the app or the stage"
+        )
+    return name
+
+
+def role_in(role: str, region: str) -> str:
+    """The name on AWS of a role that serves the app in one region."""
+    return f"{role}-{region}"
+
+
+def check_name(kind: str, name: object) -> str:
+    """Return a logical name that is safe inside AWS names, or say what is wrong with it.
+
+    Raises:
+        ConfigurationError: anything but lower-case words of letters and digits joined by hyphens,
+            or more than 128 characters.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
+        raise ConfigurationError(
+            f"{kind} {name!r} must be lower-case letters and digits, joined by single hyphens, "
+            f"start with a letter, and have at most {_MAX_NAME} characters"
+        )
+    return name
+
+
+def physical_name(app: str, stage: str | None, *parts: str, fifo: bool = False) -> str:
+    """The name on AWS: app, stage and parts joined by hyphens, ``.fifo`` last.
+
+    Raises:
+        ConfigurationError: it would be longer than SQS's 80 characters.
+    """
+    name = "-".join(part for part in (app, stage, *parts) if part) + (".fifo" if fifo else "")
+    if len(name) > _MAX_QUEUE_NAME:
+        raise ConfigurationError(
+            f"the queue name {name!r} has {len(name)} characters; SQS allows {_MAX_QUEUE_NAME}: "
+            "shorten the app, stage or queue name"
+        )
+    return name
+
+
+def _bucket_prefix(app: str, stage: str | None) -> str:
+    prefix = "-".join(part for part in (app, stage, "payloads") if part)
+    if len(prefix) <= _MAX_BUCKET_PREFIX:
+        return prefix
+    digest = hashlib.sha256(prefix.encode()).hexdigest()[:8]
+    return f"{prefix[: _MAX_BUCKET_PREFIX - 9].rstrip('-')}-{digest}"

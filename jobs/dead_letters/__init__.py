@@ -1,0 +1,1 @@
+"""Reading and copying what was given up."""

@@ -1,0 +1,75 @@
+"""Looking at a queue's messages and giving them back: nothing is deleted, and nothing kept.
+
+What is looked at stays hidden until the look is over, so that no message comes twice. Then it is
+given back; if that fails, or whoever looks is killed, it shows again by itself after ``hold_s``.
+
+Two things can't be seen so. Of a FIFO queue's group SQS hands out no more while some of it is held,
+so of each group ten at most are seen, its oldest. And a standard queue with more than ``limit``
+messages hands them out in an order of its own.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.ports import BlockingReceiver, ReceivedMessage, VisibilityChange
+from headgate.jobs.core.topology import MAX_BATCH
+from headgate.jobs.errors import TransportError
+
+_WAIT_S = 1  # a long poll asks all of SQS's servers, where a short one may miss messages
+
+_log = logging.getLogger("headgate.peeking")
+
+
+def peek(
+    queues: BlockingReceiver,
+    queue: str,
+    visit: Callable[[ReceivedMessage], None],
+    *,
+    limit: int,
+    hold_s: int,
+    until_s: float,
+    clock: Clock,
+) -> int:
+    """Show each message of a queue to ``visit``; returns how many.
+
+    Args:
+        queues: the queue service.
+        queue: the physical name.
+        visit: what it raises ends the look, and comes out of here.
+        limit: look at no more than these.
+        hold_s: for how long to hide them; longer than the look goes on.
+        until_s: when to end the look, on ``clock``'s monotonic time.
+
+    Raises:
+        TransportError: the queue could not be asked.
+    """
+    held: list[str] = []
+    try:
+        while len(held) < limit and clock.monotonic() < until_s:
+            room = min(MAX_BATCH, limit - len(held))
+            found = queues.receive(queue, limit=room, wait_s=_WAIT_S, visibility_s=hold_s)
+            held += [message.receipt for message in found]
+            if not found:
+                break
+            for message in found:
+                visit(message)
+    finally:
+        _give_back(queues, queue, held, hold_s)
+    return len(held)
+
+
+def _give_back(queues: BlockingReceiver, queue: str, held: Sequence[str], hold_s: int) -> None:
+    kept = 0
+    for start in range(0, len(held), MAX_BATCH):
+        receipts = held[start : start + MAX_BATCH]
+        changes = [VisibilityChange(receipt=receipt, timeout_s=0) for receipt in receipts]
+        try:
+            kept += len(queues.change_visibility(queue, changes))
+        except TransportError:
+            kept += len(receipts)
+    if kept:
+        _log.warning("%d messages of %s show again by themselves in %d s", kept, queue, hold_s)

@@ -1,0 +1,395 @@
+"""The `App`: the one description of a job system, which everything else reads."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
+from headgate.jobs.core.retention import DEFAULT_KEEP, Keep, RecordsLevel, check_keep, check_level
+from headgate.jobs.core.settings import Settings
+from headgate.jobs.core.topology import (
+    MAX_MESSAGE_BYTES,
+    Lane,
+    Priority,
+    QueueSpec,
+    Topology,
+    check_name,
+    physical_name,
+)
+from headgate.jobs.definitions.event_rule import EventRule, event_rule
+from headgate.jobs.definitions.hooks import Hook, Hooks
+from headgate.jobs.definitions.job_type import JobType, check_timeout
+from headgate.jobs.definitions.queue import Queue
+from headgate.jobs.definitions.resources import Resources
+from headgate.jobs.errors import (
+    AppImportError,
+    ConfigurationError,
+    HeadgateError,
+    UnknownJobType,
+    did_you_mean,
+)
+from headgate.jobs.retry.backoff import Backoff
+from headgate.jobs.retry.policy import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, CrashLimit, Retry
+from headgate.jobs.values.kinds import check_kind
+
+if TYPE_CHECKING:
+    from headgate.jobs.core.events import Event
+
+DEFAULT_QUEUE = "jobs"
+
+DEFAULT_PARKING = Retry(attempts=5, backoff=Backoff.steps(10, 60, 300, 600))
+"""A message that this worker can't read may be meant for a newer one: about 16 minutes of a
+rolling deploy pass before it is parked in the dead-letter queue."""
+
+DEFAULT_TIMEOUT = timedelta(minutes=15)
+"""The bound of an attempt whose type declares none: Lambda's own at most, so that a type
+may move between workers and functions. A handler that hangs gives its slot back by then."""
+
+_LEAST_PAYLOAD_LIMIT = 1_024  # a message is that large without any payload, or nearly
+
+MAX_RECEIVE_COUNT = 1000
+"""SQS's limit for maxReceiveCount, which every queue has: to wait for a limit, a breaker, a child
+process or a group takes receives, and must never cost a job its life."""
+
+DEFAULT_PAYLOAD_LIMIT = 262_144
+"""Bytes; a batch of four such messages fills SQS's 1 MiB."""
+
+BACKSTOP_MARGIN = 10
+"""How many deliveries beyond its attempts a job has of which nothing is recorded, for releases and
+crashes, before it is taken for one that kills its workers."""
+
+
+class App(Hooks):
+    """A job system: its queues, its job types and their policies.
+
+    Args:
+        name: lower-case words joined by hyphens; the first part of every physical name.
+        stage: such as ``prod``; the second part of every physical name. None takes
+            ``HEADGATE_STAGE``, and without that there is none.
+        handlers: modules that a worker imports, and a submitter doesn't, to attach handlers.
+        parking: how often and how far apart a message that can't be run here is tried again
+            before it is parked in the dead-letter queue.
+        timeout: the longest that one attempt of a type without ``timeout=`` may take; None bounds
+            these by SQS's limit of 12 h alone.
+        crash_limit: how many of a job's attempts may kill the process that runs them before it is
+            put into quarantine.
+        records: what workers write into the app's DynamoDB table: ``outcomes`` (how jobs ended,
+            with their results, and that they run, once they have for a second), ``failures`` (only
+            what did not simply complete), ``full`` (submissions and every start as well) or
+            ``off``. With records an attempt is a failure or a crash; without them every delivery
+            counts as one, and a job that kills its process is stopped late; see
+            `jobs.core.retention.RecordsLevel`.
+        keep: how long that is kept: a `Keep`, how long completed jobs are, or 0 for nothing of
+            those that simply complete.
+        long_delays: delays over 15 minutes, and retries beyond the 12 hours that SQS can hide a
+            message, by one-time schedules of EventBridge Scheduler. False: such delays are refused,
+            such retries come sooner, and nobody needs permissions for schedules.
+        payload_limit: bytes of a message, 1,024 to SQS's 1 MiB; a payload that makes it larger is
+            kept in the app's S3 bucket, and the message has its address.
+        limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
+            its jobs together; see `jobs.core.limits`.
+
+    Raises:
+        ConfigurationError: a name is not fit for AWS, or a value is out of range.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        stage: str | None = None,
+        handlers: Iterable[str] = (),
+        timeout: timedelta | None = DEFAULT_TIMEOUT,
+        parking: Retry = DEFAULT_PARKING,
+        crash_limit: CrashLimit = DEFAULT_CRASH_LIMIT,
+        records: RecordsLevel = "outcomes",
+        keep: Keep | timedelta | Literal[0] = DEFAULT_KEEP,
+        long_delays: bool = True,
+        payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
+        **limits: Unpack[LimitOptions],
+    ) -> None:
+        super().__init__()
+        check_limit_names(limits, f"the app {name!r}")
+        self.limits = Limits.of(limits)
+        self.resources = Resources()
+        self.name = check_name("the app", name)
+        stage = stage if stage is not None else Settings.from_env().stage
+        self.stage = check_name("the stage", stage) if stage else None
+        if isinstance(handlers, str) or not isinstance(handlers, Iterable):
+            raise ConfigurationError(
+                "App(handlers=...) takes a list of modules' names, such as "
+                f'["shop.handlers"], got {handlers!r}'
+            )
+        self.handler_modules = tuple(handlers)
+        for option, given, kind in (
+            ("handlers", self.handler_modules, tuple[str, ...]),
+            ("parking", parking, Retry),
+            ("crash_limit", crash_limit, CrashLimit),
+            ("long_delays", long_delays, bool),
+            ("payload_limit", payload_limit, int),
+        ):
+            check_kind(f"App({option}=...)", given, kind)
+        self._timeout_s = check_timeout(f"the app {name!r}", timeout)
+        self.parking = parking
+        self.crash_limit = crash_limit
+        self.records = check_level(records)
+        self.keep = check_keep(f"the app {name!r}", keep) or DEFAULT_KEEP
+        self.long_delays = long_delays
+        self.payload_limit = _checked_limit(payload_limit)
+        self._bucket_name = Settings.from_env().bucket
+        self._types: dict[str, JobType[Any, Any]] = {}
+        self._queues: dict[str, Queue] = {}
+        self._event_rules: dict[str, EventRule] = {}
+        self._topologies: dict[tuple[int, int], Topology] = {}
+        default = Queue(DEFAULT_QUEUE)
+        self.include(default)
+        self.job = default.job
+        """`Queue.job` of the default queue, ``jobs``."""
+        self.resource = self.resources.add
+        """Declare what handlers share, by a generator function that yields it once: used as a
+        decorator; see `jobs.definitions.resources`."""
+        self.define = default.define
+        """`Queue.define` of the default queue, ``jobs``."""
+
+    def __repr__(self) -> str:
+        return f"<App {self.name}: {len(self._types)} job types>"
+
+    def queue(
+        self,
+        name: str,
+        *,
+        priorities: Iterable[Priority] = tuple(Priority),
+        lanes: Mapping[Priority, Lane] | None = None,
+        retry: Retry = DEFAULT_RETRY,
+        fifo: bool = False,
+        **limits: Unpack[LimitOptions],
+    ) -> Queue:
+        """Declare a queue group; the arguments are `Queue`'s."""
+        declared = Queue(name, priorities=priorities, lanes=lanes, retry=retry, fifo=fifo, **limits)
+        self.include(declared)
+        return declared
+
+    def include(self, *queues: Queue) -> None:
+        """Take in queues, with their types, that were declared in modules of their own.
+
+        Raises:
+            ConfigurationError: the app has a queue of that name.
+            DuplicateJobType: the app has a type of that name.
+        """
+        for queue in queues:
+            if queue.name in self._queues:
+                raise ConfigurationError(
+                    f"the app {self.name!r} has two queues {queue.name!r}: rename one "
+                    f"(every app has a queue {DEFAULT_QUEUE!r} from the start)"
+                )
+            queue.join(self._types)
+            self._queues[queue.name] = queue
+
+    def on_event(
+        self,
+        name: str,
+        *,
+        pattern: Mapping[str, Any],
+        type: JobType[Any, Any],  # noqa: A002 - what everything else calls a job type, too
+        map: Mapping[str, str] | None = None,  # noqa: A002 - the field's word for it
+        group: str | None = None,
+        bus: str = "default",
+    ) -> None:
+        """Submit a job for each EventBridge event that matches a pattern.
+
+        Args:
+            name: of the rule; lower-case words joined by hyphens.
+            pattern: what an event has to look like, in EventBridge's own words.
+            type: the job type that is submitted, one of this app's.
+            map: the payload's fields with their paths in the event, as in
+                ``{"order": "$.detail.order_id"}``; None takes the event's ``detail``.
+            group: for a FIFO queue, the path of the group's name; None puts all jobs of the rule
+                into one.
+            bus: the name of the event bus.
+
+        Raises:
+            ConfigurationError: a name, the pattern or a path is not valid, or there is a rule of
+                that name.
+        """
+        rule = event_rule(name, pattern, type, map=map, group=group, bus=bus)
+        if self._types.get(type.name) is not type:
+            raise ConfigurationError(
+                f"on_event({name!r}): {type!r} was not declared on the app {self.name!r}"
+            )
+        if group is not None and not self._queues[type.queue].fifo:
+            raise ConfigurationError(
+                f"on_event({name!r}): group orders the jobs of a FIFO queue, and {type.queue!r} is "
+                "none: leave it out, or declare the queue with fifo=True"
+            )
+        if name in self._event_rules:
+            raise ConfigurationError(f"the app {self.name!r} has two event rules {name!r}")
+        self._event_rules[name] = rule
+
+    @property
+    def event_rules(self) -> Mapping[str, EventRule]:
+        """The rules of `on_event` by name."""
+        return self._event_rules
+
+    @property
+    def queues(self) -> Mapping[str, Queue]:
+        """Every queue group by name, the default one included."""
+        return self._queues
+
+    @property
+    def types(self) -> Mapping[str, JobType[Any, Any]]:
+        """Every job type by name."""
+        return self._types
+
+    def find_type(self, name: str) -> JobType[Any, Any]:
+        """The job type of that name.
+
+        Raises:
+            UnknownJobType: the app has none of that name.
+        """
+        if name not in self._types:
+            raise UnknownJobType(
+                f"the app {self.name!r} has no job type {name!r}: {did_you_mean(name, self._types)}"
+            )
+        return self._types[name]
+
+    def types_from(self, queue: str) -> list[JobType[Any, Any]]:
+        """The job types that messages of a queue group may be: its own, and those that accept it.
+
+        Args:
+            queue: the group's name.
+        """
+        return [declared for declared in self._types.values() if queue in declared.runs_from]
+
+    def timeout_s_of(self, job: JobType[Any, Any]) -> float:
+        """The longest that one attempt of a type may take, in seconds."""
+        return self._timeout_s if job.timeout_s is None else job.timeout_s
+
+    def records_of(self, job: JobType[Any, Any]) -> RecordsLevel:
+        """What is written of a type's jobs."""
+        return job.records or self.records
+
+    def keep_of(self, job: JobType[Any, Any]) -> Keep:
+        """How long that is kept."""
+        return job.keep or self.keep
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether anything is written of any type's jobs."""
+        levels = (self.records_of(job) for job in self.types.values())
+        return any(level != "off" for level in levels)
+
+    @property
+    def topology(self) -> Topology:
+        """What this app has on AWS, as far as it is declared by now."""
+        declared = len(self._queues), len(self._types)  # neither is ever taken back
+        if declared not in self._topologies:
+            self._topologies = {declared: self._describe()}
+        return self._topologies[declared]
+
+    def _describe(self) -> Topology:
+        return Topology(
+            app=self.name,
+            stage=self.stage,
+            queues=tuple(
+                self._spec(queue, priority)
+                for queue in self._queues.values()
+                if queue.name != DEFAULT_QUEUE or self.types_from(queue.name)
+                for priority in queue.lanes
+            ),
+            quarantine_name=physical_name(self.name, self.stage, "quarantine"),
+            table_name=physical_name(self.name, self.stage, "records"),
+            bucket_name=self._bucket_name,
+        )
+
+    def hooks_of(self, event: Event) -> Iterator[Hook]:
+        """The hooks to call for an event: the app's own, then those of its job's type."""
+        yield from self.hooks_for(event)
+        if (declared := self._types.get(getattr(event, "job_type", ""))) is not None:
+            yield from declared.hooks_for(event)
+
+    def load_handlers(self) -> None:
+        """Import the modules of ``handlers=``; what a worker does before it starts.
+
+        Raises:
+            AppImportError: a module can't be imported.
+            HandlerMissing: a type still has no handler afterwards.
+            ConfigurationError: pydantic can't read the payloads of a type.
+        """
+        for module in self.handler_modules:
+            _import(module, f"App({self.name!r}, handlers=[{module!r}])")
+        for declared in self._types.values():
+            declared.require_runnable()
+            handler = declared.require_handler()
+            self.resources.require(handler.name, handler.wants)
+
+    def _spec(self, queue: Queue, priority: Priority) -> QueueSpec:
+        parts = (self.name, self.stage, queue.name, str(priority))
+        return QueueSpec(
+            group=queue.name,
+            priority=priority,
+            name=physical_name(*parts, fifo=queue.fifo),
+            dlq_name=physical_name(*parts, "dlq", fifo=queue.fifo),
+            fifo=queue.fifo,
+            lane=queue.lanes[priority],
+            max_receive_count=MAX_RECEIVE_COUNT,
+        )
+
+
+def _checked_limit(limit: int) -> int:
+    if not _LEAST_PAYLOAD_LIMIT <= limit <= MAX_MESSAGE_BYTES:
+        raise ConfigurationError(
+            f"App(payload_limit=...) must lie between {_LEAST_PAYLOAD_LIMIT:,} and "
+            f"{MAX_MESSAGE_BYTES:,} bytes (SQS's limit), got {limit:,}"
+        )
+    return limit
+
+
+def load_app(path: str) -> App:
+    """The `App` at ``module:attribute``, such as ``shop.app:app``.
+
+    Raises:
+        AppImportError: the path is malformed, the module doesn't import, it has no such attribute,
+            or the attribute is no App.
+    """
+    module_name, _, attribute = path.partition(":")
+    if not module_name or not attribute:
+        raise AppImportError(f"{path!r} is no app path: write module:attribute, as in shop.app:app")
+    module = _import(module_name, f"the app path {path!r}")
+    if not hasattr(module, attribute):
+        raise AppImportError(
+            f"the module {module_name!r} was imported, but has no {attribute!r}: "
+            f"{did_you_mean(attribute, _apps_of(module))}"
+        )
+    found = getattr(module, attribute)
+    if not isinstance(found, App):
+        raise AppImportError(f"{path!r} is a {type(found).__name__}, not a headgate App")
+    return found
+
+
+def _apps_of(module: ModuleType) -> list[str]:
+    return [name for name, value in vars(module).items() if isinstance(value, App)]
+
+
+def _import(module: str, wanted_by: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module == error.name or module.startswith(error.name + ".")):
+            raise AppImportError(
+                f"{wanted_by}: there is no module {error.name!r}. "
+                f"Looked in the current directory and the installed packages"
+            ) from error
+        raise AppImportError(
+            f"{wanted_by}: the module {module!r} was found, but it imports {error.name!r}, "
+            "which is not installed"
+        ) from error
+    except HeadgateError:
+        raise
+    except Exception as error:
+        raise AppImportError(
+            f"{wanted_by}: importing the module {module!r} raised {type(error).__name__}: {error}"
+        ) from error

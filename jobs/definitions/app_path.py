@@ -1,0 +1,62 @@
+"""Where another process finds the app that this one has at hand."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from headgate.jobs.definitions.app import App
+from headgate.jobs.errors import ConfigurationError
+
+_MAINS = ("__main__", "__mp_main__")
+"""What was started as a program; `multiprocessing` gives it the second name in its children."""
+
+
+def app_path(app: App) -> str:
+    """``module:attribute`` of an app, for `jobs.definitions.app.load_app` in another process.
+
+    Raises:
+        ConfigurationError: no module that can be imported has the app as a variable.
+    """
+    places = [*_places(app)]
+    # A program's own module comes last: imported, it goes by another name, and runs again.
+    for module, attribute in sorted(places, key=lambda place: place[0].__name__ in _MAINS):
+        if name := _importable_name(module):
+            return f"{name}:{attribute}"
+    raise ConfigurationError(
+        f"no other process could find the app {app.name!r}, as workers on AWS and handlers with "
+        "isolation='process' have to: make it a variable at the top level of a module that can be "
+        "imported, such as app = App(...) in shop/app.py"
+    )
+
+
+def _places(app: App) -> Iterator[tuple[ModuleType, str]]:
+    for module in [*sys.modules.values()]:
+        # sys.modules takes anything; some libraries put objects there that import as they are read.
+        if isinstance(module, ModuleType):
+            for attribute, value in [*vars(module).items()]:
+                if value is app:
+                    yield module, attribute
+
+
+def _importable_name(module: ModuleType) -> str | None:
+    if module.__spec__ is not None:
+        return module.__spec__.name  # that of `python -m shop.app` too, where __name__ is __main__
+    if module.__name__ not in _MAINS:
+        return None  # made at run time
+    return _name_of_script(module)
+
+
+def _name_of_script(module: ModuleType) -> str | None:
+    """The name by which ``python path/to/script.py`` can be imported, if it can."""
+    script = getattr(module, "__file__", None)
+    if script is None:
+        return None  # an interactive session
+    name = Path(script).stem
+    found = None if "." in name else importlib.util.find_spec(name)
+    if found is None or found.origin is None or not Path(found.origin).samefile(script):
+        return None
+    return name

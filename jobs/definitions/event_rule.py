@@ -1,0 +1,247 @@
+"""Events to jobs: what EventBridge hands to the bridge when a rule of the app's matches.
+
+One model for both ends: `event_input` renders it into a rule when the app is deployed, with the
+event put in by EventBridge, and `read_occurrence` reads it back. What becomes of the event is data
+(`jobs.messages.json_paths`), so the bridge knows nothing of the app.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.topology import Priority, Topology, check_name
+from headgate.jobs.definitions.event_patterns import checked_pattern
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import ConfigurationError, MessageUnreadable
+from headgate.jobs.messages.envelope import VERSION, Envelope, Moment, Name, derived_job_id
+from headgate.jobs.messages.json_paths import at_path, check_path, check_paths, mapped
+from headgate.jobs.messages.outgoing import is_group_id, message_of
+
+_EVENT = "<aws.events.event.json>"
+"""What EventBridge puts the whole event in place of, in the template of an input.
+https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html"""
+
+_BUS = re.compile(r"(arn:aws[\w-]*:events:[a-z0-9-]+:[0-9]{12}:event-bus/)?[/.\-_A-Za-z0-9]+")
+_MAX_BUS_NAME = 1_600
+"""https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutRule.html"""
+
+_MAX_RULE_NAME = 64  # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutRule.html
+
+_Text = Annotated[str, Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRule:
+    """Which events become jobs, and how. Made by `App.on_event`."""
+
+    name: str
+    pattern: Mapping[str, Any]
+    """What an event has to look like, in EventBridge's own words.
+    https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-event-patterns.html"""
+    type: JobType[Any, Any]
+    fields: Mapping[str, str] | None
+    """The payload's fields with their paths in the event; None takes its ``detail``."""
+    group: str | None
+    """For a FIFO queue: the path of what names the group whose order the job keeps. None keeps the
+    order of all that the rule submits."""
+    bus: str
+    """The event bus's name."""
+
+
+def event_rule(
+    name: str,
+    pattern: Mapping[str, Any],
+    type: JobType[Any, Any],  # noqa: A002 - as `App.on_event` calls it
+    *,
+    map: Mapping[str, str] | None,  # noqa: A002 - as above
+    group: str | None,
+    bus: str,
+) -> EventRule:
+    """A checked rule; the arguments are `App.on_event`'s.
+
+    Raises:
+        ConfigurationError: a name, the pattern or a path is not valid.
+    """
+    check_name("the event rule", name)
+    where = f"on_event({name!r})"
+    if not isinstance(type, JobType):
+        raise ConfigurationError(
+            f"{where}: type must be what @app.job or app.define returned, got {type!r}"
+        )
+    if group is not None:
+        check_path(f"{where}: group", group)
+    _check_bus(where, bus)
+    return EventRule(
+        name=name,
+        pattern=checked_pattern(where, pattern),
+        type=type,
+        fields=check_paths(where, map),
+        group=group,
+        bus=bus,
+    )
+
+
+def rule_name(topology: Topology, rule: EventRule) -> str:
+    """The rule's physical name: app, stage and name.
+
+    Raises:
+        ConfigurationError: it is longer than AWS allows.
+    """
+    name = "-".join(part for part in (topology.app, topology.stage, rule.name) if part)
+    if len(name) > _MAX_RULE_NAME:
+        raise ConfigurationError(
+            f"the event rule {name!r} has {len(name)} characters; EventBridge allows "
+            f"{_MAX_RULE_NAME}: shorten it"
+        )
+    return name
+
+
+class EventJob(BaseModel):
+    """What a rule submits, as far as it is known when the app is deployed."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    rule: _Text
+    """The rule's name."""
+    type: Name
+    schema_: int = Field(alias="schema", ge=1)
+    """The version of the payload."""
+    fields: Mapping[str, str] | None = None
+    queue: Name
+    """The queue group's logical name."""
+    priority: Priority
+    queue_name: _Text
+    """The physical name of the queue on AWS."""
+    fifo: bool = False
+    group: str | None = None
+
+
+class Event(BaseModel):
+    """An EventBridge event, as far as it is looked into here."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="allow")
+
+    id: _Text
+    """The same however often the event is delivered."""
+    time: Moment
+    detail: Any = None
+
+
+class Occurrence(BaseModel):
+    """One event that a rule matched, and the job that it becomes."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    kind: Literal["event"]
+    job: EventJob
+    event: Event
+
+    @property
+    def queue_name(self) -> str:
+        """The physical name of the queue that its job goes to."""
+        return self.job.queue_name
+
+    @property
+    def job_id(self) -> UUID:
+        """The same for every invocation that one event causes by one rule."""
+        return derived_job_id(
+            self.event.time.astimezone(UTC), "event", self.job.rule, self.event.id
+        )
+
+    @property
+    def sending(self) -> str:
+        """Names the one sending that this event stands for, among those of its job."""
+        return f"event#{self.event.id}"
+
+    def message(self, now: datetime) -> OutgoingMessage:
+        """The message that a worker can run, submitted at ``now``."""
+        whole = self.event.model_dump(mode="json")
+        job = self.job
+        payload = self.event.detail if job.fields is None else mapped(job.fields, whole)
+        envelope = Envelope(
+            v=VERSION,
+            id=self.job_id,
+            type=job.type,
+            schema=job.schema_,
+            payload=payload,
+            queue=job.queue,
+            priority=job.priority,
+            submitted_at=now,
+            source=f"event:{job.rule}",
+        )
+        return message_of(envelope, fifo_group=self._fifo_group(whole) if job.fifo else None)
+
+    def _fifo_group(self, whole: Mapping[str, Any]) -> str:
+        found = at_path(self.job.group, whole) if self.job.group else None
+        group = self.job.rule if found is None else str(found)
+        if not is_group_id(group):
+            raise MessageUnreadable(
+                f"what the event has at {self.job.group} can't be the group of a FIFO queue, "
+                "which is 1 to 128 ASCII characters without spaces"
+            )
+        return group
+
+
+def event_input(topology: Topology, rule: EventRule) -> str:
+    """The template of a rule's input: it becomes an `Occurrence` when an event matches.
+
+    Raises:
+        UnknownQueue: the type's queue is not one of the app's.
+    """
+    job = rule.type
+    queue = topology.queue(job.queue, job.priority)
+    described = EventJob(
+        rule=rule.name,
+        type=job.name,
+        schema=job.schema,
+        fields=rule.fields,
+        queue=job.queue,
+        priority=job.priority,
+        queue_name=queue.name,
+        fifo=queue.fifo,
+        group=rule.group,
+    ).model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    # What stands in angle brackets is EventBridge's, and the event is put in without quotes.
+    rendered = json.dumps(described).replace("<", r"\u003c")
+    return f'{{"kind": "event", "job": {rendered}, "event": {_EVENT}}}'
+
+
+def is_occurrence(event: Mapping[str, Any]) -> bool:
+    """Whether the bridge was invoked by a rule, and not by a schedule."""
+    return event.get("kind") == "event"
+
+
+def read_occurrence(event: Mapping[str, Any]) -> Occurrence:
+    """Read what a rule handed over.
+
+    Raises:
+        MessageUnreadable: it is no occurrence; the message names the fields, never their values.
+    """
+    try:
+        return Occurrence.model_validate(event)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(str(part) for part in fault['loc']) or 'input'}: {fault['msg']}"
+            for fault in error.errors(include_input=False, include_url=False)
+        )
+    # Not from pydantic's error, which quotes the values.
+    raise MessageUnreadable(
+        f"the input is not that of a Headgate event rule: {faults}. Rules and the bridge are "
+        "deployed together: run `cdk deploy`"
+    )
+
+
+def _check_bus(where: str, bus: object) -> None:
+    if not isinstance(bus, str) or not _BUS.fullmatch(bus) or len(bus) > _MAX_BUS_NAME:
+        raise ConfigurationError(
+            f"{where}: bus must be the name of an event bus, or its ARN, got {bus!r}"
+        )

@@ -1,0 +1,158 @@
+"""What runs a job: a function, and what its signature says it wants."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Collection
+from typing import Any
+
+from headgate.jobs.core.context import JobContext
+from headgate.jobs.definitions.resources import NOTHING, Shared
+from headgate.jobs.errors import ConfigurationError
+
+
+class Handler:
+    """A function that runs a job, with what its signature says."""
+
+    def __init__(self, job_type: str, function: Callable[..., Any]) -> None:
+        _check_function(job_type, function)
+        self.function = function
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self.is_async = inspect.iscoroutinefunction(function)
+        self._context, self._wanted = _injected(job_type, function)
+        self.returns = _hints(job_type, function).get("return", Any)
+        """By its annotation; of an async one, what awaiting it gives."""
+
+    @property
+    def wants(self) -> Collection[Any]:
+        """The types of the resources that it takes."""
+        return self._wanted.values()
+
+    def call(self, payload: Any, ctx: JobContext, shared: Shared = NOTHING) -> Any:
+        """Call it: the result of a plain function, the coroutine of an async one.
+
+        Args:
+            payload: handed over first.
+            ctx: handed over if it is wanted.
+            shared: open resources by their type, of which each that is wanted is handed over.
+
+        Raises:
+            ConfigurationError: a plain function returned an awaitable. Nobody would await it, and
+                the job would pass for done without having run.
+        """
+        arguments = {name: shared[kind] for name, kind in self._wanted.items()}
+        if self._context is not None:
+            arguments[self._context] = ctx
+        result = self.function(payload, **arguments)
+        if not self.is_async and inspect.isawaitable(result):
+            if inspect.iscoroutine(result):
+                result.close()
+            raise ConfigurationError(
+                f"the handler {self.name} returned an awaitable without being `async def`, as a "
+                "plain wrapper around an async function does: make it, or the wrapper, async"
+            )
+        return result
+
+
+def payload_type(job_type: str, function: Callable[..., Any]) -> type[Any]:
+    """The annotation of a handler's first parameter.
+
+    Raises:
+        ConfigurationError: there is none, it names something that can't be found, or what it
+            annotates is no function.
+    """
+    _check_function(job_type, function)
+    first = next(iter(inspect.signature(function).parameters), None)
+    hints = _hints(job_type, function)
+    if first is None or hints.get(first, JobContext) is JobContext:
+        raise ConfigurationError(
+            f"the handler {function.__qualname__} of {job_type!r} must take the payload first, and "
+            "annotate that parameter with the payload's type"
+        )
+    found: type[Any] = hints[first]
+    return found
+
+
+def _check_function(job_type: str, function: Callable[..., Any]) -> None:
+    if not inspect.isroutine(function):
+        raise ConfigurationError(
+            f"the handler of {job_type!r} must be a function or a method, got {function!r}"
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigurationError(
+            f"the handler {function.__qualname__} of {job_type!r} is a generator: calling it "
+            "would run none of it. Take out the yield"
+        )
+
+
+def _injected(job_type: str, function: Callable[..., Any]) -> tuple[str | None, dict[str, Any]]:
+    """The parameter that gets the context, and those that get resources, with their types."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(None, **dict.fromkeys(_required(signature)))
+    except TypeError as error:
+        raise ConfigurationError(
+            f"the handler {function.__qualname__} of {job_type!r} must take the payload first, and "
+            f"whatever else it needs by parameters with a name; its signature is {signature}"
+        ) from error
+    hints = _hints(job_type, function)
+    context: str | None = None
+    wanted: dict[str, Any] = {}
+    for parameter in list(signature.parameters.values())[1:]:
+        kind = hints.get(parameter.name, parameter.annotation)
+        if _is_context(parameter, kind, first=context is None):
+            context = parameter.name
+        elif parameter.name in _required(signature):
+            wanted[parameter.name] = _resource(job_type, function, parameter, kind)
+    return context, wanted
+
+
+def _required(signature: inspect.Signature) -> list[str]:
+    """The names of the parameters after the payload that have no default."""
+    return [
+        parameter.name
+        for parameter in list(signature.parameters.values())[1:]
+        if parameter.default is inspect.Parameter.empty
+        and parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    ]
+
+
+def _is_context(parameter: inspect.Parameter, kind: Any, *, first: bool) -> bool:
+    """Whether it is for the context: annotated so, or the first one not annotated at all."""
+    if kind is JobContext or JobContext in typing.get_args(kind):
+        return True
+    bare = kind is inspect.Parameter.empty and parameter.default is inspect.Parameter.empty
+    return (
+        first
+        and bare
+        and parameter.kind
+        in (
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            inspect.Parameter.KEYWORD_ONLY,
+        )
+    )
+
+
+def _resource(
+    job_type: str, function: Callable[..., Any], parameter: inspect.Parameter, kind: Any
+) -> Any:
+    # Nobody shares a number or a text: such a parameter is meant for a job's data.
+    if kind is inspect.Parameter.empty or getattr(kind, "__module__", None) == "builtins":
+        raise ConfigurationError(
+            f"the handler {function.__qualname__} of {job_type!r} has a parameter "
+            f"{parameter.name!r} that nothing can be handed to: annotate it with JobContext, or "
+            "with the type of a resource. All of a job's data goes into the payload"
+        )
+    return kind
+
+
+def _hints(job_type: str, function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        raise ConfigurationError(
+            f"the handler {function.__qualname__} of {job_type!r} has an annotation that can't be "
+            f"resolved: {error}. Define or import it at module level, not inside a function and "
+            "not under TYPE_CHECKING"
+        ) from error

@@ -1,0 +1,300 @@
+"""A job type: the contract that submitter and worker share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, to_json
+
+from headgate.jobs.core.limits import Limits
+from headgate.jobs.core.retention import check_keep, check_level
+from headgate.jobs.core.topology import MAX_VISIBILITY, Priority
+from headgate.jobs.definitions.handler import Handler
+from headgate.jobs.definitions.hooks import Hooks
+from headgate.jobs.definitions.options import Isolation, JobOptions, check_options
+from headgate.jobs.definitions.uniqueness import check_unique
+from headgate.jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
+from headgate.jobs.messages.schema_upgrades import upgraded
+from headgate.jobs.retry.policy import Retry
+from headgate.jobs.values.json_values import lost_number
+
+P = TypeVar("P")
+R = TypeVar("R")
+Rest = ParamSpec("Rest")
+
+LONGEST_TIMEOUT = MAX_VISIBILITY - timedelta(minutes=10)
+"""The longest an attempt may take. SQS shows a message again 12 h after its receive whatever is
+done about it; the ten minutes are for the time it waited in the worker and for its settlement."""
+
+
+class JobType(Hooks, Generic[P, R]):
+    """The contract of one kind of job: its name, payload, queue and policy.
+
+    Made by `Queue.job`, `Queue.define` and the same methods of `App`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        payload: type[P],
+        *,
+        queue: str,
+        priority: Priority,
+        retry: Retry,
+        options: JobOptions,
+        returns: Any = None,
+    ) -> None:
+        super().__init__()
+        check_options(name, options)
+        self.name = name
+        self.payload = payload
+        self.queue = queue
+        self.priority = priority
+        self.retry = options.get("retry") or retry
+        own = "timeout" in options
+        self.timeout_s = check_timeout(f"the type {name!r}", options["timeout"]) if own else None
+        """The longest that one attempt may take, if the type says; None: the app's."""
+        self.schema = options.get("schema", 1)
+        self.upgrades = dict(options.get("upgrade", {}))
+        self.accepts = options.get("accepts")
+        self.runs_from = tuple(dict.fromkeys((queue, *options.get("accepts_from", ()))))
+        """The queue groups whose messages may run as this type: its own, then ``accepts_from``."""
+        self.schedule = options.get("schedule")
+        self.isolation: Isolation = options.get("isolation", "worker")
+        self.memory_mb = options.get("memory_mb")
+        self.group_by = options.get("group_by")
+        records = options.get("records")
+        self.records = None if records is None else check_level(records)
+        """None: as the app says; so too ``keep``."""
+        self.keep = check_keep(f"the type {name!r}", options.get("keep"))
+        self.once = options.get("once", False)
+        self.critical = options.get("critical", False)
+        self.unique = check_unique(name, options)
+        self.limits = Limits.of(options)
+        self._returns = returns
+        self._handler: Handler | None = None
+
+    def __repr__(self) -> str:
+        return f"<JobType {self.name} on {self.queue}/{self.priority}>"
+
+    @overload
+    def handler(
+        self, function: Callable[Concatenate[P, Rest], Awaitable[R]], /
+    ) -> Callable[Concatenate[P, Rest], Awaitable[R]]: ...
+    @overload
+    def handler(
+        self, function: Callable[Concatenate[P, Rest], R], /
+    ) -> Callable[Concatenate[P, Rest], R]: ...
+    def handler(self, function: Callable[..., Any], /) -> Callable[..., Any]:
+        """Attach what runs the job; used as a decorator.
+
+        It takes the payload first; a parameter annotated with `JobContext` gets the context, and
+        one annotated with the type of an app's resource gets that.
+
+        Raises:
+            ConfigurationError: the type has a handler already, or the function has a parameter
+                that nothing can be handed to.
+        """
+        if self._handler is not None:
+            raise ConfigurationError(
+                f"the type {self.name!r} has two handlers: {self._handler.name} "
+                f"and {function.__qualname__}"
+            )
+        self._handler = Handler(self.name, function)
+        return function
+
+    @property
+    def has_handler(self) -> bool:
+        """Whether this process could run the type."""
+        return self._handler is not None
+
+    def require_handler(self) -> Handler:
+        """The handler.
+
+        Raises:
+            HandlerMissing: none is attached in this process.
+        """
+        if self._handler is None:
+            raise HandlerMissing(
+                f"the type {self.name!r} has no handler in this process: decorate one with "
+                f"its .handler, in a module that App(handlers=[...]) names"
+            )
+        return self._handler
+
+    def require_runnable(self) -> None:
+        """Check what a worker needs of this type, before it receives any job.
+
+        Raises:
+            HandlerMissing: no handler is attached in this process.
+            ConfigurationError: pydantic can't read payloads of this type.
+        """
+        self.require_handler()
+        _ = self._adapter
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[P]:
+        # By its first use, since building it is slow and a declaration is part of an import.
+        try:
+            adapter = TypeAdapter(self.payload)
+            adapter.get_default_value()  # a model with an unresolved annotation fails only in use
+        except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+            raise ConfigurationError(
+                f"the type {self.name!r}: pydantic can't read payloads of {self.payload!r}: {error}"
+            ) from error
+        return adapter
+
+    def dump(self, payload: P) -> Any:
+        """The payload as JSON values, checked.
+
+        Raises:
+            PayloadInvalid: it doesn't fit the type's model, or what the model makes of it can't be
+                read back; names each field at fault.
+        """
+        try:
+            checked = self._adapter.validate_python(payload)
+            text = self._adapter.dump_json(checked, by_alias=True, warnings=False)
+            # pydantic takes an instance as it is, however it was made or changed since. Reading it
+            # back proves that a worker can.
+            self._adapter.validate_json(text)
+            # In brackets, since in a message it stands one level deeper.
+            [value] = from_json(b"[%b]" % text, allow_inf_nan=False)
+            if b"null" in text:
+                self._refuse_lost_numbers(checked, value)
+        except ValidationError as error:
+            given = f" (given a {type(payload).__name__})"
+            raise PayloadInvalid(self._complaint(error) + given) from error
+        except PydanticSerializationError as error:
+            raise PayloadInvalid(f"the payload of {self.name!r} is not valid: {error}") from error
+        except ValueError as error:
+            raise PayloadInvalid(
+                f"the payload of {self.name!r} is not valid: JSON can't hold it, for it is nested "
+                f"too deeply or has a NaN or an infinity in it: {error}"
+            ) from error
+        return value
+
+    def _refuse_lost_numbers(self, payload: P, written: Any) -> None:
+        """Refuse a NaN or an infinity where a null was written: a worker would read None.
+
+        Raises:
+            PayloadInvalid: there is one; names the first.
+        """
+        given = self._adapter.dump_python(payload, by_alias=True, warnings=False)
+        if (path := lost_number(given, written)) is not None:
+            raise PayloadInvalid(
+                f"the payload of {self.name!r} is not valid: {path}: JSON has neither NaN nor "
+                "infinities: leave the field out, or give it None or a text"
+            )
+
+    def load(self, value: Any, schema: int | None = None) -> P:
+        """The payload out of a message's JSON values.
+
+        Args:
+            value: the JSON values.
+            schema: their version; None is the type's own. Older ones are upgraded.
+
+        Raises:
+            PayloadInvalid: it doesn't fit the type's model, naming each field at fault, or it could
+                not be upgraded.
+        """
+        if schema is not None and schema < self.schema:
+            value = upgraded(
+                self.name, value, version=schema, schema=self.schema, upgrades=self.upgrades
+            )
+        try:
+            # Through JSON text, since pydantic reads some types (dates, bytes, sets, strict
+            # models) from JSON by other rules than from Python values.
+            return self._adapter.validate_json(to_json(value))
+        except ValidationError as error:
+            complaint = self._complaint(error, discreet=True)
+        # Not from pydantic's error, which quotes the values: this one is logged by workers.
+        raise PayloadInvalid(complaint)
+
+    @property
+    def returns(self) -> Any:
+        """What its handler returns, as declared or annotated; ``Any`` where neither says."""
+        if self._returns is not None:
+            return self._returns
+        return Any if self._handler is None else self._handler.returns
+
+    def load_result(self, value: Any) -> R:
+        """What its handler returned, out of the JSON values that were kept of it.
+
+        Raises:
+            ValueError: they are not what the handler returns; names each field at fault.
+        """
+        try:
+            result: R = self._result_adapter.validate_json(to_json(value))
+        except PydanticUserError as error:
+            raise ValueError(f"pydantic can't read results of {self.returns!r}: {error}") from None
+        except ValidationError as error:
+            faults = "; ".join(
+                f"{'.'.join(map(str, fault['loc'])) or 'result'}: {_told(fault, discreet=True)}"
+                for fault in error.errors(include_input=False, include_url=False)
+            )
+            raise ValueError(f"its result is no {self.returns!r}: {faults}") from None
+        return result
+
+    @cached_property
+    def _result_adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.returns)
+
+    def _complaint(self, error: ValidationError, *, discreet: bool = False) -> str:
+        """What is wrong with which field; discreetly, nothing that the payload itself brought."""
+        names = self._field_names() if discreet else None
+        faults = "; ".join(
+            f"{_place(fault['loc'], names)}: {_told(fault, discreet=discreet)}"
+            for fault in error.errors(include_input=False, include_url=False)
+        )
+        return f"the payload of {self.name!r} is not valid: {faults}"
+
+    def _field_names(self) -> set[str]:
+        try:
+            schema = self._adapter.json_schema()
+        except PydanticInvalidForJsonSchema:
+            return set()  # a type that JSON Schema can't describe: then all names are masked
+        models = [schema, *schema.get("$defs", {}).values()]
+        return {name for model in models for name in model.get("properties", {})}
+
+
+def _place(location: Iterable[int | str], names: set[str] | None) -> str:
+    # A key of a dict is data, where the name of a field is not.
+    parts = [
+        "*" if names is not None and isinstance(part, str) and part not in names else str(part)
+        for part in location
+    ]
+    return ".".join(parts) or "payload"
+
+
+def _told(fault: ErrorDetails, *, discreet: bool) -> str:
+    # What a validator of the model's own says may quote the value.
+    own = fault["type"] in ("value_error", "assertion_error")
+    return "a validator of the model refuses it" if discreet and own else fault["msg"]
+
+
+def check_timeout(where: str, timeout: timedelta | None) -> float:
+    """A timeout in seconds; None means the longest that SQS allows.
+
+    Args:
+        where: whose it is, for the error.
+        timeout: as declared.
+
+    Raises:
+        ConfigurationError: it is not positive, or longer than SQS lets a message be held.
+    """
+    if timeout is None:
+        return LONGEST_TIMEOUT.total_seconds()
+    if not isinstance(timeout, timedelta):
+        raise ConfigurationError(
+            f"{where}: timeout must be a timedelta, got {timeout!r}: write timedelta(seconds=...)"
+        )
+    if not timedelta(0) < timeout <= LONGEST_TIMEOUT:
+        raise ConfigurationError(
+            f"{where}: timeout must lie between 0 and {LONGEST_TIMEOUT} (SQS holds "
+            f"a message for 12 h at most), got {timeout}"
+        )
+    return timeout.total_seconds()

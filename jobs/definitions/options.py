@@ -1,0 +1,141 @@
+"""What a job type may decide besides its name and payload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Literal, get_args
+
+from headgate.jobs.core.limits import LimitOptions
+from headgate.jobs.core.retention import Keep, RecordsLevel
+from headgate.jobs.core.topology import Priority, check_name
+from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.definitions.uniqueness import UniqueOptions
+from headgate.jobs.errors import ConfigurationError, did_you_mean
+from headgate.jobs.messages.foreign_formats import Accepts
+from headgate.jobs.messages.schema_upgrades import Upgrade, check_upgrades
+from headgate.jobs.retry.policy import Retry
+from headgate.jobs.values.kinds import check_kind
+
+Isolation = Literal["worker", "process"]
+
+
+class JobOptions(LimitOptions, UniqueOptions, total=False):
+    """The keywords of `Queue.job` and `Queue.define`."""
+
+    priority: Priority | None
+    """The queue its jobs go to; None takes NORMAL, or the group's only one."""
+    timeout: timedelta | None
+    """The longest that one attempt may take. Left out, it is the app's (15 minutes, unless
+    ``App(timeout=...)`` says otherwise); None is endless on purpose, up to SQS's limit of 12 h."""
+    retry: Retry | None
+    """None takes the queue's."""
+    schema: int
+    """The version of the payload, from 1; raise it when old workers can't read the new one, which
+    they then leave to newer ones."""
+    upgrade: Mapping[int, Upgrade]
+    """How older payloads are read: by version, a function from its JSON values to those of the
+    next, without a gap up to ``schema``. A type that has none reads older payloads as they are."""
+    accepts: Accepts | None
+    """How messages are read that no Headgate client wrote: `Accepts.json` and its siblings. None
+    leaves them to other types, or to the dead-letter queue."""
+    accepts_from: list[str] | tuple[str, ...]
+    """Other queue groups whose messages may run as this type, by name. Without it only those of
+    its own group do: permission to write to one queue is then none to run the types of another."""
+    schedule: Schedule | None
+    """When it is submitted by itself, with a payload of the model's defaults."""
+    isolation: Isolation
+    """``worker`` runs the handler in the worker's own process: an ``async def`` in its event loop,
+    a plain function in a thread. ``process`` runs it in a child process, which is killed at the
+    timeout, and whose death is a crash of this one job."""
+    memory_mb: int | None
+    """The resident memory, in MiB, at which a child process is killed; None sets no limit."""
+    records: RecordsLevel | None
+    """What workers write of its jobs into the app's table; None takes the app's."""
+    keep: Keep | timedelta | Literal[0] | None
+    """How long that is kept: a `Keep`, how long completed jobs are, or 0 for nothing of those that
+    simply complete; None takes the app's."""
+    once: bool
+    """Whether a job that is done never runs again, however often it is delivered, and has one
+    runner at a time: it is claimed in the app's table, which costs two requests."""
+    critical: bool
+    """Whether people are told at once when one of its jobs is given up, and not in a summary."""
+    group_by: Callable[[Any], str] | None
+    """On a FIFO queue: from a payload, the name of the group within which jobs keep their order and
+    run one at a time, such as an account's id. None leaves it to each submission."""
+
+
+def check_options(name: str, options: Mapping[str, Any]) -> None:
+    """Check what a type checker would have, and how the options go together.
+
+    Raises:
+        ConfigurationError: one is unknown, of the wrong kind, or contradicts another.
+    """
+    if "queue" in options:
+        raise ConfigurationError(
+            f"the type {name!r}: a job type is declared on its queue, and has no option 'queue': "
+            f'write orders = app.queue("orders") once, and then @orders.job({name!r})'
+        )
+    known = JobOptions.__annotations__
+    for option in options:
+        if option not in known:
+            raise ConfigurationError(
+                f"the type {name!r}: a job type has no option {option!r}: "
+                f"{did_you_mean(option, known)}"
+            )
+    _check_kinds(name, options)
+    check_upgrades(name, options.get("schema", 1), options.get("upgrade", {}))
+    _check_isolation(name, options)
+
+
+def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
+    retry, schedule = options.get("retry"), options.get("schedule")
+    if not isinstance(retry, Retry | None):
+        raise ConfigurationError(
+            f"the type {name!r}: retry must be a Retry, got {retry!r}: write Retry(attempts=5)"
+        )
+    if not isinstance(schedule, Schedule | None):
+        raise ConfigurationError(
+            f"the type {name!r}: schedule must be made by cron(...) or rate(...), got {schedule!r}"
+        )
+    if not isinstance(accepts := options.get("accepts"), Accepts | None):
+        raise ConfigurationError(
+            f"the type {name!r}: accepts must be made by Accepts.json(), .s3(), .sns() or "
+            f".eventbridge(), got {accepts!r}"
+        )
+    _check_accepts_from(name, options.get("accepts_from", ()))
+    check_kind(f"the type {name!r}: schema", schema := options.get("schema", 1), int)
+    if schema < 1:
+        raise ConfigurationError(f"the type {name!r}: schema counts from 1, got {schema}")
+    for flag in ("once", "critical"):
+        if not isinstance(given := options.get(flag, False), bool):
+            raise ConfigurationError(
+                f"the type {name!r}: {flag} must be True or False, got {given!r}"
+            )
+
+
+def _check_accepts_from(name: str, queues: object) -> None:
+    if not isinstance(queues, list | tuple) or not all(isinstance(each, str) for each in queues):
+        raise ConfigurationError(
+            f"the type {name!r}: accepts_from must be a list of queue groups' names, got "
+            f'{queues!r}: write accepts_from=["uploads"]'
+        )
+    for queue in queues:
+        check_name(f"accepts_from of the type {name!r}", queue)
+
+
+def _check_isolation(name: str, options: Mapping[str, Any]) -> None:
+    isolation, memory_mb = options.get("isolation", "worker"), options.get("memory_mb")
+    if isolation not in get_args(Isolation):
+        raise ConfigurationError(
+            f"the type {name!r}: isolation must be 'worker' or 'process', got {isolation!r}"
+        )
+    check_kind(f"the type {name!r}: memory_mb", memory_mb, int | None)
+    if memory_mb is None:
+        return
+    if isolation != "process":
+        raise ConfigurationError(
+            f"the type {name!r}: memory_mb bounds a process of its own: add isolation='process'"
+        )
+    if memory_mb < 1:
+        raise ConfigurationError(f"the type {name!r}: memory_mb must be positive, got {memory_mb}")

@@ -1,0 +1,228 @@
+"""A queue group: what its job types share, and where they are declared."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Concatenate, Protocol, TypeVar, Unpack, overload
+
+from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
+from headgate.jobs.core.topology import DEFAULT_LANES, Lane, Priority, check_name
+from headgate.jobs.definitions.handler import payload_type
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.options import JobOptions
+from headgate.jobs.errors import ConfigurationError, DuplicateJobType, PayloadInvalid
+from headgate.jobs.retry.policy import DEFAULT_RETRY, Retry
+from headgate.jobs.values.kinds import check_kind
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class _Declare(Protocol):
+    """What `Queue.job` returns: a decorator that turns a handler into its `JobType`."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[P, ...], Awaitable[R]], /
+    ) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[P, ...], R], /) -> JobType[P, R]: ...
+
+
+class Queue:
+    """A queue group: one SQS queue a priority, and what its job types share.
+
+    Args:
+        name: lower-case words joined by hyphens; goes into the physical names.
+        priorities: the priorities that exist; each is an SQS queue with its dead-letter queue.
+        lanes: other numbers than `DEFAULT_LANES` for some priorities.
+        retry: the policy of types that declare none.
+        fifo: jobs of one group run one at a time, in the order of their submission; see ``group``
+            of a submission and ``group_by`` of a type. SQS takes no delays on such a queue.
+        limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
+            this group's jobs together; see `jobs.core.limits`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        priorities: Iterable[Priority] = tuple(Priority),
+        lanes: Mapping[Priority, Lane] | None = None,
+        retry: Retry = DEFAULT_RETRY,
+        fifo: bool = False,
+        **limits: Unpack[LimitOptions],
+    ) -> None:
+        self.name = check_name("the queue", name)
+        check_kind(f"the queue {name!r}: retry", retry, Retry)
+        check_kind(f"the queue {name!r}: fifo", fifo, bool)
+        self.fifo = fifo
+        self.retry = retry
+        check_limit_names(limits, f"the queue {name!r}")
+        self.limits = Limits.of(limits)
+        chosen = _priorities(name, priorities)
+        self.lanes = {priority: DEFAULT_LANES[priority] for priority in chosen}
+        check_kind(f"the queue {name!r}: lanes", lanes, Mapping | None)
+        for priority, lane in (lanes or {}).items():
+            self._check_priority(priority)
+            check_kind(f"the queue {name!r}: lanes[{priority!r}]", lane, Lane)
+            self.lanes[priority] = lane
+        self._own: dict[str, JobType[Any, Any]] = {}
+        self._registries = [self._own]
+
+    def job(self, name: str, **options: Unpack[JobOptions]) -> _Declare:
+        """Declare a job type together with its handler; used as a decorator.
+
+        Args:
+            name: what messages call the type; lower-case words joined by hyphens.
+            options: see `jobs.definitions.options.JobOptions`.
+
+        Raises:
+            DuplicateJobType: the app or queue has a type of that name.
+            ConfigurationError: the handler's signature or an option doesn't fit.
+        """
+
+        if not isinstance(name, str):
+            raise ConfigurationError(
+                f'a job type needs a name, got {name!r}: write @app.job("send-email")'
+            )
+
+        def declare(function: Callable[..., Any], /) -> JobType[Any, Any]:
+            declared: JobType[Any, Any] = self.define(name, payload_type(name, function), **options)
+            declared.handler(function)
+            return declared
+
+        return declare
+
+    @overload
+    def define(
+        self, name: str, payload: type[P], **options: Unpack[JobOptions]
+    ) -> JobType[P, None]: ...
+    @overload
+    def define(
+        self, name: str, payload: type[P], *, returns: type[R], **options: Unpack[JobOptions]
+    ) -> JobType[P, R]: ...
+    def define(
+        self,
+        name: str,
+        payload: type[Any],
+        *,
+        returns: type[Any] | None = None,
+        **options: Unpack[JobOptions],
+    ) -> JobType[Any, Any]:
+        """Declare a job type without its handler, for code that only submits.
+
+        The options and errors are `job`'s; ``payload`` is the model and ``returns`` what the
+        handler returns, for the type checker and for whoever reads the result.
+        """
+        check_name("the job type", name)
+        if options.get("group_by") is not None and not self.fifo:
+            raise ConfigurationError(
+                f"the type {name!r}: group_by orders the jobs of a FIFO queue, and {self.name!r} "
+                "is none: declare it with app.queue(..., fifo=True)"
+            )
+        declared: JobType[Any, Any] = JobType(
+            name,
+            payload,
+            queue=self.name,
+            priority=self._check_priority(options.get("priority") or self._default_priority(name)),
+            retry=self.retry,
+            options=options,
+            returns=returns,
+        )
+        if declared.schedule is not None:
+            _check_defaults(declared)
+        _check_accepting(declared, self._own.values(), fifo=self.fifo)
+        _register(self._registries, declared)
+        return declared
+
+    def join(self, registry: dict[str, JobType[Any, Any]]) -> None:
+        """Keep this queue's types, present and future, in an app's registry.
+
+        Raises:
+            DuplicateJobType: the registry has a type of one of their names.
+        """
+        for declared in self._own.values():
+            _register([registry], declared)
+        self._registries.append(registry)
+
+    def _default_priority(self, job_type: str) -> Priority:
+        if len(self.lanes) == 1:
+            return next(iter(self.lanes))
+        if Priority.NORMAL not in self.lanes:
+            raise ConfigurationError(
+                f"the type {job_type!r} names no priority, and its queue {self.name!r} has no "
+                f"'normal' to fall back on: write priority=, one of {', '.join(self.lanes)}"
+            )
+        return Priority.NORMAL
+
+    def _check_priority(self, priority: Priority) -> Priority:
+        if priority not in self.lanes:
+            raise ConfigurationError(
+                f"the queue {self.name!r} has no priority {str(priority)!r}: it was declared with "
+                f"{', '.join(self.lanes)}"
+            )
+        return Priority(priority)
+
+
+def _register(
+    registries: Sequence[dict[str, JobType[Any, Any]]], declared: JobType[Any, Any]
+) -> None:
+    for registry in registries:
+        if (other := registry.get(declared.name)) is not None:
+            raise DuplicateJobType(
+                f"two job types are called {declared.name!r}: one is on the queue {other.queue!r}, "
+                f"the other on {declared.queue!r}. Rename one"
+            )
+    for registry in registries:
+        registry[declared.name] = declared
+
+
+def _check_accepting(
+    declared: JobType[Any, Any], others: Iterable[JobType[Any, Any]], *, fifo: bool
+) -> None:
+    accepted = declared.accepts
+    if accepted is not None and accepted.format == "s3" and fifo:
+        # https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-how-to-event-types-and-destinations.html
+        raise ConfigurationError(
+            f"the type {declared.name!r} accepts S3's notifications, and its queue "
+            f"{declared.queue!r} is FIFO, to which S3 sends none: declare it on a standard queue"
+        )
+    if accepted is None or accepted.format == "json":
+        return  # of several types that accept JSON, each message names its own
+    for other in others:
+        if other.accepts is not None and other.accepts.format == accepted.format:
+            raise ConfigurationError(
+                f"the types {other.name!r} and {declared.name!r} of the queue {declared.queue!r} "
+                f"both accept {accepted.format} messages, which don't say whose they are: declare "
+                "one of them on a queue of its own"
+            )
+
+
+def _priorities(queue: str, wanted: Iterable[Priority]) -> list[Priority]:
+    if not isinstance(wanted, Iterable):
+        raise ConfigurationError(
+            f"the queue {queue!r}: priorities must be a list, got {wanted!r}: "
+            "write [Priority.NORMAL]"
+        )
+    try:
+        chosen = {Priority(priority) for priority in wanted if not isinstance(wanted, str)}
+    except ValueError as error:
+        raise ConfigurationError(
+            f"the queue {queue!r}: {error}; there are {', '.join(Priority)}"
+        ) from error
+    if not chosen:
+        raise ConfigurationError(
+            f"the queue {queue!r} needs at least one priority, in a list, got {wanted!r}"
+        )
+    return sorted(chosen, key=lambda priority: priority.rank)
+
+
+def _check_defaults(declared: JobType[Any, Any]) -> None:
+    try:
+        declared.load({})
+    except PayloadInvalid as error:
+        raise ConfigurationError(
+            f"the type {declared.name!r} has a schedule, which submits a payload of defaults, but "
+            f"its model can't be made without arguments: {error}"
+        ) from error

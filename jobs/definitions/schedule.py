@@ -1,0 +1,189 @@
+"""When a job type runs by itself: EventBridge Scheduler's expressions, checked before AWS does.
+
+Syntax: https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html
+"""
+
+from __future__ import annotations
+
+import zoneinfo
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from headgate.jobs.definitions.occurrences import (
+    FIRST_MOMENT,
+    FIRST_YEAR,
+    LAST_YEAR,
+    check_expression,
+)
+from headgate.jobs.errors import SettingsInvalid
+
+_TOO_LATE = datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC)
+_UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """The times at which something happens by itself. Made by `cron`, `rate` and `at`.
+
+    Raises:
+        SettingsInvalid: EventBridge Scheduler would refuse it, or it could never fire.
+    """
+
+    expression: str
+    """As EventBridge Scheduler takes it: ``cron(0 8 * * ? *)`` or ``rate(15 minutes)``."""
+    timezone: str = "UTC"
+    """An IANA name; cron expressions are read in it, daylight saving included."""
+    flexible_window: timedelta | None = None
+    """Whole minutes, 1 to 1440, over which AWS may spread the firing; None fires to the minute."""
+    start: datetime | None = None
+    """It does not fire earlier; aware. A rate counts from it, and without it from its creation."""
+    end: datetime | None = None
+    """It does not fire later; aware."""
+
+    def __post_init__(self) -> None:
+        _check_expression(self.expression)
+        _check_timezone(self.expression, self.timezone)
+        _check_window(self.expression, self.flexible_window)
+        for name, moment in (("start", self.start), ("end", self.end)):
+            if moment is not None:
+                _check_moment(self.expression, name, moment)
+        if self.start is not None and self.end is not None and self.start >= self.end:
+            raise SettingsInvalid(
+                f"{self.expression}: start ({self.start}) must lie before end ({self.end})"
+            )
+
+
+def _check_expression(expression: object) -> None:
+    if not isinstance(expression, str):
+        raise SettingsInvalid(
+            f"a schedule's expression must be a text, got {expression!r}: make the schedule by "
+            "cron(...), rate(...) or at(...)"
+        )
+    try:
+        check_expression(expression)
+    except ValueError as error:
+        raise SettingsInvalid(f"{expression!r}: {error}") from error
+
+
+def _check_timezone(expression: str, name: object) -> None:
+    if name == "UTC":
+        return  # known even where the system has no time zone data
+    if not isinstance(name, str):
+        raise SettingsInvalid(
+            f"{expression}: timezone must be the name of one, such as 'Europe/Berlin', got {name!r}"
+        )
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise SettingsInvalid(
+            f"{expression}: {name!r} is no IANA time zone such as Europe/Berlin. (Where the "
+            "system has no time zone data at all: pip install tzdata)"
+        ) from error
+
+
+def _check_window(expression: str, window: object) -> None:
+    if window is None:
+        return
+    if (
+        not isinstance(window, timedelta)
+        or not timedelta(minutes=1) <= window <= timedelta(minutes=1440)
+        or window % timedelta(minutes=1)
+    ):
+        raise SettingsInvalid(
+            f"{expression}: flexible_window must be 1 to 1440 whole minutes, such as "
+            f"timedelta(minutes=15), got {window}"
+        )
+
+
+def _check_moment(expression: str, name: str, moment: object) -> datetime:
+    if not isinstance(moment, datetime) or moment.utcoffset() is None:
+        raise SettingsInvalid(
+            f"{expression}: {name} must be a datetime with a time zone, got {moment!r}: write "
+            "datetime(..., tzinfo=UTC)"
+        )
+    if not FIRST_MOMENT <= moment < _TOO_LATE:
+        raise SettingsInvalid(
+            f"{expression}: {name} must lie in the years {FIRST_YEAR} to {LAST_YEAR}, got {moment}"
+        )
+    return moment
+
+
+def cron(
+    expression: str,
+    *,
+    timezone: str = "UTC",
+    flexible_window: timedelta | None = None,
+    start: datetime | None = None,
+    end: datetime | None = None,
+) -> Schedule:
+    """Fire at the times of a six-field cron expression, as in ``cron("0 8 * * ? *")``.
+
+    Args:
+        expression: minutes, hours, day of month, month, day of week, year.
+        timezone: the IANA zone that the expression is read in.
+        flexible_window: how far AWS may spread the firing.
+        start: not earlier; aware.
+        end: not later; aware.
+
+    Raises:
+        SettingsInvalid: not six fields, one that can't be read or names what there isn't, or both
+            or neither of the day fields are ``?`` (EventBridge demands exactly one).
+    """
+    if not isinstance(expression, str):
+        raise SettingsInvalid(
+            f'cron({expression!r}): the expression must be a text: write cron("0 8 * * ? *")'
+        )
+    return Schedule(
+        expression=f"cron({' '.join(expression.split())})",
+        timezone=timezone,
+        flexible_window=flexible_window,
+        start=start,
+        end=end,
+    )
+
+
+def rate(
+    every: timedelta,
+    *,
+    flexible_window: timedelta | None = None,
+    start: datetime | None = None,
+    end: datetime | None = None,
+) -> Schedule:
+    """Fire again and again, ``every`` so often: ``rate(timedelta(minutes=15))``.
+
+    The first time is ``start``, to the minute, and all others follow from it; without a ``start``
+    it is as soon as the schedule exists, and again whenever a deploy changes the schedule.
+
+    Raises:
+        SettingsInvalid: not a positive number of whole minutes, EventBridge's finest step.
+    """
+    if not isinstance(every, timedelta):
+        raise SettingsInvalid(
+            f"rate({every!r}): it must be a timedelta: write rate(timedelta(minutes=15))"
+        )
+    seconds = every // timedelta(seconds=1) if not every % timedelta(seconds=1) else 0
+    for unit, length in _UNITS:
+        if seconds >= length and seconds % length == 0:
+            count = seconds // length
+            return Schedule(
+                expression=f"rate({count} {unit.removesuffix('s') if count == 1 else unit})",
+                flexible_window=flexible_window,
+                start=start,
+                end=end,
+            )
+    raise SettingsInvalid(
+        f"rate({every!r}): EventBridge Scheduler fires by whole minutes, 1 or more"
+    )
+
+
+def at(moment: datetime) -> Schedule:
+    """Fire once: ``at(datetime(2026, 3, 1, 8, tzinfo=UTC))``; AWS does within the minute after.
+
+    A fraction of a second is rounded up, since AWS takes none.
+
+    Raises:
+        SettingsInvalid: the time has no time zone, or lies outside the years 1970 to 2199.
+    """
+    _check_moment("at(...)", "the time", moment)
+    rounded_up = moment.astimezone(UTC) + timedelta(microseconds=-moment.microsecond % 1_000_000)
+    return Schedule(expression=f"at({rounded_up:%Y-%m-%dT%H:%M:%S})")

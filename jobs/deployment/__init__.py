@@ -1,0 +1,1 @@
+"""The deployment of an app as values, and the checks of it."""

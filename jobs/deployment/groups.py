@@ -1,0 +1,538 @@
+"""What runs an app's jobs on AWS: worker services, Lambda functions, alerts, as values.
+
+Read by CDK, by ``headgate check`` and by ``headgate cost``, so that what is provisioned, checked
+and paid for is the same. No AWS in here. ``cdk.json`` may hold one for all stages, and more for
+each::
+
+    "context": {
+      "headgate:app": "shop.app:app",
+      "headgate:deployment": {"alerts_to": ["oncall@example.com"]},
+      "headgate:stages": {"prod": {"workers": [{"name": "workers", "least": 2, "most": 20}]}}
+    }
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from functools import cache
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from headgate.jobs.core.topology import (
+    MAX_SCHEDULER_NAME,
+    Priority,
+    QueueSpec,
+    Topology,
+    check_name,
+)
+from headgate.jobs.deployment.thresholds import Thresholds
+from headgate.jobs.errors import ConfigurationError, did_you_mean
+from headgate.jobs.values.kinds import check_kinds
+
+FARGATE_MEMORY_MB: Mapping[int, range | tuple[int, ...]] = {
+    256: (512, 1024, 2048),
+    512: range(1024, 4096 + 1, 1024),
+    1024: range(2048, 8192 + 1, 1024),
+    2048: range(4096, 16384 + 1, 1024),
+    4096: range(8192, 30720 + 1, 1024),
+    8192: range(16384, 61440 + 1, 4096),
+    16384: range(32768, 122880 + 1, 8192),
+}
+"""The memory that a task of so many CPU units may have.
+https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tasks-services.html"""
+
+SETTLE = timedelta(seconds=8)
+"""What interruption and the last settlements may take after a worker's drain."""
+
+ZONES = 2
+"""Availability zones of a network that is made for the workers."""
+
+GATEWAY_ENDPOINTS = ("dynamodb", "s3")
+"""What such a network reaches for nothing. An image's layers come from S3 too."""
+
+INTERFACE_ENDPOINTS = ("ecr.api", "ecr.dkr", "logs", "sqs")
+"""What it reaches through endpoints that are paid by the hour, one in each of `endpoint_zones`:
+the image, the log and the queues. ECS itself needs none of a task on Fargate.
+https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html"""
+
+DELAY_ENDPOINT = "scheduler"
+"""One more of them, for an app with `long_delays`."""
+
+FUNCTION_MEMORY_MB = 256
+"""Of each function of our own: the bridge and the sweep."""
+
+GIVE_BACK = timedelta(seconds=3)
+"""How long before a function's timeout its jobs are interrupted, so that it answers in time."""
+
+FUNCTION_CONCURRENCY = 10
+"""Jobs of one invocation at once; a batch is of ten by default."""
+
+COMMON = "headgate:deployment"
+"""In CDK's context: what all stages have."""
+
+STAGES = "headgate:stages"
+"""In CDK's context: what each has beside, or instead."""
+
+STAGE = "headgate:stage"
+"""In CDK's context: which of them it is about."""
+
+_PREFIX = "headgate:"
+_KEYS = (f"{_PREFIX}app", STAGE, COMMON, STAGES)
+_PLACE = ("account", "region")
+
+_SAID = {
+    "tuple_type": "must be a list",
+    "dataclass_type": "must be an object",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "time_delta_parsing": "must be a number of seconds",
+    "time_delta_type": "must be a number of seconds",
+}
+"""What pydantic finds, by its own name for it, to somebody who writes JSON."""
+
+_OWN_FUNCTIONS = ("bridge", "sweep")
+
+_MOST_TASKS = 5_000
+_MOST_CONCURRENCY = 1_000
+_MOST_PROCESSES = 64
+_MOST_STOP_TIMEOUT = timedelta(seconds=120)
+_LEAST_STOP_TIMEOUT = timedelta(seconds=30)
+_MOST_FUNCTION_TIMEOUT = timedelta(minutes=15)
+_LEAST_FUNCTION_TIMEOUT = timedelta(seconds=5)
+_MOST_FUNCTION_MB = 10_240
+_LEAST_FUNCTION_MB = 128
+_MOST_BATCH = 10_000
+_MOST_WINDOW = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lanes:
+    """Queues by group and priority; all that have both."""
+
+    queues: tuple[str, ...] | None = None
+    """The queue groups; None: all of the app's."""
+    priorities: tuple[Priority, ...] | None = None
+    """Of these groups, the priorities; None: all that they have."""
+
+    def of(self, topology: Topology) -> tuple[QueueSpec, ...]:
+        """The queues of that topology.
+
+        Raises:
+            UnknownQueue: a group is not one of the app's.
+            ConfigurationError: no queue has both, or the app has none at all.
+        """
+        found = tuple(
+            spec
+            for spec in topology.select(self.queues)
+            if self.priorities is None or spec.priority in self.priorities
+        )
+        if not topology.queues:
+            raise ConfigurationError(
+                f"the app {topology.app!r} has no queue to work on: declare job types, or import "
+                "the modules that do"
+            )
+        if not found:
+            raise ConfigurationError(
+                f"none of the queues {', '.join(self.queues or topology.groups)} has the priority "
+                f"{' or '.join(self.priorities or ())}"
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerGroup:
+    """Worker tasks of one kind on ECS Fargate, and how many.
+
+    Raises:
+        ConfigurationError: a value is out of range, or two contradict each other.
+    """
+
+    name: str = "workers"
+    queues: tuple[str, ...] | None = None
+    """The queue groups that they serve; None: all of the app's."""
+    priorities: tuple[Priority, ...] | None = None
+    """Of these groups, the priorities; None: all that they have."""
+    cpu: int = 256
+    """CPU units of a task, 1,024 to the vCPU."""
+    memory_mb: int = 512
+    concurrency: int = 50
+    """Jobs at once in each worker process."""
+    processes: int = 1
+    """Worker processes in a task; one to the vCPU is a good number."""
+    least: int = 1
+    """Tasks when there is nothing to do. 0 lets an idle group cost nothing, and its first job wait
+    for a task to start, which takes some minutes; after six idle hours up to 15 more, since
+    CloudWatch then notices a queue that late.
+    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/monitoring-using-cloudwatch.html"""
+    most: int = 10
+    """Tasks at most."""
+    typical: timedelta = timedelta(seconds=1)
+    """How long a typical job runs. With "start within" it says how many waiting jobs are too many
+    for a task."""
+    submits: bool = True
+    """Its handlers may submit jobs to any of the app's queues (``ctx.submit``)."""
+    spot: bool = False
+    """Run on spare capacity, at about a third of the price, which AWS takes back with two minutes'
+    notice. At most 120 s of that can be used for draining."""
+    stop_timeout: timedelta = timedelta(seconds=30)
+    """How long after SIGTERM ECS waits before it kills, 30 to 120 s; jobs may finish for all of it
+    but the last 8 s."""
+
+    def __post_init__(self) -> None:
+        check_name("worker group", self.name)
+        check_kinds(f"the worker group {self.name!r}", self)
+        memories = FARGATE_MEMORY_MB.get(self.cpu)
+        if memories is None:
+            raise ConfigurationError(
+                f"the worker group {self.name!r}: cpu must be one of "
+                f"{', '.join(map(str, FARGATE_MEMORY_MB))}, got {self.cpu}"
+            )
+        if self.memory_mb not in memories:
+            raise ConfigurationError(
+                f"the worker group {self.name!r}: memory_mb of a task with {self.cpu} CPU units "
+                f"may be {_listed(memories)}, got {self.memory_mb}"
+            )
+        if not 0 <= self.least <= self.most <= _MOST_TASKS or self.most < 1:
+            raise ConfigurationError(
+                f"the worker group {self.name!r}: tasks must be 0 <= least <= most <= "
+                f"{_MOST_TASKS}, with most at least 1, got {self.least} and {self.most}"
+            )
+        if not (
+            1 <= self.concurrency <= _MOST_CONCURRENCY and 1 <= self.processes <= _MOST_PROCESSES
+        ):
+            raise ConfigurationError(
+                f"the worker group {self.name!r}: concurrency and processes are at least 1, and at "
+                f"most {_MOST_CONCURRENCY:,} and {_MOST_PROCESSES}, got {self.concurrency} and "
+                f"{self.processes}"
+            )
+        if self.typical <= timedelta(0):
+            raise ConfigurationError(
+                f"the worker group {self.name!r}: typical must be positive, got {self.typical}"
+            )
+        if not _LEAST_STOP_TIMEOUT <= self.stop_timeout <= _MOST_STOP_TIMEOUT:
+            raise ConfigurationError(
+                f"the worker group {self.name!r}: stop_timeout must lie between 30 and 120 s, "
+                f"Fargate's limit, got {self.stop_timeout}"
+            )
+
+    @property
+    def lanes(self) -> Lanes:
+        """The queues that they serve."""
+        return Lanes(queues=self.queues, priorities=self.priorities)
+
+    @property
+    def on_demand(self) -> int:
+        """Tasks that are never on spare capacity, if so many run. One of a group that always has a
+        task: so it goes on where there is no spare capacity."""
+        return min(1, self.least) if self.spot else self.most
+
+    @property
+    def drain(self) -> timedelta:
+        """How long running jobs may go on after SIGTERM."""
+        return self.stop_timeout - SETTLE
+
+    @property
+    def slots(self) -> int:
+        """Jobs at once in one task."""
+        return self.concurrency * self.processes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroup:
+    """A Lambda function that runs jobs of some queues, which SQS hands to it.
+
+    Raises:
+        ConfigurationError: a value is out of range, or two contradict each other.
+    """
+
+    name: str
+    handler: str
+    """What `lambdas.consume.consumer` returned, as ``module.attribute``."""
+    source: str = "."
+    """The directory of the user's code, relative to where CDK runs; what ``.dockerignore``
+    names there is left out."""
+    requirements: str | None = None
+    """The user's dependencies: a requirements file, relative to where CDK runs."""
+    queues: tuple[str, ...] | None = None
+    priorities: tuple[Priority, ...] | None = None
+    timeout: timedelta = timedelta(seconds=30)
+    """The function's, 5 s to 15 min; at most the visibility timeout of each of its queues."""
+    memory_mb: int = 512
+    batch: int = 10
+    """Messages of one invocation, 1 to 10,000; 10 at most of a FIFO queue or without a window."""
+    window: timedelta = timedelta(0)
+    """How long messages are gathered for a batch, up to 5 min."""
+    most: int = 10
+    """Invocations at once of each queue, 2 to 1,000 (MaximumConcurrency)."""
+    concurrency: int = FUNCTION_CONCURRENCY
+    """Jobs of one invocation at once, 1 to 1,000; the function has it as ``HEADGATE_CONCURRENCY``,
+    and ``consumer(app, concurrency=...)`` overrides it."""
+    typical: timedelta = timedelta(seconds=1)
+    """How long a typical job runs. A batch of such jobs has to fit into the function's time."""
+    submits: bool = True
+    """Its handlers may submit jobs to any of the app's queues (``ctx.submit``)."""
+    reserved: int | None = None
+    """Concurrency that the function alone may use of the account's, at least `most` for each of its
+    queues (ReservedConcurrentExecutions). None reserves nothing: `most` limits it already.
+    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html"""
+
+    def __post_init__(self) -> None:
+        check_name("consumer", self.name)
+        check_kinds(f"the consumer {self.name!r}", self)
+        if self.name in _OWN_FUNCTIONS:
+            raise ConfigurationError(
+                f"a consumer can't be called {self.name!r}: Headgate has a function of that name"
+            )
+        if not _LEAST_FUNCTION_TIMEOUT <= self.timeout <= _MOST_FUNCTION_TIMEOUT:
+            raise ConfigurationError(
+                f"the consumer {self.name!r}: timeout must lie between 5 s and 15 min, Lambda's "
+                f"limit, got {self.timeout}"
+            )
+        if not _LEAST_FUNCTION_MB <= self.memory_mb <= _MOST_FUNCTION_MB:
+            raise ConfigurationError(
+                f"the consumer {self.name!r}: memory_mb must lie between {_LEAST_FUNCTION_MB} and "
+                f"{_MOST_FUNCTION_MB}, got {self.memory_mb}"
+            )
+        if not timedelta(0) <= self.window <= _MOST_WINDOW:
+            raise ConfigurationError(
+                f"the consumer {self.name!r}: window must lie between 0 and 5 min, got "
+                f"{self.window}"
+            )
+        most = _MOST_BATCH if self.window >= timedelta(seconds=1) else 10
+        if not 1 <= self.batch <= most:
+            raise ConfigurationError(
+                f"the consumer {self.name!r}: batch must lie between 1 and {most}"
+                f"{'' if most > 10 else ' unless window is at least 1 s'}, got {self.batch}"
+            )
+        if not 2 <= self.most <= 1_000:
+            raise ConfigurationError(
+                f"the consumer {self.name!r}: most must lie between 2 and 1,000, got {self.most}"
+            )
+        if not 1 <= self.concurrency <= _MOST_CONCURRENCY:
+            raise ConfigurationError(
+                f"the consumer {self.name!r}: concurrency must lie between 1 and "
+                f"{_MOST_CONCURRENCY:,}, got {self.concurrency}"
+            )
+        if self.typical <= timedelta(0):
+            raise ConfigurationError(
+                f"the consumer {self.name!r}: typical must be positive, got {self.typical}"
+            )
+
+    @property
+    def lanes(self) -> Lanes:
+        """The queues whose jobs it runs."""
+        return Lanes(queues=self.queues, priorities=self.priorities)
+
+    @property
+    def longest_job(self) -> timedelta:
+        """What a job may take that begins with the invocation."""
+        return self.timeout - GIVE_BACK
+
+    @property
+    def typical_batch(self) -> timedelta:
+        """What the jobs of a whole batch take, with `concurrency` of them at once."""
+        return self.typical * math.ceil(self.batch / self.concurrency)
+
+    @property
+    def hidden(self) -> timedelta:
+        """How long a message has to stay hidden, for Lambda holds it while a batch gathers and
+        while the function runs; nothing extends it."""
+        return self.timeout + self.window
+
+    @property
+    def advised_visibility(self) -> timedelta:
+        """What AWS advises for the queues of a function: six times its timeout, and the window.
+        https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
+        return 6 * self.timeout + self.window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What one stage of an app has on AWS beside its queues, table, bucket and schedules.
+
+    Raises:
+        ConfigurationError: two groups of one name, or a value is out of range.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    workers: tuple[WorkerGroup, ...] = (WorkerGroup(),)
+    """None of them: the workers run elsewhere, with `JobSystem.grant_work`."""
+    consumers: tuple[ConsumerGroup, ...] = ()
+    dockerfile: str = "Dockerfile"
+    """The workers' image is built by it, from the directory where CDK runs."""
+    alerts_to: tuple[str, ...] = ()
+    """E-mail addresses that are told of alarms, and of a month that costs too much."""
+    budget_usd: int = 150
+    """A month's costs at which to tell; 0: no budget."""
+    network: Literal["endpoints", "public"] = "endpoints"
+    """The network that is made where the workers are given none.
+
+    - ``"endpoints"``: no way to or from the internet; AWS's services are reached through endpoints,
+      about 7 USD a month each and zone.
+    - ``"public"``: a public address for each task, about 4 USD a month, nothing let in, and
+      everything let out: for handlers that call what is not AWS.
+    """
+    endpoint_zones: int = 1
+    """Zones with endpoints, 1 or 2. While a zone fails that has the only ones workers stand still,
+    and jobs wait in their queues."""
+    standby: bool = False
+    """A region that waits to take over: the job types' schedules are there, and switched off, since
+    the other region's fire."""
+    budget_of: Literal["account", "app"] = "account"
+    """Whose costs these are.
+
+    - ``"account"``: all that the AWS account costs.
+    - ``"app"``: what carries the tag ``headgate:app`` with the app's name. Nothing is counted until
+      that tag is activated for cost allocation, which only the account that pays can do.
+      https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
+    """
+    bridge_reserved: int | None = None
+    """Concurrency that the bridge alone may use of the account's, so that a thousand schedules of
+    one minute take no more from your other functions; those that wait are sent within six hours.
+    None reserves nothing, since a new account has too little to reserve any of it.
+    https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html"""
+    alarms: Thresholds | None = field(default_factory=Thresholds)
+    """When to tell; None: no alarms, which is what a stage that nobody is on call for needs."""
+
+    def __post_init__(self) -> None:
+        check_kinds("the deployment", self)
+        names = [group.name for group in self.workers] + [each.name for each in self.consumers]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigurationError(f"two worker groups or consumers are called {name!r}")
+        if not 1 <= self.endpoint_zones <= ZONES:
+            raise ConfigurationError(f"endpoint_zones must be 1 or 2, got {self.endpoint_zones}")
+        if self.bridge_reserved is not None and self.bridge_reserved < 1:
+            raise ConfigurationError(
+                f"bridge_reserved is at least 1, or None, got {self.bridge_reserved}"
+            )
+        if self.budget_usd < 0:
+            raise ConfigurationError(f"budget_usd must not be negative, got {self.budget_usd}")
+        if malformed := [address for address in self.alerts_to if "@" not in address]:
+            raise ConfigurationError(f"alerts_to: not an e-mail address: {malformed[0]!r}")
+
+    def interface_endpoints(self, *, long_delays: bool) -> tuple[str, ...]:
+        """The services that the workers' own network has paid endpoints for, each in
+        `endpoint_zones`; none if the network is public, or there are no workers."""
+        if not self.workers or self.network == "public":
+            return ()
+        return (*INTERFACE_ENDPOINTS, DELAY_ENDPOINT) if long_delays else INTERFACE_ENDPOINTS
+
+    @classmethod
+    def of_context(cls, context: Mapping[str, Any], stage: str | None) -> Deployment:
+        """That of a stage, as CDK's context has it; the stage's place on AWS is no part of it.
+
+        Raises:
+            ConfigurationError: as `parse`; or a key of Headgate's is unknown, or stages are
+                declared and this is none of them.
+        """
+        for key in context:
+            if is_ours(key) and key not in _KEYS:
+                raise ConfigurationError(
+                    f"CDK's context has {key!r}, which means nothing: {did_you_mean(key, _KEYS)}"
+                )
+        common = _layer(COMMON, context.get(COMMON, {}))
+        own = _of_stage(context, stage)
+        return cls.parse(common, {key: own[key] for key in own if key not in _PLACE})
+
+    @classmethod
+    def parse(cls, *layers: Mapping[str, Any]) -> Deployment:
+        """One of JSON, such as ``cdk.json``'s; a later layer's fields replace an earlier's whole.
+
+        Raises:
+            ConfigurationError: a field is unknown, of another type, or out of range; it says which.
+        """
+        merged: dict[str, Any] = {}
+        for layer in layers:
+            merged |= layer
+        try:
+            return _adapter().validate_python(merged)
+        except ValidationError as error:
+            raise ConfigurationError(_first_of(error)) from error
+
+
+_PARTS = {"workers": WorkerGroup, "consumers": ConsumerGroup, "alarms": Thresholds}
+"""What a deployment's fields are made of, if not of plain values."""
+
+
+def is_ours(key: str) -> bool:
+    """Whether a key of CDK's context is Headgate's, or was meant to be."""
+    return key.startswith(_PREFIX)
+
+
+def _first_of(error: ValidationError) -> str:
+    """What is wrong, in the words of JSON rather than Python's."""
+    first = error.errors(include_url=False)[0]
+    kind, where = first["type"], ".".join(map(str, first["loc"]))
+    if kind == "unexpected_keyword_argument":
+        part = str(first["loc"][0]) if len(first["loc"]) > 1 else ""
+        known = [each.name for each in fields(_PARTS.get(part, Deployment))]
+        said = did_you_mean(str(first["loc"][-1]), known)
+        return f"the deployment's {where}: there is no such field: {said}"
+    said = _SAID.get(kind, first["msg"].lower())
+    return f"the deployment's {where}: {said}, got {first['input']!r}"
+
+
+def _of_stage(context: Mapping[str, Any], stage: str | None) -> Mapping[str, Any]:
+    if STAGES not in context:
+        return {}
+    stages = _layer(STAGES, context[STAGES])
+    if stage is None:
+        raise ConfigurationError(
+            f"cdk.json declares the stages {', '.join(sorted(stages))}: say which one is meant, "
+            f'with HEADGATE_STAGE, by default as "{STAGE}" in its context, or for CDK with '
+            f"-c {STAGE}=..."
+        )
+    if stage not in stages:
+        raise ConfigurationError(
+            f"the stage {stage!r} is not in cdk.json's {STAGES}: {did_you_mean(stage, stages)}"
+        )
+    return _layer(f"{STAGES}.{stage}", stages[stage])
+
+
+def _layer(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{name} in CDK's context must be an object, got {value!r}")
+    return value
+
+
+def worker_service_name(topology: Topology, group: WorkerGroup) -> str:
+    """The ECS service of a worker group: app, stage and name."""
+    return _named(topology, group.name)
+
+
+def function_name(topology: Topology, name: str) -> str:
+    """A Lambda function of the app: app, stage and name.
+
+    Raises:
+        ConfigurationError: it is longer than AWS allows.
+    """
+    return _named(topology, name)
+
+
+def _named(topology: Topology, name: str) -> str:
+    whole = "-".join(part for part in (topology.app, topology.stage, name) if part)
+    if len(whole) > MAX_SCHEDULER_NAME:
+        raise ConfigurationError(
+            f"the name {whole!r} has {len(whole)} characters; AWS allows {MAX_SCHEDULER_NAME}: "
+            "shorten the name of the app, the stage or the group"
+        )
+    return whole
+
+
+def _listed(memories: range | tuple[int, ...]) -> str:
+    if isinstance(memories, range):
+        return f"{memories[0]} to {memories[-1]} (in steps of {memories.step})"
+    return ", ".join(map(str, memories))
+
+
+@cache
+def _adapter() -> TypeAdapter[Deployment]:
+    """Made when it is needed: functions read numbers of this module, and start cold."""
+    return TypeAdapter(Deployment)

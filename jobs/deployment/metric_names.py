@@ -1,0 +1,100 @@
+"""The metrics that workers and functions write for CloudWatch: their names, and what they count.
+
+    namespace Headgate
+    of a type, dimensions service, type and queue:
+        JobsCompleted JobsFailed JobsRetried JobsDeadLettered JobsQuarantined JobsDeferred
+        JobsDiscarded JobsCancelled JobsInterrupted JobsCrashed      counts
+        Duration                                                     seconds that handlers ran
+    of a lane, dimensions service, queue and priority:
+        JobsCompleted JobsFailed                                     counts
+        Wait                                       seconds from when jobs were due to their start
+    of what is given up, dimensions service, type, queue and reason:
+        DeadLetters                            new ones, counted by the sweep that finds them
+
+A lane is what one SQS queue holds. An alarm adds up no more than ten metrics, and a queue may have
+more types than that: so what alarms need is counted for each lane too. CloudWatch charges for each
+name with each set of dimensions, in the hours in which it is written; what a type has not done
+costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from headgate.jobs.core.events import (
+    Event,
+    JobCancelled,
+    JobCompleted,
+    JobCrashed,
+    JobDeadLettered,
+    JobDeferred,
+    JobDiscarded,
+    JobEvent,
+    JobFailed,
+    JobInterrupted,
+    JobQuarantined,
+    JobRetryScheduled,
+    JobStarted,
+)
+
+NAMESPACE = "Headgate"
+
+SERVICE, TYPE, QUEUE, PRIORITY, REASON = "service", "type", "queue", "priority", "reason"
+
+OF_TYPE = frozenset({SERVICE, TYPE, QUEUE})
+"""The dimensions of what is counted for each type. ``queue`` is the group's name."""
+
+OF_LANE = frozenset({SERVICE, QUEUE, PRIORITY})
+"""Those of what is counted for each lane."""
+
+OF_DEAD_LETTER = frozenset({SERVICE, TYPE, QUEUE, REASON})
+"""Those of dead letters."""
+
+COMPLETED, FAILED = "JobsCompleted", "JobsFailed"
+DEAD_LETTERS = "DeadLetters"
+DURATION, WAIT = "Duration", "Wait"
+
+COUNTED: Mapping[type[Event], str] = {
+    JobCompleted: COMPLETED,
+    JobFailed: FAILED,
+    JobRetryScheduled: "JobsRetried",
+    JobDeadLettered: "JobsDeadLettered",
+    JobQuarantined: "JobsQuarantined",
+    JobDeferred: "JobsDeferred",
+    JobDiscarded: "JobsDiscarded",
+    JobCancelled: "JobsCancelled",
+    JobInterrupted: "JobsInterrupted",
+    JobCrashed: "JobsCrashed",
+}
+"""What is counted for each type, and as what."""
+
+LANE_COUNTED = frozenset({COMPLETED, FAILED})
+"""Of these, what is counted for each lane too."""
+
+MOST_VALUES = 99
+"""Of one metric in a line: CloudWatch takes 100, at which Powertools writes one by itself.
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html"""
+
+Dimensions = tuple[tuple[str, str], ...]
+"""Names and values of all dimensions but ``service``."""
+
+
+def service_name(app: str, stage: str | None) -> str:
+    """The service whose metrics they are: the app, with its stage if any."""
+    return f"{app}-{stage}" if stage else app
+
+
+def measured(event: Event) -> Iterator[tuple[Dimensions, str, float | None]]:
+    """What an event adds to which metrics: seconds, or None for one more of what is counted."""
+    if not isinstance(event, JobEvent):
+        return
+    of_type = ((TYPE, event.job_type), (QUEUE, event.queue))
+    of_lane = ((QUEUE, event.queue), (PRIORITY, str(event.priority)))
+    if (name := COUNTED.get(type(event))) is not None:
+        yield of_type, name, None
+        if name in LANE_COUNTED:
+            yield of_lane, name, None
+    if isinstance(event, JobCompleted | JobFailed):
+        yield of_type, DURATION, event.ran_s
+    elif isinstance(event, JobStarted) and event.attempt == 1:
+        yield of_lane, WAIT, event.waited_s

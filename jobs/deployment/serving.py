@@ -1,0 +1,115 @@
+"""Who serves which queue of an app: workers, a Lambda function, or someone elsewhere.
+
+SQS hands a message to whoever asks first. Worker groups may share a queue for that reason, such as
+one on spot capacity and one that is not. A function may not: Lambda's pollers would take most of
+it, whatever the workers are scaled to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from headgate.jobs.core.topology import QueueSpec, Topology
+from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.jobs.errors import ConfigurationError
+
+MOST_FIFO_BATCH = 10
+"""Of a FIFO queue Lambda takes no more at once.
+https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html"""
+
+Server = WorkerGroup | ConsumerGroup
+
+
+def serving(topology: Topology, deployment: Deployment) -> Mapping[str, tuple[Server, ...]]:
+    """The groups and functions that serve each queue, by its physical name.
+
+    Nobody serves any where the deployment has neither workers nor consumers: they run elsewhere.
+
+    Raises:
+        ConfigurationError: nobody serves a queue, or a consumer shares one.
+        UnknownQueue: a group or a consumer names a queue that the app doesn't have.
+    """
+    servers: tuple[Server, ...] = (*deployment.workers, *deployment.consumers)
+    served: dict[str, tuple[Server, ...]] = {spec.name: () for spec in topology.queues}
+    for server in servers:
+        for spec in server.lanes.of(topology):
+            served[spec.name] += (server,)
+    for spec in topology.queues if servers else ():
+        _check_served(spec, served[spec.name])
+    return served
+
+
+def consumed(topology: Topology, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
+    """The queues that a consumer serves, if it is fit for each.
+
+    Raises:
+        ConfigurationError: one shows its messages again before the function has ended, a batch is
+            more than a FIFO queue may have, or more than the function has time for.
+        UnknownQueue: the app doesn't have a queue that it names.
+    """
+    specs = group.lanes.of(topology)
+    _check_batch(group)
+    for spec in specs:
+        _check_fit(spec, group)
+    most = group.most * len(specs)
+    if group.reserved is not None and group.reserved < most:
+        raise ConfigurationError(
+            f"the consumer {group.name!r}: reserved={group.reserved} is less than its "
+            f"{len(specs)} queues may run at once, {group.most} each: Lambda would throttle "
+            f"deliveries, and SQS count them as received. Reserve {most} at the least, or nothing"
+        )
+    return specs
+
+
+def _check_served(spec: QueueSpec, servers: tuple[Server, ...]) -> None:
+    if not servers:
+        raise ConfigurationError(
+            f"nobody serves the queue {spec.name}: jobs would wait there until SQS deletes them. "
+            f"Let a worker group or a consumer have queues=({spec.group!r},) and the priority "
+            f"{str(spec.priority)!r}"
+        )
+    consumers = [each for each in servers if isinstance(each, ConsumerGroup)]
+    if consumers and len(servers) > 1:
+        names = " and ".join(_named(each) for each in servers)
+        raise ConfigurationError(
+            f"the queue {spec.name} is served by {names}: a function shares no queue. Let the "
+            "others name their queues= or priorities= without it; None means all of the app's"
+        )
+
+
+def _check_batch(group: ConsumerGroup) -> None:
+    if group.typical_batch > group.longest_job:
+        raise ConfigurationError(
+            f"the consumer {group.name!r}: a batch of {group.batch:,} jobs of "
+            f"{_seconds(group.typical)}, {group.concurrency} at once, takes "
+            f"{_seconds(group.typical_batch)}, and the function has {_seconds(group.longest_job)} "
+            "for its jobs: what it has no time for is given back each time. Lower batch=, raise "
+            "concurrency= or timeout=, or set typical= to what such a job takes"
+        )
+
+
+def _check_fit(spec: QueueSpec, group: ConsumerGroup) -> None:
+    visibility = spec.lane.visibility
+    if group.hidden > visibility:
+        gathers = f"gathers a batch for {_seconds(group.window)} and " if group.window else ""
+        raise ConfigurationError(
+            f"the consumer {group.name!r} {gathers}may run for {_seconds(group.timeout)}, the "
+            f"queue {spec.name} shows a message again after {_seconds(visibility)}, and nothing "
+            "extends that in a function: lower the consumer's timeout or window, or raise the "
+            "queue's visibility"
+        )
+    if spec.fifo and (group.batch > MOST_FIFO_BATCH or group.window > timedelta(0)):
+        raise ConfigurationError(
+            f"the consumer {group.name!r}: of the FIFO queue {spec.name} Lambda takes batches of "
+            f"{MOST_FIFO_BATCH} at the most, and without a window"
+        )
+
+
+def _named(server: Server) -> str:
+    kind = "the consumer" if isinstance(server, ConsumerGroup) else "the worker group"
+    return f"{kind} {server.name!r}"
+
+
+def _seconds(span: timedelta) -> str:
+    return f"{span.total_seconds():g} s"

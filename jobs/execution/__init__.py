@@ -1,0 +1,1 @@
+"""One delivery from message to verdict, shared by worker, Lambda and tests."""

@@ -1,0 +1,96 @@
+"""What a dead letter looks like: the original body, and as attributes why it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from uuid import uuid4
+
+from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
+from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
+from headgate.jobs.execution.outcome import Attempt
+from headgate.jobs.execution.settlement import DeadLetter, Quarantine
+from headgate.jobs.values.json_values import is_utf8
+from headgate.jobs.values.texts import encodable, legible
+
+_MAX_ATTRIBUTES = 10  # of a message (SQS Developer Guide, message metadata)
+_MAX_CHARS = 1024
+_KEPT = ("Reason", "JobId")
+
+
+def dead_letter(
+    message: ReceivedMessage,
+    action: DeadLetter | Quarantine,
+    attempt: Attempt,
+    job_type: str,
+    at: datetime,
+    *,
+    fifo: bool = False,
+) -> OutgoingMessage:
+    """The message to send to the dead-letter or quarantine queue in place of ``message``.
+
+    It carries ``JobId``, ``JobType``, ``ErrorType``, ``ErrorMessage``, ``Attempts``, ``FailedAt``
+    and ``Reason``, and of the original's own attributes as many as SQS's ten leave room for.
+    Where SQS's 1 MiB leaves little room beside the body, ``ErrorMessage`` is cut to it, and what
+    doesn't fit is left out.
+    """
+    details = {
+        "Reason": "quarantined",
+        "JobId": attempt.job_id,
+        "JobType": job_type,
+        "Attempts": str(attempt.number),
+        "FailedAt": at.isoformat(timespec="milliseconds"),
+        **_cause(action),
+    }
+    wanted = {name: legible(text, _MAX_CHARS) for name, text in details.items()}
+    body = encodable(message.body)
+    return OutgoingMessage(
+        body=body,
+        attributes=_fitting(body, {**_encodable(message.attributes), **wanted}, first=wanted),
+        group=None if message.group is None else encodable(message.group),
+        deduplication_id=str(uuid4()) if fifo else None,
+    )
+
+
+def _encodable(attributes: Mapping[str, str]) -> dict[str, str]:
+    """Attributes without lone surrogates; SQS takes no name that would have to be escaped."""
+    return {name: encodable(value) for name, value in attributes.items() if is_utf8(name)}
+
+
+def bare(letter: OutgoingMessage) -> OutgoingMessage:
+    """The same dead letter with its reason and its job's id alone, for a queue that takes no more.
+
+    What SQS finds fault with can only be what was added to the original: it took that once.
+    """
+    kept = {name: letter.attributes[name] for name in _KEPT if name in letter.attributes}
+    return replace(letter, attributes=kept)
+
+
+def _cause(action: DeadLetter | Quarantine) -> dict[str, str]:
+    match action:
+        case DeadLetter(reason=reason, error_type=error_type, error_message=detail):
+            return {"Reason": reason, "ErrorType": error_type, "ErrorMessage": detail}
+        case Quarantine(detail=detail):
+            return {"ErrorMessage": detail}
+
+
+def _fitting(body: str, attributes: Mapping[str, str], first: Iterable[str]) -> dict[str, str]:
+    """As many attributes as SQS takes beside the body, ``first`` first: it must be sendable."""
+    fitting: dict[str, str] = {}
+    left = MAX_MESSAGE_BYTES - len(body.encode())
+    for name in dict.fromkeys((*first, *attributes)):
+        value = attributes[name]
+        room = left - len(name.encode()) - len("String")
+        if name == "ErrorMessage":
+            value = _cut(value, room)
+        size = len(value.encode())
+        if 0 < size <= room and len(fitting) < _MAX_ATTRIBUTES:  # SQS takes no empty value
+            fitting[name] = value
+            left = room - size
+    return fitting
+
+
+def _cut(text: str, size: int) -> str:
+    """The start of a text, in whole characters, that has at most ``size`` bytes."""
+    return text.encode()[: max(0, size)].decode(errors="ignore")

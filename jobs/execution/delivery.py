@@ -1,0 +1,207 @@
+"""A message on its way to being a job: what was received, and what it turns out to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from headgate.jobs.core.limits import Limits
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.definitions.app import BACKSTOP_MARGIN, App
+from headgate.jobs.definitions.handler import Handler
+from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
+from headgate.jobs.errors import (
+    MessageQueueWrong,
+    MessageSchemaNewer,
+    MessageTypeUnknown,
+    MessageUnreadable,
+    PayloadInvalid,
+    PayloadLost,
+)
+from headgate.jobs.execution.foreign import envelope_of
+from headgate.jobs.execution.outcome import Attempt, Reason
+from headgate.jobs.messages.envelope import Envelope
+
+UNRUNNABLE: dict[type[Exception], Reason] = {
+    MessageUnreadable: Reason.UNREADABLE,
+    MessageTypeUnknown: Reason.UNKNOWN_TYPE,
+    MessageQueueWrong: Reason.WRONG_QUEUE,
+    MessageSchemaNewer: Reason.NEWER_SCHEMA,
+    PayloadInvalid: Reason.PAYLOAD_INVALID,
+    PayloadLost: Reason.PAYLOAD_LOST,
+}
+"""Why a message that `load` refuses will be in the dead-letter queue."""
+
+
+LARGE = 65_536
+"""Characters of a body from which on its payload is read off the event loop, which everything else
+of its host waits for. A smaller one takes a few milliseconds at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A message as this process received it."""
+
+    message: ReceivedMessage
+    queue: QueueSpec
+    received_at: float
+    """On the clock's monotonic time."""
+
+    def lives_s(self, now: datetime) -> float:
+        """How long the message may still stay hidden: SQS deletes it at its retention's end, and
+        before that it may have to wait for its next receive. Below 0 it is too late already."""
+        expires_at = self.message.sent_at + self.queue.retention
+        return (expires_at - self.queue.spare - now).total_seconds()
+
+    def may_go_back(self, now: datetime) -> bool:
+        """Whether SQS would show the message again: it has neither grown too old for that, nor
+        been delivered too often."""
+        return self.lives_s(now) > 0 and self.message.receive_count < self.queue.worn_at
+
+    def comes_again(self, now: datetime) -> bool:
+        """True if SQS surely delivers the message again when it is left alone, to its visibility
+        timeout: by what is spared for that."""
+        left = timedelta(seconds=self.lives_s(now)) + self.queue.spare - self.queue.lane.visibility
+        return left > timedelta(0) and self.message.receive_count < self.queue.max_receive_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A delivery that turned out to be a job this process can run."""
+
+    envelope: Envelope
+    type: JobType[Any, Any]
+    payload: Any
+    handler: Handler
+    attempt: Attempt
+    timeout_s: float
+    lacks_payload: bool = False
+    """The payload has not been read yet: it is in the object store, or so large that it is read off
+    the event loop."""
+    rewritten: bool = False
+    """The envelope is not what the message's body says."""
+
+
+def load(app: App, delivery: Delivery) -> Job:
+    """Read a delivery. A payload that is large, or in the object store, is left unread: `validated`
+    and `with_payload` read it.
+
+    Raises:
+        MessageUnreadable, MessageSchemaNewer: the body can't be read here.
+        MessageTypeUnknown: this process has no handler for its type.
+        MessageQueueWrong: its type doesn't run from the queue that it was received from.
+        PayloadInvalid: the payload doesn't fit the type's model.
+    """
+    try:
+        return _loaded(app, delivery)
+    except tuple(UNRUNNABLE):
+        raise
+    except Exception as error:
+        # Whatever it is, it would be raised again each time that this message is delivered.
+        raise MessageUnreadable(
+            f"reading the message raised {type(error).__name__}"  # its text may show the payload
+        ) from error
+
+
+def _loaded(app: App, delivery: Delivery) -> Job:
+    envelope, foreign = envelope_of(app, delivery.message, delivery.queue)
+    declared = _type_of(app, envelope, delivery.queue)
+    if envelope.schema_ > declared.schema:
+        raise MessageSchemaNewer(
+            f"the payload of {envelope.type!r} is of schema {envelope.schema_}; this worker reads "
+            f"up to {declared.schema}"
+        )
+    options = envelope.options
+    overridden = options.timeout_s if options else None
+    lacks_payload = envelope.payload_ref is not None or len(delivery.message.body) > LARGE
+    return Job(
+        envelope=envelope,
+        type=declared,
+        payload=None if lacks_payload else _payload(declared, envelope),
+        handler=declared.require_handler(),
+        timeout_s=min(overridden or app.timeout_s_of(declared), LONGEST_TIMEOUT.total_seconds()),
+        attempt=Attempt(
+            job_id=str(envelope.id),
+            number=envelope.attempts_used + delivery.message.receive_count,
+            max_attempts=(options.attempts if options else None) or declared.retry.attempts,
+            receives=delivery.message.receive_count,
+            receive_limit=delivery.queue.max_receive_count,
+            backstop=_backstop(app, declared, delivery),
+            crash_limit=app.crash_limit.crashes,
+            worn_at=delivery.queue.worn_at,
+            renewable=not foreign and not delivery.queue.fifo,
+        ),
+        lacks_payload=lacks_payload,
+        rewritten=foreign,
+    )
+
+
+def _type_of(app: App, envelope: Envelope, queue: QueueSpec) -> JobType[Any, Any]:
+    declared = app.types.get(envelope.type)
+    # By the queue that SQS had it in: what the body says of queues is only its sender's word.
+    if declared is not None and queue.group not in declared.runs_from:
+        raise MessageQueueWrong(
+            f"jobs of the type {declared.name!r} run from the queue {declared.queue!r}, and this "
+            f"message is in {queue.group!r}: send it there, or declare the type with "
+            f"accepts_from=[{queue.group!r}]"
+        )
+    if declared is None or not declared.has_handler:
+        raise MessageTypeUnknown(f"no handler for the job type {envelope.type!r} in this worker")
+    return declared
+
+
+def _backstop(app: App, declared: JobType[Any, Any], delivery: Delivery) -> int:
+    """The delivery at which a job is taken for a killer where nobody records what it does.
+
+    0 where it may often be given back unstarted: then deliveries say nothing of attempts.
+    """
+    if delivery.message.receive_count <= BACKSTOP_MARGIN:
+        return 0  # it is not reached
+    levels = (app, app.queues[declared.queue], declared)
+    limited = any(level.limits != Limits() for level in levels)
+    if delivery.queue.fifo or limited or declared.isolation == "process":
+        return 0
+    return max(declared.retry.attempts, app.parking.attempts) + BACKSTOP_MARGIN
+
+
+def validated(job: Job) -> Job:
+    """A job with the payload that its message holds, which had not been read for its size.
+
+    Raises:
+        PayloadInvalid: it doesn't fit the type's model.
+    """
+    return replace(job, payload=_payload(job.type, job.envelope), lacks_payload=False)
+
+
+def with_payload(job: Job, value: Any) -> Job:
+    """A job with its payload, once that has been read from the object store.
+
+    Raises:
+        PayloadInvalid: it doesn't fit the type's model.
+    """
+    envelope = job.envelope.model_copy(update={"payload": value, "payload_ref": None})
+    payload = _payload(job.type, envelope)
+    return replace(job, envelope=envelope, payload=payload, lacks_payload=False, rewritten=True)
+
+
+def _payload(declared: JobType[Any, Any], envelope: Envelope) -> Any:
+    try:
+        return declared.load(envelope.payload, envelope.schema_)
+    except PayloadInvalid:
+        raise
+    except (Exception, SystemExit) as error:  # a validator is the user's code: it raises anything
+        # Only the error's class: its text may show the payload.
+        raise PayloadInvalid(
+            f"the payload of {declared.name!r} can't be read: its model raised "
+            f"{type(error).__name__}"
+        ) from error
+
+
+def legible(app: App, delivery: Delivery) -> Envelope | None:
+    """Whose job a message that can't be run here is, as far as it says so."""
+    try:
+        return envelope_of(app, delivery.message, delivery.queue)[0]
+    except Exception:  # noqa: BLE001 - `load` tells of it
+        return None

@@ -1,0 +1,128 @@
+"""What a running handler hands on: how far it is, and further jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Events
+from headgate.jobs.core.tracing import current_traceparent
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.execution import job_events as reporting
+from headgate.jobs.execution.delivery import Job
+from headgate.jobs.messages.envelope import new_job_id
+from headgate.jobs.submission.prepare import Origin, Overrides, PendingJob, Submission, prepare
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+Send = Callable[[Submission], asyncio.Future[Any]]
+"""Sends what a handler submits; the future is done when SQS has it, and raises if it hasn't."""
+
+
+class Desk:
+    """A job's `jobs.core.context.Host` in the process that received it.
+
+    Made in the event loop; handlers may call it there or in a thread.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        job: Job,
+        names: Mapping[str, Any],
+        *,
+        clock: Clock,
+        events: Events,
+        send: Send | None,
+    ) -> None:
+        self._app = app
+        self._job = job
+        self._names = names
+        self._clock = clock
+        self._events = events
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._pending: list[asyncio.Future[Any]] = []
+
+    def progress(self, percent: float, message: str, data: Mapping[str, Any]) -> None:
+        """Tell how far the job is."""
+        at = self._clock.now()
+        event = reporting.progress(self._names, percent, message, data, at)
+        if self._is_here():
+            self._events.emit(event)
+        else:
+            self._loop.call_soon_threadsafe(self._events.emit, event)
+
+    def submit(self, job: JobType[P, R], payload: P, overrides: Overrides) -> PendingJob[R]:
+        """Submit another job; in a thread, return when SQS has it."""
+        if self._is_here():
+            return self._begin(self.prepare(job, payload, overrides))
+        submission = self.prepare(job, payload, overrides)
+        taking = asyncio.run_coroutine_threadsafe(self._take(submission), self._loop)
+        return taking.result()
+
+    def prepare(self, job: JobType[P, Any], payload: P, overrides: Overrides) -> Submission:
+        """Check what is submitted; a child of this job.
+
+        Raises:
+            SubmissionError: it doesn't fit.
+        """
+        now = self._clock.now()
+        envelope = self._job.envelope
+        origin = Origin(
+            parent=envelope.id,
+            trace=current_traceparent() or envelope.trace,
+            tenant=envelope.tenant,
+        )
+        return prepare(
+            self._app,
+            self._app.topology,
+            job,
+            payload,
+            overrides,
+            now=now,
+            job_id=new_job_id(now),
+            origin=origin,
+        )
+
+    async def all_taken(self) -> None:
+        """Return when SQS has all that was submitted.
+
+        Raises:
+            TransportError, SubmissionFailed: of the first that it hasn't.
+        """
+        if self._pending:
+            await asyncio.gather(*self._pending)
+
+    async def _take(self, submission: Submission) -> PendingJob[Any]:
+        pending = self._begin(submission)
+        taken = await pending
+        return replace(pending, id=taken.id, is_duplicate=taken.is_duplicate)
+
+    def _begin(self, submission: Submission) -> PendingJob[Any]:
+        if self._send is None:
+            raise ConfigurationError(
+                "ctx.submit has nothing to submit through here: use a Client of your own"
+            )
+        taken = self._send(submission)
+        taken.add_done_callback(_look_at)
+        self._pending.append(taken)
+        return PendingJob(id=submission.id, type=submission.envelope.type, taken=taken)
+
+    def _is_here(self) -> bool:
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+
+def _look_at(taken: asyncio.Future[Any]) -> None:
+    # Whoever awaits it hears of the error; a handler that failed meanwhile awaits it no more.
+    if not taken.cancelled():
+        taken.exception()

@@ -1,0 +1,177 @@
+"""The events of one delivery, as values; whoever runs it emits them."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from headgate.jobs.core.events import (
+    Event,
+    JobAlreadyDone,
+    JobCancelled,
+    JobCompleted,
+    JobCrashed,
+    JobDeadLettered,
+    JobDeferred,
+    JobDiscarded,
+    JobFailed,
+    JobInterrupted,
+    JobProgress,
+    JobQuarantined,
+    JobRetryScheduled,
+    JobStalled,
+    JobStarted,
+    MessageUnrunnable,
+)
+from headgate.jobs.errors import ChildFailed
+from headgate.jobs.execution.delivery import Delivery, Job
+from headgate.jobs.execution.outcome import (
+    Cancelled,
+    Crashed,
+    Deferred,
+    Discarded,
+    Done,
+    Failed,
+    Interrupted,
+    Outcome,
+    Unrunnable,
+    Unstarted,
+)
+from headgate.jobs.execution.settlement import (
+    Ack,
+    Action,
+    DeadLetter,
+    Quarantine,
+    Release,
+    RetryAfter,
+)
+from headgate.jobs.messages.envelope import Envelope
+from headgate.jobs.values.texts import legible, text_of, type_of
+
+_TRACEBACK_FRAMES = 20
+
+
+def names_of(job: Job, delivery: Delivery) -> dict[str, Any]:
+    """What every event of a job carries."""
+    return {
+        "job_id": job.attempt.job_id,
+        "job_type": job.type.name,
+        "queue": delivery.queue.group,
+        "priority": delivery.queue.priority,
+        "tenant": job.envelope.tenant,
+        "attempt": job.attempt.number,
+        "max_attempts": job.attempt.max_attempts,
+    }
+
+
+def started(job: Job, names: dict[str, Any], at: datetime) -> JobStarted:
+    """Its handler is about to be called."""
+    due = job.envelope.not_before or job.envelope.submitted_at
+    waited_s = max(0.0, (at - due).total_seconds()) if job.attempt.receives == 1 else 0.0
+    return JobStarted(at=at, waited_s=waited_s, **names)
+
+
+def progress(
+    names: Mapping[str, Any], percent: float, note: str, data: Mapping[str, Any], at: datetime
+) -> JobProgress:
+    """Its handler says how far it is."""
+    return JobProgress(at=at, percent=percent, note=legible(note), data=data, **names)
+
+
+def stalled(job: Job, names: dict[str, Any], at: datetime) -> JobStalled:
+    """Its handler, a plain function, runs past its timeout."""
+    return JobStalled(at=at, timeout_s=job.timeout_s, **names)
+
+
+def ended(
+    outcome: Outcome, job: Job, names: dict[str, Any], ran_s: float, at: datetime
+) -> Event | None:
+    """Its handler has ended. None where only what follows is worth telling."""
+    match outcome:
+        case Crashed():
+            return crashed(names, outcome, job.attempt.crashes + 1, at)
+        case Done():
+            return JobCompleted(at=at, ran_s=ran_s, **names)
+        case Discarded(reason=reason):
+            return JobDiscarded(at=at, reason=reason, **names)
+        case Failed(error=error, traceback=text):
+            return JobFailed(
+                at=at,
+                ran_s=ran_s,
+                error_type=type_of(error),
+                error_message=text_of(error),
+                traceback=text,
+                **names,
+            )
+        case _:
+            return None
+
+
+def already_done(names: dict[str, Any], at: datetime) -> JobAlreadyDone:
+    """It is done, by an earlier delivery."""
+    return JobAlreadyDone(at=at, **names)
+
+
+def crashed(names: dict[str, Any], outcome: Crashed, crashes: int, at: datetime) -> JobCrashed:
+    """Its process died, now or in an earlier delivery."""
+    return JobCrashed(at=at, detail=outcome.detail, crashes=crashes, **names)
+
+
+def aftermath(
+    names: dict[str, Any], outcome: Outcome, action: Action, at: datetime
+) -> Event | None:
+    """What to say once SQS has confirmed an action."""
+    match action:
+        case Ack():
+            if isinstance(outcome, Cancelled):
+                return JobCancelled(at=at, reason=outcome.reason, **names)
+            return None  # said when the handler ended
+        case RetryAfter(delay_s=delay_s, note=note):
+            return JobRetryScheduled(at=at, delay_s=delay_s, note=note, **names)
+        case DeadLetter(reason=why, error_type=error_type, error_message=message):
+            return JobDeadLettered(
+                at=at, reason=why, error_type=error_type, error_message=message, **names
+            )
+        case Quarantine(detail=detail):
+            return JobQuarantined(at=at, detail=detail, **names)
+        case Release(delay_s=delay_s):
+            if isinstance(outcome, Deferred):
+                return JobDeferred(at=at, delay_s=delay_s, reason=outcome.reason, **names)
+            if isinstance(outcome, Unstarted):
+                return None
+            reason = outcome.reason if isinstance(outcome, Interrupted) else ""
+            return JobInterrupted(at=at, reason=reason, **names)
+
+
+def unrunnable(
+    delivery: Delivery,
+    envelope: Envelope | None,
+    outcome: Unrunnable,
+    action: Action,
+    at: datetime,
+) -> MessageUnrunnable | None:
+    """A message that is no job here has been backed off or parked; None where it just goes back."""
+    if isinstance(action, Release):
+        return None
+    message = delivery.message
+    return MessageUnrunnable(
+        at=at,
+        queue=delivery.queue.name,
+        message_id=message.message_id,
+        job_id=str(envelope.id) if envelope else None,
+        job_type=envelope.type if envelope else None,
+        reason=outcome.reason,
+        detail=outcome.detail,
+        receives=message.receive_count,
+        retry_in_s=action.delay_s if isinstance(action, RetryAfter) else None,
+    )
+
+
+def trimmed(error: BaseException) -> str:
+    """The traceback's last frames, where the fault is, legibly."""
+    if isinstance(error, ChildFailed):
+        return legible(error.traceback, from_end=True)
+    lines = traceback.format_exception(error, limit=-_TRACEBACK_FRAMES)
+    return legible("".join(lines), from_end=True)

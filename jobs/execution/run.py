@@ -1,0 +1,420 @@
+"""One delivery from message to verdict: read, run, decide. Shared by worker, Lambda and tests.
+
+    load      body → Job, or why not
+    call      Job → Outcome (the handler, its timeout, its signals; in `jobs.execution.call`)
+    settle    Outcome → Action (pure, in `jobs.execution.settlement`)
+
+The host carries the action out, and then emits `Verdict.aftermath`, since only the host knows when
+SQS has confirmed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from headgate.jobs.core.events import Event
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.errors import TransportError
+from headgate.jobs.execution import job_events as reporting
+from headgate.jobs.execution.call import Call, Means
+from headgate.jobs.execution.claimed_call import OnceCall
+from headgate.jobs.execution.dead_letter import dead_letter
+from headgate.jobs.execution.delivery import UNRUNNABLE, Delivery, Job, legible, load
+from headgate.jobs.execution.earlier_deliveries import History
+from headgate.jobs.execution.foreign import UNNAMED
+from headgate.jobs.execution.outcome import (
+    Attempt,
+    Cancelled,
+    Crashed,
+    Deferred,
+    Discarded,
+    Done,
+    Failed,
+    Interrupted,
+    Outcome,
+    Reason,
+    Spent,
+    Unrunnable,
+    Unstarted,
+)
+from headgate.jobs.execution.payload import deferred, fetched
+from headgate.jobs.execution.replaced import replaced_by
+from headgate.jobs.execution.settlement import (
+    Action,
+    DeadLetter,
+    Quarantine,
+    foregone,
+    lasting,
+    settle,
+)
+from headgate.jobs.values.texts import text_of
+
+Backlog = Callable[[str], Awaitable[int]]
+"""How many messages are visible in a queue, by its physical name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What has to happen to a message now, and what to say once it has."""
+
+    outcome: Outcome
+    action: Action
+    attempt: Attempt
+    job_type: str
+    ran_s: float = 0.0
+    """How long its handler ran; 0 where it was not called."""
+    tell: Callable[[Action, datetime], Event | None]
+
+    def aftermath(self, at: datetime) -> Event | None:
+        """The event to emit when SQS has confirmed the action, at that time."""
+        return self.tell(self.action, at)
+
+
+def parked(
+    delivery: Delivery,
+    verdict: Verdict,
+    action: DeadLetter | Quarantine,
+    *,
+    quarantine: str,
+    at: datetime,
+) -> tuple[str, OutgoingMessage]:
+    """Where a message goes that will not run again, by the queue's physical name, and as what."""
+    letter = dead_letter(
+        delivery.message,
+        action,
+        verdict.attempt,
+        verdict.job_type,
+        at,
+        fifo=delivery.queue.fifo and isinstance(action, DeadLetter),  # the quarantine is standard
+    )
+    return (delivery.queue.dlq_name if isinstance(action, DeadLetter) else quarantine), letter
+
+
+_EARLY_S = 60.0
+"""A message that shows so little before its job is due runs: clocks differ by as much."""
+
+_NOT_STARTED = "it was not started"
+
+_CANCELLABLE = (Interrupted, Failed, Deferred, Crashed, Spent)
+"""How an attempt of a cancelled job may end without having completed it."""
+
+
+async def _no_backlog(_queue: str) -> int:
+    return 0
+
+
+class Executor:
+    """Makes runs for an app.
+
+    Args:
+        means: the app, and what calls of its handlers need.
+        backlog: answers adaptive backoffs; without it they see an empty queue.
+        records: whether a `jobs.execution.recorder.Recorder` tells attempts from deliveries.
+        backstop: whether, where none does, a job delivered much too often is taken for one that
+            kills what runs it; not where deliveries may have come to nobody.
+    """
+
+    def __init__(
+        self,
+        means: Means,
+        *,
+        backlog: Backlog = _no_backlog,
+        records: bool = False,
+        backstop: bool = True,
+    ) -> None:
+        self.means = means
+        self.backlog = backlog
+        self.records = records
+        self.backstop = backstop
+
+    def begin(self, delivery: Delivery) -> Run:
+        """A run of this delivery, read; its handler is called by `Run.verdict`."""
+        return Run(self, delivery)
+
+
+class Run:
+    """One delivery on its way to a verdict."""
+
+    def __init__(self, executor: Executor, delivery: Delivery) -> None:
+        self._executor = executor
+        self.delivery = delivery
+        self.job: Job | None = None
+        """None if the message is no job here."""
+        self.foregone: Outcome | None = None
+        """Its outcome, if its handler must not be called by what is known already."""
+        self._unfit = Unrunnable(reason=Reason.UNREADABLE, detail="")
+        """Why it is none."""
+        self._tries: int | None = None
+        """Earlier deliveries that were none either; None where deliveries alone tell."""
+        self.known = True
+        """Nothing has failed that would tell more of earlier deliveries."""
+        self._hindrance: Deferred | None = None
+        """Why it can't run now."""
+        self._names: dict[str, Any] = {}
+        self._call: Call | OnceCall | None = None
+        self._interruption: str | None = None
+        self._cancellation: str | None = None
+        self._unread = False
+        """There are records of earlier deliveries, which have not been read yet."""
+        self.beats: Mapping[str, int] = {}
+        """Of the workers that began it and are not heard of, as seen after its receipt."""
+        try:
+            self._take(self._counted(load(executor.means.app, delivery)))
+        except tuple(UNRUNNABLE) as error:
+            self._refuse(error)
+
+    @property
+    def running(self) -> bool:
+        """Whether the handler has been called and has not ended."""
+        return self._call is not None and self._call.running
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether its handler runs in this event loop, where it may ignore being cancelled."""
+        return self.job is not None and self._executor.means.in_loop(self.job)
+
+    @property
+    def in_child(self) -> bool:
+        """Whether its handler runs in a process of its own."""
+        return self.job is not None and self._executor.means.isolates(self.job)
+
+    @property
+    def cancellable(self) -> bool:
+        """Whether its handler can be ended from outside: it is async, or in a child process."""
+        return self.job is not None and self._executor.means.can_cancel(self.job)
+
+    @property
+    def identity(self) -> tuple[str, str] | None:
+        """The id and the type of the job that the message is; None where it can't say so."""
+        if (job := self.job) is not None:
+            return job.attempt.job_id, job.type.name
+        if self._unfit.reason is Reason.WRONG_QUEUE:
+            return None  # whoever may write to this queue speaks for no job of another one
+        envelope = legible(self._executor.means.app, self.delivery)
+        return None if envelope is None else (str(envelope.id), envelope.type)
+
+    @property
+    def lacks_payload(self) -> bool:
+        """Whether `fetch` has something to do."""
+        if self.job is None or not self.job.lacks_payload:
+            return False
+        return self._hindrance is None and self.foregone is None
+
+    async def fetch(self) -> None:
+        """Read a payload that is large or in the object store; what hinders that is in the
+        verdict."""
+        if (job := self.job) is None or not self.lacks_payload:
+            return
+        means = self._executor.means
+        try:
+            whole = await fetched(job, means.store, means.call_blocking)
+        except TransportError as error:
+            self._hindrance = deferred(job, error)
+        except tuple(UNRUNNABLE) as error:
+            self._refuse(error)
+        else:
+            self._take(whole)
+
+    def tried(self, times: int) -> None:
+        """Take in how many earlier deliveries could not become a job."""
+        self._tries = times
+
+    def recall(self, past: History, *, beats: Mapping[str, int], crash: Crashed) -> None:
+        """Take in what records tell of earlier deliveries, before the verdict is asked for.
+
+        Args:
+            past: that.
+            beats: of the workers that began it and are not heard of.
+            crash: what to say where crashes are found only now.
+        """
+        if (job := self.job) is None:
+            return
+        used = job.envelope.attempts_used
+        attempt = replace(
+            job.attempt,
+            number=past.number(used),
+            failures=used + past.failures,
+            last_failure=past.last_failure,
+            crashes=past.recent_crashes,
+            crashes_ever=past.crashes,
+            fatal_crash=past.fatal_crash,
+            suspicions=past.suspicions,
+            unexplained=past.unexplained,
+        )
+        self.beats = beats
+        self._unread = False
+        self._take(replace(job, attempt=attempt))
+        if past.found:
+            means = self._executor.means
+            told = reporting.crashed(self._names, crash, past.recent_crashes, means.clock.now())
+            means.events.emit(told)
+
+    def forget(self) -> None:
+        """Records could not be read: its attempts are counted by deliveries."""
+        self.known = False
+        if (job := self.job) is not None:
+            self._take(replace(job, attempt=replace(job.attempt, known=False)))
+
+    async def verdict(self) -> Verdict:
+        """Run the job to its end. A handler's failure is an outcome, never raised."""
+        if self.lacks_payload and self._interruption is None:
+            await self.fetch()
+        if (job := self.job) is None:
+            return self._unrunnable(self._unfit)
+        outcome = await self._outcome(job)
+        return self._settled(job, outcome, await self._attempt(job, outcome))
+
+    def unstarted(self, delay_s: float = 0.0) -> Verdict:
+        """The verdict where the job is not run but goes back, to show again after that delay."""
+        outcome = Unstarted(after_s=delay_s, reason=_NOT_STARTED)
+        if (job := self.job) is None:
+            return self._unrunnable(outcome)
+        # While it is not due none of its message's deliveries has run it.
+        known = job.attempt.known and not self._unread and not self.due_in_s
+        return self._settled(job, outcome, replace(job.attempt, known=known))
+
+    @property
+    def due_in_s(self) -> float:
+        """How long the job must not run yet; 0 if it may.
+
+        What SQS or a schedule delays comes in time, give or take what clocks differ. A job that
+        waits for longer than its message can comes earlier, and goes back.
+        """
+        if self.job is None or (not_before := self.job.envelope.not_before) is None:
+            return 0.0
+        early_s = (not_before - self._executor.means.clock.now()).total_seconds()
+        return early_s if early_s > _EARLY_S else 0.0
+
+    def given_up(self) -> Verdict | None:
+        """The verdict where its handler goes on though it was cancelled: the attempt has failed.
+
+        None if it has ended. The host has to see that what it still comes to is not carried out.
+        """
+        if (job := self.job) is None or self._call is None or not self.running:
+            return None
+        return self._settled(job, self._unless_cancelled(self._call.given_up()), job.attempt)
+
+    def interrupt(self, reason: str, *, abandon: bool = False) -> None:
+        """Ask the attempt to end early.
+
+        An async handler is cancelled, and a child process ended. A plain function only sees
+        ``ctx.cancelled``; with ``abandon`` the run ends without it, while its thread goes on.
+        """
+        if self._interruption is not None and not abandon:
+            return  # it has been asked, and must not be disturbed while it cleans up
+        self._interruption = self._interruption or reason
+        if self._call is not None:
+            self._call.interrupt(reason, abandon=abandon)
+
+    def cancel(self, reason: str) -> None:
+        """End the job for good: `interrupt`, and nothing but its completion counts any more."""
+        if self._cancellation is None:
+            self._cancellation = reason
+            self.interrupt("it was cancelled")
+
+    async def _outcome(self, job: Job) -> Outcome:
+        return self._unless_cancelled(await self._uncancelled(job))
+
+    def _unless_cancelled(self, outcome: Outcome) -> Outcome:
+        if self._cancellation is not None and isinstance(outcome, _CANCELLABLE):
+            return Cancelled(reason=self._cancellation)
+        return outcome
+
+    async def _uncancelled(self, job: Job) -> Outcome:
+        if (known := self.foregone) is not None:
+            return known
+        if (later := await replaced_by(self._executor.means, job, self.delivery)) is not None:
+            return Discarded(reason=f"replaced by the job {later}")
+        if self._interruption is not None:
+            return Interrupted(reason=self._interruption)
+        if self._hindrance is not None:
+            return self._hindrance
+        self._call = self._called(job)
+        return await self._call.outcome()
+
+    def _called(self, job: Job) -> Call | OnceCall:
+        means = self._executor.means
+        make = OnceCall if job.type.once else Call
+        return make(means, job, self.delivery, self._names)
+
+    async def _attempt(self, job: Job, outcome: Outcome) -> Attempt:
+        """The attempt as the verdict has to know it."""
+        if self.foregone is not None:
+            if isinstance(outcome, Deferred):
+                return job.attempt
+            # It was not called: the attempt is the last that was made.
+            return replace(job.attempt, number=max(1, job.attempt.number - 1))
+        if isinstance(outcome, Crashed):
+            return replace(job.attempt, crashes=job.attempt.crashes + 1)
+        if isinstance(outcome, Failed) and job.type.retry.backoff.needs_backlog:
+            backlog = await self._executor.backlog(self.delivery.queue.name)
+            return replace(job.attempt, backlog=backlog)
+        return job.attempt
+
+    def _counted(self, job: Job) -> Job:
+        """The job, without a backstop where its deliveries say nothing of its attempts."""
+        if job.attempt.receives == 1:
+            return job
+        executor = self._executor
+        self._unread = executor.records and executor.means.app.records_of(job.type) != "off"
+        if job.attempt.backstop and (self._unread or not executor.backstop):
+            return replace(job, attempt=replace(job.attempt, backstop=0))
+        return job
+
+    def _names_at(self, attempt: Attempt) -> dict[str, Any]:
+        if attempt.number == self._names["attempt"]:
+            return self._names
+        return self._names | {"attempt": attempt.number}
+
+    def _settled(self, job: Job, outcome: Outcome, attempt: Attempt) -> Verdict:
+        if not isinstance(outcome, Done):  # whose message has no time to come
+            attempt = replace(attempt, lives_s=self._lives_s)
+        return Verdict(
+            outcome=outcome,
+            action=settle(outcome, attempt, job.type.retry),
+            attempt=attempt,
+            job_type=job.type.name,
+            ran_s=self._call.ran_s if self._call is not None else 0.0,
+            tell=partial(reporting.aftermath, self._names_at(attempt), outcome),
+        )
+
+    @property
+    def _lives_s(self) -> float:
+        return self.delivery.lives_s(self._executor.means.clock.now())
+
+    def _take(self, job: Job) -> None:
+        self.job = job
+        if self.delivery.message.receive_count > 1:
+            self.foregone = foregone(job.attempt)
+        self._names = reporting.names_of(job, self.delivery)
+
+    def _refuse(self, error: Exception) -> None:
+        self.job = self.foregone = None
+        self._unfit = Unrunnable(reason=UNRUNNABLE[type(error)], detail=text_of(error))
+
+    # --- messages that are no job here -----------------------------------------------------------
+
+    def _unrunnable(self, outcome: Unrunnable | Unstarted) -> Verdict:
+        message = self.delivery.message
+        envelope = legible(self._executor.means.app, self.delivery)
+        attempt = Attempt(
+            job_id=str(envelope.id) if envelope else message.message_id,
+            number=message.receive_count if self._tries is None else self._tries + 1,
+            max_attempts=self._executor.means.app.parking.attempts,
+            receives=message.receive_count,
+            known=self.known,
+            lives_s=self._lives_s,
+            renewable=False,  # what can't be read is left as it is
+        )
+        action = settle(outcome, attempt, self._executor.means.app.parking)
+        return Verdict(
+            outcome=outcome,
+            action=lasting(action, self._unfit, attempt),
+            attempt=attempt,
+            job_type=envelope.type if envelope else message.attributes.get("JobType", UNNAMED),
+            tell=partial(reporting.unrunnable, self.delivery, envelope, self._unfit),
+        )

@@ -1,0 +1,1 @@
+"""The wire format: envelopes, foreign messages, large payloads, schema upgrades."""

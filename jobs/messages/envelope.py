@@ -1,0 +1,249 @@
+"""The message body, version 1: what every language that submits or runs a job agrees on.
+
+``docs/envelope.v1.schema.json`` is this model as a JSON Schema (`json_schema`). Absent fields are
+left out of the body, so that it stays small: SQS bills a batch of ten once while its bodies average
+under 6.4 KB. A reader ignores fields that it doesn't know, so optional ones may be added within a
+version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
+
+from headgate.jobs.core.context import Tenant
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.errors import MessageSchemaNewer, MessageUnreadable
+
+VERSION = 1
+
+MOST_ATTEMPTS_USED = 10_000
+"""More attempts than any policy allows; whoever counts on in a new message stops there."""
+
+PUT_BACK_MS = 60_000
+"""By how much a process's clock may be put back without its ids losing their order."""
+
+_COUNTER_BITS, _RANDOM_BITS = 26, 48
+
+Name = Annotated[str, Field(min_length=1, max_length=128)]
+"""A job type's, or a queue group's."""
+
+Moment = Annotated[
+    AwareDatetime,
+    Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 12, 31, tzinfo=UTC)),
+]
+"""A time that a job's id can be made of, and that there is in every time zone."""
+
+GroupId = Annotated[str, Field(pattern="^[!-~]{1,128}$")]
+"""A MessageGroupId, as `jobs.messages.outgoing.is_group_id` has it."""
+
+UniqueMode = Literal["first", "replace"]
+
+
+class UniqueBy(BaseModel):
+    """Of which jobs it is one that counts only once."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    key: Annotated[str, Field(min_length=1, max_length=128)] = Field(
+        description="The same for all of them; the table's claim is named so."
+    )
+    for_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        description="For how long each counts from its submission, in seconds."
+    )
+    mode: UniqueMode = Field("first", description="Which counts: the first, or the last (replace).")
+
+
+class Options(BaseModel):
+    """What the submitter overrode; everything else is the type's."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    attempts: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="Runs in all, the first included."
+    )
+    timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="The longest that one attempt may take, in seconds."
+    )
+    unique: UniqueBy | None = Field(None, description="Absent: it counts by itself.")
+
+
+class PayloadRef(BaseModel):
+    """Where a payload is that a message has no room for: an object in the app's bucket."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    key: Annotated[str, Field(min_length=1, max_length=1024)] = Field(
+        description="The object's key."
+    )
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] = Field(
+        description="Of the payload's JSON text in UTF-8, in lower-case hexadecimal."
+    )
+    size: int = Field(ge=0, description="Bytes of that text.")
+    encoding: Literal["gzip"] = Field(description="How the object holds that text.")
+
+
+class Envelope(BaseModel):
+    """One job as it travels: the body of an SQS message.
+
+    Writers leave out what is optional and absent; readers ignore what they don't know.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        title="Headgate message, version 1",
+        defer_build=True,  # by its first use: an import must be quick
+    )
+
+    v: Literal[1] = Field(description="The version of this format.")
+    id: UUID = Field(description="UUIDv7 (RFC 9562), so that ids sort by the time they were made.")
+    type: Name = Field(description="The job type's name.")
+    schema_: int = Field(1, ge=1, alias="schema", description="The version of the payload.")
+    payload: Any = Field(description="JSON that the type's model reads.")
+    payload_ref: PayloadRef | None = Field(
+        None, description="Stands in place of payload, which is then left out."
+    )
+    queue: Name = Field(description="The queue group's logical name.")
+    priority: Priority
+    submitted_at: AwareDatetime = Field(description="With a UTC offset or Z.")
+    not_before: AwareDatetime | None = Field(
+        None, description="When the job may run. A worker that gets it earlier gives it back."
+    )
+    tenant: Tenant | None = Field(
+        None, description="Its org is the MessageGroupId that the message is sent with."
+    )
+    trace: str | None = Field(None, description="A W3C traceparent.")
+    source: str = Field(
+        "sdk", description="sdk, schedule:NAME, event:NAME, replay:ID or foreign:FORMAT."
+    )
+    parent: UUID | None = Field(None, description="The job whose handler submitted this one.")
+    attempts_used: int = Field(
+        0,
+        ge=0,
+        le=MOST_ATTEMPTS_USED,
+        description="Attempts made under earlier messages of the same job.",
+    )
+    options: Options | None = Field(None, description="Absent: everything is the type's.")
+
+    def to_body(self) -> str:
+        """The message body: compact JSON without what is absent or default."""
+        # Without any payload, so that a reader which knows nothing of references refuses the
+        # message, where a null might pass for a payload.
+        absent = {"payload"} if self.payload_ref is not None else None
+        return self.model_dump_json(by_alias=True, exclude_defaults=True, exclude=absent)
+
+
+def json_schema() -> dict[str, Any]:
+    """The message format as a JSON Schema, for other languages; see the module's docstring."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Generator(GenerateJsonSchema):
+        def field_title_should_be_set(self, _schema: Any) -> bool:
+            return False  # "Submitted At" tells no more than submitted_at
+
+    schema = Envelope.model_json_schema(by_alias=True, schema_generator=Generator)
+    schema["required"].remove("payload")
+    referred = {"required": ["payload_ref"], "properties": {"payload_ref": {"type": "object"}}}
+    return {
+        "$schema": GenerateJsonSchema.schema_dialect,
+        "$id": f"urn:headgate:envelope:v{VERSION}",
+        **schema,
+        "anyOf": [{"required": ["payload"]}, referred],
+    }
+
+
+def parse(body: str) -> Envelope:
+    """Read a message body.
+
+    Raises:
+        MessageUnreadable: it is not JSON, or not a Headgate message; the message names the fields,
+            and never shows their values.
+        MessageSchemaNewer: it is of a later version of the format.
+    """
+    try:
+        value = from_json(body)
+    except (ValueError, TypeError) as error:  # TypeError: UTF-8 can't hold a lone surrogate
+        raise MessageUnreadable("the message body is not JSON") from error
+    version = value.get("v") if isinstance(value, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        raise MessageSchemaNewer(
+            f"the message is of format version {version}; this worker reads up to {VERSION}"
+        )
+    if isinstance(value, dict) and value.get("payload_ref") is not None:
+        value["payload"] = None
+    try:
+        return Envelope.model_validate(value)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(str(part) for part in fault['loc']) or 'body'}: {fault['msg']}"
+            for fault in error.errors(include_input=False, include_url=False)
+        )
+        raise MessageUnreadable(f"the body is not a Headgate message: {faults}") from error
+
+
+class JobIds:
+    """Makes UUIDv7s (RFC 9562, 5.7) of which each is greater than those made before it.
+
+    48 bits of milliseconds, then a counter of 26 bits and 48 random ones. The counter begins at a
+    random number in each millisecond and counts up within it (RFC 9562, 6.2, method 1). While a
+    clock is put back by up to `PUT_BACK_MS`, the last millisecond goes on; one that is put back
+    further is followed, since ids from the future would outrank those of all other processes.
+
+    Safe to share by threads. Between processes the order is that of their clocks' milliseconds, and
+    within one of these arbitrary, though the same for everybody.
+
+    Args:
+        randbits: so many random bits; not seeded alike in two processes.
+    """
+
+    def __init__(self, randbits: Callable[[int], int] = secrets.randbits) -> None:
+        self._randbits = randbits
+        self._lock = threading.Lock()
+        self._last_ms = -1
+        self._counter = 0
+
+    def __call__(self, now: datetime) -> UUID:
+        """A fresh id, made at that time."""
+        with self._lock:
+            self._count(_milliseconds(now))
+            bits = self._counter << _RANDOM_BITS | self._randbits(_RANDOM_BITS)
+            return _uuid7(self._last_ms, bits)
+
+    def _count(self, now_ms: int) -> None:
+        put_back = 0 <= self._last_ms - now_ms <= PUT_BACK_MS
+        if put_back and self._counter + 1 < 1 << _COUNTER_BITS:
+            self._counter += 1
+            return
+        # Half of the counter is left to count, and a full one borrows from the next millisecond.
+        self._last_ms = self._last_ms + 1 if put_back else now_ms
+        self._counter = self._randbits(_COUNTER_BITS - 1)
+
+
+new_job_id = JobIds()
+"""Makes this process's ids."""
+
+
+def derived_job_id(at: datetime, *parts: str) -> UUID:
+    """The UUIDv7 of one occurrence: the same time and parts always give the same id.
+
+    A schedule that fires twice for one tick thus submits one job twice, not two jobs.
+    """
+    digest = hashlib.sha256("\n".join((at.astimezone(UTC).isoformat(), *parts)).encode()).digest()
+    return _uuid7(_milliseconds(at), int.from_bytes(digest[:10]) >> 6)
+
+
+def _milliseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+def _uuid7(milliseconds: int, bits: int) -> UUID:
+    high, low = bits >> 62, bits & ((1 << 62) - 1)
+    return UUID(int=milliseconds << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low)

@@ -1,0 +1,75 @@
+"""Fields of a payload taken from other JSON by their paths: ``{"order": "$.detail.order_id"}``.
+
+A path is ``$`` for the whole value, then ``.name`` and ``[0]`` as often as needed: what EventBridge
+calls an input path. It is data, so it can travel in a rule to where the app's code is not.
+https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.json_values import is_utf8
+
+_PATH = re.compile(r"\$(?:\.[^.\[\]]+|\[\d+\])*")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+
+_ABSENT = object()
+
+
+def check_paths(where: str, fields: Any) -> Mapping[str, str] | None:
+    """Return what maps fields to paths, copied.
+
+    Raises:
+        ConfigurationError: it is no mapping, it is empty, or one of the paths is none.
+    """
+    if fields is None:
+        return None
+    if not isinstance(fields, Mapping) or not fields:
+        raise ConfigurationError(
+            f"{where}: map must name at least one field of the payload and its path, got "
+            f'{fields!r}: write map={{"order": "$.detail.order_id"}}'
+        )
+    for field, path in fields.items():
+        if not isinstance(field, str) or not field or not is_utf8(field):
+            raise ConfigurationError(f"{where}: map names fields of the payload, got {field!r}")
+        check_path(f"{where}: map[{field!r}]", path)
+    return dict(fields)
+
+
+def check_path(where: str, path: Any) -> None:
+    """Refuse what is no path.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    if not isinstance(path, str) or not _PATH.fullmatch(path) or not is_utf8(path):
+        raise ConfigurationError(
+            f"{where} must be a path such as $.detail.order_id or $.items[0].sku, got {path!r}"
+        )
+
+
+def mapped(fields: Mapping[str, str], value: Any) -> dict[str, Any]:
+    """The fields that their paths lead to; one whose path leads nowhere is left out."""
+    found = {field: _follow(path, value) for field, path in fields.items()}
+    return {field: each for field, each in found.items() if each is not _ABSENT}
+
+
+def at_path(path: str, value: Any) -> Any:
+    """What a path leads to; None if it leads nowhere."""
+    found = _follow(path, value)
+    return None if found is _ABSENT else found
+
+
+def _follow(path: str, value: Any) -> Any:
+    for name, index in _STEP.findall(path):
+        if name and isinstance(value, Mapping):
+            value = value.get(name, _ABSENT)
+        elif index and isinstance(value, list) and int(index) < len(value):
+            value = value[int(index)]
+        else:
+            return _ABSENT
+    return value

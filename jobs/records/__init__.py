@@ -1,0 +1,1 @@
+"""Records of jobs in the app's table, and the state that follows from them."""

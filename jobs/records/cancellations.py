@@ -1,0 +1,95 @@
+"""Which jobs are to be cancelled: one partition of the table, read every few seconds.
+
+So no job costs a read, and an idle worker a read unit every five seconds, about 17,000 a day. What
+is cancelled between two looks may have ended before the second. A Lambda function, which has no
+time between invocations, looks before one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Callable, Mapping
+from typing import NoReturn
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import CancellationsFailed, Events
+from headgate.jobs.core.ports import Table
+from headgate.jobs.errors import TransportError
+from headgate.jobs.records.cancellation import CANCELLATIONS, read_cancellations
+
+POLL_S = 5.0
+"""About so long between two looks."""
+
+_JITTER = 0.2
+
+_PATIENCE_S = 2.0
+"""How long a look may take: nothing starts before a worker's first one."""
+
+
+class Cancelling:
+    """Keeps the set of cancelled jobs.
+
+    Args:
+        table: where they stand.
+        clock: tells the time.
+        events: hears when they could not be read.
+        rng: spreads the looks of many workers.
+        on_news: called after a look that found any that were not known.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        clock: Clock,
+        events: Events,
+        rng: random.Random,
+        on_news: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._table = table
+        self._clock = clock
+        self._events = events
+        self._rng = rng
+        self._on_news = on_news
+        self._reasons: Mapping[str, str] = {}
+        self._fault = ""
+        self._looked_at = -math.inf
+
+    def reason(self, job_id: str) -> str | None:
+        """Why a job is to be cancelled; None: it isn't, for all that is known here."""
+        return self._reasons.get(job_id)
+
+    async def look(self) -> None:
+        """Read them once. If that fails those known before stay known."""
+        self._looked_at = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                items = await self._table.query(CANCELLATIONS)
+        except (TransportError, TimeoutError) as error:
+            self._tell(str(error) or f"the table did not answer within {_PATIENCE_S:g} s")
+            return
+        found = read_cancellations(items)
+        self._fault = ""
+        has_news = found.keys() - self._reasons.keys()
+        self._reasons = found
+        if has_news:
+            self._on_news()
+
+    async def catch_up(self) -> None:
+        """Look, unless that was done within the last few seconds: for what works now and then."""
+        if self._clock.monotonic() - self._looked_at >= POLL_S:
+            await self.look()
+
+    async def run(self) -> NoReturn:
+        """Look every few seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(POLL_S * self._rng.uniform(1 - _JITTER, 1 + _JITTER))
+            await self.look()
+
+    def _tell(self, fault: str) -> None:
+        """Once for each fault, not at every look."""
+        if fault != self._fault:
+            self._fault = fault
+            self._events.emit(CancellationsFailed(at=self._clock.now(), error=fault))

@@ -1,0 +1,237 @@
+"""A job's history as one value: attempts, errors, progress, result; read from its items."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from headgate.jobs.core.context import Tenant
+from headgate.jobs.core.ports import Item
+from headgate.jobs.messages.envelope import PayloadRef
+from headgate.jobs.records.items import Mark
+from headgate.jobs.records.state import (
+    CANCEL,
+    PROGRESS,
+    SUBMITTED,
+    Happening,
+    JobState,
+    last_final,
+    order_of,
+    state_of,
+    timeline_of,
+)
+from headgate.jobs.records.writes import REFUSAL
+
+_ATTEMPTED: Mapping[str, Mark] = {
+    Mark.COMPLETED: Mark.COMPLETED,
+    Mark.DISCARDED: Mark.DISCARDED,
+    Mark.CANCELLED: Mark.CANCELLED,
+    Mark.FAILED: Mark.FAILED,
+    Mark.CRASHED: Mark.CRASHED,
+    Mark.DEAD: Mark.FAILED,
+    Mark.QUARANTINED: Mark.CRASHED,
+}
+"""How an attempt ended, by what is known of it; the first that is there tells."""
+
+_RESULTS = {"result", "result_ref"}
+"""Where a completion has what its handler returned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRecord:
+    """One attempt. Deliveries that were deferred or given back are none."""
+
+    number: int
+    """From 1."""
+    outcome: Mark | None
+    """``completed``, ``discarded``, ``cancelled``, ``failed`` or ``crashed``; None: it runs, or
+    nothing is known of its end."""
+    started_at: datetime | None
+    """None where that is not known: below the level ``full`` a first start is written only once the
+    job has run for a second."""
+    ended_at: datetime | None
+    worker: str
+    """The name of the worker that wrote of it."""
+    ran_s: float | None
+    error_type: str = ""
+    error_message: str = ""
+    traceback: str = ""
+    retry_in_s: float | None = None
+    """When the next one was planned for, in seconds from its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressRecord:
+    """How far a job last said that it was."""
+
+    at: datetime
+    percent: float
+    """0 to 100."""
+    note: str
+    data: Mapping[str, Any]
+    """What the handler added; JSON values."""
+    attempt: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """All that is known of one job. What no item tells is None or empty."""
+
+    id: str
+    state: JobState
+    type: str | None = None
+    queue: str | None = None
+    """The queue group."""
+    priority: str | None = None
+    tenant: Tenant | None = None
+    source: str | None = None
+    parent: str | None = None
+    """The id of the job that submitted it."""
+    submitted_at: datetime | None = None
+    not_before: datetime | None = None
+    finished_at: datetime | None = None
+    """When it came into its final state."""
+    attempts: tuple[AttemptRecord, ...] = ()
+    progress: ProgressRecord | None = None
+    has_result: bool = False
+    """Whether what its handler returned was kept."""
+    result_ref: PayloadRef | None = None
+    """Where it stands, if it is too large for a record."""
+    result_fault: str = ""
+    """Why it was not, where it should have been."""
+    result: Any = None
+    """That, as JSON values."""
+    reason: str = ""
+    """Why it is discarded, cancelled, dead or quarantined."""
+    error_type: str = ""
+    """Of the error that it died of."""
+    error_message: str = ""
+    cancel_requested_at: datetime | None = None
+    cancel_reason: str = ""
+    timeline: tuple[Happening, ...] = ()
+    """Everything, in the order in which it happened."""
+
+
+def read_job(job_id: str, items: Iterable[Item]) -> JobRecord:
+    """What a job's items tell of it, whatever their order, and however many of them there are.
+
+    Args:
+        job_id: whose items.
+        items: of its partition. What stands at places of other kinds is left out.
+    """
+    timeline = timeline_of(items)
+    state = state_of(timeline)
+    ended = last_final(timeline) if state.is_final else None
+    if ended is not None and ended.what == Mark.COMPLETED:
+        ended = _with_result(timeline, ended)
+    of_job = {each.what: each for each in timeline if not each.message_id}
+    cancel = of_job.get(CANCEL)
+    return JobRecord(
+        id=job_id,
+        state=state,
+        type=_named(timeline, "type"),
+        queue=_named(timeline, "queue"),
+        **_submission(of_job.get(SUBMITTED)),
+        attempts=tuple(_attempts(timeline)),
+        progress=_progress(of_job.get(PROGRESS)),
+        **(_ending(ended) if ended is not None else {}),
+        cancel_requested_at=cancel.at if cancel else None,
+        cancel_reason=cancel.text("reason") if cancel else "",
+        timeline=tuple(timeline),
+    )
+
+
+def _with_result(timeline: Sequence[Happening], ended: Happening) -> Happening:
+    """The completion that tells the result: a later delivery of a job that was done may not."""
+    completions = [each for each in timeline if each.what == Mark.COMPLETED]
+    telling = [each for each in completions if each.data.keys() & _RESULTS]
+    return telling[-1] if telling else ended
+
+
+def _named(timeline: Sequence[Happening], name: str) -> str | None:
+    """What the latest that says it says."""
+    return next((each.data[name] for each in reversed(timeline) if each.data.get(name)), None)
+
+
+def _submission(submitted: Happening | None) -> dict[str, Any]:
+    if submitted is None:
+        return {}
+    data = submitted.data
+    tenant, not_before = data.get("tenant"), data.get("not_before")
+    return {
+        "submitted_at": submitted.at,
+        "not_before": datetime.fromisoformat(not_before) if not_before else None,
+        "priority": data.get("priority"),
+        "tenant": Tenant(**tenant) if tenant else None,
+        "source": data.get("source"),
+        "parent": data.get("parent"),
+    }
+
+
+def _progress(progress: Happening | None) -> ProgressRecord | None:
+    if progress is None:
+        return None
+    return ProgressRecord(
+        at=progress.at,
+        percent=progress.data.get("percent", 0),
+        note=progress.text("note"),
+        data=progress.data.get("data") or {},
+        attempt=progress.data.get("attempt"),
+    )
+
+
+def _ending(last: Happening) -> dict[str, Any]:
+    return {
+        "finished_at": last.at,
+        "reason": last.text("reason") or last.text("detail"),
+        "error_type": last.text("error_type"),
+        "error_message": last.text("error_message"),
+        "has_result": bool(last.data.keys() & _RESULTS),
+        "result_ref": PayloadRef(**ref) if (ref := last.data.get("result_ref")) else None,
+        "result_fault": last.text("result_fault") or last.text(REFUSAL),
+        "result": last.data.get("result"),
+    }
+
+
+def _attempts(timeline: Sequence[Happening]) -> Iterable[AttemptRecord]:
+    deliveries: dict[tuple[str, int], dict[str, Happening]] = defaultdict(dict)
+    for each in timeline:
+        if each.receive:
+            deliveries[each.message_id, each.receive][each.what] = each
+    attempts = (facts for facts in deliveries.values() if _is_attempt(facts))
+    for place, facts in enumerate(attempts, start=1):
+        yield _attempt(place, facts)
+
+
+def _is_attempt(facts: Mapping[str, Happening]) -> bool:
+    if Mark.UNRUNNABLE in facts:
+        return False
+    if facts.keys() & _ATTEMPTED.keys():
+        return True
+    return facts.keys() == {Mark.STARTED}
+
+
+def _attempt(place: int, facts: Mapping[str, Happening]) -> AttemptRecord:
+    ended = next((facts[what] for what in _ATTEMPTED if what in facts), None)
+    known: dict[str, Any] = {}
+    for each in sorted(facts.values(), key=order_of, reverse=True):  # the earlier one, of two
+        known |= each.data
+    started, ran_s = facts.get(Mark.STARTED), known.get("ran_s")
+    started_at = started.at if started else None
+    if started_at is None and ended is not None and ran_s is not None:
+        started_at = ended.at - timedelta(seconds=ran_s)
+    return AttemptRecord(
+        number=known.get("attempt") or place,
+        outcome=_ATTEMPTED[ended.what] if ended else None,
+        started_at=started_at,
+        ended_at=ended.at if ended else None,
+        worker=str(known.get("worker") or ""),
+        ran_s=ran_s,
+        error_type=str(known.get("error_type") or ""),
+        error_message=str(known.get("error_message") or known.get("detail") or ""),
+        traceback=str(known.get("traceback") or ""),
+        retry_in_s=known.get("retry_in_s"),
+    )

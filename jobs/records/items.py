@@ -1,0 +1,217 @@
+"""What happens to a job, as immutable items in a table, and what follows from them.
+
+    sk of an item                            written                                        by level
+    submitted                                by the submitter, once SQS has it              full
+    run#MESSAGE#00001#started                once a first delivery has run for a second     outcomes
+    run#MESSAGE#00001#started                likewise, before it is run                     full
+    run#MESSAGE#00002#started                before a later delivery is run                 failures
+    run#MESSAGE#00002#failed                 before the message shows again: an attempt     failures
+    run#MESSAGE#00002#crashed                by who received it next, or a child's worker   failures
+    run#MESSAGE#00002#deferred               before it shows again: no attempt was made     failures
+    run#MESSAGE#00002#released               likewise, by a worker that gave it back        failures
+    run#MESSAGE#00002#dead                   once it is in the dead-letter queue            failures
+    run#MESSAGE#00002#quarantined            once it is in the quarantine queue             failures
+    run#MESSAGE#00002#cancelled              when it was ended on request                   failures
+    run#MESSAGE#00002#completed              when its handler has returned                  outcomes
+    run#MESSAGE#00002#discarded              when its handler ended it                      outcomes
+    progress                                 while it runs; overwritten                     outcomes
+
+``outcomes`` writes what ``failures`` does, and ``full`` what ``outcomes`` does. Items of one
+delivery have one place each, so writing one again changes nothing, and the order in which they are
+written doesn't matter. What they come to when the message is delivered again:
+`jobs.execution.earlier_deliveries`. A short job's first delivery writes no ``started`` below
+``full``, so that the usual job costs one item, written beside its path; nor does any where nothing
+is kept of jobs that complete, since no ``completed`` would follow it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_jsonable_python
+
+from headgate.jobs.core.ports import Item, Line
+from headgate.jobs.core.retention import Keep, RecordsLevel
+from headgate.jobs.core.topology import MAX_VISIBILITY
+from headgate.jobs.messages.envelope import Envelope
+
+if TYPE_CHECKING:
+    from headgate.jobs.core.events import JobProgress
+
+_RANKS: Mapping[RecordsLevel, int] = {"off": 0, "failures": 1, "outcomes": 2, "full": 3}
+
+SHARDS = 4
+"""Lists are split in so many, by job, since DynamoDB writes a list at 1,000 units a second at most.
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html"""
+
+_SUMMARY_CHARS = 200
+
+_RUN = "run#"
+_OF_JOB = frozenset({"submitted", "progress", "cancel"})
+"""The places of items that are of no single delivery."""
+
+
+class Mark(StrEnum):
+    """What can be known of one delivery."""
+
+    STARTED = "started"
+    FAILED = "failed"
+    CRASHED = "crashed"
+    DEFERRED = "deferred"
+    RELEASED = "released"
+    UNRUNNABLE = "unrunnable"
+    """It could not become a job where it was received; see `jobs.execution.outcome.Unrunnable`."""
+    DEAD = "dead"
+    QUARANTINED = "quarantined"
+    COMPLETED = "completed"
+    DISCARDED = "discarded"
+    CANCELLED = "cancelled"
+
+
+LISTS: Mapping[Mark, str] = {
+    Mark.FAILED: "failed",
+    Mark.DEAD: "dead",
+    Mark.QUARANTINED: "quarantined",
+    Mark.COMPLETED: "recent",
+}
+"""What is listed, and where; completed jobs by ``full`` only, or where they are kept by count."""
+
+_SUMMED_UP = ("attempt", "error_type", "error_message", "reason", "detail", "ran_s")
+
+
+def keeps(level: RecordsLevel, least: RecordsLevel) -> bool:
+    """Whether a level writes what ``least`` does."""
+    return _RANKS[level] >= _RANKS[least]
+
+
+def list_name(kind: str, job_type: str, shard: int) -> str:
+    """The name of one part of a list, 0 to `SHARDS` - 1."""
+    return f"{kind}#{job_type}#{shard}"
+
+
+def partition(job_id: str) -> str:
+    """The partition key of a job's items."""
+    return f"job#{job_id}"
+
+
+def deliveries_of(message_id: str) -> str:
+    """What the sort keys of a message's items start with."""
+    return f"{_RUN}{message_id}#"
+
+
+def is_record(sk: str) -> bool:
+    """Whether a place in a job's partition tells what happened to the job.
+
+    What else stands there (claims, the marks of what the bridge has sent) keeps something from
+    happening twice, and goes when it expires.
+    """
+    return sk in _OF_JOB or sk.startswith(_RUN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scribe:
+    """Makes the items of one delivery."""
+
+    job_id: str
+    message_id: str
+    """SQS's own id, since a job may travel in several messages."""
+    receive: int
+    """Which delivery of the message, from 1."""
+    job_type: str
+    queue: str
+    """The queue group's name."""
+    worker: str
+    level: RecordsLevel
+    keep: Keep
+    retention: timedelta
+    """Of the queue: for how long SQS keeps the message, and so may deliver it again."""
+
+    def mark(
+        self, kind: Mark, at: datetime, data: Mapping[str, Any], *, receive: int | None = None
+    ) -> Item:
+        """What became of the delivery.
+
+        Args:
+            kind: what is said.
+            at: when; aware.
+            data: more about it, as JSON values.
+            receive: of an earlier delivery of the message.
+        """
+        return Item(
+            pk=partition(self.job_id),
+            sk=f"{deliveries_of(self.message_id)}{receive or self.receive:05d}#{kind}",
+            data=_signed(at, self.worker, self.job_type, self.queue, data),
+            expires_at=at + self._lasting(kind),
+            line=self._line(kind, at, data),
+        )
+
+    def _lasting(self, kind: Mark) -> timedelta:
+        done = kind in (Mark.COMPLETED, Mark.DISCARDED)
+        if done and self.receive == 1:
+            return self.keep.completed or self.keep.failed
+        # What came before tells attempts for as long as the message may be delivered again, and
+        # must not outlive how it ended.
+        again = self.retention + MAX_VISIBILITY
+        if kind is Mark.STARTED and self.receive == 1:
+            return max(self.keep.completed, again)  # or what has completed would seem to run
+        failed = max(self.keep.failed, again)
+        return max(self.keep.completed, failed) if done else failed
+
+    def _line(self, kind: Mark, at: datetime, data: Mapping[str, Any]) -> Line | None:
+        if (name := LISTS.get(kind)) is None:
+            return None
+        if kind is Mark.COMPLETED and self.level != "full" and self.keep.last is None:
+            return None
+        shard = zlib.crc32(self.job_id.encode()) % SHARDS
+        summary = {name: _brief(data[name]) for name in _SUMMED_UP if name in data}
+        return Line(
+            list=list_name(name, self.job_type, shard),
+            place=f"{at.isoformat()}#{self.job_id}",
+            summary=summary,
+        )
+
+
+def submitted_item(envelope: Envelope, keep: Keep) -> Item:
+    """A job that SQS has taken."""
+    told = envelope.model_dump(
+        mode="json",
+        include={"priority", "tenant", "not_before", "source", "parent", "type", "queue"},
+        exclude_none=True,
+    )
+    return Item(
+        pk=partition(str(envelope.id)),
+        sk="submitted",
+        data={"at": envelope.submitted_at.isoformat(), **told},
+        expires_at=envelope.submitted_at + max(keep.completed, keep.failed),
+    )
+
+
+def progress_item(event: JobProgress, *, worker: str, keep: Keep) -> Item:
+    """How far a job is; each replaces the one before."""
+    told = {
+        "attempt": event.attempt,
+        "percent": event.percent,
+        "note": event.note,
+        "data": to_jsonable_python(event.data, fallback=str),
+    }
+    return Item(
+        pk=partition(event.job_id),
+        sk="progress",
+        data=_signed(event.at, worker, event.job_type, event.queue, told),
+        expires_at=event.at + keep.failed,
+    )
+
+
+def _signed(
+    at: datetime, worker: str, job_type: str, queue: str, data: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {"at": at.isoformat(), "worker": worker, "type": job_type, "queue": queue, **data}
+
+
+def _brief(value: Any) -> Any:
+    return value[:_SUMMARY_CHARS] if isinstance(value, str) else value

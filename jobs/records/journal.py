@@ -1,0 +1,212 @@
+"""Records on their way to the table, beside the jobs: nothing here is waited for.
+
+What is put waits for company, goes out 25 to a request, and is tried again for as long as the
+worker lives. The room for it is bounded: what no longer fits is shed, and counted, rather than
+slow a job down. Of two items for one place the later one counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Events, RecordsFailed, RecordsShed, RecordsWritten
+from headgate.jobs.core.ports import MAX_PUT, Item, Key, Table
+from headgate.jobs.errors import TransportError
+from headgate.jobs.records.writes import Refusal, put_items
+from headgate.jobs.retry.backoff import Backoff
+from headgate.jobs.values.texts import text_of
+
+ROOM, ROOM_BYTES = 10_000, 32 * 2**20
+"""What waits at most: items, and about how many bytes."""
+
+_LINGER_S = 0.1
+"""How long an item waits for company."""
+
+_PARALLEL = 4
+"""Requests under way at most."""
+
+_PAUSES = Backoff.exponential(base=0.2, factor=2, cap=10, jitter="equal")
+
+_log = logging.getLogger("headgate.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    item: Item
+    size: int
+
+
+class Journal:
+    """Writes items in the background.
+
+    Args:
+        table: where to.
+        clock: tells the time.
+        events: hears what was written, what failed, and what was shed.
+        rng: spreads the pauses after failures.
+    """
+
+    def __init__(self, table: Table, *, clock: Clock, events: Events, rng: random.Random) -> None:
+        self._table = table
+        self._clock = clock
+        self._events = events
+        self._rng = rng
+        self._waiting: dict[Key, _Entry] = {}
+        self._bytes = 0
+        self._under_way: set[Key] = set()
+        self._flights: set[asyncio.Task[None]] = set()
+        self._failures = 0
+        """Requests that failed since one last succeeded."""
+        self._hopeless = False
+        """The last one did so in a way that no repetition mends soon."""
+        self._shed = 0
+        self._news = asyncio.Event()
+
+    def put(self, item: Item, *, size: int = 0) -> None:
+        """Write an item when there is time for it.
+
+        Args:
+            item: what to write.
+            size: about how many bytes its longest values have.
+        """
+        key = (item.pk, item.sk)
+        if key in self._waiting:
+            self._take(key)
+        if len(self._waiting) < ROOM and self._bytes + size <= ROOM_BYTES:
+            self._add(_Entry(item, size))
+        else:
+            self._shed += 1
+        self._news.set()
+
+    async def run(self) -> NoReturn:
+        """Write what is put, until cancelled."""
+        while True:
+            await self._news.wait()
+            if self._failures:
+                await self._pause()
+            elif len(self._waiting) < MAX_PUT:
+                await asyncio.sleep(_LINGER_S)
+            self._news.clear()
+            self._tell_shed()
+            self._send()
+
+    async def flush(self) -> None:
+        """Write what still waits, and return when all is written.
+
+        Cancelled, what is left is kept; what was under way may be written or not, and is kept too.
+        """
+        try:
+            while self._waiting or self._flights:
+                failed = self._failures
+                self._send()
+                if self._flights:
+                    await asyncio.wait(self._flights, return_when=asyncio.FIRST_COMPLETED)
+                if self._failures > failed:
+                    if self._hopeless:
+                        return
+                    await self._pause()
+        finally:
+            await self._recall()
+
+    async def drain(self) -> None:
+        """The same for the last time: what is left is shed."""
+        try:
+            await self.flush()
+        finally:
+            self._shed += len(self._waiting)
+            self._waiting.clear()
+            self._bytes = 0
+            self._tell_shed()
+
+    async def _recall(self) -> None:
+        """Give up what is under way, and return when all of it waits again."""
+        for flight in self._flights:
+            flight.cancel()
+        if self._flights:
+            await asyncio.wait(self._flights)
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(_PAUSES.delay_s(self._failures, self._rng))
+
+    def _send(self) -> None:
+        """Have as many requests under way as there is need and room for."""
+        most = 1 if self._failures else _PARALLEL  # one is enough to see whether it works again
+        while len(self._flights) < most and (batch := self._next_batch()):
+            flight = asyncio.create_task(self._write(batch), name="headgate-journal")
+            self._flights.add(flight)
+            flight.add_done_callback(self._landed)
+
+    def _next_batch(self) -> dict[Key, _Entry]:
+        keys: list[Key] = []
+        for key in self._waiting:
+            if key in self._under_way:
+                continue  # the two could overtake each other
+            keys.append(key)
+            if len(keys) == MAX_PUT:
+                break
+        self._under_way.update(keys)
+        return {key: self._take(key) for key in keys}
+
+    async def _write(self, batch: Mapping[Key, _Entry]) -> None:
+        left = set(batch)
+        try:
+            written = await put_items(self._table, [entry.item for entry in batch.values()])
+            left = {(item.pk, item.sk) for item in written.left}
+            self._succeeded(len(batch) - len(left), len(left))
+            self._tell_refused(written.refused)
+        except TransportError as error:
+            self._failed(error)
+        finally:
+            self._under_way -= batch.keys()
+            for key, entry in batch.items():
+                if key in left:
+                    self._put_back(key, entry)
+
+    def _tell_refused(self, refused: Sequence[Refusal]) -> None:
+        for refusal in refused:
+            error = text_of(refusal.error)
+            self._events.emit(RecordsFailed(at=self._clock.now(), action="write", error=error))
+            self._shed += not refusal.marked
+
+    def _succeeded(self, written: int, left: int) -> None:
+        self._hopeless = False
+        # Some left unprocessed is how a table says that it is too busy.
+        self._failures = self._failures + 1 if left else 0
+        if written:
+            self._events.emit(RecordsWritten(at=self._clock.now(), items=written))
+
+    def _failed(self, error: TransportError) -> None:
+        self._failures += 1
+        self._hopeless = not error.transient
+        self._events.emit(RecordsFailed(at=self._clock.now(), action="write", error=text_of(error)))
+
+    def _put_back(self, key: Key, entry: _Entry) -> None:
+        if key not in self._waiting:  # else a later one is there
+            self._add(entry)
+
+    def _add(self, entry: _Entry) -> None:
+        self._waiting[entry.item.pk, entry.item.sk] = entry
+        self._bytes += entry.size
+
+    def _take(self, key: Key) -> _Entry:
+        entry = self._waiting.pop(key)
+        self._bytes -= entry.size
+        return entry
+
+    def _landed(self, flight: asyncio.Task[None]) -> None:
+        self._flights.discard(flight)
+        if not flight.cancelled() and (error := flight.exception()) is not None:
+            _log.error("writing records failed", exc_info=error)  # a fault of ours
+        if self._waiting or self._shed:
+            self._news.set()
+
+    def _tell_shed(self) -> None:
+        if self._shed:
+            shed, self._shed = self._shed, 0
+            self._events.emit(RecordsShed(at=self._clock.now(), items=shed))

@@ -1,0 +1,123 @@
+"""Results that are too large for a record: in the app's bucket, and their address in the record."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from headgate.jobs.core.ports import ObjectStore
+from headgate.jobs.core.topology import RESULTS
+from headgate.jobs.errors import PayloadTooLarge, ResultNotKept, TransportError
+from headgate.jobs.messages.envelope import PayloadRef
+from headgate.jobs.messages.large_payloads import parcel
+from headgate.jobs.records.results import MAX_RESULT_BYTES
+from headgate.jobs.values.texts import text_of
+
+ROOM_BYTES = 32 * 2**20
+"""About how many bytes are under way at most; a larger one alone."""
+
+_PUT_S = 30.0
+"""The store's time for each."""
+
+_LAST_S = 1.5
+"""The time left, at its worker's end, to what is under way."""
+
+_log = logging.getLogger("headgate.worker")
+
+Kept = Callable[[dict[str, Any] | ResultNotKept], None]
+"""Told once what a result's record says in its place, or why it is not kept."""
+
+
+def result_key(job_id: str) -> str:
+    """Where the result of a job stands; it expires as payloads do."""
+    return f"{RESULTS}{job_id}"
+
+
+async def put_result(
+    store: ObjectStore | None, job_id: str, value: Any, size: int
+) -> dict[str, Any]:
+    """Keep a large result; returns what its record says in its place.
+
+    Raises:
+        ResultNotKept: there is no store, it can't be asked, or the result is too large for it too.
+    """
+    if store is None:
+        raise ResultNotKept(
+            f"the result has {size:,} bytes as JSON and is not kept: a record holds "
+            f"{MAX_RESULT_BYTES:,}, and there is no bucket for more here: give store="
+        )
+    try:
+        ref, content = await asyncio.to_thread(_packed, result_key(job_id), value)
+        async with asyncio.timeout(_PUT_S):
+            await store.put(ref.key, content)
+    except TimeoutError as error:
+        raise _not_kept(size, f"the store has not answered within {_PUT_S:g} s") from error
+    except (PayloadTooLarge, TransportError) as error:
+        raise _not_kept(size, str(error)) from error
+    return {"result_ref": ref.model_dump()}
+
+
+def _packed(key: str, value: Any) -> tuple[PayloadRef, bytes]:
+    """An object's address and content; takes 20 ms a MiB, which the event loop must not wait."""
+    kept = parcel(key, value)
+    return kept.ref, kept.packed()
+
+
+class LargeResults:
+    """Results on their way to the object store, beside the jobs: no more than there is room for.
+
+    Args:
+        store: where to; without it none is kept.
+    """
+
+    def __init__(self, store: ObjectStore | None) -> None:
+        self._store = store
+        self._bytes = 0
+        self._under_way: set[asyncio.Task[dict[str, Any]]] = set()
+
+    def put(self, job_id: str, value: Any, size: int, kept: Kept) -> None:
+        """Keep a result of so many bytes, and tell how that ended."""
+        if self._under_way and self._bytes + size > ROOM_BYTES:
+            kept(_not_kept(size, "too many others are on their way to the store"))
+            return
+        self._bytes += size
+        putting = asyncio.create_task(
+            put_result(self._store, job_id, value, size), name="headgate-result"
+        )
+        self._under_way.add(putting)
+        putting.add_done_callback(partial(self._ended, size, kept))
+
+    async def flush(self) -> None:
+        """Return when nothing is under way; cancelled, what is goes on."""
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+    async def close(self) -> None:
+        """The same for the last time, and within a bound: what is left is not kept."""
+        try:
+            if self._under_way:
+                await asyncio.wait(self._under_way, timeout=_LAST_S)
+        finally:
+            for putting in self._under_way:
+                putting.cancel()
+            await self.flush()
+
+    def _ended(self, size: int, kept: Kept, putting: asyncio.Task[dict[str, Any]]) -> None:
+        self._under_way.discard(putting)
+        self._bytes -= size
+        if putting.cancelled():
+            kept(_not_kept(size, "its worker has ended before the store took it"))
+        elif (error := putting.exception()) is None:
+            kept(putting.result())
+        elif isinstance(error, ResultNotKept):
+            kept(error)
+        else:
+            _log.error("keeping a result failed", exc_info=error)  # a fault of ours
+            kept(_not_kept(size, text_of(error)))
+
+
+def _not_kept(size: int, why: str) -> ResultNotKept:
+    return ResultNotKept(f"the result of {size:,} bytes as JSON is not kept: {why}")

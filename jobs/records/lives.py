@@ -1,0 +1,211 @@
+"""Lives of workers: which of them died without a word.
+
+    pk  workers   sk  NAME   data  {"beat": N, "groups": [QUEUE, ...], "at": ISO}
+
+A worker writes its life when it begins, with another beat about every `RENEW_S`, and deletes it
+when it ends in order. To know whether one has died takes watching: a life whose beat has not
+changed for `LEASE_S`, on the watcher's own monotonic clock, is over. So the clocks of machines are
+not compared, and a worker that has just started judges nobody.
+
+A table that is away stops every beat. What is known of lives then proves nothing any more: each has
+to be seen anew, and one that never beats again has not died by that evidence, since it may have
+ended while it could not say so. A watcher that starts only after such an end can't know that: to
+it the worker has died, which costs a job that it had begun one crash at the most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+
+from headgate.jobs.core.clock import SKEW_S, Clock
+from headgate.jobs.core.ports import Item, Table
+from headgate.jobs.errors import TransportError
+
+LIVES = "workers"
+"""The partition that they stand in."""
+
+RENEW_S = 10.0
+"""About so long between two beats."""
+
+LEASE_S = 30.0
+"""Without a beat for so long a worker is dead: two beats may be lost."""
+
+_KEPT = timedelta(days=1)
+"""When a life that nobody renews or deletes may go."""
+
+_FRESH_S = 1.0
+"""A look that is no older serves others too, when many messages of a dead worker come at once."""
+
+
+class Fate(Enum):
+    """What became of a worker that began a job and wrote nothing of its end."""
+
+    DIED = auto()
+    """It ended without a word."""
+    LIVED = auto()
+    """It went on, or ended in order: what it had to say was lost, or is still to come."""
+    OPEN = auto()
+    """That can't be told yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """What a worker says of itself."""
+
+    name: str
+    beat: int
+    """Another one at each renewal."""
+    groups: frozenset[str]
+    """The queue groups that it serves."""
+    at: datetime
+    """When it last beat, by its own clock; aware."""
+
+
+def life_item(life: Life) -> Item:
+    """The item that says so."""
+    return Item(
+        pk=LIVES,
+        sk=life.name,
+        data={"beat": life.beat, "groups": sorted(life.groups), "at": life.at.isoformat()},
+        expires_at=life.at + _KEPT,
+    )
+
+
+def read_life(item: Item) -> Life | None:
+    """The life that an item tells of; None if it is none that this version knows."""
+    match item.data:
+        case {"beat": int(beat), "groups": [*groups], "at": str(at)}:
+            try:
+                since = datetime.fromisoformat(at)
+            except ValueError:
+                return None
+            if since.tzinfo is None:
+                return None
+            return Life(name=item.sk, beat=beat, groups=frozenset(map(str, groups)), at=since)
+    return None
+
+
+@dataclass(slots=True)
+class _Sighting:
+    life: Life
+    since: float
+    """When this beat was first seen, on the monotonic clock."""
+    doubtful: bool = False
+    """The table was away meanwhile, and it has not beaten since."""
+
+
+class Lives:
+    """What one worker has seen of the others.
+
+    Args:
+        table: where they stand.
+        own: the name of the worker that watches; it lives.
+        clock: tells the time.
+    """
+
+    def __init__(self, table: Table, *, own: str, clock: Clock) -> None:
+        self._table = table
+        self._own = own
+        self._clock = clock
+        self._seen: dict[str, _Sighting] = {}
+        self._watching_since = math.inf
+        """When the looks began of which none has failed, on the monotonic clock."""
+        self._looked_at = -math.inf
+        self._looking = asyncio.Lock()
+
+    async def look(self) -> None:
+        """See who lives now.
+
+        Raises:
+            TransportError: the table can't be asked.
+        """
+        try:
+            items = await self._table.query(LIVES)
+        except TransportError:
+            self.doubt()
+            raise
+        self._take_in(filter(None, map(read_life, items)))
+
+    async def catch_up(self) -> None:
+        """Look, unless that was done a moment ago.
+
+        Raises:
+            TransportError: the table can't be asked.
+        """
+        async with self._looking:
+            if self._clock.monotonic() - self._looked_at >= _FRESH_S:
+                await self.look()
+
+    def doubt(self) -> None:
+        """The table did not answer: silence up to now proves nothing."""
+        self._watching_since = math.inf
+        for sighting in self._seen.values():
+            sighting.doubtful = True
+
+    def fate(self, worker: str, *, seen: int | None = None) -> Fate:
+        """What became of a worker since it began a job, of which a later delivery is at hand.
+
+        Args:
+            worker: its name.
+            seen: its beat when the job's message had come again; None if nobody looked.
+        """
+        if worker == self._own:
+            return Fate.LIVED
+        if not self._has_looked:
+            return Fate.OPEN
+        sighting = self._seen.get(worker)
+        if sighting is None or (seen is not None and sighting.life.beat != seen):
+            return Fate.LIVED  # it has ended in order, or has gone on after it lost the message
+        if self._silent_s(sighting) < LEASE_S:
+            return Fate.OPEN
+        return Fate.LIVED if sighting.doubtful else Fate.DIED
+
+    def fate_of_any(self, group: str, since: datetime, until: datetime) -> Fate:
+        """Whether a worker that serves a queue group died between two times.
+
+        It lived if none has. That is open while one that died then may not be found yet.
+        """
+        now = self._clock.now()
+        lease, skew = timedelta(seconds=LEASE_S), timedelta(seconds=SKEW_S)
+        for name in self._seen:
+            life = self._seen[name].life
+            in_time = since - lease <= life.at <= until + skew
+            if group in life.groups and in_time and self.fate(name) is Fate.DIED:
+                return Fate.DIED
+        found = now - until >= lease and self._looked_at - self._watching_since >= LEASE_S
+        return Fate.LIVED if found else Fate.OPEN
+
+    def beats(self, workers: Iterable[str]) -> Mapping[str, int]:
+        """The last beats of those that are known, for a later delivery to compare."""
+        known = {name: self._seen[name] for name in workers if name in self._seen}
+        return {name: sighting.life.beat for name, sighting in known.items()}
+
+    def silent_for(self, seconds: float) -> list[str]:
+        """The names of those that have not beaten for so long."""
+        seen = self._seen.items()
+        return [name for name, sighting in seen if self._silent_s(sighting) >= seconds]
+
+    @property
+    def _has_looked(self) -> bool:
+        return self._watching_since < math.inf
+
+    def _silent_s(self, sighting: _Sighting) -> float:
+        return self._looked_at - max(sighting.since, self._watching_since)
+
+    def _take_in(self, lives: Iterable[Life]) -> None:
+        now = self._clock.monotonic()
+        self._looked_at = now
+        self._watching_since = min(self._watching_since, now)
+        seen: dict[str, _Sighting] = {}
+        for life in lives:
+            before = self._seen.get(life.name)
+            if before is None or before.life.beat != life.beat:
+                seen[life.name] = _Sighting(life, now)
+            else:
+                seen[life.name] = before
+        self._seen = seen

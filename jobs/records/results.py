@@ -1,0 +1,78 @@
+"""What handlers return, as JSON values."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from headgate.jobs.errors import ResultNotKept
+
+MAX_RESULT_BYTES = 300 * 1024
+"""The largest result that stands in a record; DynamoDB takes items of 400 KB. A larger one goes
+into the app's bucket."""
+
+
+_MOMENT = 65_536
+"""About how many characters are written as JSON within a few milliseconds."""
+
+_VALUE = 16
+"""The characters that a value counts as besides those of its text."""
+
+_SCALARS = frozenset({type(None), bool, int, float})
+
+
+def is_large(value: Any) -> bool:
+    """True if it may take more than a moment to write a value as JSON.
+
+    Looks at a bounded part of it. What pydantic alone knows how to write counts as small, and as
+    large what can't be looked at: a handler's own classes may raise anything.
+    """
+    try:
+        return _is_beyond_a_moment(value)
+    except Exception:  # noqa: BLE001 - such as of a dictionary with an attribute "values"
+        return True
+
+
+def _is_beyond_a_moment(value: Any) -> bool:
+    left, unseen = _MOMENT, [value]
+    while unseen and left > 0:
+        each = unseen.pop()
+        left -= _VALUE
+        if (kind := type(each)) in _SCALARS:
+            continue
+        if kind is str or kind is bytes:
+            left -= len(each)
+        elif issubclass(kind, dict | list | tuple | set | frozenset):
+            if (left := left - _VALUE * len(each)) > 0:
+                unseen.extend(each.values() if issubclass(kind, dict) else each)
+        elif issubclass(kind, BaseModel):
+            unseen.extend(each.__dict__.values())
+        elif is_dataclass(kind):
+            unseen.extend(getattr(each, field.name, None) for field in fields(kind))
+    return left <= 0
+
+
+async def dumped(value: Any) -> tuple[Any, int]:
+    """`dump_result`, off the event loop if the value is large."""
+    if is_large(value):
+        return await asyncio.to_thread(dump_result, value)
+    return dump_result(value)
+
+
+def dump_result(value: Any) -> tuple[Any, int]:
+    """A result as JSON values, and how many bytes it has as JSON.
+
+    Raises:
+        ResultNotKept: JSON can't hold it.
+    """
+    try:
+        text = to_json(value, by_alias=True)
+        return from_json(text), len(text)  # which refuses integers of thousands of digits
+    except (PydanticSerializationError, ValueError) as error:
+        raise ResultNotKept(
+            f"the result, a {type(value).__name__}, is not kept, since JSON can't hold it: {error}"
+        ) from error

@@ -1,0 +1,146 @@
+"""Writing items by the batch, so that one which the table refuses costs no other.
+
+BatchWriteItem takes all of a batch or, where one item can't be stored, none. Then the others are
+written without it, and of itself the bare mark: that it happened, without what is long in it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headgate.jobs.core.ports import EntryFailure, Item, Table
+from headgate.jobs.errors import ItemRefused
+from headgate.jobs.values.texts import legible, text_of
+
+REFUSAL = "refused"
+"""Where a bare mark says why it is one."""
+
+_LONGEST_VALUE = 200
+"""Characters of a text that a bare mark keeps."""
+
+_LARGEST_NUMBER = 2**53
+"""Beyond it a number is none of ours."""
+
+_log = logging.getLogger("headgate.worker")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """An item that the table can't hold."""
+
+    item: Item
+    error: ItemRefused
+    marked: bool
+    """Whether its bare mark stands in its place; not even its key can be stored otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What became of a batch; what is in neither list was written."""
+
+    left: Sequence[Item] = ()
+    """The table was too busy for these: try them again."""
+    refused: Sequence[Refusal] = field(default_factory=list)
+
+
+async def put_items(table: Table, items: Sequence[Item]) -> Written:
+    """`Table.put`; without items that it refuses, of which the bare marks are written.
+
+    To find one of 25 takes about ten requests, so texts are made to fit where they come from
+    (`jobs.values.texts`).
+
+    Raises:
+        TransportError: it is not known what was written; call again with the same items.
+    """
+    try:
+        return Written(left=await table.put(items))
+    except ItemRefused as error:
+        if len(items) == 1:
+            return await _put_bare(table, items[0], error)
+    middle = len(items) // 2
+    halves = [await put_items(table, half) for half in (items[:middle], items[middle:])]
+    return Written(
+        left=[item for half in halves for item in half.left],
+        refused=[refusal for half in halves for refusal in half.refused],
+    )
+
+
+async def put_batch(
+    table: Table,
+    items: Sequence[Item],
+    *,
+    on_refused: Callable[[Refusal], None] | None = None,
+) -> list[EntryFailure]:
+    """`put_items` as a `jobs.core.batcher.Batcher` wants it; an item of which a mark stands is
+    written.
+
+    Args:
+        table: where to.
+        items: at most 25, of different places.
+        on_refused: hears of items that were refused; None logs them.
+    """
+    written = await put_items(table, items)
+    places = {(item.pk, item.sk): index for index, item in enumerate(items)}
+    failures = [
+        EntryFailure(
+            index=places[item.pk, item.sk],
+            code="Unprocessed",
+            message="the table was too busy",
+            sender_fault=False,
+        )
+        for item in written.left
+    ]
+    for refusal in written.refused:
+        (on_refused or log_refusal)(refusal)
+        if not refusal.marked:
+            index = places[refusal.item.pk, refusal.item.sk]
+            text = text_of(refusal.error)
+            failures.append(
+                EntryFailure(index=index, code="Refused", message=text, sender_fault=True)
+            )
+    return failures
+
+
+def log_refusal(refusal: Refusal) -> None:
+    """Say which item is not whole, and why."""
+    _log.error("%s", text_of(refusal.error))
+
+
+def bare_mark(item: Item, why: str) -> Item:
+    """An item with nothing that a table could refuse but its key: what is short of its data.
+
+    ``why`` stands in it under `REFUSAL`.
+    """
+    line = item.line and replace(item.line, summary=_short(item.line.summary))
+    return replace(item, data={**_short(item.data), REFUSAL: legible(why)}, line=line)
+
+
+def _short(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        legible(name, _LONGEST_VALUE): legible(value, _LONGEST_VALUE) if _is_text(value) else value
+        for name, value in values.items()
+        if name and (_is_text(value) or _is_plain(value))
+    }
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, float):
+        return value == 0 or 2**-53 <= abs(value) <= _LARGEST_NUMBER
+    return value is None or (isinstance(value, int) and abs(value) <= _LARGEST_NUMBER)
+
+
+async def _put_bare(table: Table, item: Item, error: ItemRefused) -> Written:
+    try:
+        left = await table.put([bare_mark(item, text_of(error))])
+    except ItemRefused:
+        return Written(refused=[Refusal(item=item, error=error, marked=False)])
+    if left:
+        return Written(left=[item])
+    return Written(refused=[Refusal(item=item, error=error, marked=True)])

@@ -1,0 +1,1 @@
+"""Retries: the policy, the backoff, and which errors are worth another attempt."""

@@ -1,0 +1,392 @@
+"""How long a failed job waits before it is tried again.
+
+A backoff is a pure description of a sequence of delays. Its randomness comes from a generator that
+the caller seeds by the job's id (`job_rng`), which gives two things at once:
+
+- Jobs that fail together come back apart: thanks to the random bits of a UUIDv7, ids made in the
+  same millisecond still seed unrelated generators.
+- The whole chain of one job can be computed again from its id, on any worker: the previous delay
+  that decorrelated jitter needs is recomputed rather than stored.
+
+The generator's n-th number belongs to the delay after the n-th attempt.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, count, islice, repeat
+from typing import Literal, Protocol, Self, TypeAlias
+
+from headgate.jobs.errors import SettingsInvalid, did_you_mean
+from headgate.jobs.retry.classification import LONGEST_WAIT_S
+
+_FlatJitter: TypeAlias = Literal["full", "equal"] | float | None
+
+Jitter: TypeAlias = _FlatJitter | Literal["decorrelated"]
+"""How a delay is randomised; see `Backoff`."""
+
+Bounds: TypeAlias = tuple[float, float]
+"""The least and the most that a delay may be, in seconds."""
+
+
+def job_rng(job_id: str) -> random.Random:
+    """A fresh generator whose numbers follow from the job's id alone.
+
+    Python keeps what a seeded ``random()`` yields the same across processes and versions.
+    https://docs.python.org/3/library/random.html#notes-on-reproducibility
+    """
+    return random.Random(job_id)  # noqa: S311  spreads load, guards no secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Backoff:
+    """The delays between a job's attempts, in seconds. Made by its class methods.
+
+    ``jitter`` spreads jobs that failed together, so that they don't return together:
+
+    - ``"full"``: anywhere between 0 and the delay.
+    - ``"equal"``: half the delay, and up to the other half on top.
+    - ``"decorrelated"``: between ``base`` and three times the job's previous delay, at most
+      ``cap``; ``factor`` plays no part. Only where delays grow from a ``base``.
+    - a number in (0, 1]: give or take that share of the delay, ``0.1`` being 10 %. The range ends
+      at ``cap``, rather than the result being cut to it: that would gather half the jobs there.
+    - None: exactly the delay.
+
+    The formulas are from AWS's "Exponential Backoff And Jitter" (Marc Brooker),
+    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+
+    A delay may exceed the 12 hours that SQS can hide a message, up to a year: a one-time schedule
+    then owns the job, or where there is none the delay is cut to what is left of the 12 hours.
+
+    Example:
+        >>> Backoff.exponential(base=2, cap=120, jitter=None).delay_s(3, job_rng("any"))
+        8.0
+    """
+
+    _strategy: _Strategy | _Adaptive
+
+    @classmethod
+    def exponential(
+        cls,
+        base: float = 1.0,
+        factor: float = 2.0,
+        cap: float = 60.0,
+        jitter: Jitter = "full",
+    ) -> Self:
+        """Seconds that multiply: ``base``, ``base * factor``, ``base * factor ** 2``, to ``cap``.
+
+        Raises:
+            SettingsInvalid: ``base`` is below a millisecond, ``factor`` not in 1 to 1000, ``cap``
+                below ``base`` or over a year, or there is no such jitter.
+        """
+        return cls(_strategy=_exponential(base, factor, cap, jitter))
+
+    @classmethod
+    def fixed(cls, delay: float, jitter: Jitter = None) -> Self:
+        """The same ``delay`` in seconds every time.
+
+        Raises:
+            SettingsInvalid: ``delay`` is negative or over a year, or the jitter doesn't fit.
+        """
+        return cls.steps(delay, jitter=jitter)
+
+    @classmethod
+    def steps(cls, *delays: float, jitter: Jitter = None) -> Self:
+        """These delays in seconds one after the other; the last one repeats.
+
+        Raises:
+            SettingsInvalid: there is none, one is negative or over a year, or the jitter doesn't
+                fit.
+        """
+        if not delays:
+            raise SettingsInvalid("Backoff.steps needs a delay: write Backoff.steps(60, 300, 900)")
+        if jitter == "decorrelated":
+            raise SettingsInvalid(
+                "decorrelated jitter makes its own delays, from a base to a cap: write "
+                'Backoff.exponential(jitter="decorrelated"), or jitter="full" or "equal" here'
+            )
+        _check_jitter(jitter)
+        checked = tuple(_seconds("delay", delay) for delay in delays)
+        return cls(_strategy=_Steps(steps=checked, jitter=jitter))
+
+    @classmethod
+    def adaptive(
+        cls,
+        base: float = 1.0,
+        factor: float = 2.0,
+        cap: float = 300.0,
+        backlog: int = 1000,
+        jitter: Jitter = "full",
+    ) -> Self:
+        """Exponential delays that stretch by ``1 + depth / backlog``, to ``cap``.
+
+        ``depth`` is how many messages the queue shows when the job fails: at ``backlog`` of them a
+        retry waits twice as long, so that retries make way for the work that waits already.
+
+        Raises:
+            SettingsInvalid: ``backlog`` is not in 1 to 1,000,000, or as for `exponential`.
+        """
+        check_count("backlog", backlog, most=1_000_000)
+        growth = _exponential(base, factor, cap, jitter)
+        return cls(_strategy=_Adaptive(growth=growth, backlog=backlog))
+
+    @classmethod
+    def custom(cls, fn: Callable[[int], float]) -> Self:
+        """``fn(attempt)`` seconds after the failure of that attempt, counted from 1.
+
+        ``fn`` should follow from its argument alone: it is called for every attempt up to the one
+        asked for. It brings its own jitter. Where it raises, or returns anything but a number from
+        0 to a year, computing the delay raises SettingsInvalid, which whoever settles the job has
+        to handle: guessing a delay here would hide the mistake.
+
+        Raises:
+            SettingsInvalid: ``fn`` can't be called.
+        """
+        if not callable(fn):
+            raise SettingsInvalid(
+                f"Backoff.custom needs a function of the attempt, got {fn!r}: for a constant "
+                "write Backoff.fixed(delay)"
+            )
+        return cls(_strategy=_Custom(fn=fn))
+
+    @property
+    def needs_backlog(self) -> bool:
+        """Whether the queue's depth plays a part, and so has to be looked up."""
+        return isinstance(self._strategy, _Adaptive)
+
+    def delays(self, rng: random.Random, backlog: int = 0) -> Iterator[float]:
+        """The seconds before attempt 2, 3, 4, and so on without end.
+
+        Draws one random number a delay, or none where there is no jitter.
+
+        Args:
+            rng: a fresh `job_rng`, so that the delays are this job's.
+            backlog: the queue's visible messages; 0 when unknown. Read by `adaptive` only.
+
+        Raises:
+            SettingsInvalid: a custom function failed; see `custom`.
+        """
+        if isinstance(self._strategy, _Adaptive):
+            return self._strategy.under(backlog).delays(rng)
+        return self._strategy.delays(rng)
+
+    def delay_s(self, attempt: int, rng: random.Random, backlog: int = 0) -> float:
+        """The seconds to wait after ``attempt`` failed; it counts from 1.
+
+        The element of that number of `delays`, with the same arguments and errors.
+
+        Raises:
+            ValueError: ``attempt`` is below 1.
+        """
+        return nth(self.delays(rng, backlog), attempt)
+
+    def bounds(self) -> Iterator[Bounds]:
+        """The least and the most seconds before attempt 2, 3, 4, and so on without end.
+
+        Of an adaptive backoff the most is what the deepest queue makes of it.
+
+        Raises:
+            SettingsInvalid: a custom function failed; see `custom`.
+        """
+        return self._strategy.bounds()
+
+    def __repr__(self) -> str:
+        return f"Backoff.{self._strategy}"
+
+
+class _Strategy(Protocol):
+    def delays(self, rng: random.Random, /) -> Iterator[float]: ...
+
+    def bounds(self) -> Iterator[Bounds]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Exponential:
+    base: float
+    factor: float
+    cap: float
+    jitter: Jitter
+
+    def delays(self, rng: random.Random, /) -> Iterator[float]:
+        if self.jitter == "decorrelated":
+            return self._decorrelated(rng)
+        return (_spread(delay, self.jitter, rng, cap=self.cap) for delay in self._growing())
+
+    def bounds(self) -> Iterator[Bounds]:
+        if self.jitter == "decorrelated":
+            return self._decorrelated_bounds()
+        return (_bounds(delay, self.jitter, cap=self.cap) for delay in self._growing())
+
+    def _decorrelated_bounds(self) -> Iterator[Bounds]:
+        most = self.base
+        while True:
+            most = min(self.cap, most * 3)
+            yield min(self.base, most), most
+
+    def _growing(self) -> Iterator[float]:
+        # Multiplied step by step: `factor ** attempt` overflows where this just stays at the cap.
+        delay = self.base
+        while True:
+            yield delay
+            delay = min(self.cap, delay * self.factor)
+
+    def _decorrelated(self, rng: random.Random) -> Iterator[float]:
+        delay = self.base
+        while True:
+            delay = min(self.cap, rng.uniform(self.base, delay * 3))
+            yield delay
+
+    def __str__(self) -> str:
+        return f"exponential({self.arguments}, jitter={self.jitter!r})"
+
+    @property
+    def arguments(self) -> str:
+        return f"base={self.base}, factor={self.factor}, cap={self.cap}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Adaptive:
+    growth: _Exponential
+    backlog: int
+
+    def under(self, depth: int) -> _Exponential:
+        # Stretching the base stretches every delay alike, and leaves the cap where it is.
+        stretched = self.growth.base * (1 + max(0, depth) / self.backlog)
+        return replace(self.growth, base=min(self.growth.cap, stretched))
+
+    def bounds(self) -> Iterator[Bounds]:
+        return ((least, self.growth.cap) for least, _ in self.growth.bounds())
+
+    def __str__(self) -> str:
+        growth = self.growth
+        return f"adaptive({growth.arguments}, backlog={self.backlog}, jitter={growth.jitter!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Steps:
+    steps: tuple[float, ...]
+    jitter: _FlatJitter
+
+    def delays(self, rng: random.Random, /) -> Iterator[float]:
+        steps = chain(self.steps, repeat(self.steps[-1]))
+        return (_spread(delay, self.jitter, rng) for delay in steps)
+
+    def bounds(self) -> Iterator[Bounds]:
+        steps = chain(self.steps, repeat(self.steps[-1]))
+        return (_bounds(delay, self.jitter) for delay in steps)
+
+    def __str__(self) -> str:
+        name = "fixed" if len(self.steps) == 1 else "steps"
+        return f"{name}({', '.join(map(str, self.steps))}, jitter={self.jitter!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Custom:
+    fn: Callable[[int], float]
+
+    def delays(self, _rng: random.Random, /) -> Iterator[float]:
+        return map(self._delay_s, count(1))
+
+    def bounds(self) -> Iterator[Bounds]:
+        return ((delay, delay) for delay in map(self._delay_s, count(1)))
+
+    def _delay_s(self, attempt: int) -> float:
+        try:
+            delay = self.fn(attempt)
+        except Exception as error:
+            raise SettingsInvalid(
+                f"the function of Backoff.custom failed for attempt {attempt}: {error!r}"
+            ) from error
+        what = f"what the function of Backoff.custom returns for attempt {attempt}"
+        return _seconds(what, delay)
+
+    def __str__(self) -> str:
+        return f"custom({getattr(self.fn, '__qualname__', self.fn)})"
+
+
+def _spread(
+    delay: float, jitter: _FlatJitter, rng: random.Random, *, cap: float = LONGEST_WAIT_S
+) -> float:
+    match jitter:
+        case None:
+            return delay
+        case "full":
+            return rng.uniform(0, delay)
+        case "equal":
+            return delay / 2 + rng.uniform(0, delay / 2)
+        case share:
+            return rng.uniform(delay * (1 - share), min(cap, delay * (1 + share)))
+
+
+def _bounds(delay: float, jitter: _FlatJitter, *, cap: float = LONGEST_WAIT_S) -> Bounds:
+    match jitter:
+        case None:
+            return delay, delay
+        case "full":
+            return 0.0, delay
+        case "equal":
+            return delay / 2, delay
+        case share:
+            return delay * (1 - share), min(cap, delay * (1 + share))
+
+
+def nth(numbers: Iterator[float], attempt: int) -> float:
+    """The number of that attempt, which counts from 1."""
+    if attempt < 1:
+        raise ValueError(f"attempts count from 1, got {attempt}")
+    return next(islice(numbers, attempt - 1, None))
+
+
+# --- checking arguments --------------------------------------------------------------------------
+
+
+def _exponential(base: float, factor: float, cap: float, jitter: Jitter) -> _Exponential:
+    _check_jitter(jitter)
+    base = _seconds("base", base, least=0.001)
+    return _Exponential(
+        base=base,
+        factor=_number("factor", factor, 1, 1000),
+        cap=_seconds("cap", cap, least=base),
+        jitter=jitter,
+    )
+
+
+def _seconds(name: str, value: object, least: float = 0) -> float:
+    return _number(name, value, least, LONGEST_WAIT_S, " seconds")
+
+
+def _number(name: str, value: object, least: float, most: float, unit: str = "") -> float:
+    match value:
+        case bool():  # an int to Python, a slip to everyone else
+            pass
+        case int() | float() if least <= value <= most:
+            return float(value)
+    raise SettingsInvalid(
+        f"{name} must be a number between {least:,.10g} and {most:,.10g}{unit}, got {value!r}"
+    )
+
+
+def check_count(name: str, value: object, most: int) -> None:
+    """Refuse anything but a whole number from 1 to ``most``."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise SettingsInvalid(
+            f"{name} must be a whole number between 1 and {most:,}, got {value!r}"
+        )
+
+
+def _check_jitter(jitter: object) -> None:
+    match jitter:
+        case None | "full" | "equal" | "decorrelated":
+            return
+        case str():
+            hint = did_you_mean(jitter, ("full", "equal", "decorrelated"))
+            raise SettingsInvalid(f"there is no jitter {jitter!r}: {hint}")
+        case bool():
+            pass
+        case int() | float() if 0 < jitter <= 1:
+            return
+    raise SettingsInvalid(
+        f"jitter must be a share above 0 and up to 1 (0.1 is 10 %), a name, or None, got {jitter!r}"
+    )

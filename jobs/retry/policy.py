@@ -1,0 +1,157 @@
+"""Whether a failed job is tried again, how often, and when."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from headgate.jobs.errors import ChildFailed, SettingsInvalid, did_you_mean
+from headgate.jobs.retry.backoff import Backoff, check_count, nth
+from headgate.jobs.retry.classification import ErrorKind, classify, combined, leaves, retry_after_s
+from headgate.jobs.values.kinds import check_kinds
+
+_RETRY_AFTER_JITTER = 0.2
+_MOST_ATTEMPTS = 1000
+_UNKNOWNS = ("retry", "dead-letter")
+
+
+def _check_classes(name: str, classes: object) -> None:
+    if not isinstance(classes, tuple):
+        raise SettingsInvalid(
+            f"{name} must be a tuple of exception classes, such as (TimeoutError,), got {classes!r}"
+        )
+    for cls in classes:
+        if not (isinstance(cls, type) and issubclass(cls, BaseException)):
+            raise SettingsInvalid(f"{name} must hold exception classes, got {cls!r}")
+
+
+_DEFAULT_BACKOFF = Backoff.exponential()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often a job runs, which of its errors are worth another attempt, and when it comes.
+
+    ``never_on`` beats ``retry_on``, which beats what `classify` makes of the error. Both match
+    subclasses. A group of errors is judged by its members: name theirs, not the group's class.
+
+    Raises:
+        SettingsInvalid: a field is out of range, or contradicts another.
+    """
+
+    attempts: int = 3
+    """Runs in all, the first included: 1 (no retry) to 1000, SQS's own limit on receives."""
+    backoff: Backoff = _DEFAULT_BACKOFF
+    retry_on: tuple[type[BaseException], ...] = ()
+    """Errors that are always worth another attempt."""
+    never_on: tuple[type[BaseException], ...] = ()
+    """Errors that never are: the job goes to the dead-letter queue at once."""
+    unknown: Literal["retry", "dead-letter"] = "retry"
+    """What to do about an error that is neither named here nor known."""
+
+    def __post_init__(self) -> None:
+        check_count("attempts", self.attempts, most=_MOST_ATTEMPTS)
+        if not isinstance(self.backoff, Backoff):
+            raise SettingsInvalid(
+                f"backoff must be a Backoff, such as Backoff.fixed(30), got {self.backoff!r}"
+            )
+        _check_classes("retry_on", self.retry_on)
+        _check_classes("never_on", self.never_on)
+        if shadowed := [cls for cls in self.retry_on if issubclass(cls, self.never_on)]:
+            raise SettingsInvalid(
+                f"{shadowed[0].__qualname__} is in retry_on, but never_on wins and has it or a "
+                "base of it: take it out of one of them"
+            )
+        if self.unknown not in _UNKNOWNS:
+            raise SettingsInvalid(
+                f"unknown must be one of {', '.join(_UNKNOWNS)}, got {self.unknown!r}: "
+                f"{did_you_mean(str(self.unknown), _UNKNOWNS)}"
+            )
+
+    def kind_of(self, error: BaseException) -> ErrorKind:
+        """What this policy takes an error for; ``unknown`` is not applied yet."""
+        return combined(map(self._kind_of_leaf, leaves(error)))
+
+    def should_retry(self, error: BaseException) -> bool:
+        """Whether the error is worth another attempt, if one is left; that is not looked at."""
+        if isinstance(error, ChildFailed):
+            return error.retryable  # judged where the error itself was to hand
+        match self.kind_of(error):
+            case ErrorKind.TRANSIENT:
+                return True
+            case ErrorKind.PERMANENT:
+                return False
+            case ErrorKind.UNKNOWN:
+                return self.unknown == "retry"
+
+    def _kind_of_leaf(self, error: BaseException) -> ErrorKind:
+        if isinstance(error, self.never_on):
+            return ErrorKind.PERMANENT
+        if isinstance(error, self.retry_on):
+            return ErrorKind.TRANSIENT
+        return classify(error)
+
+
+DEFAULT_RETRY = Retry()
+"""What a job type has that names no policy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrashLimit:
+    """How many of a job's attempts may end with the death of their process.
+
+    Raises:
+        SettingsInvalid: a field is out of range.
+    """
+
+    crashes: int = 3
+    """The last one puts the job into quarantine, 1 to 1000."""
+    within: timedelta = timedelta(minutes=5)
+    """Crashes further apart don't add up. A crash is only noticed when its message shows again, so
+    the queue's visibility timeout is added once for each."""
+
+    def __post_init__(self) -> None:
+        check_kinds("a CrashLimit", self, SettingsInvalid)
+        check_count("crashes", self.crashes, most=_MOST_ATTEMPTS)
+        if self.within <= timedelta(0):
+            raise SettingsInvalid(f"within must be positive, got {self.within}")
+
+    def window(self, visibility: timedelta) -> timedelta:
+        """The time within which crashes add up, on a queue of that visibility timeout."""
+        return self.within + self.crashes * visibility
+
+
+DEFAULT_CRASH_LIMIT = CrashLimit()
+"""Three within five minutes."""
+
+
+def retry_delay_s(
+    retry: Retry,
+    error: BaseException,
+    attempt: int,
+    rng: random.Random,
+    now: datetime,
+    backlog: int = 0,
+) -> float:
+    """The seconds to wait after ``attempt`` (from 1) failed with ``error``.
+
+    What the error asks for (`retry_after_s`) wins over the backoff, with up to 20 % on top, so that
+    jobs that were told the same don't return together; never less than asked. An error that asks
+    for no wait at all is left to the backoff: retried at once, a job would burn its attempts on a
+    server whose clock is off.
+
+    Args:
+        rng: a fresh `job_rng`. Its number of this attempt is used, whichever sets the delay.
+        now: aware; an HTTP date is compared with it.
+        backlog: the queue's visible messages; 0 when unknown.
+
+    Raises:
+        ValueError: ``attempt`` is below 1.
+        SettingsInvalid: a custom backoff failed; see `Backoff.custom`.
+    """
+    asked = retry_after_s(error, now)
+    if not asked:
+        return retry.backoff.delay_s(attempt, rng, backlog)
+    return asked * (1 + _RETRY_AFTER_JITTER * nth(iter(rng.random, None), attempt))

@@ -1,0 +1,1 @@
+"""Schedules and delayed jobs as EventBridge Scheduler keeps and fires them."""

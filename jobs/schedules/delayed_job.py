@@ -1,0 +1,178 @@
+"""Jobs that wait longer than SQS can hold them: each in a one-time schedule of its own.
+
+The schedule holds the message exactly as it will be sent, and is deleted by EventBridge Scheduler
+once it has fired. It fires the bridge, which sends the message. A schedule is only true to the
+minute; on a standard queue it fires a minute early, and SQS's own delay does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from headgate.jobs.core.ports import OutgoingMessage, ScheduleSpec
+from headgate.jobs.core.topology import MAX_DELAY, Topology
+from headgate.jobs.errors import MessageUnreadable, PayloadTooLarge
+from headgate.jobs.messages.envelope import GroupId, Moment
+
+MAX_INPUT_BYTES = 262_144
+"""EventBridge Scheduler's limit for what a schedule hands over, 256 KiB.
+https://docs.aws.amazon.com/scheduler/latest/UserGuide/scheduler-quotas.html"""
+
+PREFIX = "delay."
+"""What the names of these schedules begin with. A full stop is in no job type's name, so none of
+them can meet a schedule that a type declares."""
+
+_LEAD = timedelta(minutes=1)
+"""How early the schedule of a standard queue fires, and how soon one can: a schedule's precision.
+https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html"""
+
+_DUE = "delayed_until"
+
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class DelayedJob(BaseModel):
+    """What a one-time schedule hands to the bridge: a message, and where it goes."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    delayed_until: Moment
+    """When the job is due."""
+    job_id: _Text
+    type: _Text
+    queue_name: _Text
+    """The physical name of the queue on AWS."""
+    body: _Text
+    attributes: dict[str, str]
+    group: GroupId | None = None
+    deduplication_id: str | None = None
+    token: str = ""
+    """Names the hand-over of a job that had been delivered before, since one job may be handed over
+    many times; empty for a submission, which is one."""
+
+    @property
+    def sending(self) -> str:
+        """Names the one sending that this schedule stands for, however often it fires."""
+        due = self.delayed_until.astimezone(UTC).isoformat()
+        return f"delayed#{due}#{self.token}"
+
+    def message(self, now: datetime) -> OutgoingMessage:
+        """The message, sent at ``now``; a standard queue holds it back until it is due."""
+        early_s = 0 if self._is_fifo else ceil((self.delayed_until - now).total_seconds())
+        return OutgoingMessage(
+            body=self.body,
+            attributes=self.attributes,
+            delay_s=max(0, min(early_s, int(MAX_DELAY.total_seconds()))),
+            group=self.group,
+            deduplication_id=self.deduplication_id,
+        )
+
+    def to_input(self) -> str:
+        """The schedule's input, as JSON."""
+        return literally(self.model_dump_json(exclude_defaults=True))
+
+    def fires_at(self, now: datetime) -> datetime:
+        """When its schedule has to fire, in whole seconds."""
+        # The messages of a FIFO queue can't be held back one by one.
+        wanted = self.delayed_until if self._is_fifo else self.delayed_until - _LEAD
+        rounded_up = max(wanted, now + _LEAD) + timedelta(microseconds=999_999)
+        return rounded_up.replace(microsecond=0)
+
+    @property
+    def _is_fifo(self) -> bool:
+        return self.deduplication_id is not None
+
+
+def delayed(
+    message: OutgoingMessage,
+    *,
+    queue_name: str,
+    job_id: str,
+    job_type: str,
+    due: datetime,
+    token: str = "",
+) -> DelayedJob:
+    """A message that is to be sent when it is due."""
+    return DelayedJob(
+        delayed_until=due,
+        job_id=job_id,
+        type=job_type,
+        queue_name=queue_name,
+        body=message.body,
+        attributes=dict(message.attributes),
+        group=message.group,
+        deduplication_id=message.deduplication_id,
+        token=token,
+    )
+
+
+def schedule_of(job: DelayedJob, topology: Topology, name: str, now: datetime) -> ScheduleSpec:
+    """The one-time schedule that holds a job, created at ``now``."""
+    return ScheduleSpec(
+        group=topology.schedule_group,
+        name=name,
+        expression=f"at({job.fires_at(now).astimezone(UTC):%Y-%m-%dT%H:%M:%S})",
+        function=topology.bridge_name,
+        role=topology.scheduler_role,
+        dead_letters=topology.failed_firings_name,
+        input=job.to_input(),
+        delete_when_done=True,
+        description=f"Submits one {job.type} job to {job.queue_name}",
+    )
+
+
+def delay_name(job_id: str) -> str:
+    """The name of the schedule that holds a job since it was submitted."""
+    return f"{PREFIX}{job_id}"
+
+
+def retry_name(job_id: str) -> str:
+    """The name of the schedule that holds a job for another attempt.
+
+    Another than `delay_name`, since a schedule may outlive its firing for a while.
+    """
+    return f"{PREFIX}{job_id}.retry"
+
+
+def literally(text: str) -> str:
+    """JSON in which EventBridge Scheduler finds none of its context attributes to fill in."""
+    return text.replace("<aws.scheduler.", "\\u003caws.scheduler.")  # only strings can hold it
+
+
+def check_input(what: str, text: str) -> None:
+    """Check that a schedule can hold its input.
+
+    Raises:
+        PayloadTooLarge: it is over EventBridge Scheduler's limit.
+    """
+    if (size := len(text.encode())) > MAX_INPUT_BYTES:
+        raise PayloadTooLarge(
+            f"{what} would hold {size:,} bytes; EventBridge Scheduler takes {MAX_INPUT_BYTES:,} "
+            "(256 KiB): store the data and submit its address"
+        )
+
+
+def is_delayed(event: Mapping[str, Any]) -> bool:
+    """Whether what the bridge was handed is a delayed job."""
+    return _DUE in event
+
+
+def read_delayed(event: Mapping[str, Any]) -> DelayedJob:
+    """Read what a one-time schedule handed over.
+
+    Raises:
+        MessageUnreadable: it is no delayed job; the message names the fields, never their values.
+    """
+    try:
+        return DelayedJob.model_validate(event)
+    except ValidationError as error:
+        fields = sorted(
+            {str(part) for fault in error.errors(include_input=False) for part in fault["loc"][:1]}
+        )
+    # Not from pydantic's error, which quotes the values.
+    raise MessageUnreadable(f"the input is no delayed job of Headgate's: {', '.join(fields)}")

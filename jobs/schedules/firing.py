@@ -1,0 +1,225 @@
+"""A schedule's firing: what EventBridge Scheduler hands to the bridge, and the job it becomes.
+
+One model for both ends: `schedule_input` renders it into a schedule when the app is deployed, and
+`read_firing` reads it back when the schedule fires. The bridge therefore knows nothing of the app.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from headgate.jobs.core.context import Tenant
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.topology import MAX_SCHEDULER_NAME, Priority
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import ConfigurationError, MessageUnreadable
+from headgate.jobs.messages.envelope import (
+    VERSION,
+    Envelope,
+    GroupId,
+    Moment,
+    Name,
+    Options,
+    derived_job_id,
+)
+from headgate.jobs.messages.outgoing import is_group_id, message_of
+from headgate.jobs.schedules.declared_starts import Start, deployed
+from headgate.jobs.schedules.delayed_job import literally
+
+_CONTEXT = {
+    "schedule_arn": "<aws.scheduler.schedule-arn>",
+    "scheduled_time": "<aws.scheduler.scheduled-time>",
+    "execution_id": "<aws.scheduler.execution-id>",
+    "attempt_number": "<aws.scheduler.attempt-number>",
+}
+"""What EventBridge Scheduler puts in place of its context attributes, each time it fires.
+https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-schedule-context-attributes.html"""
+
+_DEFAULTS: dict[str, Any] = {}
+"""A scheduled job's payload. The worker fills in the model's defaults, so that one such as
+today's date is of the day when the job runs, not of the day when the app was deployed."""
+
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class ScheduledJob(BaseModel):
+    """What a schedule submits, as far as it is known when the schedule is made."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    schedule: _Text
+    """The schedule's name."""
+    type: Name
+    schema_: int = Field(alias="schema", ge=1)
+    """The version of the payload."""
+    payload: Any
+    """JSON that the type's model reads."""
+    queue: Name
+    """The queue group's logical name."""
+    priority: Priority
+    queue_name: _Text
+    """The physical name of the queue on AWS."""
+    fifo_group: GroupId | None = None
+    """Where the queue is FIFO, the group whose order the job keeps."""
+    tenant: Tenant | None = None
+    options: Options | None = None
+    """What whoever made the schedule overrode."""
+    start: Start | None = None
+    """Of a declared schedule that has one."""
+
+    @property
+    def source(self) -> str:
+        """What the job's envelope says it came from."""
+        return f"schedule:{self.schedule}"
+
+    def envelope(self, job_id: UUID, now: datetime) -> Envelope:
+        """One such job, submitted at ``now``."""
+        return Envelope(
+            v=VERSION,
+            id=job_id,
+            type=self.type,
+            schema=self.schema_,
+            payload=self.payload,
+            queue=self.queue,
+            priority=self.priority,
+            submitted_at=now,
+            tenant=self.tenant,
+            source=self.source,
+            options=self.options,
+        )
+
+
+class Firing(ScheduledJob):
+    """One firing of a schedule: the job, and which occurrence of it this is."""
+
+    schedule_arn: _Text
+    scheduled_time: Moment
+    """When it was due; the same however often the invocation is tried."""
+    execution_id: _Text
+    """Names one attempt of EventBridge Scheduler's at the invocation."""
+    attempt_number: int
+
+    @property
+    def job_id(self) -> UUID:
+        """The same for every invocation of one occurrence."""
+        return derived_job_id(self.scheduled_time.astimezone(UTC), self.schedule_arn)
+
+    @property
+    def sending(self) -> str:
+        """Names the one sending that this occurrence stands for, among those of its job."""
+        return f"fired#{self.scheduled_time.astimezone(UTC).isoformat()}"
+
+    @property
+    def counts(self) -> bool:
+        """True if it submits a job; a firing before its schedule's start doesn't."""
+        return self.start is None or self.start.counts(self.scheduled_time)
+
+    def message(self, now: datetime) -> OutgoingMessage:
+        """The message that a worker can run, submitted at ``now``."""
+        return message_of(self.envelope(self.job_id, now), fifo_group=self.fifo_group)
+
+
+def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
+    """The input of a job type's schedule, as JSON values: it becomes a `Firing` when it fires.
+
+    Raises:
+        ConfigurationError: the type's name is too long for a schedule, or ``group_by`` makes no
+            group's name of the model's defaults.
+        PayloadInvalid: the type's model can't be made of its defaults.
+        UnknownQueue: the type's queue is not one of ``app``'s.
+    """
+    payload = job.load(_DEFAULTS)
+    queue = app.topology.queue(job.queue, job.priority)
+    scheduled = ScheduledJob(
+        schedule=schedule_name(job),
+        type=job.name,
+        schema=job.schema,
+        payload=_DEFAULTS,
+        queue=job.queue,
+        priority=job.priority,
+        queue_name=queue.name,
+        fifo_group=_fifo_group(job, payload) if queue.fifo else None,
+        start=deployed(job.schedule)[1] if job.schedule is not None else None,
+    )
+    rendered = scheduled.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return rendered | _CONTEXT
+
+
+def input_of(scheduled: ScheduledJob) -> str:
+    """The input of a schedule made at run time, as JSON: it becomes a `Firing` when it fires."""
+    fixed = literally(scheduled.model_dump_json(by_alias=True, exclude_defaults=True))
+    return fixed.removesuffix("}") + "," + json.dumps(_CONTEXT).removeprefix("{")
+
+
+def _fifo_group(job: JobType[Any, Any], payload: Any) -> str:
+    if job.group_by is None:
+        return job.name  # a type whose submissions name its groups has one for its schedule
+    fault = f"the type {job.name!r} has a schedule on a FIFO queue, and for its model's defaults"
+    try:
+        group = job.group_by(payload)
+    except Exception as error:
+        raise ConfigurationError(f"{fault} group_by raised {type(error).__name__}") from error
+    if not is_group_id(group):
+        raise ConfigurationError(
+            f"{fault} group_by made {group!r}: a group is 1 to 128 ASCII characters without spaces"
+        )
+    return group
+
+
+def read_firing(event: Mapping[str, Any]) -> Firing:
+    """Read what a schedule handed over.
+
+    Raises:
+        MessageUnreadable: it is not a firing; the message names the fields, never their values.
+    """
+    try:
+        return Firing.model_validate(event)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(str(part) for part in fault['loc']) or 'input'}: {fault['msg']}"
+            for fault in error.errors(include_input=False, include_url=False)
+        )
+    # Not from pydantic's error, which quotes the values.
+    raise MessageUnreadable(
+        f"the input is not that of a Headgate schedule: {faults}. Schedules and the bridge are "
+        "deployed together: run `cdk deploy`, or fix the input of a schedule made by hand"
+    )
+
+
+def read_scheduled(text: str) -> ScheduledJob:
+    """Read what a stored schedule submits, from its input.
+
+    Raises:
+        MessageUnreadable: it is none of Headgate's.
+    """
+    try:
+        return ScheduledJob.model_validate_json(text)
+    except ValidationError:
+        pass
+    # Not from pydantic's error, which quotes the values.
+    raise MessageUnreadable("the schedule's input is not that of a Headgate schedule")
+
+
+def schedule_name(job: JobType[Any, Any]) -> str:
+    """The name of a job type's schedule within its app's group: the type's own.
+
+    Raises:
+        ConfigurationError: it is longer than AWS allows.
+    """
+    return _checked(f"the job type {job.name!r} has a schedule, whose name", job.name)
+
+
+def _checked(what: str, name: str) -> str:
+    if len(name) > MAX_SCHEDULER_NAME:
+        raise ConfigurationError(
+            f"{what} would have {len(name)} characters; EventBridge Scheduler allows "
+            f"{MAX_SCHEDULER_NAME}: shorten it"
+        )
+    return name

@@ -1,0 +1,242 @@
+"""An app's schedules as EventBridge Scheduler keeps them: those of its code, and those made later.
+
+A type's schedule bears the type's name; one made at run time has a prefix with a full stop, which
+no type's name can have, so that the two never meet. To who uses them, each goes by its own name;
+one that was made at run time before a type declared one of that name goes by its name on AWS.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.occurrences import occurrences
+from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.errors import (
+    HeadgateError,
+    MessageUnreadable,
+    OptionInvalid,
+    ScheduleDeclared,
+    ScheduleExists,
+    ScheduleMissing,
+    SettingsInvalid,
+)
+from headgate.jobs.schedules.declared_starts import declared
+from headgate.jobs.schedules.firing import read_scheduled
+
+PREFIX = "dynamic."
+"""What the names of schedules that were made at run time begin with."""
+
+_LONGEST_NAME = MAX_SCHEDULER_NAME - len(PREFIX)
+_NAME = re.compile(r"[0-9A-Za-z_.-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleInfo:
+    """One of an app's schedules, as it is on AWS."""
+
+    name: str
+    job_type: str
+    when: Schedule
+    enabled: bool
+    """False while it is paused."""
+    declared: bool
+    """It is declared on its job type, and comes and goes with a deploy."""
+    created_at: datetime | None
+    """None right after it was created here."""
+
+    def next_times(self, count: int, now: datetime) -> list[datetime]:
+        """The next times that it fires, in UTC; while it is paused, those that it would.
+
+        A flexible window may shift each. A rate counts from its start; where that is not known any
+        more, the times are reckoned from its creation.
+
+        Raises:
+            SettingsInvalid: its expression can't be read here, or there are no such times.
+        """
+        _check_count(count)
+        if now.utcoffset() is None:
+            raise SettingsInvalid(f"now must have a time zone, got {now!r}")
+        return list(islice(times_of(self.when, now, self.created_at), count))
+
+
+def _check_count(count: object) -> None:
+    if not isinstance(count, int) or count < 0:
+        raise SettingsInvalid(f"count must be a whole number, 0 or more, got {count!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableSchedule:
+    """One of an app's schedules on AWS of which can't be said what it does."""
+
+    name: str
+    declared: bool
+    """As `ScheduleInfo.declared`."""
+    reason: str
+    """An input that is none of Headgate's, times that can't be read here, another target, or AWS
+    throttling each look at it."""
+
+
+def times_of(
+    when: Schedule, now: datetime, created_at: datetime | None = None
+) -> Iterator[datetime]:
+    """The times of a schedule from now on.
+
+    Raises:
+        SettingsInvalid: its expression can't be read here.
+    """
+    counts_from = created_at if when.expression.startswith("rate(") else None
+    try:
+        return occurrences(
+            when.expression,
+            when.timezone,
+            since=now,
+            start=when.start or counts_from,
+            end=when.end,
+        )
+    except (ValueError, KeyError) as error:
+        raise SettingsInvalid(f"{when.expression} can't be read: {error}") from error
+
+
+def address(app: App, name: object) -> tuple[str, str]:
+    """Group and name on AWS of the schedule that an app calls ``name``.
+
+    Raises:
+        OptionInvalid: it is no text.
+    """
+    if not isinstance(name, str):
+        raise OptionInvalid(f"a schedule's name must be a text, got {name!r}")
+    as_on_aws = is_declared(app, name) or name.startswith(PREFIX)
+    return app.topology.schedule_group, name if as_on_aws else PREFIX + name
+
+
+def own_name(app: App, physical: str) -> str:
+    """The name in the app of the schedule that has this name on AWS.
+
+    One made at run time goes by its whole name where a type declares one of that name since then.
+    """
+    name = physical.removeprefix(PREFIX)
+    return physical if address(app, name)[1] != physical else name
+
+
+def is_declared(app: App, name: object) -> bool:
+    """Whether a job type declares the schedule of that name."""
+    return isinstance(name, str) and name in app.types and app.types[name].schedule is not None
+
+
+def all_names(app: App, found: list[str]) -> list[str]:
+    """The names on AWS of the schedules that job types declare, and of those found beside them."""
+    declared = [name for name in app.types if is_declared(app, name)]
+    return [*declared, *found]
+
+
+def read_schedule(app: App, spec: ScheduleSpec) -> ScheduleInfo:
+    """What a stored schedule says.
+
+    Raises:
+        MessageUnreadable: its input is none of Headgate's.
+        SettingsInvalid: its times can't be read here.
+    """
+    name = own_name(app, spec.name)
+    scheduled = read_scheduled(spec.input)
+    minutes = spec.flexible_minutes
+    on_aws = Schedule(
+        expression=spec.expression,
+        timezone=spec.timezone,
+        start=spec.start,
+        end=spec.end,
+        flexible_window=None if minutes is None else timedelta(minutes=minutes),
+    )
+    return ScheduleInfo(
+        name=name,
+        job_type=scheduled.type,
+        when=declared(on_aws, scheduled.start),
+        enabled=spec.enabled,
+        declared=is_declared(app, name),
+        created_at=spec.created_at,
+    )
+
+
+def read_listed(
+    app: App, physical: str, found: ScheduleSpec | HeadgateError
+) -> ScheduleInfo | UnreadableSchedule:
+    """Read a stored schedule, or say why it can't be read."""
+    fault = found
+    if isinstance(found, ScheduleSpec):
+        try:
+            return read_schedule(app, found)
+        except (MessageUnreadable, SettingsInvalid) as error:
+            fault = error
+    name = own_name(app, physical)
+    return UnreadableSchedule(name=name, declared=is_declared(app, name), reason=str(fault))
+
+
+def existing(app: App, name: str, found: ScheduleSpec | None) -> ScheduleSpec:
+    """What was found on AWS.
+
+    Raises:
+        ScheduleMissing: nothing was.
+    """
+    if found is not None:
+        return found
+    raise missing(app, name)
+
+
+def missing(app: App, name: str) -> ScheduleMissing:
+    """Says that there is none of that name."""
+    if is_declared(app, name):
+        return ScheduleMissing(
+            f"the schedule of the type {name!r} is not on AWS: provision it with `cdk deploy`"
+        )
+    return ScheduleMissing(
+        f"the app {app.name!r} has no schedule {name!r}: client.schedules.list() has all of them"
+    )
+
+
+def refuse_declared(app: App, name: str) -> None:
+    """Refuse to change what the next deploy would change back.
+
+    Raises:
+        ScheduleDeclared: a job type declares the schedule.
+    """
+    if is_declared(app, name):
+        raise ScheduleDeclared(
+            f"the schedule {name!r} is declared on its job type: change it in the code and deploy. "
+            "Here it can be paused, resumed and run. One made at run time goes by "
+            f"{PREFIX + name!r}"
+        )
+
+
+def check_new_name(app: App, name: object) -> None:
+    """Check the name of a schedule that is to be made.
+
+    Raises:
+        OptionInvalid: it is not fit for AWS.
+        ScheduleExists: a job type declares one of that name.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        raise OptionInvalid(
+            f"the schedule's name {name!r} must be 1 to {_LONGEST_NAME} letters, digits, hyphens, "
+            "underscores and full stops"
+        )
+    if name.startswith(PREFIX):
+        raise OptionInvalid(
+            f"the schedule's name {name!r} begins with {PREFIX!r}, which stands before the names "
+            "on AWS: leave that out"
+        )
+    if is_declared(app, name):
+        raise taken(app, name)
+
+
+def taken(app: App, name: object) -> ScheduleExists:
+    """Says that a name is taken."""
+    return ScheduleExists(
+        f"the app {app.name!r} has a schedule {name!r}: reschedule it, remove it first, or take "
+        "another name"
+    )

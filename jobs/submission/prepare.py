@@ -1,0 +1,465 @@
+"""From a payload to a message: everything about submitting that is not the call itself.
+
+Pure, and shared by `Client` and `AsyncClient`. All checks happen here, before anything is sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from headgate.jobs.core.batching import EntryRejected
+from headgate.jobs.core.context import Tenant
+from headgate.jobs.core.events import JobDeduplicated, JobSubmitted
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.topology import MAX_DELAY, Priority, QueueSpec, Topology
+from headgate.jobs.core.tracing import current_traceparent
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
+from headgate.jobs.definitions.uniqueness import Uniqueness, UniqueOptions
+from headgate.jobs.errors import (
+    ConfigurationError,
+    DelayInvalid,
+    HeadgateError,
+    InlineFailed,
+    OptionInvalid,
+    Refusal,
+    SubmissionFailed,
+    TransportError,
+    UnknownJobType,
+    UnknownQueue,
+    did_you_mean,
+)
+from headgate.jobs.messages.envelope import VERSION, Envelope, Options, UniqueBy, new_job_id
+from headgate.jobs.messages.outgoing import is_group_id, message_of
+from headgate.jobs.schedules.delayed_job import DelayedJob, check_input, delayed
+from headgate.jobs.values.json_values import is_utf8
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRef(Generic[R]):
+    """A submitted job, by name; `Client.handle` makes a handle of its id. ``R`` is what its
+    handler returns."""
+
+    id: str
+    type: str
+    is_duplicate: bool = False
+    """It was submitted before, by another call: that job stands for what this one asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingJob(JobRef[R]):
+    """A job that is on its way to SQS; awaiting it waits until SQS has it. Its id is known at once.
+
+    Awaited, it raises the `TransportError` or `SubmissionFailed` of a job that SQS didn't take.
+    """
+
+    taken: Awaitable[object] = field(repr=False, compare=False)
+
+    def __await__(self) -> Generator[Any, Any, JobRef[R]]:
+        sent = yield from self.taken.__await__()
+        if isinstance(sent, Submission) and sent.duplicate_of is not None:
+            return replace(self, id=sent.id, is_duplicate=True)
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a submission comes from."""
+
+    source: str = "sdk"
+    """As the envelope has it: ``sdk``, ``schedule:NAME``, ``event:NAME``, ``replay:ID`` or
+    ``foreign:FORMAT``."""
+    parent: UUID | None = None
+    """The job whose handler submits it."""
+    trace: str | None = None
+    """A W3C traceparent."""
+    tenant: Tenant | None = None
+    """For whom, if the submission doesn't say."""
+
+
+_SDK = Origin()
+
+
+class Overrides(UniqueOptions, total=False):
+    """What one submission may decide instead of its job type."""
+
+    delay: timedelta
+    """Not before this long from now. Over 15 minutes, and on a FIFO queue, a one-time schedule of
+    EventBridge Scheduler holds the job meanwhile, which is charged for as a request of its own."""
+    at: datetime
+    """Not before this time; aware. A past one means now."""
+    priority: Priority
+    attempts: int
+    """Runs in all, the first included."""
+    timeout: timedelta
+    """The longest that one attempt may take."""
+    tenant: str | Tenant
+    """Whose job it is; SQS's fair queues keep one tenant's flood from delaying the others."""
+    group: str
+    """On a FIFO queue, the group whose jobs run one at a time and in order; without it the type's
+    ``group_by`` is asked, and then the tenant is taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A checked message and where it goes.
+
+    It has all of its payload; one that is too large goes its own way later
+    (`jobs.client.large_payloads`).
+    """
+
+    queue: QueueSpec
+    message: OutgoingMessage
+    envelope: Envelope
+    duplicate_of: str | None = None
+    """The job that stands for it; it was not sent itself."""
+
+    @property
+    def id(self) -> str:
+        return self.duplicate_of or str(self.envelope.id)
+
+    @property
+    def unique(self) -> UniqueBy | None:
+        """Of which jobs it is one that counts only once."""
+        return self.envelope.options.unique if self.envelope.options else None
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Whether another job stands for it."""
+        return self.duplicate_of is not None
+
+    @property
+    def due(self) -> datetime | None:
+        """Until when a one-time schedule holds it; None: it goes to SQS at once."""
+        envelope = self.envelope
+        by_sqs = _delay_s(self.queue, envelope.not_before, envelope.submitted_at)
+        return None if by_sqs else envelope.not_before
+
+    def delayed(self) -> DelayedJob:
+        """What that schedule holds."""
+        return delayed(
+            self.message,
+            queue_name=self.queue.name,
+            job_id=self.id,
+            job_type=self.envelope.type,
+            due=self.due or self.envelope.submitted_at,
+        )
+
+    def event(self, at: datetime) -> JobSubmitted:
+        """Says that SQS has taken it."""
+        return JobSubmitted(
+            at=at,
+            job_id=self.id,
+            job_type=self.envelope.type,
+            queue=self.envelope.queue,
+            priority=self.envelope.priority,
+            tenant=self.envelope.tenant,
+            delay_s=self._delay_s,
+        )
+
+    @property
+    def _delay_s(self) -> int:
+        if self.due is None:
+            return self.message.delay_s
+        return math.ceil((self.due - self.envelope.submitted_at).total_seconds())
+
+    def deduplicated(self, kept: str, at: datetime) -> JobDeduplicated:
+        """Says that it was not sent, since another job stands for it."""
+        return JobDeduplicated(
+            at=at,
+            job_id=str(self.envelope.id),
+            job_type=self.envelope.type,
+            queue=self.envelope.queue,
+            priority=self.envelope.priority,
+            tenant=self.envelope.tenant,
+            kept=kept,
+        )
+
+
+def prepare(
+    app: App,
+    topology: Topology,
+    job: JobType[P, Any],
+    payload: P,
+    overrides: Overrides,
+    *,
+    now: datetime,
+    job_id: UUID,
+    origin: Origin = _SDK,
+) -> Submission:
+    """Check a submission and build its message.
+
+    Raises:
+        UnknownJobType: ``job`` is not one of ``app``'s types.
+        UnknownQueue: the type's queue has no such priority.
+        PayloadInvalid, DelayInvalid, OptionInvalid: as their names say.
+    """
+    if not isinstance(job, JobType):
+        raise UnknownJobType(
+            f"{job!r} is no job type: pass what @app.job or app.define returned, not a name or a "
+            "function"
+        )
+    if app.types.get(job.name) is not job:
+        raise UnknownJobType(
+            f"{job!r} was not declared on the app {app.name!r}: submit it with its own app's "
+            "client, or hand its queue over with app.include(...)"
+        )
+    _check_names(job, overrides)
+    queue = _queue(job, topology, overrides.get("priority"))
+    not_before = _not_before(app, job, overrides, queue, now)
+    dumped = job.dump(payload)
+    tenant_of = _tenant(job, overrides.get("tenant")) or origin.tenant
+    unique = _unique(job, payload, dumped, overrides, tenant_of)
+    envelope = Envelope(
+        v=VERSION,
+        id=job_id,
+        type=job.name,
+        schema=job.schema,
+        payload=dumped,
+        queue=job.queue,
+        priority=queue.priority,
+        submitted_at=now,
+        not_before=not_before,
+        tenant=tenant_of,
+        source=origin.source,
+        parent=origin.parent,
+        trace=origin.trace or current_traceparent(),
+        options=_options(job, overrides, queue, unique),
+    )
+    tenant = envelope.tenant.org if envelope.tenant else None
+    group = _fifo_group(job, payload, overrides, queue, tenant)
+    message = message_of(envelope, delay_s=_delay_s(queue, not_before, now), fifo_group=group)
+    submission = Submission(queue=queue, message=message, envelope=envelope)
+    if submission.due is not None:
+        check_input(f"the delayed job of {job.name!r}", submission.delayed().to_input())
+    return submission
+
+
+def prepare_many(
+    app: App,
+    topology: Topology,
+    job: JobType[P, Any],
+    payloads: Iterable[P],
+    overrides: Overrides,
+    now: datetime,
+) -> list[Submission]:
+    """`prepare` for each payload, with a fresh id each."""
+    return [
+        prepare(app, topology, job, payload, overrides, now=now, job_id=new_job_id(now))
+        for payload in payloads
+    ]
+
+
+def raise_refused(
+    submissions: Sequence[Submission], results: Sequence[HeadgateError | None]
+) -> None:
+    """Read what became of each submission; None stands for taken.
+
+    Raises:
+        TransportError: one and the same error kept all of them from being sent.
+        InlineFailed: the only one ran in place, and failed.
+        SubmissionFailed: SQS refused some by name, or failed after it had taken others.
+    """
+    refused = [index for index, error in enumerate(results) if error is not None]
+    if not refused:
+        return
+    first = results[refused[0]]
+    shared = isinstance(first, TransportError) and not isinstance(first, EntryRejected)
+    alone = isinstance(first, InlineFailed) and len(results) == 1
+    if first is not None and len(refused) == len(results) and (shared or alone):
+        raise first
+    raise SubmissionFailed(
+        [_refusal(index, submissions[index].id, results[index]) for index in refused],
+        submitted=len(submissions),
+        sent=[each.id for each, error in zip(submissions, results, strict=True) if error is None],
+    ) from first
+
+
+def _refusal(index: int, job_id: str, error: HeadgateError | None) -> Refusal:
+    if isinstance(error, EntryRejected):
+        code, sender_fault = error.failure.code, error.failure.sender_fault
+        return Refusal(
+            index=index,
+            id=job_id,
+            code=code,
+            message=error.failure.message,
+            sender_fault=sender_fault,
+        )
+    return Refusal(
+        index=index,
+        id=job_id,
+        code=type(error).__name__,
+        message=str(error),
+        sender_fault=not (isinstance(error, TransportError) and error.transient),
+    )
+
+
+def _check_names(job: JobType[Any, Any], overrides: Overrides) -> None:
+    known = Overrides.__annotations__
+    for name in overrides:
+        if name not in known:
+            raise OptionInvalid(
+                f"{job.name!r}: a submission has no option {name!r}: {did_you_mean(name, known)}"
+            )
+
+
+def _queue(job: JobType[Any, Any], topology: Topology, wanted: Priority | None) -> QueueSpec:
+    try:
+        return topology.queue(job.queue, _priority(job, wanted))
+    except UnknownQueue as error:
+        raise UnknownQueue(f"{job.name!r}: {error}") from error
+
+
+def _priority(job: JobType[Any, Any], wanted: Priority | None) -> Priority:
+    try:
+        return job.priority if wanted is None else Priority(wanted)
+    except ValueError as error:
+        raise OptionInvalid(
+            f"{job.name!r}: {wanted!r} is no priority; there are {', '.join(Priority)}"
+        ) from error
+
+
+def _not_before(
+    app: App, job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec, now: datetime
+) -> datetime | None:
+    """When the job is due; None: at once."""
+    delay, at = overrides.get("delay"), overrides.get("at")
+    if delay is not None and at is not None:
+        raise DelayInvalid(f"{job.name!r}: give delay or at, not both")
+    if at is not None:
+        delay = _until(job, at, now)
+    if delay is None:
+        return None
+    if not isinstance(delay, timedelta):
+        raise DelayInvalid(_no_timedelta(job, "delay", delay))
+    if delay < timedelta(0):
+        raise DelayInvalid(f"{job.name!r}: delay must not be negative, got {delay}")
+    if not app.long_delays and (delay > MAX_DELAY or (delay and queue.fifo)):
+        raise DelayInvalid(
+            f"{job.name!r}: a delay of {delay} on {queue.name!r} takes a one-time schedule, since "
+            f"SQS itself delays by {MAX_DELAY} at most, and no single message of a FIFO queue; the "
+            f"app {app.name!r} is declared with long_delays=False"
+        )
+    try:
+        # Rounded up: never before its time.
+        return now + timedelta(seconds=math.ceil(delay.total_seconds())) if delay else None
+    except OverflowError as error:
+        raise DelayInvalid(f"{job.name!r}: a delay of {delay} ends after the year 9999") from error
+
+
+def _delay_s(queue: QueueSpec, not_before: datetime | None, now: datetime) -> int:
+    """What SQS itself delays; 0 also where a one-time schedule does."""
+    if not_before is None or queue.fifo or not_before - now > MAX_DELAY:
+        return 0
+    return int((not_before - now).total_seconds())
+
+
+def _until(job: JobType[Any, Any], at: datetime, now: datetime) -> timedelta:
+    if not isinstance(at, datetime):
+        raise DelayInvalid(
+            f"{job.name!r}: at must be a datetime, got {at!r}: write datetime(..., tzinfo=UTC)"
+        )
+    if at.utcoffset() is None:
+        raise DelayInvalid(
+            f"{job.name!r}: at={at.isoformat()} has no time zone, so it could mean "
+            "any of 24 hours: write datetime(..., tzinfo=UTC)"
+        )
+    return max(timedelta(0), at - now)  # of any zones: an aware time needs no converting for it
+
+
+def _tenant(job: JobType[Any, Any], tenant: str | Tenant | None) -> Tenant | None:
+    if tenant is None:
+        return None
+    named = tenant if isinstance(tenant, Tenant) else Tenant(org=tenant)
+    if not is_group_id(named.org):
+        raise OptionInvalid(
+            f"{job.name!r}: tenant must be 1 to 128 ASCII characters without spaces (it becomes "
+            f"SQS's MessageGroupId), got {named.org!r}"
+        )
+    workspace: object = named.workspace
+    if workspace is not None and not (isinstance(workspace, str) and is_utf8(workspace)):
+        raise OptionInvalid(
+            f"{job.name!r}: the tenant's workspace must be a text, got {workspace!r}"
+        )
+    return named
+
+
+def _fifo_group(
+    job: JobType[P, Any], payload: P, overrides: Overrides, queue: QueueSpec, tenant: str | None
+) -> str | None:
+    given = overrides.get("group")
+    if not queue.fifo:
+        if given is not None:
+            raise OptionInvalid(
+                f"{job.name!r}: group orders the jobs of a FIFO queue, and {queue.name!r} is none"
+            )
+        return None
+    group = given
+    if given is None:
+        group = job.group_by(payload) if job.group_by else tenant
+    if not is_group_id(group):
+        raise OptionInvalid(
+            f"{job.name!r}: {queue.name!r} is FIFO, so each job needs a group, of 1 to 128 ASCII "
+            f"characters without spaces, got {group!r}: submit with group=..., or declare the type "
+            "with group_by=..."
+        )
+    return group
+
+
+def _options(
+    job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec, unique: UniqueBy | None
+) -> Options | None:
+    attempts, timeout = overrides.get("attempts"), overrides.get("timeout")
+    if attempts is None and timeout is None and unique is None:
+        return None
+    if attempts is not None:
+        _check_attempts(job, attempts, queue)
+    if timeout is not None:
+        _check_timeout(job, timeout)
+    return Options(
+        attempts=attempts,
+        timeout_s=timeout.total_seconds() if timeout else None,
+        unique=unique,
+    )
+
+
+def _unique(
+    job: JobType[P, Any], payload: P, dumped: Any, overrides: Overrides, tenant: Tenant | None
+) -> UniqueBy | None:
+    try:
+        uniqueness = Uniqueness.of(overrides).over(job.unique)
+        return uniqueness.of_job(job.name, payload, dumped, tenant)
+    except ConfigurationError as error:
+        raise OptionInvalid(f"{job.name!r}: {error}") from error
+
+
+def _check_attempts(job: JobType[Any, Any], attempts: object, queue: QueueSpec) -> None:
+    if not isinstance(attempts, int) or isinstance(attempts, bool):
+        raise OptionInvalid(f"{job.name!r}: attempts must be a whole number, got {attempts!r}")
+    if not 1 <= attempts < queue.max_receive_count:
+        raise OptionInvalid(
+            f"{job.name!r}: attempts must lie between 1 and {queue.max_receive_count - 1}, got "
+            f"{attempts}: SQS itself dead-letters a message after {queue.max_receive_count} "
+            "receives"
+        )
+
+
+def _check_timeout(job: JobType[Any, Any], timeout: object) -> None:
+    if not isinstance(timeout, timedelta):
+        raise OptionInvalid(_no_timedelta(job, "timeout", timeout))
+    if not timedelta(0) < timeout <= LONGEST_TIMEOUT:
+        raise OptionInvalid(
+            f"{job.name!r}: timeout must lie between 0 and {LONGEST_TIMEOUT}, got {timeout}"
+        )
+
+
+def _no_timedelta(job: JobType[Any, Any], name: str, value: object) -> str:
+    return f"{job.name!r}: {name} must be a timedelta, got {value!r}: write timedelta(seconds=...)"

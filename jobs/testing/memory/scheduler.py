@@ -1,0 +1,272 @@
+"""EventBridge Scheduler in memory: it fires by the clock that the test owns."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.ports import BlockingScheduler, ScheduleSpec
+from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
+from headgate.jobs.definitions.occurrences import is_one_time, occurrences
+from headgate.jobs.errors import ScheduleGroupMissing, TransportError
+from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
+from headgate.jobs.testing.clock import VirtualClock
+
+START_TOLERANCE = timedelta(minutes=5)
+"""The oldest start of a recurring schedule that EventBridge Scheduler takes, in an update too."""
+
+_MOMENT = timedelta(microseconds=1)
+
+
+@dataclass(slots=True)
+class _Stored:
+    spec: ScheduleSpec
+    token: str
+    fired_until: datetime
+    """What was due up to here has been fired, or was missed while it was paused."""
+
+
+class MemoryScheduler:
+    """A scheduler in memory: a `jobs.core.ports.Scheduler`, and by `blocking` one for plain code.
+
+    On a `VirtualClock` whatever came due is fired by each `advance`; on another clock while `run`
+    runs. A firing hands its input to ``fire``, with the context attributes filled in; a paused
+    schedule makes up for nothing.
+
+    Args:
+        clock: says when something is due.
+        fire: what a firing does, such as calling the bridge; given the schedule's input, as JSON.
+        groups: those that exist; None takes any.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        fire: Callable[[str], None] = lambda _input: None,
+        groups: set[str] | None = None,
+    ) -> None:
+        self.error: TransportError | None = None
+        """While it is set, every call raises it."""
+        self.lingers = timedelta(0)
+        """For how long a schedule that is deleted when done outlives its last firing."""
+        self.fired: list[tuple[str, datetime]] = []
+        """The name of each schedule that has fired, and the time for which."""
+        self._clock = clock
+        self._fire = fire
+        self._groups = groups
+        self._stored: dict[tuple[str, str], _Stored] = {}
+        self._done: dict[tuple[str, str], datetime] = {}
+        """The time at which those are deleted that have fired for the last time."""
+        self._handed_over: list[str] = []
+        self._changed = asyncio.Event()
+        if isinstance(clock, VirtualClock):
+            clock.subscribe(self.fire_due)
+
+    @property
+    def blocking(self) -> BlockingScheduler:
+        """The same schedules, for plain code."""
+        return _Blocking(self)
+
+    @property
+    def schedules(self) -> list[ScheduleSpec]:
+        """All that there are, by name."""
+        self._delete_done()
+        return [self._stored[key].spec for key in sorted(self._stored)]
+
+    async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
+        """Create one; False if its name is taken."""
+        await asyncio.sleep(0)  # as a call over a network
+        return self.put(schedule, token)
+
+    async def get(self, group: str, name: str) -> ScheduleSpec | None:
+        """One of them."""
+        await asyncio.sleep(0)
+        return self.find(group, name)
+
+    async def names(self, group: str, *, prefix: str) -> list[str]:
+        """Those of a group that start with the prefix."""
+        await asyncio.sleep(0)
+        return self.names_in(group, prefix)
+
+    async def update(self, schedule: ScheduleSpec) -> bool:
+        """Replace one."""
+        await asyncio.sleep(0)
+        return self.replace(schedule)
+
+    async def delete(self, group: str, name: str) -> bool:
+        """Delete one."""
+        await asyncio.sleep(0)
+        return self.drop(group, name)
+
+    # --- firing ---------------------------------------------------------------------------------
+
+    def next_due(self, prefix: str = "") -> datetime | None:
+        """When the first of those whose names start so fires next; None if none does."""
+        stored = (each for each in self._stored.values() if each.spec.name.startswith(prefix))
+        return min((due for each in stored if (due := _next(each))), default=None)
+
+    def fire_due(self) -> None:
+        """Fire all that has come due, in the order of its times."""
+        while (due := self.next_due()) is not None and due <= self._clock.now():
+            for key, stored in list(self._stored.items()):
+                if _next(stored) == due:
+                    self._fire_one(key, stored, due)
+
+    async def run(self) -> None:
+        """Fire what comes due, until it is cancelled."""
+        while True:
+            self._changed.clear()
+            self.fire_due()
+            due = self.next_due()
+            wait_s = None if due is None else (due - self._clock.now()).total_seconds()
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def repeat(self) -> None:
+        """Hand over once more what the latest firing did: the service does so at least once.
+
+        Raises:
+            IndexError: nothing has fired.
+        """
+        self._fire(self._handed_over[-1])
+
+    def _fire_one(self, key: tuple[str, str], stored: _Stored, due: datetime) -> None:
+        stored.fired_until = due + _MOMENT
+        self.fired.append((stored.spec.name, due))
+        if stored.spec.delete_when_done and _next(stored) is None:
+            self._done[key] = due + self.lingers
+            self._delete_done()
+        self._handed_over.append(_filled_in(stored.spec, due))
+        self._fire(self._handed_over[-1])
+
+    # --- what the calls do ----------------------------------------------------------------------
+
+    def put(self, schedule: ScheduleSpec, token: str) -> bool:
+        """`create`, at once."""
+        self._check(schedule.group)
+        now = self._clock.now()
+        _validate(schedule, now)
+        key = schedule.group, schedule.name
+        if key in self._stored:
+            return self._stored[key].token == token
+        made = replace(schedule, created_at=now, modified_at=now)
+        self._stored[key] = _Stored(made, token, now)
+        self._changed.set()
+        return True
+
+    def find(self, group: str, name: str) -> ScheduleSpec | None:
+        """`get`, at once."""
+        self._check()
+        stored = self._stored.get((group, name))
+        return replace(stored.spec, as_of=self._clock.now()) if stored else None
+
+    def names_in(self, group: str, prefix: str) -> list[str]:
+        """`names`, at once."""
+        self._check(group)
+        return sorted(name for of, name in self._stored if of == group and name.startswith(prefix))
+
+    def replace(self, schedule: ScheduleSpec) -> bool:
+        """`update`, at once."""
+        self._check()
+        now = self._clock.now()
+        _validate(schedule, now)
+        if (stored := self._stored.get((schedule.group, schedule.name))) is None:
+            return False
+        stored.spec = replace(schedule, created_at=stored.spec.created_at, modified_at=now)
+        stored.fired_until = max(stored.fired_until, now)
+        self._done.pop((schedule.group, schedule.name), None)
+        self._changed.set()
+        return True
+
+    def drop(self, group: str, name: str) -> bool:
+        """`delete`, at once."""
+        self._check()
+        self._done.pop((group, name), None)
+        return self._stored.pop((group, name), None) is not None
+
+    def _delete_done(self) -> None:
+        if not self._done:
+            return
+        now = self._clock.now()
+        for key in [key for key, at in self._done.items() if at <= now]:
+            self._done.pop(key, None)  # unless another thread has just done it
+            self._stored.pop(key, None)
+
+    def _check(self, group: str | None = None) -> None:
+        self._delete_done()
+        if self.error is not None:
+            raise self.error
+        if group is not None and self._groups is not None and group not in self._groups:
+            raise ScheduleGroupMissing(group)
+
+
+class _Blocking:
+    """A `jobs.core.ports.BlockingScheduler` over one in memory."""
+
+    def __init__(self, scheduler: MemoryScheduler) -> None:
+        self._scheduler = scheduler
+
+    def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
+        return self._scheduler.put(schedule, token)
+
+    def get(self, group: str, name: str) -> ScheduleSpec | None:
+        return self._scheduler.find(group, name)
+
+    def names(self, group: str, *, prefix: str) -> list[str]:
+        return self._scheduler.names_in(group, prefix)
+
+    def update(self, schedule: ScheduleSpec) -> bool:
+        return self._scheduler.replace(schedule)
+
+    def delete(self, group: str, name: str) -> bool:
+        return self._scheduler.drop(group, name)
+
+
+def _validate(schedule: ScheduleSpec, now: datetime) -> None:
+    if len(schedule.name) > MAX_SCHEDULER_NAME or len(schedule.input.encode()) > MAX_INPUT_BYTES:
+        raise TransportError(f"the schedule {schedule.name!r} is too long, or what it holds is")
+    if is_one_time(schedule.expression) or schedule.start is None:
+        return
+    if schedule.start < now - START_TOLERANCE:
+        raise TransportError(
+            f"the schedule {schedule.name!r} was refused: ValidationException: The StartDate you "
+            "specify cannot be earlier than 5 minutes ago."
+        )
+
+
+def _next(stored: _Stored) -> datetime | None:
+    spec = stored.spec
+    if not spec.enabled:
+        return None
+    # A rate without a start counts from its last change, as far as AWS says.
+    counts_from = spec.start or (None if is_one_time(spec.expression) else spec.modified_at)
+    times = occurrences(
+        spec.expression,
+        spec.timezone,
+        since=stored.fired_until,
+        start=counts_from,
+        end=None if is_one_time(spec.expression) else spec.end,
+    )
+    return next(times, None)
+
+
+def _filled_in(spec: ScheduleSpec, due: datetime) -> str:
+    """The input with the context attributes of one firing."""
+    attributes = {
+        "schedule-arn": f"arn:aws:scheduler:::schedule/{spec.group}/{spec.name}",
+        "scheduled-time": due.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "execution-id": f"{spec.name}@{due.timestamp():.0f}",
+        "attempt-number": "1",
+    }
+    text = spec.input
+    for name, value in attributes.items():
+        text = text.replace(f"<aws.scheduler.{name}>", json.dumps(value)[1:-1])
+    return text

@@ -1,0 +1,74 @@
+"""S3 in memory, as far as `jobs.core.ports.ObjectStore` needs it, with faults on demand."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from headgate.jobs.core.ports import BlockingObjectStore
+from headgate.jobs.errors import BucketMissing
+
+StoreAction = Literal["put", "get"]
+"""The calls of a `jobs.core.ports.ObjectStore`."""
+
+
+class MemoryStore:
+    """A bucket in memory: a `jobs.core.ports.ObjectStore`, and by ``blocking`` one for plain code.
+
+    ``objects`` is what it holds, which a test may change; while ``missing`` is true there is no
+    such bucket; ``calls`` lists what was called, with the key.
+
+    >>> store = MemoryStore()
+    >>> store.fail("get", ServiceUnavailable("S3 is down"), times=2)
+    """
+
+    def __init__(self, *, name: str = "bucket") -> None:
+        self.name = name
+        self.missing = False
+        self.objects: dict[str, bytes] = {}
+        self.calls: list[tuple[StoreAction, str]] = []
+        self._faults: list[tuple[StoreAction, Exception]] = []
+
+    def fail(self, action: StoreAction, error: Exception, *, times: int = 1) -> None:
+        """Raise ``error`` from the next ``times`` calls of that kind, in place of doing them."""
+        self._faults += [(action, error)] * times
+
+    async def put(self, key: str, content: bytes) -> None:
+        """Keep an object."""
+        await asyncio.sleep(0)  # a call over a network always suspends
+        self.blocking.put(key, content)
+
+    async def get(self, key: str) -> bytes | None:
+        """An object, if there is one."""
+        await asyncio.sleep(0)
+        return self.blocking.get(key)
+
+    @property
+    def blocking(self) -> BlockingObjectStore:
+        """The same bucket for synchronous code."""
+        return _Blocking(self)
+
+    def called(self, action: StoreAction, key: str) -> None:
+        """Note a call, and let the fault that was asked for happen."""
+        self.calls.append((action, key))
+        if self.missing:
+            raise BucketMissing(self.name)
+        for planned in self._faults:
+            if planned[0] == action:
+                self._faults.remove(planned)
+                raise planned[1]
+
+
+class _Blocking:
+    """`MemoryStore` as a `jobs.core.ports.BlockingObjectStore`."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def put(self, key: str, content: bytes) -> None:
+        self._store.called("put", key)
+        self._store.objects[key] = content
+
+    def get(self, key: str) -> bytes | None:
+        self._store.called("get", key)
+        return self._store.objects.get(key)

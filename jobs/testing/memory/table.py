@@ -1,0 +1,222 @@
+"""DynamoDB in memory, as far as `jobs.core.ports.Table` needs it, on a clock that the test owns."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from dataclasses import replace
+
+from headgate.jobs.aws.dynamo.attributes import (
+    Attributes,
+    check_keys,
+    decode,
+    encode_all,
+    encode_next,
+    lives,
+)
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.ports import BlockingTable, Item, Key
+from headgate.jobs.errors import TableMissing
+from headgate.jobs.testing.memory.table_faults import TableAction, TableFaults, Unprocessed
+
+
+class MemoryTable:
+    """A table in memory: a `jobs.core.ports.Table` with DynamoDB's limits, in any number of loops.
+
+    What has expired by ``clock`` is gone. ``faults`` makes calls fail or slow, and leaves items
+    unprocessed; while ``missing`` is true there is no such table; ``calls`` lists what was called.
+
+    >>> table = MemoryTable(SystemClock())
+    >>> await table.put([Item(pk="job#1", sk="done")])
+    []
+    """
+
+    def __init__(self, clock: Clock, *, name: str = "table") -> None:
+        self.name = name
+        self.faults = TableFaults()
+        self.missing = False
+        self.calls: list[TableAction] = []
+        self._store = _Store(clock)
+
+    async def put(self, items: Sequence[Item]) -> list[Item]:
+        """Write up to 25 items; those that a fault left out are returned."""
+        if not items:
+            return []
+        encoded = encode_all(items)
+        async with self._call("put") as fault:
+            return self._store.put(items, encoded, fault)
+
+    async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
+        """The items of a partition that live, in order."""
+        async with self._call("query"):
+            return self._store.query(pk, prefix)
+
+    async def get(self, pk: str, sk: str) -> Item | None:
+        """One item, if it lives."""
+        async with self._call("get"):
+            return self._store.get(pk, sk)
+
+    async def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        """The last items of a list, the last one first."""
+        async with self._call("lines"):
+            return self._store.lines(name, after, before)[:limit]
+
+    async def delete(self, keys: Sequence[Key]) -> list[Key]:
+        """Delete up to 25 items."""
+        if not keys:
+            return []
+        check_keys(keys)
+        async with self._call("delete"):
+            self._store.delete(keys)
+            return []
+
+    async def replace(self, item: Item) -> Item | None:
+        """Write one if it is next; else what stands there."""
+        encoded = encode_next(item)
+        async with self._call("replace"):
+            return self._store.replace(item, encoded)
+
+    @property
+    def blocking(self) -> BlockingTable:
+        """The same table for synchronous code, from any thread."""
+        return _Blocking(self._store, self._call_blocking)
+
+    @asynccontextmanager
+    async def _call(self, action: TableAction) -> AsyncIterator[Unprocessed | None]:
+        self.calls.append(action)
+        # A call over a network always suspends; one that never did would hide races from tests.
+        await asyncio.sleep(0)
+        self._check_there()
+        async with self.faults.around(action) as fault:
+            yield fault
+
+    @contextmanager
+    def _call_blocking(self, action: TableAction) -> Iterator[Unprocessed | None]:
+        self.calls.append(action)
+        self._check_there()
+        with self.faults.around_blocking(action) as fault:
+            yield fault
+
+    def _check_there(self) -> None:
+        if self.missing:
+            raise TableMissing(self.name)
+
+
+class _Blocking:
+    """`MemoryTable` as a `jobs.core.ports.BlockingTable`."""
+
+    def __init__(
+        self,
+        store: _Store,
+        call: Callable[[TableAction], AbstractContextManager[Unprocessed | None]],
+    ) -> None:
+        self._store = store
+        self._call = call
+
+    def put(self, items: Sequence[Item]) -> list[Item]:
+        if not items:
+            return []
+        encoded = encode_all(items)
+        with self._call("put") as fault:
+            return self._store.put(items, encoded, fault)
+
+    def query(self, pk: str, *, prefix: str = "") -> list[Item]:
+        with self._call("query"):
+            return self._store.query(pk, prefix)
+
+    def get(self, pk: str, sk: str) -> Item | None:
+        with self._call("get"):
+            return self._store.get(pk, sk)
+
+    def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        with self._call("lines"):
+            return self._store.lines(name, after, before)[:limit]
+
+    def delete(self, keys: Sequence[Key]) -> list[Key]:
+        if not keys:
+            return []
+        check_keys(keys)
+        with self._call("delete"):
+            self._store.delete(keys)
+            return []
+
+    def replace(self, item: Item) -> Item | None:
+        encoded = encode_next(item)
+        with self._call("replace"):
+            return self._store.replace(item, encoded)
+
+
+class _Store:
+    """What the table holds; safe to share by threads."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        # As DynamoDB would hold them: so no two callers ever share a value that one may change.
+        self._items: dict[tuple[str, str], Attributes] = {}
+
+    def put(
+        self, items: Sequence[Item], encoded: Sequence[Attributes], fault: Unprocessed | None
+    ) -> list[Item]:
+        left = fault.among(items) if fault else []
+        with self._lock:
+            for item, attributes in zip(items, encoded, strict=True):
+                if item not in left:
+                    self._items[item.pk, item.sk] = attributes
+        return left
+
+    def query(self, pk: str, prefix: str) -> list[Item]:
+        with self._lock:
+            places = sorted(sk for of, sk in self._items if of == pk and sk.startswith(prefix))
+            found = [self._standing(pk, sk) for sk in places]
+        return [item for item in found if item is not None]
+
+    def get(self, pk: str, sk: str) -> Item | None:
+        with self._lock:
+            return self._standing(pk, sk)
+
+    def lines(self, name: str, after: str, before: str) -> list[Item]:
+        with self._lock:
+            standing = [self._standing(*key) for key in self._items]
+        found = [
+            (item.line.place, item)
+            for item in standing
+            if item and item.line and item.line.list == name
+        ]
+        between = [
+            (place, item)
+            for place, item in found
+            if place > after and (not before or place < before)
+        ]
+        between.sort(key=lambda pair: (pair[0], pair[1].pk, pair[1].sk), reverse=True)
+        return [replace(item, data={}, version=0) for _, item in between]
+
+    def delete(self, keys: Sequence[Key]) -> None:
+        with self._lock:
+            for key in keys:
+                self._items.pop(key, None)
+
+    def replace(self, item: Item, encoded: Attributes) -> Item | None:
+        with self._lock:
+            standing = self._standing(item.pk, item.sk)
+            if not _is_next(item, standing):
+                return standing or Item(pk=item.pk, sk=item.sk)
+            self._items[item.pk, item.sk] = encoded
+            return None
+
+    def _standing(self, pk: str, sk: str) -> Item | None:
+        attributes = self._items.get((pk, sk))
+        item = decode(attributes) if attributes else None
+        return item if item and lives(item, self._clock.now()) else None
+
+
+def _is_next(item: Item, standing: Item | None) -> bool:
+    if standing is None or item.version == 1:  # nothing is created over an item, put or replaced
+        return standing is None and item.version == 1
+    return standing.version == item.version - 1

@@ -1,0 +1,104 @@
+"""Settings of the wrong kind, refused by the field's name before anything is done with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import fields
+from datetime import timedelta
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from headgate.jobs.errors import ConfigurationError
+
+_CALLED: dict[Any, str] = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    timedelta: "a timedelta",
+    NoneType: "None",
+}
+
+
+def check_kinds(
+    owner: str, settings: Any, error: type[ConfigurationError] = ConfigurationError
+) -> None:
+    """Check the values of a dataclass against what its fields are annotated with.
+
+    A list is made the tuple that is wanted in its place.
+
+    Args:
+        owner: what errors call it.
+        settings: the instance, as its ``__post_init__`` finds it.
+        error: what to raise.
+
+    Raises:
+        ConfigurationError: ``error``, for the first field whose value is of another kind.
+    """
+    hints = _hints(settings.__class__)
+    for field in fields(settings):
+        kind, value = hints[field.name], getattr(settings, field.name)
+        if isinstance(value, list) and _is_tuple(kind):
+            value = tuple(value)
+            object.__setattr__(settings, field.name, value)  # it may be frozen
+        check_kind(f"{owner}: {field.name}", value, kind, error)
+
+
+def check_kind(
+    name: str, value: object, kind: Any, error: type[ConfigurationError] = ConfigurationError
+) -> None:
+    """Check one value against an annotation.
+
+    Raises:
+        ConfigurationError: ``error``; names the value and what it should be.
+    """
+    if _fits(value, kind):
+        return
+    instead = ": write timedelta(seconds=...)" if timedelta in (kind, *get_args(kind)) else ""
+    called = " or ".join(dict.fromkeys(_called(kind)))
+    raise error(f"{name} must be {called}, got {value!r}{instead}")
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def _fits(value: object, kind: Any) -> bool:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_fits(value, each) for each in inner)
+    if origin is Literal:
+        return value in inner
+    if origin is tuple:  # of any length
+        return isinstance(value, tuple) and all(_fits(each, inner[0]) for each in value)
+    if kind in (int, float):
+        return _is_number(value, whole=kind is int)
+    return isinstance(value, kind)
+
+
+def _is_tuple(kind: Any) -> bool:
+    return any(get_origin(each) is tuple for each in (kind, *get_args(kind)))
+
+
+def _is_number(value: object, *, whole: bool) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int) or (
+        not whole and isinstance(value, float) and math.isfinite(value)
+    )
+
+
+def _called(kind: Any) -> Iterator[str]:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        for each in inner:
+            yield from _called(each)
+    elif origin is Literal:
+        yield from map(repr, inner)
+    elif origin is tuple:
+        yield f"a tuple, of each {' or '.join(_called(inner[0]))}"
+    else:
+        yield _CALLED.get(kind, f"a {kind.__name__}")

@@ -1,0 +1,163 @@
+"""What people are told of dead letters: how many of what, why, where, and what to do about it.
+
+Never a payload, and no error's message, which may quote one: types, reasons, names of errors and
+queues, and the ids of the first few jobs, from which everything else can be found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from headgate.jobs.core.topology import DEAD_LETTERS, DEAD_LETTERS_KEPT
+from headgate.jobs.dead_letters.reading import ParkedMessage
+from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, Kind, ParkingQueue, SweepPlan
+
+UNKNOWN = "unknown"
+"""What stands for a job type that can't be told."""
+
+_MOST_KINDS = 20
+_MOST_IDS = 3
+_MOST_SUBJECT = 99  # https://docs.aws.amazon.com/sns/latest/api/API_Publish.html
+_PLAIN = re.compile(r"[!-~]{1,128}")
+
+_ADVICE: Mapping[Kind, str] = {
+    "dead-letters": (
+        "Mend the cause first, then send them back as docs/dead-letters.md says, or have an "
+        'administrator use "Start DLQ redrive" in the SQS console, with what is named "from" as '
+        "its custom destination."
+    ),
+    "quarantine": (
+        "What is in quarantine killed the processes that ran it. Find out why before anything is "
+        "sent back: it would kill them again."
+    ),
+    "unsubmitted": (
+        "A schedule or an event did not become a job. The log of the bridge function says why; "
+        "each message holds the input, with which the function can be invoked again."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A dead letter, and where it is."""
+
+    queue: ParkingQueue
+    message: ParkedMessage
+
+    @property
+    def job_type(self) -> str:
+        """The job's type, as far as it can be told in plain text."""
+        return _plain(self.message.job_type)
+
+    @property
+    def reason(self) -> str:
+        """Why it is there, likewise."""
+        return _plain(self.message.reason)
+
+    def is_critical(self, plan: SweepPlan) -> bool:
+        """Whether people want to know at once: of a critical type, or a killer of workers."""
+        return self.queue.kind == "quarantine" or self.message.job_type in plan.critical
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A message to people."""
+
+    subject: str
+    text: str
+
+
+def critical_alert(plan: SweepPlan, found: Sequence[Found], unseen: Mapping[str, int]) -> Alert:
+    """Tell of what is critical.
+
+    Args:
+        plan: whose app it is.
+        found: what is new; at least one.
+        unseen: about how many messages a sweep could not look at, by queue.
+    """
+    return _alert(plan, found, unseen, "critical dead letter")
+
+
+def summary(plan: SweepPlan, found: Sequence[Found], unseen: Mapping[str, int]) -> Alert:
+    """Tell of the others; the arguments are `critical_alert`'s."""
+    minutes = int(SUMMARY_EVERY.total_seconds() / 60)
+    note = (
+        f"The next summary comes in {minutes} minutes at the earliest; what is critical, at once."
+    )
+    return _alert(plan, found, unseen, "dead letter", note)
+
+
+def _alert(
+    plan: SweepPlan, found: Sequence[Found], unseen: Mapping[str, int], what: str, *notes: str
+) -> Alert:
+    counted = f"{len(found)} new {what}{'s' if len(found) != 1 else ''}"
+    types = ", ".join(dict.fromkeys(each.job_type for each in found))
+    paragraphs = [
+        f"{counted} in {plan.app}.",
+        *_kinds(found),
+        *_unseen(found, unseen),
+        "What to do",
+        *_advice(found),
+        *notes,
+    ]
+    return Alert(
+        subject=f"[{plan.app}] {counted}: {types}"[:_MOST_SUBJECT], text="\n\n".join(paragraphs)
+    )
+
+
+def _kinds(found: Sequence[Found]) -> Iterator[str]:
+    """A paragraph for each kind, the most frequent first."""
+    kinds: dict[tuple[str, ...], list[Found]] = defaultdict(list)
+    for each in found:
+        error = _plain(each.message.error_type) if each.message.error_type else ""
+        kinds[each.queue.name, each.job_type, each.reason, error].append(each)
+    ordered = sorted(kinds.items(), key=lambda kind: (-len(kind[1]), kind[0]))
+    for (_, job_type, reason, error), those in ordered[:_MOST_KINDS]:
+        why = f"{reason}, {error}" if error else reason
+        lines = [f"{len(those)} x {job_type}: {why}", *_places(those[0].queue), *_ids(those)]
+        yield "\n".join(lines)
+    if rest := sum(len(those) for _, those in ordered[_MOST_KINDS:]):
+        yield f"{rest} of other kinds."
+
+
+def _ids(found: Sequence[Found]) -> Iterator[str]:
+    ids = [_plain(each.message.job_id) for each in found if each.message.job_id]
+    for position, job_id in enumerate(ids[:_MOST_IDS]):
+        yield f"  {'jobs ' if position == 0 else '     '}  {job_id}"
+    if len(ids) > _MOST_IDS:
+        yield f"         and {len(ids) - _MOST_IDS} more"
+
+
+def _unseen(found: Iterable[Found], unseen: Mapping[str, int]) -> Iterator[str]:
+    for queue in dict.fromkeys(each.queue.name for each in found):
+        if queue in unseen:
+            yield f"About {unseen[queue]} more messages of {queue} could not be looked at."
+
+
+def _places(queue: ParkingQueue) -> Iterator[str]:
+    yield f"  queue  {queue.name}"
+    if queue.home:
+        yield f"  from   {queue.home}"
+
+
+def _advice(found: Iterable[Found]) -> Iterator[str]:
+    queues = {each.queue.name: each.queue for each in found}.values()
+    yield (
+        "`headgate status APP JOB_ID` tells a job's attempts and errors; APP is module:attribute, "
+        "and HEADGATE_STAGE the stage."
+    )
+    for kind in dict.fromkeys(queue.kind for queue in queues):
+        yield _ADVICE[kind]
+    days = min(queue.retention.days for queue in queues)
+    yield (
+        f"SQS deletes them {days} days after they were sent. Before that each is copied to the "
+        f"app's bucket, under {DEAD_LETTERS}, where it is kept for {DEAD_LETTERS_KEPT.days} days."
+    )
+
+
+def _plain(text: str | None) -> str:
+    """A name, if it is one that may stand in a metric, a subject and a log."""
+    return text if text and _PLAIN.fullmatch(text) else UNKNOWN

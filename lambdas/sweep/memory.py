@@ -1,0 +1,111 @@
+"""What sweeps of the dead letters remember from one to the next, in the app's table.
+
+    pk  dead-letters#QUEUE   sk  MESSAGE_ID   data  {"told": BOOLEAN, "saved": BOOLEAN}
+    pk  sweep                sk  lease        while a sweep is under way, until it would have ended
+    pk  sweep                sk  summary      after a summary, for as long as none is due again
+
+An item that is there says that the message has been counted. Only who has the lease writes, so
+nothing else needs a condition. An item outlives its message, and goes by itself after that.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from headgate.jobs.core.batching import TRIES, pause_s
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.ports import MAX_PUT, BlockingTable, Item
+from headgate.jobs.dead_letters.reading import ParkedMessage
+from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, ParkingQueue
+from headgate.jobs.errors import Throttled
+
+_MARGIN = timedelta(days=1)
+"""For how long after its message an item is kept: clocks differ, and so may SQS's deletion."""
+
+_SWEEP, _LEASE, _SUMMARY = "sweep", "lease", "summary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is remembered of a message."""
+
+    told: bool = False
+    """People have been told."""
+    saved: bool = False
+    """There is a copy in the bucket."""
+
+
+class SweepMemory:
+    """The table, to sweeps. Any method may raise a `TransportError`."""
+
+    def __init__(
+        self, table: BlockingTable, clock: Clock, *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._table = table
+        self._clock = clock
+        self._sleep = sleep
+        self._rng = random.Random()  # noqa: S311 - spreads tries, keeps no secret
+
+    @contextmanager
+    def leased(self, lasting: timedelta) -> Iterator[bool]:
+        """Have the lease for so long at most; False if another sweep has it."""
+        until = self._clock.now() + lasting
+        # Of version 1, which is refused while there is one that has not expired.
+        lease = Item(pk=_SWEEP, sk=_LEASE, version=1, expires_at=until)
+        if self._table.replace(lease) is not None:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            if self._clock.now() < until:  # else it may be another's by now
+                self._table.delete([(_SWEEP, _LEASE)])
+
+    def known(self, queue: ParkingQueue) -> Mapping[str, Known]:
+        """What is remembered of a queue's messages, by SQS's ids of theirs."""
+        items = self._table.query(_partition(queue))
+        return {item.sk: Known(**item.data) for item in items}
+
+    def remember(self, queue: ParkingQueue, changed: Iterable[tuple[ParkedMessage, Known]]) -> None:
+        """Remember this of these messages."""
+        self._put([_item(queue, message, known) for message, known in changed])
+
+    def summary_is_due(self) -> bool:
+        """Whether the last one is long enough ago."""
+        return self._table.get(_SWEEP, _SUMMARY) is None
+
+    def summarized(self) -> None:
+        """Remember that people got a summary just now."""
+        quiet_until = self._clock.now() + SUMMARY_EVERY
+        self._put([Item(pk=_SWEEP, sk=_SUMMARY, expires_at=quiet_until)])
+
+    def _put(self, items: list[Item]) -> None:
+        for start in range(0, len(items), MAX_PUT):
+            left = self._table.put(items[start : start + MAX_PUT])
+            for tries in range(1, TRIES):
+                if left:
+                    self._sleep(pause_s(tries, self._rng))
+                    left = self._table.put(left)
+            if left:
+                raise Throttled(
+                    f"the table did not take {len(left)} items of what a sweep remembers: the next "
+                    "sweep counts and tells of these dead letters again"
+                )
+
+
+def _item(queue: ParkingQueue, message: ParkedMessage, known: Known) -> Item:
+    return Item(
+        pk=_partition(queue),
+        sk=message.message_id,
+        data={"told": known.told, "saved": known.saved},
+        expires_at=message.deleted_at(queue.retention) + _MARGIN,
+    )
+
+
+def _partition(queue: ParkingQueue) -> str:
+    return f"dead-letters#{queue.name}"

@@ -1,0 +1,272 @@
+"""One sweep of the dead letters: look at all, save what is about to go, count and tell of the new.
+
+The order, and what follows from it if a sweep is cut off, or AWS fails it, at any point:
+
+    1  lease            another sweep that is under way is left alone
+    2  for each queue:  look at its messages, and copy those that SQS is about to delete
+                        give them all back: cut off before, they show again by themselves
+                        remember what is new or was copied: cut off before, the next sweep copies
+                        the same objects once more
+                        log and count what is new, once it is remembered
+    3  tell people      at once of what is critical; of the rest unless they were told just now
+    4  remember that    cut off before, the next sweep tells them again
+
+So nothing is deleted, people are told at least once, copies are made at least once, and the metrics
+count at most once. Each message and each queue fails alone, whatever fails: the error is logged and
+raised at the end, after all the rest has been done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from headgate.jobs.core.clock import SKEW_S, Clock
+from headgate.jobs.core.ports import (
+    BlockingObjectStore,
+    BlockingReceiver,
+    Publisher,
+    ReceivedMessage,
+)
+from headgate.jobs.dead_letters.copies import copy_key, save_copy
+from headgate.jobs.dead_letters.peeking import peek
+from headgate.jobs.dead_letters.reading import ParkedMessage, read_parked, read_unsubmitted, unread
+from headgate.jobs.deployment.sweep_plan import BUDGET, HOLD, TIMEOUT, ParkingQueue, SweepPlan
+from headgate.jobs.errors import TransportError
+from headgate.lambdas.sweep.alerts import Alert, Found, critical_alert, summary
+from headgate.lambdas.sweep.memory import Known, SweepMemory
+
+SAVED_BEFORE = timedelta(days=2)
+"""How long before SQS deletes a message it is copied: for a weekend without sweeps."""
+
+FAILED_COPIES = 2
+"""Copies that may fail before a sweep leaves the others to the next one: with one message there may
+be something wrong, but while S3 is down each try takes half a minute."""
+
+LEASE = TIMEOUT + timedelta(seconds=SKEW_S)
+"""How long others leave a sweep alone that was cut off: it has ended by then, by all clocks."""
+
+LIMIT = 1_000
+"""Messages of a queue that a sweep looks at."""
+
+Kind = tuple[str, str, str]
+"""What dead letters are counted by: queue group, type and reason."""
+
+_Compose = Callable[[SweepPlan, Sequence[Found], Mapping[str, int]], Alert]
+
+_log = logging.getLogger("headgate.sweep")
+
+
+@dataclass(slots=True, kw_only=True)
+class Swept:
+    """What a sweep has done so far."""
+
+    looked_at: int = 0
+    new: Counter[Kind] = field(default_factory=Counter)
+    saved: int = 0
+    told: int = 0
+    untold: list[_Seen] = field(default_factory=list)
+    """What people have not been told of."""
+    unseen: dict[str, int] = field(default_factory=dict)
+    """About how many messages of a queue were not looked at."""
+    failed_copies: int = 0
+    errors: list[Exception] = field(default_factory=list)
+
+    def failed(self, what: str, error: Exception) -> None:
+        """Note what could not be done; the sweep goes on."""
+        if isinstance(error, TransportError):
+            _log.error("%s: %s", what, error)
+        else:  # a fault of ours; its text may quote the message
+            _log.error("%s: %s", what, type(error).__name__)
+        self.errors.append(error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """A message that was looked at."""
+
+    found: Found
+    before: Known | None
+    """What was remembered of it; None: it is new."""
+    now: Known
+
+
+class Sweeper:
+    """Sweeps the dead letters of an app.
+
+    Args:
+        plan: where to look.
+        queues: the queue service.
+        memory: what earlier sweeps have left.
+        store: the app's bucket.
+        topic: where people are told.
+        clock: tells the time.
+        count: takes how many are new, of each kind.
+    """
+
+    def __init__(
+        self,
+        plan: SweepPlan,
+        *,
+        queues: BlockingReceiver,
+        memory: SweepMemory,
+        store: BlockingObjectStore,
+        topic: Publisher,
+        clock: Clock,
+        count: Callable[[Mapping[Kind, int]], None],
+    ) -> None:
+        self._plan = plan
+        self._queues = queues
+        self._memory = memory
+        self._store = store
+        self._topic = topic
+        self._clock = clock
+        self._count = count
+
+    def sweep(self) -> Swept | None:
+        """Sweep once; None if another sweep is under way.
+
+        Raises:
+            Exception: something could not be done; the first such error, after all the rest.
+        """
+        with self._memory.leased(LEASE) as is_ours:
+            if not is_ours:
+                return None
+            swept = Swept()
+            self._look_everywhere(swept)
+            self._tell(swept)
+        if swept.errors:
+            raise swept.errors[0]
+        return swept
+
+    def _look_everywhere(self, swept: Swept) -> None:
+        ends_s = self._clock.monotonic() + BUDGET.total_seconds()
+        for position, queue in enumerate(self._plan.queues):
+            # What one queue does not need, the next ones may have.
+            now_s = self._clock.monotonic()
+            until_s = now_s + (ends_s - now_s) / (len(self._plan.queues) - position)
+            try:
+                self._look_into(queue, swept, until_s)
+            except Exception as error:  # noqa: BLE001 - raised at the end; the other queues matter too
+                swept.failed(f"the queue {queue.name} could not be swept", error)
+
+    def _look_into(self, queue: ParkingQueue, swept: Swept, until_s: float) -> None:
+        if not (waiting := self._queues.depth(queue.name).visible):
+            return
+        known = self._memory.known(queue)
+        seen: dict[str, _Seen] = {}  # SQS may hand a message out twice
+
+        def visit(message: ReceivedMessage) -> None:
+            if (its_id := message.message_id) not in seen:
+                seen[its_id] = self._seen(queue, message, known.get(its_id), swept)
+
+        try:
+            peek(
+                self._queues,
+                queue.name,
+                visit,
+                limit=LIMIT,
+                hold_s=int(HOLD.total_seconds()),
+                until_s=until_s,
+                clock=self._clock,
+            )
+        finally:
+            self._settle(queue, list(seen.values()), swept)
+        if waiting > len(seen):
+            swept.unseen[queue.name] = waiting - len(seen)
+
+    def _seen(
+        self, queue: ParkingQueue, message: ReceivedMessage, before: Known | None, swept: Swept
+    ) -> _Seen:
+        found = Found(queue=queue, message=_read(queue, message, swept))
+        now = before or Known()
+        left = found.message.deleted_at(queue.retention) - self._clock.now()
+        if left < SAVED_BEFORE and not now.saved and self._saved(queue, message, swept):
+            now = replace(now, saved=True)
+        return _Seen(found=found, before=before, now=now)
+
+    def _saved(self, queue: ParkingQueue, message: ReceivedMessage, swept: Swept) -> bool:
+        if swept.failed_copies >= FAILED_COPIES:
+            return False
+        try:
+            save_copy(self._store, queue.name, message)
+        except TransportError as error:
+            swept.failed_copies += 1
+            swept.failed(f"the message {message.message_id} could not be copied", error)
+            return False
+        swept.saved += 1
+        where = {"queue": queue.name, "key": copy_key(queue.name, message)}
+        _log.warning("dead letter copied, since SQS is about to delete it", extra=where)
+        return True
+
+    def _settle(self, queue: ParkingQueue, seen: Sequence[_Seen], swept: Swept) -> None:
+        """Remember, then count; and note what is to be told."""
+        swept.looked_at += len(seen)
+        self._memory.remember(
+            queue, [(each.found.message, each.now) for each in seen if each.now != each.before]
+        )
+        new = [each.found for each in seen if each.before is None]
+        for found in new:
+            _log.warning("dead letter", extra=_facts(found))
+        counts = Counter((queue.label, found.job_type, found.reason) for found in new)
+        self._count(counts)
+        swept.new += counts
+        swept.untold += [each for each in seen if not each.now.told]
+
+    def _tell(self, swept: Swept) -> None:
+        critical = [each for each in swept.untold if each.found.is_critical(self._plan)]
+        others = [each for each in swept.untold if not each.found.is_critical(self._plan)]
+        try:
+            if critical:
+                self._publish(critical_alert, critical, swept)
+        except Exception as error:  # noqa: BLE001 - raised at the end; the others are told too
+            swept.failed("people could not be told of critical dead letters", error)
+        try:
+            if others and self._memory.summary_is_due():
+                self._publish(summary, others, swept)
+                self._memory.summarized()
+        except Exception as error:  # noqa: BLE001 - raised at the end, once the lease is given back
+            swept.failed("people could not be told of dead letters", error)
+
+    def _publish(self, compose: _Compose, those: Sequence[_Seen], swept: Swept) -> None:
+        alert = compose(self._plan, [each.found for each in those], swept.unseen)
+        self._topic.publish(alert.subject, alert.text)
+        swept.told += len(those)
+        by_queue: dict[ParkingQueue, list[_Seen]] = {}
+        for each in those:
+            by_queue.setdefault(each.found.queue, []).append(each)
+        for queue, told in by_queue.items():
+            self._memory.remember(
+                queue, [(each.found.message, replace(each.now, told=True)) for each in told]
+            )
+
+
+def _read(queue: ParkingQueue, message: ReceivedMessage, swept: Swept) -> ParkedMessage:
+    """Read a message; one that can't be read is counted and told of like any other."""
+    read = read_unsubmitted if queue.kind == "unsubmitted" else read_parked
+    try:
+        return read(message)
+    except Exception as error:  # noqa: BLE001 - raised at the end; one message silences no queue
+        swept.failed(f"the message {message.message_id} of {queue.name} could not be read", error)
+        return unread(message)
+
+
+def _facts(found: Found) -> dict[str, Any]:
+    """What the log says of a dead letter: never its payload, nor its error's message."""
+    message = found.message
+    facts = {
+        "queue": found.queue.name,
+        "message_id": message.message_id,
+        "job_id": message.job_id,
+        "job_type": found.job_type,
+        "reason": found.reason,
+        "error_type": message.error_type or None,
+        "attempts": message.attempts,
+        "failed_at": message.failed_at and message.failed_at.isoformat(),
+        "sent_at": message.sent_at.isoformat(),
+    }
+    return {name: value for name, value in facts.items() if value is not None}

@@ -1,0 +1,1 @@
+"""Choosing which received message starts next, and giving back what can't."""

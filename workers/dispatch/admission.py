@@ -1,0 +1,189 @@
+"""Why a received message may not start, though a slot is free; and what of a queue to ask for."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.definitions.app import App
+from headgate.jobs.execution.delivery import Job
+from headgate.jobs.execution.outcome import Failed, Outcome
+from headgate.jobs.execution.run import Verdict
+from headgate.jobs.execution.settlement import RetryAfter, lasting
+from headgate.workers.dispatch.fifo_groups import Departure, Groups
+from headgate.workers.dispatch.waiting import Line
+from headgate.workers.held import Hold
+from headgate.workers.isolation.child_pool import ChildPool
+from headgate.workers.limits.gate import Gate
+from headgate.workers.limits.guards import GUESS_S, Block
+from headgate.workers.limits.token_bucket import Endings
+
+_PROCESS = "process"
+
+_CHILDREN = "children"
+_PROBATION = "probation"
+"""What holds a job back besides its limits, by name."""
+
+
+class Admission:
+    """Lets messages start as limits, child processes, probation and FIFO groups allow.
+
+    Args:
+        app: its types tell which queues need child processes.
+        gate: the limits and breakers.
+        children: the child processes, if any type needs them.
+        clock: tells the time.
+    """
+
+    def __init__(self, app: App, gate: Gate, children: ChildPool | None, *, clock: Clock) -> None:
+        self._gate = gate
+        self._children = children
+        self._groups = Groups()
+        self._isolated = frozenset(
+            name for name, job in app.types.items() if job.isolation == _PROCESS
+        )
+        self._bounded = _bounded(app, gate, self._isolated)
+        self._clock = clock
+        self._endings = Endings()
+        """Of jobs in child processes."""
+        self._in_children = 0
+        """Jobs that have, or are about to get, a child process."""
+        self._on_probation: Hold | None = None
+        """The suspect that runs, or has run and is not settled: were the process to die of the next
+        one meanwhile, it would seem to have died with it."""
+
+    def take(self, hold: Hold) -> bool:
+        """A message has been received; returns whether none of its FIFO group is before it."""
+        return self._groups.take(hold)
+
+    def left(self, hold: Hold, *, gone: bool) -> Departure:
+        """A message is no longer held; returns what follows for its FIFO group.
+
+        Args:
+            hold: which.
+            gone: it has left its queue, done or parked.
+        """
+        if self._on_probation is hold:
+            self._on_probation = None
+        return self._groups.left(hold, gone=gone)
+
+    def block(self, hold: Hold) -> Block | None:
+        """What holds it back, other than the want of a slot and its FIFO group."""
+        if (job := _to_be_called(hold)) is None:
+            return None
+        if self._on_probation is not None and job.attempt.suspect:
+            return Block(_PROBATION, GUESS_S, 1)
+        if self._is_isolated(job) and self._free_children < 1:
+            return Block(_CHILDREN, GUESS_S, self._capacity)
+        return self._gate.block(job)
+
+    def acceptable(self, line: Line) -> float:
+        """How many more messages of a queue could start soon if there were slots enough.
+
+        As many as its limits let, and of isolated types as far as child processes are free. Any
+        number where one type is not bounded by more than slots, whatever holds the others back.
+        """
+        group = line.queue.group
+        if group not in self._bounded:
+            return math.inf
+        by_queue = self._gate.room(line)
+        if (types := self._bounded[group]) is None:
+            return by_queue
+        return min(by_queue, self._room_of_types(line, types))
+
+    def startable_soon(self, limit: str) -> float:
+        """How many a limit would let start within about a second; 0 where that isn't known."""
+        if limit == _CHILDREN:
+            return max(0, self._free_children) + self._endings.count(self._clock.monotonic())
+        return self._gate.startable_soon(limit)
+
+    def occupy(self, hold: Hold) -> None:
+        """Take what a job needs to run, at once, so that the next choice reckons with it."""
+        if (job := _to_be_called(hold)) is None:
+            return
+        hold.ticket = self._gate.start(job)
+        if job.attempt.suspect:
+            self._on_probation = hold
+        if self._is_isolated(job):
+            self._in_children += 1
+
+    def vacate(self, hold: Hold, outcome: Outcome) -> None:
+        """Give it back."""
+        if hold.ticket is None or (job := hold.run.job) is None:
+            return
+        self._gate.end(hold.ticket, outcome, retryable=_is_retryable(job, outcome))
+        if self._is_isolated(job):
+            self._in_children -= 1
+            self._endings.add(self._clock.monotonic())
+
+    async def retried(self, hold: Hold, verdict: Verdict) -> Verdict:
+        """What becomes of a retry, if it is one, by the retry budgets.
+
+        The longer wait, too, has to end before SQS deletes its message.
+        """
+        if not isinstance(verdict.action, RetryAfter) or (job := hold.run.job) is None:
+            return verdict
+        action = await self._gate.retry(job, verdict.outcome, verdict.action)
+        if action == verdict.action:
+            return verdict
+        return replace(verdict, action=lasting(action, verdict.outcome, verdict.attempt))
+
+    def hurry(self) -> None:
+        """Wait for retry budgets no longer than a moment: the worker ends."""
+        self._gate.hurry()
+
+    def _room_of_types(self, line: Line, types: Sequence[str]) -> float:
+        in_loop = isolated = 0.0
+        free = self._free_children - line.held_back_by(_CHILDREN)
+        for name in types:
+            room = max(0.0, self._gate.room(line, name))
+            if name in self._isolated:
+                isolated += room
+                free -= line.startable_of(name)
+            else:
+                in_loop += room
+        return in_loop + max(0.0, min(isolated, free))
+
+    def _is_isolated(self, job: Job) -> bool:
+        return self._children is not None and job.type.isolation == _PROCESS
+
+    @property
+    def _capacity(self) -> int:
+        return 0 if self._children is None else self._children.capacity
+
+    @property
+    def _free_children(self) -> int:
+        return self._capacity - self._in_children
+
+
+def _to_be_called(hold: Hold) -> Job | None:
+    """The job whose handler needs what limits, children and probation give.
+
+    What is parked or deferred without being called waits for nothing and takes nothing, and its end
+    says nothing of what it depends on.
+    """
+    return hold.run.job if hold.run.foregone is None else None
+
+
+def _is_retryable(job: Job, outcome: Outcome) -> bool:
+    return isinstance(outcome, Failed) and job.type.retry.should_retry(outcome.error)
+
+
+def _bounded(
+    app: App, gate: Gate, isolated: frozenset[str]
+) -> Mapping[str, tuple[str, ...] | None]:
+    """The queue groups that have any bound, with their types; None if one of those has no own."""
+    types: defaultdict[str, list[str]] = defaultdict(list)
+    for name, job in app.types.items():
+        for group in job.runs_from:
+            types[group].append(name)
+    bounded: dict[str, tuple[str, ...] | None] = {}
+    for group, names in types.items():
+        if all(name in isolated or gate.bounds(group, name) for name in names):
+            bounded[group] = tuple(names)
+        elif gate.bounds(group):
+            bounded[group] = None
+    return bounded

@@ -1,0 +1,445 @@
+"""One child process, seen from its worker: started, handed jobs, watched, killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pythonjsonlogger.json import JsonFormatter
+
+import headgate
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.context import JobContext
+from headgate.jobs.errors import ChildDied, ChildFailed, JobTimeout, RetryLater
+from headgate.jobs.execution.delivery import LARGE, Job
+from headgate.jobs.values.texts import text_of, type_of
+from headgate.workers.background import seen_through
+from headgate.workers.isolation import protocol as frames
+from headgate.workers.isolation.protocol import Frame, Kind
+
+_log = logging.getLogger("headgate.worker")
+
+Answer = Callable[[JobContext, Any], Awaitable[Any]]
+"""Answers what a handler in a child asks for: from its context and JSON values to JSON values. What
+it raises is raised there, by its message."""
+
+_SAMPLE_S = 0.25
+"""How often the memory of a job that has a limit is looked at."""
+
+_EXIT_S = 2.0
+"""How long a child may take to end: to close its resources, or to be killed."""
+
+_ARRIVAL_S = 2.0
+"""How long a result may be on its way once its handler has returned, when the job is to end."""
+
+_MIB = 2**20
+
+# Not `-m`, which would put the current directory first: a project may have modules of any name.
+_BOOT = (
+    "import sys; sys.path.append(sys.argv[2]); "
+    "from headgate.workers.isolation.child_main import main; main(int(sys.argv[1]))"
+)
+_ROOT = str(Path(headgate.__file__).parents[1])
+
+
+class ChildUnfit(Exception):
+    """A child ended, or had to be ended, before it could run a job."""
+
+
+class NotStarted(Exception):
+    """A child died before it had got the job that was sent to it; says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned:
+    """What a handler returned."""
+
+    value: Any
+
+
+_End = _Returned | Exception
+
+
+class _Attempt:
+    """A job that was sent to a child."""
+
+    def __init__(self, ctx: JobContext) -> None:
+        self.ctx = ctx
+        self.started = False
+        self.returned = False
+        """Its handler has returned."""
+        self.over: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
+
+    def end(self, how: _End) -> None:
+        """It is over; what comes later counts no more."""
+        if not self.over.done():
+            self.over.set_result(how)
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether it ended without an end of the handler's own."""
+        if not self.over.done():
+            return True
+        match self.over.result():
+            case ChildFailed(error_type=kind):
+                return kind == asyncio.CancelledError.__name__
+            case end:
+                return isinstance(end, ChildDied | NotStarted)
+
+    def result(self) -> Any:
+        """What the handler returned; raises what it raised, or what ended it."""
+        match self.over.result():
+            case _Returned(value=value):
+                return value
+            case error:
+                raise error
+
+
+class Child:
+    """A process that runs one job at a time. Made by `spawned`."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        answers: Mapping[str, Answer],
+        clock: Clock,
+        grace_s: float,
+    ) -> None:
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+        self._answers = answers
+        self._clock = clock
+        self._grace_s = grace_s
+        self._memory = _memory_of(process.pid)
+        self._ready: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._attempt: _Attempt | None = None
+        self._fault: str | None = None
+        self._stopped = False
+        """It is ended for the worker's sake, not for what it did."""
+        self._answering: set[asyncio.Task[None]] = set()
+        self._life = asyncio.create_task(self._live(), name=f"headgate-child-{process.pid}")
+        self.jobs = 0
+        """Jobs that it has begun."""
+        self.fresh_mb = 0.0
+        """Its resident memory when it was ready, in MiB."""
+        self.spent = asyncio.Event()
+        """Set when it takes no more jobs: it is dead, killed or retired."""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def rss_mb(self) -> float:
+        """Its resident memory in MiB, without that of processes it started; 0 when it is gone."""
+        try:
+            return self._memory() / _MIB
+        except psutil.NoSuchProcess:
+            return 0.0
+
+    async def ready(self, within_s: float) -> None:
+        """Wait until it could run a job.
+
+        Raises:
+            ChildUnfit: it can't, or it took too long.
+        """
+        await asyncio.wait({self._ready}, timeout=within_s)
+        if not self._ready.done():
+            raise ChildUnfit(f"it did not import the app within {within_s:g} s")
+        if (fault := self._ready.result()) is not None:
+            raise ChildUnfit(fault)
+        self.fresh_mb = self.rss_mb
+
+    async def run(self, job: Job, body: str, ctx: JobContext) -> Any:
+        """Run a job; returns what its handler returned. Whatever cuts it short kills the child.
+
+        How the handler has ended counts even then: a result that is there, or on its way, is
+        returned though the job was cancelled or its time is up.
+
+        Raises:
+            JobSignal, ChildFailed: what the handler raised.
+            JobTimeout: it was killed at the job's timeout.
+            ChildDied: it died, or was killed for its use of memory.
+            NotStarted: it was dead already, or died before it had begun.
+        """
+        frame = await self._frame_of(job, body, ctx)
+        attempt = self._attempt = _Attempt(ctx)
+        try:
+            self._writer.write(frame)
+            await self._until_over(attempt, job)
+        except (asyncio.CancelledError, JobTimeout, ChildDied) as cut:
+            if isinstance(cut, asyncio.CancelledError):
+                self._writer.write(frames.encode(Kind.CANCEL))
+                with contextlib.suppress(asyncio.CancelledError):  # asked again: no more grace
+                    await asyncio.wait({attempt.over}, timeout=self._grace_s)
+            with contextlib.suppress(asyncio.CancelledError):
+                await seen_through(self._end(attempt))
+            if attempt.was_cut:
+                raise
+        finally:
+            self._attempt = None
+        return attempt.result()
+
+    async def _end(self, attempt: _Attempt) -> None:
+        """Kill it in the middle of a job, unless that has ended, and hear what it had to say."""
+        try:
+            if attempt.returned:
+                await asyncio.wait({attempt.over}, timeout=_ARRIVAL_S)
+        finally:
+            if not attempt.over.done():
+                self.kill()
+        if not attempt.over.done():
+            # What it said before is still in the channel, and heard to its end.
+            await asyncio.wait({attempt.over}, timeout=2 * _EXIT_S)
+
+    def kill(self) -> None:
+        """SIGKILL to it and all that it started in its process group."""
+        self.spent.set()
+        self._kill_group()
+
+    def retire(self) -> None:
+        """Give it no more jobs."""
+        self.spent.set()
+
+    async def close(self) -> None:
+        """End it: kindly if it is idle, at once if it runs a job or is not ready; bounded."""
+        self._stopped = not self.spent.is_set()
+        self.spent.set()
+        try:
+            if self._attempt is not None:
+                await self._end(self._attempt)
+            elif self._ready.done():
+                self._writer.write(frames.encode(Kind.STOP))
+                await asyncio.wait({self._life}, timeout=_EXIT_S)
+        finally:
+            if not self._life.done():
+                self.kill()
+        await asyncio.wait({self._life}, timeout=2 * _EXIT_S)
+        if not self._life.done():
+            _log.error("the child process %d was killed and does not end", self.pid)
+        await _cancelled(self._life, *self._answering)
+        self._writer.transport.abort()
+        with contextlib.suppress(ConnectionError):  # it was lost before it was closed: no matter
+            await self._writer.wait_closed()
+
+    def _kill_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    async def _frame_of(self, job: Job, body: str, ctx: JobContext) -> bytes:
+        """The order to run a job; a large one is encoded in a thread.
+
+        Raises:
+            NotStarted: it died meanwhile.
+        """
+        if len(body) <= LARGE:
+            return self._order(job, body, ctx)
+        frame = await asyncio.to_thread(self._order, job, body, ctx)
+        if self.spent.is_set():
+            raise NotStarted("the child process ended before its job was sent")
+        return frame
+
+    def _order(self, job: Job, body: str, ctx: JobContext) -> bytes:
+        # Of now and not of when it began to wait for a child.
+        deadline = self._clock.now() + timedelta(seconds=job.timeout_s)
+        return frames.encode(
+            Kind.RUN,
+            body=body,
+            queue=ctx.queue,
+            attempt=ctx.attempt,
+            max_attempts=ctx.max_attempts,
+            deadline=deadline.isoformat(),
+        )
+
+    async def _until_over(self, attempt: _Attempt, job: Job) -> None:
+        limit_mb = job.type.memory_mb
+        end = self._clock.monotonic() + job.timeout_s
+        while not attempt.over.done():
+            if (left_s := end - self._clock.monotonic()) <= 0:
+                raise JobTimeout(job.type.name, job.timeout_s)
+            if limit_mb is not None and self.rss_mb > limit_mb:
+                alone = f"the app alone takes {self.fresh_mb:.0f} MB"
+                raise ChildDied(f"memory limit of {limit_mb} MB exceeded; {alone}")
+            step_s = left_s if limit_mb is None else min(left_s, _SAMPLE_S)
+            await asyncio.wait({attempt.over}, timeout=step_s)
+
+    async def _live(self) -> None:
+        """Its whole life: hear what it says, and see to its end."""
+        hearing = asyncio.create_task(self._hear(), name=f"headgate-hear-{self.pid}")
+        exiting = asyncio.create_task(self._process.wait(), name=f"headgate-exit-{self.pid}")
+        try:
+            await asyncio.wait({hearing, exiting}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({exiting}, timeout=_EXIT_S)  # deaf, it may still be ending by itself
+            self._kill_group()  # also what it started, which may hold the channel open
+            code = await exiting
+            await asyncio.wait({hearing}, timeout=_EXIT_S)
+        finally:
+            await _cancelled(hearing, exiting)
+        self._bury(self._fault or _described(code))
+
+    def _bury(self, how: str) -> None:
+        self.spent.set()
+        if not self._ready.done():
+            self._ready.set_result(how)
+        if (attempt := self._attempt) is None:
+            return
+        if self._stopped:
+            attempt.end(RetryLater(timedelta(seconds=1), "the worker is stopping"))
+        else:
+            fault = ChildDied if attempt.started else NotStarted
+            attempt.end(fault(f"the child process {how}"))
+
+    async def _hear(self) -> None:
+        try:
+            while (frame := await frames.read(self._reader)) is not None:
+                self._heed(frame)
+        except Exception as error:  # noqa: BLE001 - whatever a child says costs that child alone
+            self._fault = f"was not understood: {type_of(error)}: {text_of(error)}"
+            self._kill_group()
+
+    def _heed(self, frame: Frame) -> None:
+        match frame["kind"], self._attempt:
+            case Kind.READY, _:
+                self._ready.set_result(None)
+            case Kind.UNFIT, _:
+                self._ready.set_result(str(frame.get("error")))
+            case Kind.STARTED, _Attempt() as attempt:
+                attempt.started = True
+                self.jobs += 1
+            case Kind.RETURNED, _Attempt() as attempt:
+                attempt.returned = True
+            case Kind.PROGRESS, _Attempt(ctx=ctx):
+                _ = ctx.progress(frame["percent"], frame["message"], **frame["data"])
+            case Kind.CALL, _Attempt(ctx=ctx):
+                task = asyncio.create_task(self._answer(ctx, frame), name="headgate-child-call")
+                self._answering.add(task)
+                task.add_done_callback(self._answering.discard)
+            case Kind.DONE, _Attempt() as attempt:
+                attempt.end(_Returned(frame["value"]))
+            case Kind.FAILED, _Attempt() as attempt:
+                attempt.end(frames.failure_of(frame))
+
+    async def _answer(self, ctx: JobContext, frame: Frame) -> None:
+        number = frame["number"]
+        try:
+            value = await self._answers[frame["name"]](ctx, frame["data"])
+            answer = frames.encode(Kind.ANSWER, number=number, value=value)
+        except Exception as error:  # noqa: BLE001 - the handler that asked is told
+            fields = {"error_type": type_of(error), "message": text_of(error)}
+            answer = frames.encode(Kind.ANSWER, number=number, **fields)
+        self._writer.write(answer)
+
+
+@asynccontextmanager
+async def spawned(
+    app_path: str, *, answers: Mapping[str, Answer], clock: Clock, grace_s: float
+) -> AsyncIterator[Child]:
+    """A new child, which may not be ready yet; it is closed when the context is left.
+
+    Whenever that is cancelled, no process is left behind: one that is being started is awaited,
+    killed and reaped, and its end is seen through.
+
+    Args:
+        app_path: what it imports, as ``module:attribute``.
+        answers: what its handlers may ask for.
+        clock: bounds its jobs.
+        grace_s: how long a cancelled job may take to end by itself.
+
+    Raises:
+        ChildUnfit: the system starts no more processes.
+    """
+
+    async def start() -> Child:
+        process, reader, writer = await _start()
+        child = Child(process, reader, writer, answers=answers, clock=clock, grace_s=grace_s)
+        writer.write(frames.encode(Kind.SETUP, app=app_path, sys_path=sys.path, log=_logging()))
+        return child
+
+    starting = asyncio.create_task(start(), name="headgate-start-child")
+    try:
+        await asyncio.wait({starting})
+        yield _child_of(starting)
+    finally:
+        await seen_through(_ended(starting))
+
+
+def _child_of(starting: asyncio.Task[Child]) -> Child:
+    try:
+        return starting.result()
+    except OSError as error:
+        raise ChildUnfit(f"no process could be started: {error}") from error
+
+
+async def _ended(starting: asyncio.Task[Child]) -> None:
+    await asyncio.wait({starting})
+    if not starting.cancelled() and starting.exception() is None:
+        await starting.result().close()
+
+
+async def _start() -> tuple[asyncio.subprocess.Process, asyncio.StreamReader, asyncio.StreamWriter]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        reader, writer = await asyncio.open_unix_connection(sock=ours)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",
+                "-c",
+                _BOOT,
+                str(theirs.fileno()),
+                _ROOT,
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # a process group of its own, to be killed as a whole
+            )
+        except BaseException:
+            writer.transport.abort()
+            raise
+    return process, reader, writer
+
+
+def _memory_of(pid: int) -> Callable[[], int]:
+    try:
+        process = psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        return lambda: 0  # dead already
+    return lambda: process.memory_info().rss
+
+
+def _logging() -> dict[str, Any] | None:
+    """How this process logs, so that handlers log the same way in a child."""
+    root = logging.getLogger()
+    if not root.handlers:
+        return None
+    json = any(isinstance(handler.formatter, JsonFormatter) for handler in root.handlers)
+    return {"level": root.level, "json": json}
+
+
+async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+def _described(code: int) -> str:
+    if code >= 0:
+        return f"exited with code {code}"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    hint = " (Linux does so when memory runs out)" if -code == signal.SIGKILL else ""
+    return f"was killed by {name}{hint}"

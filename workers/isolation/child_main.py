@@ -1,0 +1,259 @@
+"""A child process: runs the handlers of ``isolation="process"``, one job after the other.
+
+Its worker starts it, tells it which app to import, and hands it jobs over a channel of their own;
+standard output and error are the handlers' own. Plain functions run in the main thread, async ones
+in an event loop there. Ctrl-C and SIGTERM are left to the worker, which outlives its children.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import faulthandler
+import io
+import signal
+import sys
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any, TypeVar
+
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.context import JobContext
+from headgate.jobs.definitions.app import App, load_app
+from headgate.jobs.definitions.handler import Handler
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.resources import Shared
+from headgate.jobs.messages.envelope import Envelope, new_job_id, parse
+from headgate.jobs.retry.policy import DEFAULT_RETRY
+from headgate.jobs.submission.prepare import Origin, Overrides, PendingJob, prepare
+from headgate.jobs.values.texts import legible, text_of, type_of
+from headgate.workers import logs
+from headgate.workers.isolation import protocol as frames
+from headgate.workers.isolation.channel import Channel, nothing
+from headgate.workers.isolation.protocol import Frame, FrameError, Kind
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+_clock = SystemClock()
+
+
+def main(descriptor: int) -> None:
+    """Serve the worker at the other end of a socket until it says stop."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # A handler that does nothing, since SIG_IGN would be inherited by what handlers start.
+        signal.signal(number, _leave_it_to_the_worker)
+    faulthandler.enable(2)  # a crash in C says on standard error which line led to it
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # a killed process flushes nothing
+    channel = Channel(descriptor)
+    channel.listen()
+    with asyncio.Runner() as runner:
+        try:
+            app = _set_up(channel.next_order())
+            resources = _Resources(app)
+            shared = runner.run(resources.open())
+        except BaseException as error:
+            channel.send(frames.encode(Kind.UNFIT, error=f"{type_of(error)}: {text_of(error)}"))
+            raise  # its traceback goes to standard error
+        channel.send(frames.encode(Kind.READY))
+        while (order := channel.next_order())["kind"] != Kind.STOP:
+            channel.send(_Attempt(app, order, channel, runner, shared).frame())
+        runner.run(resources.close())
+
+
+def _leave_it_to_the_worker(_number: int, _frame: object) -> None:
+    """Ctrl-C reaches every process at the terminal, and the worker decides."""
+
+
+def _set_up(setup: Frame) -> App:
+    sys.path[:] = setup["sys_path"]
+    if (log := setup["log"]) is not None:
+        logs.configure(level=log["level"], json=log["json"])
+    app = load_app(setup["app"])
+    app.load_handlers()
+    return app
+
+
+class _Resources:
+    """An app's resources, entered and left by one task: some can't be left by another."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._leave = asyncio.Event()
+
+    async def open(self) -> Shared:
+        opened: asyncio.Future[Shared] = asyncio.get_running_loop().create_future()
+        self._holding = asyncio.create_task(self._hold(opened), name="headgate-resources")
+        waited: set[asyncio.Future[Any]] = {opened, self._holding}
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if self._holding.done():
+            await self._holding
+        return opened.result()
+
+    async def close(self) -> None:
+        self._leave.set()
+        await self._holding
+
+    async def _hold(self, opened: asyncio.Future[Shared]) -> None:
+        async with self._app.resources.opened() as shared:
+            opened.set_result(shared)
+            await self._leave.wait()
+
+
+class _Host:
+    """A job's `jobs.core.context.Host` in a child process. Callable in any thread."""
+
+    def __init__(
+        self, app: App, envelope: Envelope, channel: Channel, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._app = app
+        self._envelope = envelope
+        self._channel = channel
+        self._loop = loop
+        self._pending: list[Future[Any]] = []
+
+    def progress(self, percent: float, message: str, data: Mapping[str, Any]) -> None:
+        """Tell how far the job is.
+
+        Raises:
+            FrameError: JSON can't hold the data.
+        """
+        fields = {"percent": percent, "message": legible(message), "data": data}
+        self._channel.send(frames.encode(Kind.PROGRESS, **fields))
+
+    def submit(self, job: JobType[P, R], payload: P, overrides: Overrides) -> PendingJob[R]:
+        """Submit another job, through the worker; outside of an event loop, wait for SQS."""
+        now, envelope = _clock.now(), self._envelope
+        submission = prepare(
+            self._app,
+            self._app.topology,
+            job,
+            payload,
+            overrides,
+            now=now,
+            job_id=new_job_id(now),
+            origin=Origin(parent=envelope.id, trace=envelope.trace, tenant=envelope.tenant),
+        )
+        taken = self._channel.request("submit", asdict(submission.message))
+        self._pending.append(taken)
+        return PendingJob(
+            id=submission.id, type=submission.envelope.type, taken=self._awaitable(taken)
+        )
+
+    def all_taken(self) -> None:
+        """Return when SQS has all that was submitted.
+
+        Raises:
+            HeadgateError: of the first that it hasn't.
+        """
+        for taken in self._pending:
+            taken.result()
+
+    def _awaitable(self, taken: Future[Any]) -> asyncio.Future[Any]:
+        if _is_in_loop():
+            waiting = asyncio.wrap_future(taken)
+            waiting.add_done_callback(_look_at)
+            return waiting
+        done = self._loop.create_future()
+        done.set_result(taken.result())
+        return done
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _look_at(taken: asyncio.Future[Any]) -> None:
+    # `all_taken` tells of its error; who didn't await it need not hear of it twice.
+    if not taken.cancelled():
+        taken.exception()
+
+
+class _Attempt:
+    """One call of a handler, and the frame that says how it ended."""
+
+    def __init__(
+        self, app: App, order: Frame, channel: Channel, runner: asyncio.Runner, shared: Shared
+    ) -> None:
+        self._app = app
+        self._order = order
+        self._channel = channel
+        self._runner = runner
+        self._shared = shared
+        self._policy = DEFAULT_RETRY
+        self._task: asyncio.Task[Any] | None = None
+
+    def frame(self) -> bytes:
+        """Run the job; its failure is never raised."""
+        self._channel.send(frames.encode(Kind.STARTED))
+        try:
+            result = self._run()
+        except BaseException as error:  # noqa: BLE001 - the job's boundary; SystemExit included
+            return self._failure(error)
+        finally:
+            self._leave_nothing_behind()
+        try:
+            return frames.encode_result(result)
+        except FrameError as error:
+            returned = f"the handler returned a {type(result).__name__}"
+            refused = TypeError(f"{returned} that can't leave its process: {error}")
+            return self._failure(refused, retryable=False)  # it would return the same again
+
+    def _run(self) -> Any:
+        envelope = parse(self._order["body"])
+        job = self._app.find_type(envelope.type)
+        self._policy = job.retry
+        payload = job.load(envelope.payload, envelope.schema_)
+        host = _Host(self._app, envelope, self._channel, self._runner.get_loop())
+        ctx = self._context(job, envelope, host)
+        self._channel.on_cancel = lambda: self._cancel(ctx)
+        result = self._call(job.require_handler(), payload, ctx)
+        self._channel.send(frames.encode(Kind.RETURNED))
+        host.all_taken()
+        return result
+
+    def _call(self, handler: Handler, payload: Any, ctx: JobContext) -> Any:
+        context = contextvars.copy_context()  # what a handler sets must not reach the next job
+        if not handler.is_async:
+            return context.run(handler.call, payload, ctx, self._shared)
+        return self._runner.run(self._await(handler, payload, ctx), context=context)
+
+    async def _await(self, handler: Handler, payload: Any, ctx: JobContext) -> Any:
+        self._task = asyncio.current_task()
+        if ctx.cancelled:  # before there was a task to cancel
+            raise asyncio.CancelledError
+        return await handler.call(payload, ctx, self._shared)
+
+    def _leave_nothing_behind(self) -> None:
+        self._channel.on_cancel = nothing
+        if self._task is not None and not self._task.done():
+            self._task.cancel()  # a task beside it raised SystemExit, which stops the loop at once
+
+    def _cancel(self, ctx: JobContext) -> None:
+        ctx.request_stop()
+        if self._task is not None:
+            self._runner.get_loop().call_soon_threadsafe(self._task.cancel)
+
+    def _context(self, job: JobType[Any, Any], envelope: Envelope, host: _Host) -> JobContext:
+        order = self._order
+        return JobContext(
+            id=str(envelope.id),
+            type=job.name,
+            queue=order["queue"],
+            attempt=order["attempt"],
+            max_attempts=order["max_attempts"],
+            tenant=envelope.tenant,
+            deadline=datetime.fromisoformat(order["deadline"]),
+            _host=host,
+        )
+
+    def _failure(self, error: BaseException, **judgement: bool) -> bytes:
+        fields = frames.failure_fields(error, self._policy, _clock.now())
+        return frames.encode(Kind.FAILED, **fields | judgement)

@@ -1,0 +1,174 @@
+"""The circuit breaker of one job type.
+
+    closed    runs are counted; enough failures among them open it
+    open      nothing runs; after ``open_for`` it is probing
+    probing   as many as ``probes`` jobs run: all of them succeeding closes it, a failure opens it
+
+Pure but for the events that it tells. Moments are in seconds on a monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import BreakerClosed, BreakerOpened, BreakerProbing, Event
+from headgate.jobs.core.limits import Breaker
+
+_PARTS = 10
+"""The window is counted in so many parts, the oldest of which is forgotten as a whole."""
+
+PROBE_GUESS_S = 1.0
+"""When it is worth asking again while probes run: nobody knows how long they take."""
+
+
+class State(Enum):
+    """Of a breaker."""
+
+    CLOSED = auto()
+    OPEN = auto()
+    PROBING = auto()
+
+
+class Ending(Enum):
+    """What the end of a run says about what it depends on."""
+
+    SUCCESS = auto()
+    FAILURE = auto()
+    NOTHING = auto()
+
+
+@dataclass(slots=True)
+class _Part:
+    began_at: float
+    runs: int = 0
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A run that was let through: in which round of the breaker."""
+
+    round: int
+
+
+class Circuit:
+    """One type's breaker at work.
+
+    Args:
+        name: of the limit, as events have it.
+        breaker: its values.
+        clock: tells the time.
+        tell: hears when it opens, probes and closes.
+    """
+
+    def __init__(
+        self, name: str, breaker: Breaker, *, clock: Clock, tell: Callable[[Event], None]
+    ) -> None:
+        self.name = name
+        self.probes = breaker.probes
+        self._breaker = breaker
+        self._clock = clock
+        self._tell = tell
+        self._window_s = breaker.window.total_seconds()
+        self._open_for_s = breaker.open_for.total_seconds()
+        self._parts: deque[_Part] = deque()
+        self._state = State.CLOSED
+        self._open_until = float("-inf")
+        self._round = 0
+        """Counts the changes of state: the end of a run that began before the last says nothing."""
+        self._probing = 0
+        self._succeeded = 0
+
+    def wait_s(self, now: float) -> float:
+        """How long until another job may be let through, as far as that is known; 0: now."""
+        match self._look(now):
+            case State.CLOSED:
+                return 0.0
+            case State.OPEN:
+                return self._open_until - now
+            case State.PROBING:
+                return 0.0 if self._probes_left else PROBE_GUESS_S
+
+    def ahead(self, now: float) -> float:
+        """How many jobs may be let through now."""
+        match self._look(now):
+            case State.CLOSED:
+                return float("inf")
+            case State.OPEN:
+                return 0
+            case State.PROBING:
+                return self._probes_left
+
+    def start(self, now: float) -> Pass:
+        """Let one through."""
+        if self._look(now) is State.PROBING:
+            self._probing += 1
+        return Pass(self._round)
+
+    def end(self, passed: Pass, ending: Ending, now: float) -> None:
+        """It has ended."""
+        if passed.round != self._round:
+            return
+        if self._state is State.PROBING:
+            self._end_probe(ending, now)
+        elif self._state is State.CLOSED and ending is not Ending.NOTHING:
+            self._count(ending, now)
+
+    @property
+    def _probes_left(self) -> int:
+        return self._breaker.probes - self._probing - self._succeeded
+
+    def _look(self, now: float) -> State:
+        if self._state is State.OPEN and now >= self._open_until:
+            self._enter(State.PROBING)
+            self._tell(BreakerProbing(at=self._clock.now(), limit=self.name))
+        return self._state
+
+    def _end_probe(self, ending: Ending, now: float) -> None:
+        self._probing -= 1
+        if ending is Ending.FAILURE:
+            self._open(now, failures=1, runs=self._succeeded + 1)
+        elif ending is Ending.SUCCESS:
+            self._succeeded += 1
+            if self._succeeded >= self._breaker.probes:
+                self._enter(State.CLOSED)
+                self._tell(BreakerClosed(at=self._clock.now(), limit=self.name))
+
+    def _count(self, ending: Ending, now: float) -> None:
+        while self._parts and self._parts[0].began_at + self._window_s <= now:
+            self._parts.popleft()
+        if not self._parts or self._parts[-1].began_at + self._window_s / _PARTS <= now:
+            self._parts.append(_Part(now))
+        self._parts[-1].runs += 1
+        if ending is Ending.FAILURE:
+            self._parts[-1].failures += 1
+            self._judge(now)
+
+    def _judge(self, now: float) -> None:
+        runs = sum(part.runs for part in self._parts)
+        failures = sum(part.failures for part in self._parts)
+        if runs >= self._breaker.minimum and failures >= self._breaker.failure_ratio * runs:
+            self._open(now, failures=failures, runs=runs)
+
+    def _open(self, now: float, *, failures: int, runs: int) -> None:
+        self._enter(State.OPEN)
+        self._open_until = now + self._open_for_s
+        self._tell(
+            BreakerOpened(
+                at=self._clock.now(),
+                limit=self.name,
+                failures=failures,
+                runs=runs,
+                open_for_s=self._open_for_s,
+            )
+        )
+
+    def _enter(self, state: State) -> None:
+        self._state = state
+        self._round += 1
+        self._parts.clear()
+        self._probing = self._succeeded = 0

@@ -1,0 +1,246 @@
+"""A retry budget of the fleet: windows of the wall clock, whose places are counted in the table.
+
+    pk  limit#NAME   sk  windows#BLOCK   data  {"taken": {WINDOW: COUNT}}
+
+A worker counts a retry there before it lets it come, on the condition that nobody else has counted
+meanwhile. So a window never gets more than it has places for, whoever comes, goes, dies or stands
+still; a place that was taken is never given back. All retries that a worker has to place while a
+request is under way share the next one. Nothing is asked while nothing fails.
+
+While the table can't be reached retries wait, for `PATIENCE_S` after it was last: then each worker
+keeps to the limit by itself. What it has let come so is counted with the first request that gets
+through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.ports import Item, Table
+from headgate.jobs.errors import TransportError
+from headgate.workers.limits.retry_budget import Book, Place
+
+PATIENCE_S = 10.0
+"""How long retries wait for a table that doesn't answer."""
+
+_BLOCK = 64
+"""Windows that one item counts: few enough for one write unit of DynamoDB."""
+
+_TRY_S, _HURRIED_S = 1.0, 0.3
+"""How long one request may take, and while the worker stops."""
+
+_PAUSE_S = 0.02
+"""About so long until a third try, and twice as long each time, up to `_LONGEST_PAUSE_S`."""
+
+_LONGEST_PAUSE_S = 1.0
+
+_AWAY_S = 5.0
+"""How often a table that is away is asked again."""
+
+_FORGOTTEN = timedelta(hours=1)
+"""How long after its last window an item may go."""
+
+
+@dataclass(slots=True, eq=False)
+class _Wish:
+    """A retry that wants a place."""
+
+    due: float
+    until: float
+    """Where it comes at the latest; where that is its due time, not at all elsewhere."""
+    is_settled: bool = False
+    place: Place | None = None
+
+
+class FleetBudget:
+    """A `workers.limits.retry_budget.Budget` of all workers together.
+
+    Args:
+        table: where places are counted.
+        name: of the limit.
+        limit: places of one window.
+        per_s: how long a window is.
+        clock: tells the time.
+        rng: spreads what is put off, and tries.
+        tell: hears why places can't be counted, once for each time that the table is away.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        name: str,
+        limit: int,
+        per_s: float,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._table = table
+        self._name = name
+        self._per_s = per_s
+        self._clock = clock
+        self._rng = rng
+        self._tell = tell
+        self._book = Book(limit, per_s, rng=rng)
+        self._known: dict[int, Item] = {}
+        """By block, what stands there as far as it is known."""
+        self._uncounted: Counter[int] = Counter()
+        """By window, what this worker has let come by itself."""
+        self._wishes: dict[_Wish, None] = {}
+        self._serving = asyncio.Lock()
+        self._hurried = asyncio.Event()
+        self._away_since: float | None = None
+        self._ask_at = float("-inf")
+        """While the table is away, when it is asked again."""
+        self._tries = 0
+
+    async def take(self, delay_s: int, *, longest_s: float) -> Place | None:
+        """Wait for a place; see `workers.limits.retry_budget.Budget.take`."""
+        now = self._now()
+        wish = _Wish(now + delay_s, now + max(delay_s, longest_s))
+        self._wishes[wish] = None
+        try:
+            async with self._serving:  # whoever comes first asks for all
+                while not wish.is_settled:
+                    await self._serve()
+        finally:
+            self._wishes.pop(wish, None)
+        return wish.place
+
+    def left(self) -> int:
+        """How many more fit into the present window, as far as this worker knows."""
+        return self._book.left(self._now())
+
+    def hurry(self) -> None:
+        """Wait for the table no more than a moment."""
+        self._hurried.set()
+
+    async def _serve(self) -> None:
+        """Settle as many wishes as one request can."""
+        self._forget()
+        chosen = self._choose()
+        if not chosen:
+            return
+        if self._away_since is not None and self._clock.monotonic() < self._ask_at:
+            self._go_alone(chosen)
+            return
+        block = next(iter(chosen.values())) // _BLOCK
+        counted = {wish: window for wish, window in chosen.items() if window // _BLOCK == block}
+        try:
+            is_counted = await self._count(block, Counter(counted.values()))
+        except (TransportError, TimeoutError) as error:
+            await self._unanswered(error, chosen)
+            return
+        self._away_since = None
+        if is_counted:
+            self._tries = 0
+            self._grant(counted)
+        else:
+            await self._pause()
+
+    def _choose(self) -> dict[_Wish, int]:
+        """A window for each wish, by what is known; those that have none are given up."""
+        chosen: dict[_Wish, int] = {}
+        mine: Counter[int] = Counter()
+        soonest = self._now() + _TRY_S  # it must not be over when it is counted
+        for wish in [*self._wishes]:
+            first = self._book.window(max(wish.due, soonest))
+            last = max(first, self._book.window(wish.until))
+            window = self._book.first_with_room(first, last, mine)
+            if window is None and wish.until <= wish.due:
+                self._settle(wish, None)
+                continue
+            chosen[wish] = last if window is None else window
+            mine[chosen[wish]] += 1
+        return chosen
+
+    async def _count(self, block: int, counts: Mapping[int, int]) -> bool:
+        """Count places of a block's windows as taken, unless somebody else has come first."""
+        known = self._known.get(block) or Item(
+            pk=f"limit#{self._name}", sk=f"windows#{block:012}", data={"taken": {}}
+        )
+        alone = {window: n for window, n in self._uncounted.items() if window // _BLOCK == block}
+        taken = Counter(_taken(known))
+        taken.update(counts)
+        taken.update(alone)
+        item = Item(
+            pk=known.pk,
+            sk=known.sk,
+            data={"taken": {str(window): count for window, count in sorted(taken.items())}},
+            version=known.version + 1,
+            expires_at=self._end_of(block) + _FORGOTTEN,
+        )
+        async with asyncio.timeout(_HURRIED_S if self._hurried.is_set() else _TRY_S):
+            standing = await self._table.replace(item)
+        if standing is None:
+            self._uncounted.subtract(alone)
+            self._uncounted = +self._uncounted
+        self._known[block] = known = standing or item
+        self._book.learn(
+            {window: count + self._uncounted[window] for window, count in _taken(known).items()}
+        )
+        return standing is None
+
+    async def _unanswered(self, error: Exception, chosen: Mapping[_Wish, int]) -> None:
+        now = self._clock.monotonic()
+        if self._away_since is None:
+            self._away_since = now
+            self._ask_at = float("-inf")
+            self._tell(str(error) or "the table doesn't answer")
+        if self._hurried.is_set() or now - self._away_since >= PATIENCE_S:
+            self._ask_at = now + _AWAY_S
+            self._go_alone(chosen)
+        else:
+            await self._pause()
+
+    def _go_alone(self, chosen: Mapping[_Wish, int]) -> None:
+        for window in chosen.values():
+            self._uncounted[window] += 1
+            self._book.add(window)
+        self._grant(chosen)
+
+    def _grant(self, chosen: Mapping[_Wish, int]) -> None:
+        now = self._now()
+        for wish, window in chosen.items():
+            self._settle(wish, self._book.place(window, wish.due, now))
+
+    def _settle(self, wish: _Wish, place: Place | None) -> None:
+        wish.is_settled, wish.place = True, place
+        self._wishes.pop(wish, None)
+
+    async def _pause(self) -> None:
+        """Let others through. The first failure mostly tells what they have counted meanwhile."""
+        if self._tries:
+            pause_s = min(_LONGEST_PAUSE_S, _PAUSE_S * 2 ** min(self._tries, 10))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._rng.random() * pause_s):
+                    await self._hurried.wait()
+        self._tries += 1
+
+    def _forget(self) -> None:
+        now = self._now()
+        self._book.forget(now)
+        current = math.floor(now / self._per_s)
+        for block in [block for block in self._known if (block + 1) * _BLOCK <= current]:
+            del self._known[block]
+        for window in [window for window in self._uncounted if window < current]:
+            del self._uncounted[window]
+
+    def _end_of(self, block: int) -> datetime:
+        return datetime.fromtimestamp((block + 1) * _BLOCK * self._per_s, UTC)
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
+
+def _taken(item: Item) -> dict[int, int]:
+    return {int(window): count for window, count in item.data.get("taken", {}).items()}

@@ -1,0 +1,378 @@
+"""What may start now, by the limits of the app, its queues and its types, put together.
+
+Each limit is a guard (`workers.limits.guards`); a job starts when all guards of its type let it
+through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import BudgetSpent, Events, LeaseFailed, LimitCleared, LimitReached
+from headgate.jobs.core.limits import Limits, RetryBudget
+from headgate.jobs.core.ports import Table
+from headgate.jobs.core.topology import MAX_VISIBILITY
+from headgate.jobs.definitions.app import App
+from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.execution.delivery import Job
+from headgate.jobs.execution.outcome import Crashed, Failed, Outcome, Reason
+from headgate.jobs.execution.settlement import DeadLetter, RetryAfter
+from headgate.jobs.values.texts import text_of, type_of
+from headgate.workers.dispatch.waiting import Line
+from headgate.workers.limits.circuit_breaker import Circuit
+from headgate.workers.limits.fleet_leases import Fleet
+from headgate.workers.limits.fleet_retry_budget import FleetBudget
+from headgate.workers.limits.guards import Block, BreakerGuard, Guard, RateGuard, SlotGuard
+from headgate.workers.limits.retry_budget import Budget, WorkerBudget
+from headgate.workers.limits.token_bucket import Window
+
+_SOONEST_S, _LATEST_S = 0.01, 5.0
+"""When limits that hold are looked at again."""
+
+_LONGEST_S = MAX_VISIBILITY.total_seconds() - 60
+"""A retry is put off for so long at most."""
+
+Ticket = tuple[tuple[Guard, object], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Spending:
+    """A retry budget at work."""
+
+    name: str
+    budget: Budget
+    gives_up: bool
+
+
+class Gate:
+    """Lets jobs start as the limits allow.
+
+    Args:
+        app: whose limits.
+        clock: tells the time.
+        events: hears when a limit holds, and when it no longer does.
+        rng: spreads retries that are put off, and renewals of leases.
+        table: where limits of the fleet are leased.
+        worker: this worker's name, for the leases.
+        on_change: called when a limit may let more through; what a limit still holds back has to
+            have been looked at when it returns, else the limit seems to be clear.
+
+    Raises:
+        ConfigurationError: a limit holds for the fleet, and there is no table.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        clock: Clock,
+        events: Events,
+        rng: random.Random,
+        table: Table | None,
+        worker: str,
+        on_change: Callable[[], None],
+    ) -> None:
+        if table is None and needs_table(app):
+            raise ConfigurationError(
+                f"the app {app.name!r} has limits with scope='fleet', which are leased in its "
+                "table: give Worker(table=...)"
+            )
+        self._clock = clock
+        self._events = events
+        self._on_change = on_change
+        self._fleet = Fleet(table, worker, clock=clock, events=events, rng=rng, on_change=on_change)
+        made = _Maker(app, self._fleet, table, clock, events, rng)
+        self._guards = made.guards
+        """By type, what it has to pass."""
+        self._shared = made.shared
+        """By queue group, what all its types have to pass."""
+        self._own = made.own
+        """By queue group and type, what its types have to pass besides."""
+        self._named = {guard.name: guard for guards in made.guards.values() for guard in guards}
+        self._spendings = made.spendings
+        """By type, its retry budget."""
+        self._spent: set[str] = set()
+        """Budgets whose end has been told."""
+        self._held: dict[str, float] = {}
+        """By limit that holds, when it last held something back."""
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def block(self, job: Job) -> Block | None:
+        """What holds a job back, if anything does."""
+        if not (guards := self._guards.get(job.type.name)):
+            return None
+        now = self._clock.monotonic()
+        for guard in guards:
+            if (block := guard.block(job, now)) is not None:
+                self._hold(guard, block.retry_in_s, now)
+                return block
+        return None
+
+    def bounds(self, group: str, job_type: str | None = None) -> bool:
+        """Whether limits bound the starts of a queue group's jobs, of all its types or of one."""
+        return bool(self._of(group, job_type))
+
+    def room(self, line: Line, job_type: str | None = None) -> float:
+        """How many more of a queue's messages the limits would let start within about a second.
+
+        Reckons with what waits for each limit already; what another one holds back does not.
+
+        Args:
+            line: what waits of the queue.
+            job_type: by the limits of one type besides those that all have to pass.
+        """
+        now, least = self._clock.monotonic(), math.inf
+        before = line.startable if job_type is None else line.startable_of(job_type)
+        for guard in self._of(line.queue.group, job_type):
+            if (ahead := guard.ahead(now)) < 1:
+                self._hold(guard, _LATEST_S, now)
+            least = min(least, ahead - before - line.held_back_by(guard.name))
+        return least
+
+    def startable_soon(self, limit: str) -> float:
+        """How many that limit would let start within about a second; 0 where that isn't known."""
+        if (guard := self._named.get(limit.partition("#")[0])) is None:
+            return 0.0
+        soon = guard.soon(limit, self._clock.monotonic())
+        return soon if soon < math.inf else 0.0
+
+    def start(self, job: Job) -> Ticket:
+        """A job starts; `end` wants the ticket back."""
+        if not (guards := self._guards.get(job.type.name)):
+            return ()
+        now = self._clock.monotonic()
+        return tuple((guard, guard.start(job, now)) for guard in guards)
+
+    def end(self, ticket: Ticket, outcome: Outcome, *, retryable: bool) -> None:
+        """It has ended."""
+        if not ticket:
+            return
+        now = self._clock.monotonic()
+        for guard, taken in ticket:
+            guard.end(taken, outcome, retryable=retryable, now=now)
+
+    async def retry(
+        self, job: Job, outcome: Outcome, action: RetryAfter
+    ) -> RetryAfter | DeadLetter:
+        """What becomes of a retry, by its budget; one of the fleet counts it in the table."""
+        if (spending := self._spendings.get(job.type.name)) is None:
+            return action
+        longest_s = 0 if spending.gives_up else _LONGEST_S
+        place = await spending.budget.take(action.delay_s, longest_s=longest_s)
+        if place is None:
+            self._tell_spent(spending, action.delay_s)
+            return _given_up(outcome)
+        if not place.is_put_off:
+            self._spent.discard(spending.name)
+            return replace(action, delay_s=place.delay_s)
+        self._tell_spent(spending, place.delay_s)
+        return RetryAfter(delay_s=place.delay_s, note="the retry budget is spent")
+
+    def budgets_left(self) -> Mapping[str, float]:
+        """How many retries each budget has left in its window, by its limit's name."""
+        return {each.name: each.budget.left() for each in self._spendings.values()}
+
+    def hurry(self) -> None:
+        """Wait no longer than a moment for budgets of the fleet: the worker ends."""
+        for spending in self._spendings.values():
+            spending.budget.hurry()
+
+    @property
+    def is_known(self) -> bool:
+        """True if the table has told, lately, what the limits of the fleet leave to this worker."""
+        return self._fleet.stands
+
+    async def run(self) -> None:
+        """Keep leases renewed until cancelled."""
+        await self._fleet.run()
+
+    async def close(self) -> None:
+        """Give leases back; best effort."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        await self._fleet.close()
+
+    def _of(self, group: str, job_type: str | None) -> tuple[Guard, ...]:
+        if job_type is None:
+            return self._shared.get(group, ())
+        return self._own.get(group, {}).get(job_type, ())
+
+    def _hold(self, guard: Guard, wait_s: float, now: float) -> None:
+        """A limit holds something back: tell of it once, and look again in time."""
+        if guard.name not in self._held and not isinstance(guard, BreakerGuard):
+            self._events.emit(
+                LimitReached(at=self._clock.now(), limit=guard.name, retry_in_s=wait_s)
+            )
+        self._held[guard.name] = now
+        wait_s = max(_SOONEST_S, min(wait_s, _LATEST_S))
+        loop = asyncio.get_running_loop()
+        if self._alarm is None or self._alarm.when() > loop.time() + wait_s:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm = loop.call_later(wait_s, self._look_again)
+
+    def _look_again(self) -> None:
+        self._alarm = None
+        looked = self._clock.monotonic()
+        self._on_change()  # whatever still holds something back says so now
+        for name in [name for name, held_at in self._held.items() if held_at < looked]:
+            del self._held[name]
+            if not name.startswith("breaker:"):
+                self._events.emit(LimitCleared(at=self._clock.now(), limit=name))
+
+    def _tell_spent(self, spending: _Spending, retry_in_s: float) -> None:
+        if spending.name not in self._spent:
+            self._spent.add(spending.name)
+            self._events.emit(
+                BudgetSpent(at=self._clock.now(), limit=spending.name, retry_in_s=retry_in_s)
+            )
+
+
+def needs_table(app: App) -> bool:
+    """Whether a limit of the app holds for the fleet."""
+    return any(limits.of_fleet for limits in all_limits(app))
+
+
+def all_limits(app: App) -> Iterator[Limits]:
+    """The limits of an app, of its queues and of its types."""
+    yield app.limits
+    for queue in app.queues.values():
+        yield queue.limits
+    for job in app.types.values():
+        yield job.limits
+
+
+def _given_up(outcome: Outcome) -> DeadLetter:
+    kind, text = "", ""
+    if isinstance(outcome, Failed):
+        kind, text = type_of(outcome.error), text_of(outcome.error)
+    elif isinstance(outcome, Crashed):
+        text = outcome.detail
+    return DeadLetter(reason=Reason.RETRY_BUDGET, error_type=kind, error_message=text)
+
+
+class _Maker:
+    """Makes the guards of an app, each limit's once."""
+
+    def __init__(
+        self,
+        app: App,
+        fleet: Fleet,
+        table: Table | None,
+        clock: Clock,
+        events: Events,
+        rng: random.Random,
+    ) -> None:
+        self._app = app
+        self._fleet = fleet
+        self._table = table
+        self._clock = clock
+        self._events = events
+        self._rng = rng
+        by_app = self._at("app", app.limits)
+        by_queue = {name: self._at(f"queue:{name}", q.limits) for name, q in app.queues.items()}
+        by_type = {
+            name: (*self._at(f"type:{name}", job.limits), *self._breaker(name))
+            for name, job in app.types.items()
+        }
+        self.guards = {
+            name: (*by_app, *by_queue[job.queue], *by_type[name]) for name, job in app.types.items()
+        }
+        # What comes from another group has that one's limits to pass, and not these.
+        self.shared = {
+            queue: tuple(
+                guard
+                for guard in (*by_app, *guards)
+                if all(guard in self.guards[job.name] for job in app.types_from(queue))
+            )
+            for queue, guards in by_queue.items()
+        }
+        self.own = {
+            queue: {
+                name: tuple(guard for guard in self.guards[name] if guard not in shared)
+                for name, job in app.types.items()
+                if queue in job.runs_from
+            }
+            for queue, shared in self.shared.items()
+        }
+        named = {name: found for name in app.types if (found := self._budget(name)) is not None}
+        budgets = {limit: self._spending(limit, values) for limit, values in named.values()}
+        self.spendings = {name: budgets[limit] for name, (limit, _) in named.items()}
+
+    def _at(self, level: str, limits: Limits) -> tuple[Guard, ...]:
+        """The guards for all jobs of one app, queue or type."""
+        return (*self._rate(level, limits), *self._slots(level, limits))
+
+    def _rate(self, level: str, limits: Limits) -> Iterator[Guard]:
+        if (rate := limits.rate_limit) is None:
+            return
+        name, per_s = f"rate:{level}", rate.per.total_seconds()
+        if rate.scope == "worker":
+            yield RateGuard(name, Window(lambda: rate.limit, per_s), None)
+            return
+        use = partial(self._out, window := Window(lambda: lease.tokens, per_s))
+        lease = self._fleet.lease(name, rate.limit, lasting_s=per_s, in_use=use)
+        yield RateGuard(name, window, lease)
+
+    def _slots(self, level: str, limits: Limits) -> Iterator[Guard]:
+        if (slots := limits.concurrency) is None:
+            return
+        name = f"concurrency:{level}"
+        if slots.scope == "worker":
+            yield SlotGuard(name, slots, None)
+            return
+        guard = SlotGuard(
+            name,
+            slots,
+            lambda leased: self._fleet.lease(
+                leased, slots.limit, lasting_s=0, in_use=partial(guard.in_use, leased)
+            ),
+        )
+        yield guard
+
+    def _breaker(self, name: str) -> Iterator[Guard]:
+        job = self._app.types[name]
+        levels = (job.limits, self._app.queues[job.queue].limits, self._app.limits)
+        values = next((each.breaker for each in levels if each.breaker is not None), None)
+        if values is not None:
+            circuit = Circuit(
+                f"breaker:type:{name}", values, clock=self._clock, tell=self._events.emit
+            )
+            yield BreakerGuard(circuit)
+
+    def _budget(self, name: str) -> tuple[str, RetryBudget] | None:
+        """The name and the values of a type's retry budget."""
+        job = self._app.types[name]
+        if (own := job.limits.retry_budget) is not None:
+            return f"budget:type:{name}", own
+        queue = self._app.queues[job.queue].limits.retry_budget or self._app.limits.retry_budget
+        return None if queue is None else (f"budget:queue:{job.queue}", queue)
+
+    def _spending(self, name: str, values: RetryBudget) -> _Spending:
+        per_s, limit = values.per.total_seconds(), values.limit
+        gives_up = values.on_exhausted == "dead-letter"
+        if values.scope == "worker" or self._table is None:
+            own = WorkerBudget(limit, per_s, clock=self._clock, rng=self._rng)
+            return _Spending(name, own, gives_up)
+        shared = FleetBudget(
+            self._table,
+            name,
+            limit,
+            per_s,
+            clock=self._clock,
+            rng=self._rng,
+            tell=partial(self._tell_away, name),
+        )
+        return _Spending(name, shared, gives_up)
+
+    def _tell_away(self, name: str, error: str) -> None:
+        self._events.emit(LeaseFailed(at=self._clock.now(), limit=name, error=error))
+
+    def _out(self, window: Window) -> int:
+        return window.out(self._clock.monotonic())

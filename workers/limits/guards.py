@@ -1,0 +1,262 @@
+"""One limit at work: whether a job fits into it now, and what it takes when it starts."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from headgate.jobs.core.limits import Concurrency
+from headgate.jobs.execution.delivery import Job
+from headgate.jobs.execution.outcome import Crashed, Done, Failed, Outcome
+from headgate.jobs.values.texts import legible
+from headgate.workers.limits.circuit_breaker import Circuit, Ending
+from headgate.workers.limits.lease import RENEW_S, Lease
+from headgate.workers.limits.token_bucket import Endings, Window
+
+Capacity = Callable[[], int]
+"""How many tokens there are for this worker now."""
+
+LeaseOf = Callable[[str], Lease]
+"""The lease of a limit of the fleet, by its name; made when it is first asked for."""
+
+_log = logging.getLogger("headgate.worker")
+
+_FAULTY = "?"
+
+_LONGEST_KEY = 256
+"""Characters of a key; with the limit's name they are far below DynamoDB's 2 KB for a key of its
+own. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
+
+GUESS_S = 1.0
+"""When it is worth asking again whether something runs that may have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What holds a job back."""
+
+    limit: str
+    """Its name, as in `jobs.core.events.LimitEvent`, with the key where it counts by key."""
+    retry_in_s: float
+    """When it is worth asking again; a guess where that hangs on other jobs."""
+    places: int
+    """How many it lets run at once, or start in its window."""
+
+
+class Guard(Protocol):
+    """A limit that has to let a job through."""
+
+    name: str
+
+    def block(self, job: Job, now: float) -> Block | None:
+        """What holds a job back; None: it may start now."""
+        ...
+
+    def ahead(self, now: float) -> float:
+        """How many jobs it would let start within about a second."""
+        ...
+
+    def soon(self, limit: str, now: float) -> float:
+        """The same of those alone that it holds back under that name."""
+        ...
+
+    def start(self, job: Job, now: float) -> object:
+        """A job starts; returns what `end` wants back."""
+        ...
+
+    def end(self, taken: object, outcome: Outcome, *, retryable: bool, now: float) -> None:
+        """It has ended."""
+        ...
+
+
+class RateGuard:
+    """At most so many starts in a while."""
+
+    def __init__(self, name: str, window: Window, lease: Lease | None) -> None:
+        self.name = name
+        self.window = window
+        self._lease = lease
+
+    def block(self, job: Job, now: float) -> Block | None:
+        """It lasts until a token is back."""
+        del job
+        wait_s = self.window.wait_s(now)
+        if self._lease is not None:
+            self._lease.ask(enough=wait_s == 0)
+            wait_s = min(wait_s, RENEW_S)
+        return Block(self.name, wait_s, self.window.capacity) if wait_s > 0 else None
+
+    def ahead(self, now: float) -> float:
+        """Tokens that are there, or will be."""
+        ahead = self.window.ahead(now)
+        if self._lease is not None:
+            self._lease.ask(enough=ahead >= 1)
+        return ahead
+
+    def soon(self, limit: str, now: float) -> float:
+        """Likewise."""
+        del limit
+        return self.ahead(now)
+
+    def start(self, job: Job, now: float) -> object:
+        """Take a token."""
+        del job
+        self.window.take(now)
+        return None
+
+    def end(self, taken: object, outcome: Outcome, *, retryable: bool, now: float) -> None:
+        """Its token comes back with time."""
+
+
+class SlotGuard:
+    """At most so many at once, all together or by key."""
+
+    def __init__(self, name: str, concurrency: Concurrency, lease_of: LeaseOf | None) -> None:
+        self.name = name
+        self._limit = concurrency.limit
+        self._key = concurrency.key
+        self._lease_of = lease_of
+        self._running: Counter[str] = Counter()
+        self._endings = Endings()
+        self._is_told = False
+        """It has been said that the function for keys fails."""
+
+    def block(self, job: Job, now: float) -> Block | None:
+        """How long it lasts is a guess, since jobs end when they end."""
+        del now
+        key = self._key_of(job)
+        if key is None or self._free(key) > 0:
+            return None
+        return Block(self._named(key), GUESS_S, self._limit)
+
+    def ahead(self, now: float) -> float:
+        """Free slots, and those that came free within the last second, as some will in the next."""
+        if self._key is not None:
+            return float("inf")  # of a key that has none free another may have
+        return self._free("") + self._endings.count(now)
+
+    def soon(self, limit: str, now: float) -> float:
+        """Likewise, of one key."""
+        key = self._key_in(limit)
+        return self._free(key) + self._endings.count(now, key)
+
+    def start(self, job: Job, now: float) -> object:
+        """Take a slot of the job's key."""
+        del now
+        if (key := self._key_of(job)) is not None:
+            self._running[key] += 1
+        return key
+
+    def end(self, taken: object, outcome: Outcome, *, retryable: bool, now: float) -> None:
+        """Give it back."""
+        del outcome, retryable
+        if not isinstance(taken, str):
+            return
+        self._running[taken] -= 1
+        if not self._running[taken]:
+            del self._running[taken]
+        self._endings.add(now, taken)
+
+    def in_use(self, lease_name: str) -> int:
+        """Slots that are taken of one lease."""
+        return self._running.get(self._key_in(lease_name), 0)
+
+    def _free(self, key: str) -> int:
+        """Slots of a key that are free; negative if there are fewer than before."""
+        running = self._running.get(key, 0)
+        if self._lease_of is None:
+            return self._limit - running
+        lease = self._lease_of(self._named(key))
+        free = lease.tokens - running
+        lease.ask(enough=free > 0)
+        return free
+
+    def _named(self, key: str) -> str:
+        return f"{self.name}#{key}" if key else self.name
+
+    def _key_in(self, name: str) -> str:
+        return name.removeprefix(self.name).removeprefix("#")
+
+    def _key_of(self, job: Job) -> str | None:
+        match self._key:
+            case None:
+                return ""
+            case "tenant":
+                return _nameable(job.envelope.tenant.org) if job.envelope.tenant else None
+            case of_payload:
+                return self._asked(of_payload, job)
+
+    def _asked(self, of_payload: Callable[[Any], str | None], job: Job) -> str | None:
+        try:
+            key = of_payload(job.payload)
+            return None if key is None else _nameable(str(key))
+        except Exception as error:  # noqa: BLE001 - the users' code; the job must not be lost for it
+            if not self._is_told:
+                self._is_told = True
+                _log.error(
+                    "the key of %s failed for a job of the type %s with %s: such jobs count as "
+                    "one key",
+                    self.name,
+                    job.type.name,
+                    type(error).__name__,  # its text may show the payload
+                )
+            return _FAULTY
+
+
+def _nameable(key: str) -> str:
+    """A key, or the hash of one that a lease can't be named after: it is long, or no legible text.
+
+    Keys come from payloads, and the table refuses what it can't hold each time that it is asked.
+    """
+    if legible(key, _LONGEST_KEY) == key:
+        return key
+    return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+
+
+class BreakerGuard:
+    """Nothing while its circuit is open."""
+
+    def __init__(self, circuit: Circuit) -> None:
+        self.name = circuit.name
+        self._circuit = circuit
+
+    def block(self, job: Job, now: float) -> Block | None:
+        """It lasts until it probes."""
+        del job
+        wait_s = self._circuit.wait_s(now)
+        return Block(self.name, wait_s, self._circuit.probes) if wait_s > 0 else None
+
+    def ahead(self, now: float) -> float:
+        """Any number, none, or the probes that are left."""
+        return self._circuit.ahead(now)
+
+    def soon(self, limit: str, now: float) -> float:
+        """Likewise."""
+        del limit
+        return self.ahead(now)
+
+    def start(self, job: Job, now: float) -> object:
+        """Let it through."""
+        del job
+        return self._circuit.start(now)
+
+    def end(self, taken: Any, outcome: Outcome, *, retryable: bool, now: float) -> None:
+        """Count how it ended."""
+        self._circuit.end(taken, _ending(outcome, retryable=retryable), now)
+
+
+def _ending(outcome: Outcome, *, retryable: bool) -> Ending:
+    """A failure that no retry mends tells that what the job depends on has answered."""
+    match outcome:
+        case Done():
+            return Ending.SUCCESS
+        case Failed():
+            return Ending.FAILURE if retryable else Ending.SUCCESS
+        case Crashed():
+            return Ending.FAILURE
+        case _:
+            return Ending.NOTHING

@@ -1,0 +1,1 @@
+"""Health, metrics, traces and signs of life of a worker."""

@@ -1,0 +1,187 @@
+"""A worker's fitness: what it has lately heard of itself, and one verdict on that.
+
+``healthy``: all is well. ``degraded``: something fails, and the worker does what it can.
+``unhealthy``: it can receive no work. Neither calls for a restart, which helps against no outage
+and creates no queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import (
+    BreakerClosed,
+    BreakerOpened,
+    ClaimFailed,
+    Event,
+    HeartbeatExtended,
+    HeartbeatFailed,
+    LeaseFailed,
+    LoopBlocked,
+    ReceiptLost,
+    RecordsFailed,
+    RecordsWritten,
+    SettlementFailed,
+    SettlementFlushed,
+)
+from headgate.jobs.errors import QueuesMissing
+from headgate.workers.receiving.queue_watch import QueueState, QueueWatch
+
+UNHEALTHY_AFTER_S = 60.0
+"""A worker is of no use once every queue fails, and none has answered for so long."""
+
+_LATELY_S = 60.0
+"""How long a failure is remembered."""
+
+
+_CHECKS: Mapping[type[Event], str] = {
+    HeartbeatExtended: "heartbeat",
+    HeartbeatFailed: "heartbeat",
+    SettlementFlushed: "settlement",
+    SettlementFailed: "settlement",
+    RecordsFailed: "records",
+    RecordsWritten: "records",
+    ClaimFailed: "claims",
+    LeaseFailed: "limits",
+    ReceiptLost: "receipts",
+}
+
+
+class Status(StrEnum):
+    """From best to worst."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    UNHEALTHY = "unhealthy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    status: Status
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """The verdict, and what it rests on."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def status(self) -> Status:
+        """That of the worst check."""
+        order = list(Status)
+        return max((check.status for check in self.checks), key=order.index)
+
+
+class Health:
+    """A subscriber that remembers what bears on a worker's health.
+
+    Args:
+        queues: the physical names of the queues that the worker receives from.
+        clock: tells the time.
+        held_back: whether the worker receives nothing for want of room. Then that nothing answers
+            is no fault; before its first receive other workers have all of a limit of the fleet.
+    """
+
+    def __init__(
+        self,
+        queues: Iterable[str],
+        *,
+        clock: Clock,
+        held_back: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._clock = clock
+        self._held_back = held_back
+        self._started_at = clock.monotonic()
+        self._queues = QueueWatch(queues, clock=clock)
+        self._lately: dict[str, tuple[float, str]] = {}
+        """By check, when it last failed and with what."""
+        self._open: set[str] = set()
+
+    def __call__(self, event: Event) -> None:
+        """Subscriber."""
+        self._queues(event)
+        match event:
+            case (
+                HeartbeatFailed()
+                | SettlementFailed()
+                | RecordsFailed()
+                | ClaimFailed()
+                | LeaseFailed()
+                | ReceiptLost()
+            ):
+                self._lately[_CHECKS[type(event)]] = (self._clock.monotonic(), event.error)
+            case LoopBlocked(blocked_s=blocked_s, job_types=types):
+                detail = f"blocked for {blocked_s:.1f} s by {', '.join(types)}"
+                self._lately["event loop"] = (self._clock.monotonic(), detail)
+            case HeartbeatExtended() | SettlementFlushed() | RecordsWritten():
+                self._lately.pop(_CHECKS[type(event)], None)
+            case BreakerOpened(limit=limit):
+                self._open.add(limit)
+            case BreakerClosed(limit=limit):
+                self._open.discard(limit)
+            case _:
+                pass
+
+    @property
+    def has_started(self) -> bool:
+        """True if the worker was set up rightly: a receive has succeeded, or none is to be made."""
+        return self._queues.has_received or self._held_back()
+
+    @property
+    def can_receive(self) -> bool:
+        """True if jobs can come: a queue has answered, and not all have failed for long."""
+        usable = self._queues.is_usable if self._queues.has_received else self._held_back()
+        return usable and self._check_sqs().status is not Status.UNHEALTHY
+
+    def assess(self) -> Assessment:
+        """Judge what is known now."""
+        now = self._clock.monotonic()
+        queues = [_check_queue(name, state, now) for name, state in self._queues.states.items()]
+        lately = dict.fromkeys((*_CHECKS.values(), "event loop"))
+        others = [self._check_lately(name, now) for name in lately]
+        return Assessment(checks=(self._check_sqs(), *queues, *others, self._check_breakers()))
+
+    def _check_sqs(self) -> Check:
+        """A worker that receives nothing since its slots are taken has no fault."""
+        if self._queues.none_exists:
+            detail = str(QueuesMissing(self._queues.missing))
+            return Check(name="sqs", status=Status.UNHEALTHY, detail=detail)
+        states = self._queues.states.values()
+        answers = [state.answered_at for state in states if state.answered_at is not None]
+        silent_s = self._clock.monotonic() - max(answers, default=self._started_at)
+        fails = all(state.error for state in states) and silent_s > UNHEALTHY_AFTER_S
+        fails = fails and not self._held_back()
+        return Check(
+            name="sqs",
+            status=Status.UNHEALTHY if fails else Status.HEALTHY,
+            detail=f"the last answer came {silent_s:.0f} s ago" if answers else "no answer yet",
+        )
+
+    def _check_lately(self, name: str, now: float) -> Check:
+        failed_at, error = self._lately.get(name, (float("-inf"), ""))
+        if now - failed_at > _LATELY_S:
+            return Check(name=name, status=Status.HEALTHY)
+        return Check(name=name, status=Status.DEGRADED, detail=error)
+
+    def _check_breakers(self) -> Check:
+        if not self._open:
+            return Check(name="breakers", status=Status.HEALTHY)
+        detail = f"open: {', '.join(sorted(self._open))}"
+        return Check(name="breakers", status=Status.DEGRADED, detail=detail)
+
+
+def _check_queue(name: str, state: QueueState, now: float) -> Check:
+    if not state.error:
+        return Check(name=f"queue {name}", status=Status.HEALTHY)
+    answered_at = state.answered_at
+    last = "none yet" if answered_at is None else f"{now - answered_at:.0f} s ago"
+    detail = f"{state.error} (last answer {last})"
+    return Check(name=f"queue {name}", status=Status.DEGRADED, detail=detail)

@@ -1,0 +1,136 @@
+"""This worker's sign of life in the table, and its view of the others' (`jobs.records.lives`)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from contextlib import suppress
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Events, RecordsFailed
+from headgate.jobs.core.ports import MAX_PUT, Table
+from headgate.jobs.errors import ServiceUnavailable, TransportError
+from headgate.jobs.records.lives import LIVES, RENEW_S, Life, Lives, life_item
+from headgate.jobs.values.texts import text_of
+
+_JITTER = 0.2
+
+_AGAIN_S = 2.0
+"""So soon after a beat that failed comes the next try."""
+
+_ANSWER_S = 5.0
+"""Without an answer for so long a beat has failed."""
+
+_QUICK_ANSWER_S = 1.0
+"""The same where jobs wait for it, or the end of the process."""
+
+_FORGET_S = 2 * 3600.0
+"""Lives without a beat for so long are deleted: the messages of dead workers have been seen again
+long since. What comes later finds no worker that died."""
+
+
+class Lifeline:
+    """Beats, watches the other workers, and ends in order.
+
+    Args:
+        table: where the lives are.
+        lives: what is seen of them.
+        name: this worker's; no other process has ever had it.
+        groups: the queue groups that it serves.
+        clock: tells the time.
+        events: hears of a table that fails, once for each fault.
+        rng: spreads the beats of many workers.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        lives: Lives,
+        *,
+        name: str,
+        groups: Iterable[str],
+        clock: Clock,
+        events: Events,
+        rng: random.Random,
+    ) -> None:
+        self._table = table
+        self._lives = lives
+        self._name = name
+        self._groups = frozenset(groups)
+        self._clock = clock
+        self._events = events
+        self._rng = rng
+        self._beats = 0
+        self._fault = ""
+        self._closed = False
+        self._writing = asyncio.Lock()
+        """Held while a beat is on its way to the table, and from the end on."""
+
+    async def start(self) -> None:
+        """Begin to live, before the first message is received; a failure stops nothing."""
+        await self._beat(_QUICK_ANSWER_S)
+
+    async def run(self) -> None:
+        """Beat until closed. To be cancelled only after that: a beat under way has to end first."""
+        while True:
+            spread = self._rng.uniform(1 - _JITTER, 1 + _JITTER)
+            await asyncio.sleep(_AGAIN_S if self._fault else RENEW_S * spread)
+            if self._closed:
+                return
+            await self._beat(_ANSWER_S)
+
+    async def close(self) -> None:
+        """End in order, once the last mark is written: what was begun here was no crash.
+
+        A beat under way is waited for. If it came after the end, this worker would seem to live,
+        and soon to have died.
+        """
+        self._closed = True
+        with suppress(TimeoutError):  # then the end may still come last
+            async with asyncio.timeout(_QUICK_ANSWER_S):
+                await self._writing.acquire()
+        try:
+            async with asyncio.timeout(_QUICK_ANSWER_S):
+                await self._table.delete([(LIVES, self._name)])
+        except TimeoutError:
+            self._tell(_unanswered(_QUICK_ANSWER_S))
+        except TransportError as error:
+            self._tell(text_of(error))
+
+    async def _beat(self, patience_s: float) -> None:
+        self._beats += 1
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._write()
+                await self._lives.look()
+                await self._forget()
+        except TimeoutError:
+            self._lives.doubt()
+            self._tell(_unanswered(patience_s))
+        except TransportError as error:
+            self._lives.doubt()
+            self._tell(text_of(error))
+        else:
+            self._fault = ""
+
+    async def _write(self) -> None:
+        life = Life(name=self._name, beat=self._beats, groups=self._groups, at=self._clock.now())
+        async with self._writing:
+            left_out = await self._table.put([life_item(life)])
+        if left_out:
+            raise ServiceUnavailable("the table was too busy")
+
+    async def _forget(self) -> None:
+        if old := self._lives.silent_for(_FORGET_S):
+            await self._table.delete([(LIVES, name) for name in old[:MAX_PUT]])
+
+    def _tell(self, fault: str) -> None:
+        if fault != self._fault:
+            self._fault = fault
+            told = RecordsFailed(at=self._clock.now(), action="renew", error=fault)
+            self._events.emit(told)
+
+
+def _unanswered(patience_s: float) -> str:
+    return f"no answer within {patience_s:g} s"

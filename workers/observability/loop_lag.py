@@ -1,0 +1,47 @@
+"""Noticing a handler that blocks the event loop: heartbeats and all other jobs stand still then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Events, LoopBlocked
+
+_TICK_S = 0.5
+_BLOCKED_S = 1.0
+"""A turn of the loop that takes so long is told of."""
+
+
+class LagWatch:
+    """Looks at how late a timer comes.
+
+    Args:
+        clock: tells the time.
+        events: hears of each time that the loop was blocked.
+        running: the types of the async handlers that run now.
+    """
+
+    def __init__(
+        self, *, clock: Clock, events: Events, running: Callable[[], Collection[str]]
+    ) -> None:
+        self._clock = clock
+        self._events = events
+        self._running = running
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            # Asked before: by the time that the loop turns again, the culprit may have ended.
+            suspects, before = self._running(), self._clock.monotonic()
+            await asyncio.sleep(_TICK_S)
+            blocked_s = self._clock.monotonic() - before - _TICK_S
+            if blocked_s >= _BLOCKED_S:
+                self._tell(blocked_s, {*suspects, *self._running()})
+
+    def _tell(self, blocked_s: float, suspects: Collection[str]) -> None:
+        self._events.emit(
+            LoopBlocked(
+                at=self._clock.now(), blocked_s=blocked_s, job_types=tuple(sorted(suspects))
+            )
+        )

@@ -1,0 +1,83 @@
+"""OpenTelemetry spans around handlers, by the semantic conventions for messaging.
+
+A job's span is linked to the one that submitted it and not its child: between the two lies a queue,
+and a job may run days later, or again and again.
+https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from headgate.jobs.errors import ConfigurationError, Discard, RetryLater
+from headgate.jobs.execution.delivery import Delivery, Job
+
+try:
+    from opentelemetry.propagate import extract
+    from opentelemetry.trace import (
+        Link,
+        SpanKind,
+        Status,
+        StatusCode,
+        TracerProvider,
+        get_current_span,
+        get_tracer,
+    )
+except ImportError as error:
+    raise ConfigurationError(
+        "tracing needs OpenTelemetry: pip install 'headgate[otel]', and configure its SDK"
+    ) from error
+
+_NO_FAULT = (RetryLater, Discard)
+"""What a handler raises to steer its job, and not because something is wrong."""
+
+
+class Tracing:
+    """Opens a span around each call of a handler; hand `around` to `jobs.execution.call.Means`.
+
+    Args:
+        provider: whose tracer makes the spans; None takes the process's own.
+    """
+
+    def __init__(self, provider: TracerProvider | None = None) -> None:
+        self._tracer = get_tracer("headgate", tracer_provider=provider)
+
+    @contextmanager
+    def around(self, job: Job, delivery: Delivery) -> Iterator[None]:
+        """A span for one attempt, current while the handler runs."""
+        span = self._tracer.start_as_current_span(
+            f"process {delivery.queue.name}",
+            kind=SpanKind.CONSUMER,
+            links=_links(job),
+            attributes={
+                "messaging.system": "aws_sqs",
+                "messaging.operation.name": "process",
+                "messaging.operation.type": "process",
+                "messaging.destination.name": delivery.queue.name,
+                "messaging.message.id": delivery.message.message_id,
+                "messaging.message.body.size": len(delivery.message.body.encode()),
+                "headgate.job.id": job.attempt.job_id,
+                "headgate.job.type": job.type.name,
+                "headgate.job.attempt": job.attempt.number,
+            },
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+        with span as current:
+            try:
+                yield
+            except _NO_FAULT:
+                raise
+            except Exception as error:
+                current.record_exception(error)
+                current.set_status(Status(StatusCode.ERROR, type(error).__name__))
+                raise
+
+
+def _links(job: Job) -> Sequence[Link]:
+    if job.envelope.trace is None:
+        return ()
+    context = extract({"traceparent": job.envelope.trace})
+    found = get_current_span(context).get_span_context()
+    return (Link(found),) if found.is_valid else ()

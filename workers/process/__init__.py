@@ -1,0 +1,1 @@
+"""A worker as an operating system's process, alone or supervised."""

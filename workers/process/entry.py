@@ -1,0 +1,202 @@
+"""One worker as a process: settings in, exit code out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import sys
+from collections.abc import Callable, MutableMapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import NoReturn
+
+from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.s3 import S3Store
+from headgate.jobs.aws.scheduler import EventBridgeScheduler
+from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.event_log import log_event
+from headgate.jobs.core.events import Events, Subscriber
+from headgate.jobs.core.ports import Table
+from headgate.jobs.core.settings import Settings
+from headgate.jobs.definitions.app import App
+from headgate.jobs.errors import QueuesMissing
+from headgate.jobs.execution.call import Around, nothing_around
+from headgate.jobs.execution.claimed_call import needs_claims
+from headgate.workers.configuration import UNWATCHED, Watching, WorkerSettings
+from headgate.workers.limits.gate import needs_table
+from headgate.workers.process.ecs_protection import ScaleInProtection, bound_s, protecting
+from headgate.workers.process.exit_codes import (
+    EXIT_CLEAN,
+    EXIT_FAULT,
+    EXIT_NO_QUEUES,
+    EXIT_UNFINISHED,
+)
+from headgate.workers.process.observability import watched
+from headgate.workers.process.supervisor_link import Leash, tied
+from headgate.workers.shutdown import Report, on_signals
+from headgate.workers.worker import Worker
+
+_log = logging.getLogger("headgate.worker")
+
+_CONNECTIONS = 50
+
+_LONG = 0.5
+"""A job that has run for so much of the drain may not end within it."""
+
+
+async def work(
+    app: App,
+    settings: WorkerSettings,
+    *,
+    watching: Watching = UNWATCHED,
+    subscribers: Sequence[Subscriber] = (log_event,),
+    environ: MutableMapping[str, str] = os.environ,
+) -> Report:
+    """Run a worker on SQS until SIGTERM or SIGINT; a second one makes it hurry.
+
+    Args:
+        app: whose jobs.
+        settings: ``drain`` is cut to what ``HEADGATE_STOP_TIMEOUT`` leaves for it.
+        watching: how it can be looked after.
+        subscribers: hear of everything.
+        environ: says whether this is an ECS task, and whether a supervisor has started it.
+
+    Raises:
+        ConfigurationError, UnknownQueue: the app or the settings are wrong.
+        TransportError: no credentials are configured, or no region.
+        QueuesMissing: none of the queues has existed for ``queue_grace``.
+    """
+    leash = Leash.from_env(environ)
+    surroundings = Settings.from_env(environ)
+    drain_s = bound_s(settings.drain, surroundings.stop_timeout_s)
+    settings = replace(settings, drain=timedelta(seconds=drain_s))
+    async with AsyncExitStack() as stack:
+        transport = await stack.enter_async_context(_transport(app, settings))
+        table = await _table(app, stack)
+        scheduler = await stack.enter_async_context(
+            EventBridgeScheduler(account=surroundings.account)
+        )
+        events = Events(*subscribers)
+        store = await stack.enter_async_context(S3Store(app.topology.bucket))
+        worker = Worker(
+            app,
+            transport,
+            settings,
+            table=table,
+            scheduler=scheduler if app.long_delays else None,
+            store=store,
+            events=events,
+            around=_around(),
+        )
+        place = leash.place if leash is not None else 1
+        await stack.enter_async_context(
+            watched(app, worker, events, watching, settings, place=place)
+        )
+        has_long_job = partial(worker.outlasts, drain_s * _LONG)
+        protection = _protection(has_long_job, environ) if leash is None else None
+        await stack.enter_async_context(protecting(protection))
+        stopped = _Stop(worker, drain_s)
+        await stack.enter_async_context(tied(leash, stop=stopped, busy=has_long_job))
+        with on_signals(stopped, worker.hurry):
+            names = (queue.name for queue in settings.lanes.of(app.topology))
+            _log.info("working on %s: %s", app.name, ", ".join(names))
+            return await _until_it_ends(worker)
+
+
+def run(app: App, settings: WorkerSettings, watching: Watching = UNWATCHED) -> int:
+    """`work` in an event loop of its own; returns the process's exit code.
+
+    Raises:
+        ConfigurationError, UnknownQueue, TransportError: it could not start.
+    """
+    return asyncio.run(_run(app, settings, watching))
+
+
+async def _run(app: App, settings: WorkerSettings, watching: Watching) -> int:
+    try:
+        report = await work(app, settings, watching=watching)
+    except QueuesMissing as error:
+        _log.error("stopped: %s", error)
+        return EXIT_NO_QUEUES
+    if report.clean:
+        _log.info("stopped: everything was finished and settled")
+        return EXIT_CLEAN
+    _log.warning(
+        "stopped: given back unfinished: %s; stuck handlers: %s; unsettled: %d; polls cut: %d",
+        ", ".join(report.interrupted) or "none",
+        ", ".join(report.abandoned) or "none",
+        report.unsettled,
+        report.polls_cut,
+    )
+    if report.abandoned:
+        _exit_at_once(EXIT_UNFINISHED)
+    return EXIT_UNFINISHED if report.unsettled or report.polls_cut else EXIT_CLEAN
+
+
+async def _until_it_ends(worker: Worker) -> Report:
+    try:
+        return await worker.run()
+    except Exception as error:
+        if worker.is_stuck:
+            _log.exception("a part of the worker failed while a handler runs in a thread")
+            _exit_at_once(EXIT_NO_QUEUES if isinstance(error, QueuesMissing) else EXIT_FAULT)
+        raise
+
+
+class _Stop:
+    """Stops a worker, and says what happens now."""
+
+    def __init__(self, worker: Worker, drain_s: float) -> None:
+        self._worker = worker
+        self._drain_s = drain_s
+
+    def __call__(self) -> None:
+        self._worker.stop()
+        _log.info("stopping: jobs may go on for %g s; a second signal ends them", self._drain_s)
+        _log.info("receives under way are awaited, so that nothing they bring stays hidden")
+
+
+def _transport(app: App, settings: WorkerSettings) -> SqsTransport:
+    queues = settings.lanes.of(app.topology)
+    # Each queue's long poll holds a connection for 20 s; the others are for what else goes on.
+    return SqsTransport(max_pool_connections=len(queues) + _CONNECTIONS)
+
+
+async def _table(app: App, stack: AsyncExitStack) -> Table | None:
+    """The app's table, if anything of it needs one."""
+    if not (app.keeps_records or needs_table(app) or needs_claims(app)):
+        return None
+    return await stack.enter_async_context(DynamoTable(app.topology.table_name))
+
+
+def _around() -> Around:
+    """A span around each handler, in a process that uses OpenTelemetry."""
+    if "opentelemetry.trace" not in sys.modules:
+        return nothing_around
+    from headgate.workers.observability.tracing import Tracing
+
+    return Tracing().around
+
+
+def _protection(
+    busy: Callable[[], bool], environ: MutableMapping[str, str]
+) -> ScaleInProtection | None:
+    return ScaleInProtection.from_env(
+        environ,
+        busy=busy,
+        clock=SystemClock(),
+        rng=random.Random(),  # noqa: S311 - spreads retries, guards no secret
+        on_fault=lambda fault: _log.warning("no scale-in protection: %s", fault),
+    )
+
+
+def _exit_at_once(code: int) -> NoReturn:
+    """Neither the event loop nor the interpreter ends before a stuck handler does."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)

@@ -1,0 +1,288 @@
+"""Several worker processes: kept running, stopped together, and none outliving this process.
+
+A process that ends is replaced after a delay, which grows while they end before they have worked.
+Two endings are not repaired, since what is wrong is wrong for them all: that of a wrong
+configuration, and that of a process none of whose queues exists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.retry.backoff import Backoff
+from headgate.workers.process.ecs_protection import ScaleInProtection, protecting
+from headgate.workers.process.exit_codes import (
+    EXIT_CLEAN,
+    EXIT_CONFIGURATION,
+    EXIT_FAULT,
+    EXIT_NO_QUEUES,
+    EXIT_UNFINISHED,
+    weight,
+)
+from headgate.workers.process.supervisor_link import SupervisorsEnd, left_for
+from headgate.workers.shutdown import on_signals
+
+_log = logging.getLogger("headgate.supervisor")
+
+SETTLED_S = 10.0
+"""A process that has run for so long had started well: the delays begin anew when it ends."""
+
+RESTARTS = Backoff.exponential(base=1, cap=30, jitter="equal")
+"""The delays before a process is replaced, spread so that a fleet does not start in step."""
+
+
+_WRONG_FOR_ALL = {
+    EXIT_CONFIGURATION: "the configuration is wrong",
+    EXIT_NO_QUEUES: "the queues are missing",
+}
+"""By exit code, what another process in its place would find as well."""
+
+
+class Child(Protocol):
+    """One worker process."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether long jobs run in it, as far as it has said."""
+        ...
+
+    def terminate(self) -> None:
+        """Send it SIGTERM; nothing happens when it has ended already."""
+        ...
+
+    async def ended(self) -> int:
+        """Wait for its end; returns the exit code, negative for a signal."""
+        ...
+
+
+Spawn = Callable[[int], Awaitable[Child]]
+"""Starts the worker process of a place, counted from 1. It may raise OSError, which counts as one
+that died at once."""
+
+
+class Supervisor:
+    """Keeps so many worker processes running until it is stopped.
+
+    Args:
+        spawn: starts one.
+        processes: how many.
+        clock: tells how long one has run.
+        rng: spreads the delays.
+    """
+
+    def __init__(self, spawn: Spawn, processes: int, *, clock: Clock, rng: random.Random) -> None:
+        self._spawn = spawn
+        self._processes = processes
+        self._clock = clock
+        self._rng = rng
+        self._stopping = asyncio.Event()
+        self._terminations = 0
+        self._children: dict[int, Child] = {}
+        self._exits: dict[int, int] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether long jobs run in any of the processes."""
+        return any(child.busy for child in self._children.values())
+
+    def stop(self) -> None:
+        """Send all SIGTERM, so that they drain, and replace none from now on."""
+        if not self._stopping.is_set():
+            self._stopping.set()
+            self._terminate()
+
+    def hurry(self) -> None:
+        """Send all SIGTERM once more, which ends them at once."""
+        self.stop()
+        self._terminate()
+
+    async def run(self) -> int:
+        """Work until `stop` is called and all have ended; returns the worst of their exit codes.
+
+        Only the last process in each place counts: one that died and was replaced does not.
+        Cancelled, it stops them, and waits until they have drained.
+        """
+        keepers = {
+            asyncio.create_task(self._keep(place), name=f"headgate-process-{place}")
+            for place in range(1, self._processes + 1)
+        }
+        try:
+            await asyncio.wait(keepers, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            self.stop()
+            await asyncio.wait(keepers)
+        for keeper in keepers:
+            keeper.result()
+        return max(self._exits.values(), key=weight, default=EXIT_CLEAN)
+
+    async def _keep(self, place: int) -> None:
+        """Have a process in this place until all are stopped."""
+        delays = self._delays()
+        while not self._stopping.is_set():
+            started_at = self._clock.monotonic()
+            code = self._exits[place] = self._read(place, await self._life(place))
+            if why := _WRONG_FOR_ALL.get(code):
+                _log.error("%s for all processes: stopping them", why)
+                self.stop()
+            if self._clock.monotonic() - started_at >= SETTLED_S:
+                delays = self._delays()
+            await self._pause(place, next(delays))
+
+    def _delays(self) -> Iterator[float]:
+        return RESTARTS.delays(self._rng)
+
+    async def _life(self, place: int) -> int:
+        """Start a process and wait for its end; returns its exit code."""
+        try:
+            child = await self._spawn(place)
+        except OSError as error:
+            _log.error("process %d could not be started: %s", place, error)
+            return EXIT_FAULT
+        _log.info("process %d runs as pid %d", place, child.pid)
+        self._children[place] = child
+        if self._terminations:  # it was not yet there to hear of them
+            child.terminate()
+        try:
+            return await child.ended()
+        finally:
+            del self._children[place]
+
+    def _read(self, place: int, code: int) -> int:
+        """What an ending means for the exit code of the whole, and tell of it."""
+        if self._stopping.is_set() and code == -signal.SIGTERM:
+            # The default action: it had not begun to work, or had finished.
+            return EXIT_CLEAN
+        how = f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
+        _log.log(_level(code, stopping=self._stopping.is_set()), "process %d ended: %s", place, how)
+        return code if code in (EXIT_CLEAN, EXIT_UNFINISHED, *_WRONG_FOR_ALL) else EXIT_FAULT
+
+    async def _pause(self, place: int, delay_s: float) -> None:
+        if self._stopping.is_set():
+            return
+        _log.info("process %d is replaced in %.1f s", place, delay_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await self._stopping.wait()
+
+    def _terminate(self) -> None:
+        self._terminations += 1
+        for child in self._children.values():
+            child.terminate()
+
+
+def _level(code: int, *, stopping: bool) -> int:
+    return logging.INFO if stopping and code == EXIT_CLEAN else logging.WARNING
+
+
+class _Process:
+    """A `Child` of the operating system."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        line: asyncio.BaseTransport,
+        end: SupervisorsEnd,
+    ) -> None:
+        self._process = process
+        self._line = line
+        self._end = end
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def busy(self) -> bool:
+        return self._end.busy
+
+    def terminate(self) -> None:
+        with suppress(ProcessLookupError):
+            # Not `Process.terminate`: it would reap a process that has just ended, and lose its
+            # exit code.
+            os.kill(self.pid, signal.SIGTERM)
+
+    async def ended(self) -> int:
+        try:
+            return await self._process.wait()
+        finally:
+            self._line.close()
+
+
+def spawner(argv: Sequence[str], environ: Mapping[str, str]) -> Spawn:
+    """Starts processes that run ``argv``; their standard streams are this one's.
+
+    Each is in a process group of its own: the terminal's Ctrl-C reaches this process alone, which
+    passes it on, where a second signal would make workers hurry.
+    """
+
+    async def spawn(place: int) -> Child:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *argv,
+                    env={**environ, **left_for(theirs.fileno(), place)},
+                    pass_fds=[theirs.fileno()],
+                    process_group=0,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        loop = asyncio.get_running_loop()
+        line, end = await loop.create_connection(SupervisorsEnd, sock=ours)
+        return _Process(process, line, end)
+
+    return spawn
+
+
+async def supervise(
+    argv: Sequence[str],
+    processes: int,
+    environ: Mapping[str, str],
+    *,
+    on_fault: Callable[[str], None],
+) -> int:
+    """Run ``argv`` in so many processes until SIGTERM or SIGINT; returns the exit code.
+
+    On ECS this process alone holds the task's scale-in protection, while long jobs run in any.
+
+    Args:
+        argv: the command line of one worker; it finds its end of the leash in ``environ``.
+        processes: how many.
+        environ: theirs, and what is read for ECS.
+        on_fault: hears why the scale-in protection can't be held.
+    """
+    clock = SystemClock()
+    rng = random.Random()  # noqa: S311 - spreads delays, guards no secret
+    supervisor = Supervisor(spawner(argv, environ), processes, clock=clock, rng=rng)
+    protection = ScaleInProtection.from_env(
+        environ, busy=lambda: supervisor.busy, clock=clock, rng=rng, on_fault=on_fault
+    )
+    with on_signals(supervisor.stop, supervisor.hurry):
+        async with protecting(protection):
+            return await supervisor.run()
+
+
+def run_several(processes: int) -> int:
+    """`supervise` this process's own command line, in an event loop; returns the exit code."""
+    argv = [sys.executable, *sys.orig_argv[1:]]
+    return asyncio.run(supervise(argv, processes, os.environ, on_fault=_warn))
+
+
+def _warn(fault: str) -> None:
+    _log.warning("no scale-in protection: %s", fault)

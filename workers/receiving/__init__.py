@@ -1,0 +1,1 @@
+"""Receiving: how much to ask of which queue, and keeping hidden what is held."""

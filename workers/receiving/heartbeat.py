@@ -1,0 +1,161 @@
+"""Keeping what we hold hidden: visibility is extended for running and prefetched messages alike.
+
+Each hold is extended at a third of its queue's visibility timeout, up to an eighth of that earlier
+in company, so that two beats may fail before its message shows; and never beyond the 12 hours that
+SQS allows since the receive.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Events, HeartbeatExtended, HeartbeatFailed, ReceiptLost
+from headgate.jobs.core.ports import EntryFailure, Transport, VisibilityChange
+from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
+from headgate.jobs.errors import TransportError
+from headgate.workers.held import Hold, Holdings
+
+_COMPANY = 1 / 8
+"""Part of its interval by which an extension comes early to share a request."""
+
+_AGAIN = 1 / 2
+"""Part of its interval after which an extension that failed is tried again."""
+
+
+class Heartbeat:
+    """Extends every hold in time; cancels the run of one whose receipt SQS no longer knows."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        queues: Iterable[QueueSpec],
+        holdings: Holdings,
+        *,
+        clock: Clock,
+        events: Events,
+    ) -> None:
+        self._transport = transport
+        self._holdings = holdings
+        self._clock = clock
+        self._events = events
+        shortest_s = min(spec.heartbeat_s for spec in queues)
+        # What is received meanwhile, or fails, is due later than that.
+        self._longest_sleep_s = shortest_s / 4
+        self._shortest_sleep_s = shortest_s / 32
+
+    async def run(self) -> None:
+        """Beat until cancelled. Ends otherwise only by a fault, which must stop the worker."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await asyncio.sleep(self._idle_s())
+                self._beat(group)
+
+    def _idle_s(self) -> float:
+        """Time until an extension is due."""
+        now = self._clock.monotonic()
+        dues = (_due_at(hold) for hold in self._holdings if _may_be_extended(hold, now))
+        idle_s = min(dues, default=math.inf) - now
+        return max(self._shortest_sleep_s, min(idle_s, self._longest_sleep_s))
+
+    def _beat(self, group: asyncio.TaskGroup) -> None:
+        """Extend everything that is due. A slow answer for one queue holds up no other."""
+        for holds in self._due().values():
+            for start in range(0, len(holds), MAX_BATCH):
+                batch = holds[start : start + MAX_BATCH]
+                beat = group.create_task(self._extend(batch), name="headgate-extend")
+                for hold in batch:  # before it starts: a verdict in between has to wait for it
+                    hold.beat = beat
+
+    def _due(self) -> dict[str, list[Hold]]:
+        """By queue, everything whose interval has ended, or nearly."""
+        due: dict[str, list[Hold]] = defaultdict(list)
+        now = self._clock.monotonic()
+        for hold in self._holdings:
+            if hold.lapsed(now) and not hold.shared:
+                self._doubt(hold)
+            queue = hold.delivery.queue
+            soon = _due_at(hold) <= now + queue.heartbeat_s * _COMPANY
+            if soon and _may_be_extended(hold, now):
+                due[queue.name].append(hold)
+        return due
+
+    async def _extend(self, holds: Sequence[Hold]) -> None:
+        queue = holds[0].delivery.queue
+        asked_at = self._clock.monotonic()
+        changes = [
+            VisibilityChange(
+                receipt=hold.receipt, timeout_s=hold.possible_s(queue.visibility_s, asked_at)
+            )
+            for hold in holds
+        ]
+        try:
+            failures = await self._transport.change_visibility(queue.name, changes)
+        except TransportError as error:
+            for hold in holds:
+                hold.failed_at = asked_at
+            self._events.emit(
+                HeartbeatFailed(
+                    at=self._clock.now(), queue=queue.name, error=str(error), messages=len(holds)
+                )
+            )
+            return
+        self._read(holds, failures, asked_at)
+        extended = HeartbeatExtended(
+            at=self._clock.now(), queue=queue.name, messages=len(holds) - len(failures)
+        )
+        self._events.emit(extended)
+
+    def _read(
+        self, holds: Sequence[Hold], failures: Sequence[EntryFailure], asked_at: float
+    ) -> None:
+        failed = {failure.index: failure for failure in failures}
+        for index, hold in enumerate(holds):
+            failure = failed.get(index)
+            if failure is None:
+                hold.extended_at = asked_at  # the timeout counts from the request
+                continue
+            hold.failed_at = asked_at
+            if failure.sender_fault and hold in self._holdings and not _is_settling(hold):
+                self._lose(hold, failure)
+
+    def _doubt(self, hold: Hold) -> None:
+        # With the receipt of a past delivery SQS may act on a later one, which another worker has:
+        # an extension does that worker no harm, but a retry's delay or a release would.
+        hold.shared = True
+        self._report(hold, "it was not extended in time, so another worker may have it as well")
+
+    def _lose(self, hold: Hold, failure: EntryFailure) -> None:
+        hold.lost = True
+        hold.run.interrupt("its receipt was lost")
+        self._report(hold, f"{failure.code}: {failure.message}")
+
+    def _report(self, hold: Hold, error: str) -> None:
+        self._events.emit(
+            ReceiptLost(
+                at=self._clock.now(),
+                queue=hold.delivery.queue.name,
+                message_id=hold.delivery.message.message_id,
+                error=error,
+            )
+        )
+
+
+def _due_at(hold: Hold) -> float:
+    """When its visibility has to be extended, on the clock's monotonic time."""
+    interval_s = hold.delivery.queue.heartbeat_s
+    return max(hold.extended_at + interval_s, hold.failed_at + interval_s * _AGAIN)
+
+
+def _may_be_extended(hold: Hold, now: float) -> bool:
+    if hold.closing or hold.lost or (hold.beat is not None and not hold.beat.done()):
+        return False
+    return hold.possible_s(hold.delivery.queue.visibility_s, now) > 0
+
+
+def _is_settling(hold: Hold) -> bool:
+    return hold.closing or hold.deleting

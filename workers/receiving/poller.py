@@ -1,0 +1,287 @@
+"""Receiving: every queue at once, and nothing that can't start soon.
+
+While idle each queue has one long poll outstanding, so that any priority is picked up at once.
+When batches come back full and slots are free, a queue gets more receivers; they leave again when
+batches don't fill, bring only what may not start, or fail twice in a row. All of it follows from
+one number, `Demand.room`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Events, PollFailed, PollReceived
+from headgate.jobs.core.ports import ReceivedMessage, Transport
+from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
+from headgate.jobs.errors import (
+    CredentialsNotConfigured,
+    QueueMissing,
+    RegionMissing,
+    TransportError,
+)
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.retry.backoff import Backoff
+from headgate.jobs.values.texts import type_of
+from headgate.workers.dispatch.waiting import Waiting
+from headgate.workers.receiving.demand import Demand, Expectation
+
+MAX_RECEIVERS = 16
+"""Receives under way at once for one queue."""
+
+_FIRST_WAIT_S = 1
+"""The first receive waits this long at most, so that the worker is soon known to be ready."""
+
+_EXTRA_WAIT_S = 1
+"""Extra receivers wait this long at most; above 0, since a short poll may miss messages."""
+
+_OVERDUE_S = 1.0
+"""How much longer than its wait a receive may take before its answer counts as late."""
+
+_PAUSES = Backoff.exponential(base=0.05, factor=3, cap=30, jitter="equal")
+"""A failure by itself costs next to nothing; in an outage the pauses are soon at their longest."""
+
+_LONGEST_AFTER = 10
+"""Failures in a row, after which the pauses grow no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """Room that a poller has taken for one receive."""
+
+    limit: int
+    expectation: Expectation
+
+
+class Poller:
+    """Receives from one queue until it is stopped."""
+
+    def __init__(
+        self,
+        queue: QueueSpec,
+        transport: Transport,
+        demand: Demand,
+        waiting: Waiting,
+        deliver: Callable[[Sequence[Delivery]], None],
+        *,
+        wait_s: float,
+        clock: Clock,
+        events: Events,
+        rng: random.Random,
+    ) -> None:
+        self.queue = queue
+        self._transport = transport
+        self._demand = demand
+        self._waiting = waiting
+        self._deliver = deliver
+        self._wait_s = wait_s
+        self._clock = clock
+        self._events = events
+        self._rng = rng
+        self._extras: set[asyncio.Task[None]] = set()
+        self._bell: asyncio.Future[_Claim | None] | None = None
+        self._stopping = asyncio.Event()
+        self._failures = 0
+        """Rounds of receives in a row that failed; see `_count`."""
+        self._failed_at = -math.inf
+        self._has_received = False
+        self._last = 0
+        """What the last receive brought."""
+        self._full = False
+        """It brought all that it asked for, so there is probably more."""
+        self._fault: BaseException | None = None
+        """What ended an extra receiver."""
+
+    @property
+    def has_no_room(self) -> bool:
+        """True if it receives nothing, since nothing could start soon."""
+        return self._bell is not None and not self._bell.done()
+
+    async def run(self) -> None:
+        """Poll until `stop`; returns when every receive under way has returned.
+
+        Raises:
+            CredentialsNotConfigured, RegionMissing: nothing was ever received, and nothing will be.
+        """
+        try:
+            await self._poll()
+            if self._extras:
+                await asyncio.wait(self._extras)
+        finally:
+            for extra in self._extras:
+                extra.cancel()
+
+    def stop(self) -> None:
+        """Start no more receives."""
+        self._stopping.set()
+        self._ring(None)
+
+    @property
+    def is_eager(self) -> bool:
+        """True if it would receive, or receive more at once, given room."""
+        return self._full or self.has_no_room
+
+    def notice(self) -> bool:
+        """There may be room for it; returns whether it has taken any."""
+        if not self.has_no_room:
+            return self._grow()
+        if (claim := self._claim()) is None:
+            return False
+        self._ring(claim)
+        self._grow()
+        return True
+
+    async def _poll(self) -> None:
+        while not self._stopping.is_set():
+            if self._fault is not None:
+                raise self._fault
+            claim = self._claim() or await self._rung()
+            if claim is None:
+                continue
+            if self._stopping.is_set():  # since the bell was rung
+                claim.expectation.end()
+                return
+            await self._try_receive(self._wait_of_receive_s(), claim)
+
+    def _wait_of_receive_s(self) -> float:
+        """The wait of a receive; short until one has succeeded, which shows that jobs can come."""
+        return self._wait_s if self._has_received else min(self._wait_s, _FIRST_WAIT_S)
+
+    def _claim(self) -> _Claim | None:
+        """Take room for one receive, at once, so that no other poller counts on it as well."""
+        queue = self.queue
+        if self._waiting.startable(queue.name) >= MAX_BATCH or self._demand.room(queue) < 1:
+            return None
+        limit = self._demand.limit(queue, has_more=self._full)
+        if self._demand.is_in_vain(queue):
+            return _Claim(limit, self._demand.expect(0, queue, surely=False))
+        expected = min(2 * self._last if self._full else self._last, limit)
+        return _Claim(limit, self._demand.expect(expected, queue, surely=self._last >= MAX_BATCH))
+
+    async def _rung(self) -> _Claim | None:
+        self._bell = asyncio.get_running_loop().create_future()
+        try:
+            return await self._bell
+        finally:
+            self._bell = None
+
+    def _ring(self, claim: _Claim | None) -> None:
+        if self._bell is not None and not self._bell.done():
+            self._bell.set_result(claim)
+
+    async def _try_receive(self, wait_s: float, claim: _Claim) -> None:
+        started = self._clock.monotonic()
+        try:
+            await self._receive(wait_s, claim, started)
+        except Exception as error:  # noqa: BLE001 - no answer may end a worker that could go on
+            self._count(started)
+            await self._back_off(error)
+
+    async def _receive(self, wait_s: float, claim: _Claim, started: float) -> None:
+        try:
+            self._grow()
+            messages = await self._transport.receive(
+                self.queue.name, limit=claim.limit, wait_s=wait_s
+            )
+        finally:
+            claim.expectation.end()
+            self._demand.may_have_work(self.queue)
+        self._failures, self._failed_at = 0, -math.inf
+        self._demand.answered = True
+        self._has_received = True
+        self._report(len(messages), started)
+        self._last, self._full = len(messages), len(messages) >= claim.limit
+        self._demand.brought(len(messages), self.queue)
+        self._accept(messages, started, wait_s)
+        if not self._full:
+            self._demand.changed()
+
+    def _report(self, messages: int, started: float) -> None:
+        took_s = self._clock.monotonic() - started
+        self._events.emit(
+            PollReceived(
+                at=self._clock.now(), queue=self.queue.name, messages=messages, took_s=took_s
+            )
+        )
+
+    def _accept(self, messages: Sequence[ReceivedMessage], started: float, wait_s: float) -> None:
+        now = self._clock.monotonic()
+        if self._full:
+            self._demand.took(now - started)
+        # An answer that lay unread while this process was suspended was given when it was due.
+        received_at = min(now, started + wait_s + _OVERDUE_S)
+        self._deliver(
+            [
+                Delivery(message=message, queue=self.queue, received_at=received_at)
+                for message in messages
+            ]
+        )
+
+    def _grow(self) -> bool:
+        """While batches come back full, receive as much at once as there is room for.
+
+        Returns whether there was room.
+        """
+        before = len(self._extras)
+        while (
+            self._full
+            and not self._stopping.is_set()
+            and not self._demand.is_in_vain(self.queue)
+            and len(self._extras) < MAX_RECEIVERS - 1
+            and (claim := self._claim())
+        ):
+            extra = asyncio.create_task(
+                self._extra(claim), name=f"headgate-extra-{self.queue.name}"
+            )
+            self._extras.add(extra)
+            extra.add_done_callback(self._extra_ended)
+        return len(self._extras) > before
+
+    def _extra_ended(self, extra: asyncio.Task[None]) -> None:
+        self._extras.discard(extra)
+        if not extra.cancelled() and (fault := extra.exception()) is not None:
+            self._fault = fault
+            self._ring(None)
+
+    async def _extra(self, claim: _Claim | None) -> None:
+        while claim is not None:
+            await self._try_receive(_EXTRA_WAIT_S, claim)
+            more = self._full and not self._demand.is_in_vain(self.queue)
+            more = more and not self._stopping.is_set()
+            claim = self._claim() if more else None
+
+    def _count(self, started: float) -> None:
+        """A receive has failed. Those that were under way together fail once, together.
+
+        The first says little of the queue, so its receivers stay. After the second in a row one is
+        left, until it brings full batches again.
+        """
+        if started >= self._failed_at:
+            self._failures, self._failed_at = self._failures + 1, self._clock.monotonic()
+        if self._failures > 1:
+            self._last, self._full = 0, False
+
+    async def _back_off(self, error: Exception) -> None:
+        hopeless = isinstance(error, CredentialsNotConfigured | RegionMissing)
+        if hopeless and not self._demand.answered:
+            raise error
+        # What is no error of the transport's may quote a message.
+        told = str(error) if isinstance(error, TransportError) else type_of(error)
+        pause_s = _PAUSES.delay_s(min(self._failures, _LONGEST_AFTER), self._rng)
+        self._events.emit(
+            PollFailed(
+                at=self._clock.now(),
+                queue=self.queue.name,
+                error=told,
+                retry_in_s=pause_s,
+                missing=isinstance(error, QueueMissing),
+            )
+        )
+        with suppress(TimeoutError):  # nothing but a stop may cut the pause short
+            async with asyncio.timeout(pause_s):
+                await self._stopping.wait()

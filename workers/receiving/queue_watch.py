@@ -1,0 +1,118 @@
+"""SQS's last word on each queue that a worker receives from, and the end of one without any."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Event, PollFailed, PollReceived
+from headgate.jobs.errors import QueuesMissing
+
+_log = logging.getLogger("headgate.worker")
+
+_LATELY_S = 60.0
+"""The oldest word that a queue is missing for which a worker ends. Polls that fail pause
+for half a minute at most."""
+
+
+@dataclass(slots=True)
+class QueueState:
+    """One queue, as its receives show it."""
+
+    answered_at: float | None = None
+    """Monotonic time of the last receive that succeeded; None before the first."""
+    error: str = ""
+    """Of the latest receive; empty if that succeeded, or none has ended yet."""
+    missing: bool = False
+    """SQS knows no such queue; a failure that says nothing of that leaves it as it was."""
+    missed_at: float = 0.0
+    """Monotonic time at which it said so last."""
+
+
+class QueueWatch:
+    """A subscriber that remembers how receiving goes, by queue.
+
+    Args:
+        queues: their physical names.
+        clock: tells the time.
+    """
+
+    def __init__(self, queues: Iterable[str], *, clock: Clock) -> None:
+        self._clock = clock
+        self._states = {name: QueueState() for name in queues}
+        self._none = asyncio.Event()
+        """Set while none of the queues exists."""
+        self._some = asyncio.Event()
+        """Set while that is not known, or one does."""
+        self._some.set()
+
+    def __call__(self, event: Event) -> None:
+        """Subscriber."""
+        match event:
+            case PollReceived(queue=queue) if queue in self._states:
+                self._states[queue] = QueueState(answered_at=self._clock.monotonic())
+            case PollFailed(queue=queue) if queue in self._states:
+                state = self._states[queue]
+                state.error = event.error
+                if event.missing:
+                    state.missing, state.missed_at = True, self._clock.monotonic()
+            case _:
+                return
+        here, gone = (self._none, self._some) if self.none_exists else (self._some, self._none)
+        here.set()
+        gone.clear()
+
+    @property
+    def states(self) -> Mapping[str, QueueState]:
+        """By physical name."""
+        return self._states
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The queues that don't exist, as far as SQS has said."""
+        return tuple(name for name, state in self._states.items() if state.missing)
+
+    @property
+    def none_exists(self) -> bool:
+        """True if SQS has said so of every queue."""
+        return len(self.missing) == len(self._states)
+
+    @property
+    def has_received(self) -> bool:
+        """True once a receive has succeeded."""
+        return any(state.answered_at is not None for state in self._states.values())
+
+    @property
+    def is_usable(self) -> bool:
+        """True if one has succeeded on a queue that is not known to have gone since."""
+        states = self._states.values()
+        return any(state.answered_at is not None and not state.missing for state in states)
+
+    async def none_for(self, grace_s: float) -> NoReturn:
+        """Wait until none of the queues has existed for ``grace_s`` on end.
+
+        SQS has to say so to the end: an odd answer before an outage must not end the worker in it.
+
+        Raises:
+            QueuesMissing: that is so.
+        """
+        while True:
+            await self._none.wait()
+            missing = QueuesMissing(self.missing)
+            _log.error("%s; the worker ends in %g s unless one of them comes", missing, grace_s)
+            try:
+                async with asyncio.timeout(grace_s):
+                    await self._some.wait()
+            except TimeoutError:
+                if self._is_said_lately:
+                    raise missing from None
+
+    @property
+    def _is_said_lately(self) -> bool:
+        oldest = min((state.missed_at for state in self._states.values()), default=math.inf)
+        return self._clock.monotonic() - oldest <= _LATELY_S

@@ -1,0 +1,1 @@
+"""Running jobs in slots and settling their messages."""

@@ -1,0 +1,37 @@
+"""How deep a queue is, for adaptive backoffs: asked rarely, and never in a failing job's way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from contextlib import suppress
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.ports import Transport
+from headgate.jobs.errors import TransportError
+
+_FRESH_S = 15.0
+
+
+class Backlog:
+    """Remembers each queue's depth for a while."""
+
+    def __init__(self, transport: Transport, clock: Clock) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._known: dict[str, tuple[float, int]] = {}
+        self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def __call__(self, queue: str) -> int:
+        """Visible messages, up to 15 s old; the last known number (0 at first) if SQS fails."""
+        async with self._asking[queue]:  # jobs that fail together share one question
+            return await self._depth(queue)
+
+    async def _depth(self, queue: str) -> int:
+        now = self._clock.monotonic()
+        asked_at, depth = self._known.get(queue, (now - _FRESH_S, 0))
+        if now - asked_at >= _FRESH_S:
+            with suppress(TransportError):  # a retry must not depend on this call
+                depth = (await self._transport.depth(queue)).visible
+            self._known[queue] = (now, depth)
+        return depth

@@ -1,0 +1,368 @@
+"""Running: as many jobs at once as there are slots, each in a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.outcome import Interrupted, Outcome
+from headgate.jobs.execution.recorder import Recorder
+from headgate.jobs.execution.run import Executor, Verdict
+from headgate.jobs.execution.settlement import Release, RetryAfter
+from headgate.workers.dispatch.admission import Admission
+from headgate.workers.dispatch.returning import Return, Returns
+from headgate.workers.dispatch.waiting import Waiting
+from headgate.workers.held import Hold, Holdings
+from headgate.workers.receiving.demand import Demand
+from headgate.workers.running.settler import Settler
+
+_log = logging.getLogger("headgate.worker")
+
+
+class ThreadPool:
+    """A bounded pool for handlers that are plain functions."""
+
+    def __init__(self, threads: int) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="headgate-job")
+        self._running: set[object] = set()
+
+    async def __call__(self, function: Callable[[], Any]) -> Any:
+        """Run a function in a thread, with the context variables of here."""
+        context, token = contextvars.copy_context(), object()
+        self._running.add(token)
+
+        def run() -> Any:
+            try:
+                return context.run(function)
+            finally:
+                # Here and not when the future is done: one that is cancelled leaves its thread.
+                self._running.discard(token)
+
+        return await asyncio.get_running_loop().run_in_executor(self._pool, run)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread runs, which would keep the interpreter from ending."""
+        return bool(self._running)
+
+    def close(self) -> None:
+        """Take no more work; a thread that still runs is left alone, since it can't be stopped."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Running:
+    """Starts what waits as slots come free, and sees each job through to its settlement."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        settler: Settler,
+        waiting: Waiting,
+        holdings: Holdings,
+        demand: Demand,
+        admission: Admission,
+        returns: Returns,
+        *,
+        recorder: Recorder | None,
+        cancelled: Callable[[str], str | None],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._admission = admission
+        self._returns = returns
+        self._recorder = recorder
+        self._cancelled = cancelled
+        self._executor = executor
+        self._settler = settler
+        self._waiting = waiting
+        self._holdings = holdings
+        self._demand = demand
+        self._on_change = on_change
+        self._tasks: dict[asyncio.Task[None], Hold] = {}
+        self._releases: dict[asyncio.Task[None], Hold] = {}
+        self._recalls: set[asyncio.Task[None]] = set()
+        self._accepting = True
+        self.interrupted: list[str] = []
+        """Ids of jobs whose attempt was cut short; they run again."""
+
+    @property
+    def unsettled(self) -> list[Hold]:
+        """What runs, is being settled, or is being given back."""
+        return [*self._tasks.values(), *self._releases.values()]
+
+    @property
+    def unfinished(self) -> list[Hold]:
+        """What runs: its handler has not ended."""
+        return [hold for hold in self._tasks.values() if hold.run.running]
+
+    def deliver(self, deliveries: Sequence[Delivery]) -> None:
+        """Take in what a receive brought: it starts, waits for a slot, or goes back.
+
+        A fault costs the message at which it happens alone: that stays in its queue, and with it
+        what follows in its FIFO group.
+        """
+        left: set[str | None] = set()
+        for delivery in deliveries:
+            group = delivery.message.group
+            if group not in left and not self._take_in(delivery) and delivery.queue.fifo:
+                left.add(group)
+        self.fill()  # now: before its poller asks for more it has to know what was in vain
+
+    def _take_in(self, delivery: Delivery) -> bool:
+        """Take in one message; returns False where a fault of ours kept it out."""
+        hold: Hold | None = None
+        try:
+            hold = self._holdings.take(self._executor.begin(delivery))
+            self._place(hold)
+        except Exception as error:  # noqa: BLE001 - SQS delivers it again
+            _tell_fault(error, delivery)
+            if hold is not None:
+                self._waiting.remove(hold)
+                self._leave(hold, gone=False)
+            return False
+        return True
+
+    def _place(self, hold: Hold) -> None:
+        is_first = self._admission.take(hold)
+        if not self._accepting:
+            self.release(hold)
+        elif self._is_cancelled(hold):
+            self._drop(hold)
+        elif early_s := hold.run.due_in_s:
+            self.release(hold, math.ceil(early_s))
+        else:
+            self._recall(hold)
+            self._waiting.put(hold, behind=not is_first)
+
+    def end_cancelled(self) -> None:
+        """End what is cancelled: what runs is interrupted, what waits is settled unstarted."""
+        for hold in self._tasks.values():
+            if (reason := self._cancellation(hold)) is not None:
+                hold.run.cancel(reason)
+        for hold in self._waiting.take_if(self._is_cancelled):
+            self._drop(hold)
+
+    def fill(self) -> bool:
+        """Start what waits, as far as slots are free; what is not worth holding goes back.
+
+        Returns whether anything has left its place, so that there may be room for more.
+        """
+        has_moved = False
+        while self._accepting and (hold := self._next()):
+            has_moved = True
+            if self._is_gone(hold):
+                self._leave(hold, gone=False)
+                continue
+            self._demand.started(hold.delivery.queue)
+            self._admission.occupy(hold)
+            task = asyncio.create_task(self._process(hold), name="headgate-job")
+            self._tasks[task] = hold
+            task.add_done_callback(self._ended)
+        found = self._returns.at_once()
+        for hold in found.surplus:
+            self._demand.in_vain(1, hold.delivery.queue)
+        for back in found.returns:
+            self._demand.in_vain(1 + self._send_back(back), back.hold.delivery.queue)
+        return has_moved or bool(found.returns or found.surplus)
+
+    def give_back(self) -> None:
+        """Return what has waited for its time, so that other workers can have it."""
+        for back in self._returns.overdue():
+            self._send_back(back)
+
+    def _next(self) -> Hold | None:
+        if self._demand.free(Priority.CRITICAL) <= 0:
+            return None
+        return self._waiting.next(self._demand.has_slot, self._demand.has_turn)
+
+    def _recall(self, hold: Hold) -> None:
+        """Have records say what happened to a job that has been delivered before, and read a large
+        payload."""
+        past = self._recorder is not None and hold.delivery.message.receive_count > 1
+        if not past and not hold.run.lacks_payload:
+            return
+        hold.ready = False
+        task = asyncio.create_task(self._learn(hold), name="headgate-recall")
+        self._recalls.add(task)
+        task.add_done_callback(partial(self._recalled, hold))
+
+    async def _learn(self, hold: Hold) -> None:
+        if self._recorder is not None:
+            await self._recorder.recall(hold.run)
+        await hold.run.fetch()
+
+    def _recalled(self, hold: Hold, task: asyncio.Task[None]) -> None:
+        self._recalls.discard(task)
+        hold.ready = True  # without records, then, if it failed
+        _log_fault(task, hold)
+        self._on_change()
+
+    def _is_cancelled(self, hold: Hold) -> bool:
+        return self._cancellation(hold) is not None
+
+    def _cancellation(self, hold: Hold) -> str | None:
+        """Why its job is to be cancelled, if it is."""
+        job = hold.run.job
+        return None if job is None else self._cancelled(job.attempt.job_id)
+
+    def _drop(self, hold: Hold) -> None:
+        """Settle a cancelled job without starting it; that takes no slot."""
+        hold.run.cancel(self._cancellation(hold) or "")
+        task = asyncio.create_task(self._settle_unstarted(hold), name="headgate-cancelled")
+        self._tasks[task] = hold
+        task.add_done_callback(self._ended)
+
+    def release(self, hold: Hold, delay_s: int = 0) -> int:
+        """Give back a message that has not been started, to be seen again after that delay.
+
+        Returns how many of its FIFO group go back with it: they must not come before it.
+        """
+        departure = self._admission.left(hold, gone=False)
+        self._release(hold, delay_s)
+        self._release_unstarted(departure.returning)
+        return len(departure.returning)
+
+    def _send_back(self, back: Return) -> int:
+        return self.release(back.hold, back.away_s)
+
+    def _release(self, hold: Hold, delay_s: int) -> None:
+        if hold.returning:
+            return  # with one before it in its group
+        hold.returning = True
+        self._holdings.set_aside(hold)
+        if self._is_gone(hold):
+            self._holdings.drop(hold)
+            return
+        task = asyncio.create_task(self._give_back(hold, delay_s), name="headgate-release")
+        self._releases[task] = hold
+        task.add_done_callback(self._released)
+
+    def _release_unstarted(self, holds: Sequence[Hold]) -> None:
+        for hold in holds:
+            self._waiting.remove(hold)
+            self._release(hold, 0)
+
+    def _leave(self, hold: Hold, *, gone: bool) -> None:
+        """Hold a message no longer; ``gone``: it has left its queue."""
+        self._holdings.drop(hold)
+        departure = self._admission.left(hold, gone=gone)
+        if (heir := departure.heir) is not None:
+            heir.since = self._executor.means.clock.monotonic()
+            self._waiting.lead(heir)
+        self._release_unstarted(departure.returning)
+
+    def close(self) -> None:
+        """Start nothing more, and give back what waits."""
+        self._accepting = False
+        self._admission.hurry()
+        for recall in self._recalls:
+            recall.cancel()
+        for hold in self._waiting.take_all():
+            self.release(hold)
+
+    async def finish(self) -> None:
+        """Return when everything that was taken in is settled."""
+        while pending := {*self._tasks, *self._releases, *self._recalls}:
+            await asyncio.wait(pending)
+
+    def interrupt(self, reason: str) -> None:
+        """End all attempts early; see `jobs.execution.run.Run.interrupt`."""
+        for hold in self._tasks.values():
+            hold.run.interrupt(reason)
+
+    def abandon(self, reason: str) -> list[str]:
+        """Give back what still runs, and wait for it no more; returns the ids of those jobs.
+
+        A thread is left to itself. So is an async handler that ignores being cancelled: should it
+        ever return, its message is deleted after all. A child process is killed; what its handler
+        has said by then counts, so its job is not among these.
+        """
+        left = []
+        for task, hold in [*self._tasks.items()]:
+            if not hold.run.running:
+                continue
+            hold.run.interrupt(reason, abandon=True)
+            if hold.run.in_loop:
+                del self._tasks[task]
+                self.release(hold)
+                hold.lost = True
+            if hold.run.job is not None and not hold.run.in_child:
+                left.append(hold.run.job.attempt.job_id)
+        return left
+
+    def _is_gone(self, hold: Hold) -> bool:
+        """Whether a message that has not been started is no longer ours alone."""
+        return hold.lost or hold.shared or hold.lapsed(self._executor.means.clock.monotonic())
+
+    async def _process(self, hold: Hold) -> None:
+        await self._settle(hold, await self._run(hold))
+
+    async def _settle_unstarted(self, hold: Hold) -> None:
+        await self._settle(hold, await hold.run.verdict())
+
+    async def _settle(self, hold: Hold, verdict: Verdict) -> None:
+        if isinstance(verdict.outcome, Interrupted):
+            self.interrupted.append(verdict.attempt.job_id)
+        if self._recorder is not None:
+            await self._recorder.explain(hold.run, verdict)
+        settled = await self._settler.settle(hold, verdict)
+        stays = isinstance(verdict.action, RetryAfter | Release)
+        if self._recorder is not None and settled:
+            self._recorder.parked(hold.run, verdict)
+        self._leave(hold, gone=settled and not stays)
+        if len(self._waiting):
+            self._on_change()  # what stood behind it in its group, or on probation, may start
+
+    async def _run(self, hold: Hold) -> Verdict:
+        """Run a job in its slot."""
+        outcome: Outcome = Interrupted(reason="the worker failed")
+        try:
+            if self._recorder is not None:
+                await self._recorder.starts(hold.run)
+            verdict = await hold.run.verdict()
+            outcome = verdict.outcome
+        finally:
+            self._demand.finished(hold.delivery.queue)
+            self._admission.vacate(hold, outcome)
+            self._on_change()
+        return await self._admission.retried(hold, verdict)
+
+    async def _give_back(self, hold: Hold, delay_s: int) -> None:
+        verdict = hold.run.unstarted(delay_s)
+        if self._recorder is not None:
+            await self._recorder.released(hold.run)
+        settled = await self._settler.give_back(hold, verdict)
+        if self._recorder is not None and settled:
+            self._recorder.parked(hold.run, verdict)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if (hold := self._tasks.pop(task, None)) is None:
+            return  # it had been abandoned
+        self._leave(hold, gone=False)  # no matter if it has left already
+        self._on_change()
+        _log_fault(task, hold)
+
+    def _released(self, task: asyncio.Task[None]) -> None:
+        _log_fault(task, self._releases.pop(task))
+
+
+def _log_fault(task: asyncio.Task[None], hold: Hold) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _tell_fault(error, hold.delivery)
+
+
+def _tell_fault(error: BaseException, delivery: Delivery) -> None:
+    """A fault of ours, not of a handler. The message stays, and is delivered again."""
+    _log.error(
+        "processing message %s of %s failed",
+        delivery.message.message_id,
+        delivery.queue.name,
+        exc_info=error,
+    )

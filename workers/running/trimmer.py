@@ -1,0 +1,94 @@
+"""Keeping only the last of a type's completed jobs: ``keep=Keep(last=100)``.
+
+Every minute or so a worker looks at the lists of the types of which it has completed jobs since,
+and deletes the records of those that fall out; what keeps such a job from running or being sent
+twice stays until it expires. Lists have parts, each of which keeps its share, so
+the number is about what was asked for. Two workers that do this at a time do no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from typing import NoReturn
+
+from headgate.jobs.core.batching import in_batches
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Event, Events, JobCompleted, RecordsFailed
+from headgate.jobs.core.ports import MAX_PUT, Table
+from headgate.jobs.definitions.app import App
+from headgate.jobs.errors import TransportError
+from headgate.jobs.records.items import SHARDS, is_record, list_name
+
+EVERY_S = 60.0
+
+_AT_ONCE = 250
+"""Jobs of one list that are forgotten at one time; the next time brings more."""
+
+
+class Trimmer:
+    """Forgets the oldest completed jobs of types that are kept by count.
+
+    Args:
+        app: says of which types, and how many of each are kept.
+        table: where they are.
+        clock: tells the time.
+        events: hears of failures.
+        rng: spreads the moments at which workers look.
+    """
+
+    def __init__(
+        self, app: App, table: Table, *, clock: Clock, events: Events, rng: random.Random
+    ) -> None:
+        self._table = table
+        self._clock = clock
+        self._events = events
+        self._rng = rng
+        kept = {name: app.keep_of(job).last for name, job in app.types.items()}
+        self._last = {name: last for name, last in kept.items() if last is not None}
+        self._grown: set[str] = set()
+        """Types of which jobs have completed since the last look."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether any type is kept by count."""
+        return bool(self._last)
+
+    def __call__(self, event: Event) -> None:
+        """Subscriber."""
+        if isinstance(event, JobCompleted) and event.job_type in self._last:
+            self._grown.add(event.job_type)
+
+    async def run(self) -> NoReturn:
+        """Look every now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY_S * self._rng.uniform(0.8, 1.2))
+            grown, self._grown = self._grown, set()
+            for name in grown:
+                try:
+                    await self.trim(name)
+                except TransportError as error:
+                    self._grown.add(name)
+                    now = self._clock.now()
+                    self._events.emit(RecordsFailed(at=now, action="trim", error=str(error)))
+
+    async def trim(self, job_type: str) -> None:
+        """Forget what falls out of one type's lists.
+
+        Raises:
+            TransportError: the table can't be asked.
+        """
+        kept = math.ceil(self._last[job_type] / SHARDS)
+        for shard in range(SHARDS):
+            name = list_name("recent", job_type, shard)
+            lines = await self._table.lines(name, limit=kept + _AT_ONCE)
+            for item in lines[kept:]:
+                await self._forget(item.pk)
+
+    async def _forget(self, pk: str) -> None:
+        items = await self._table.query(pk)
+        keys = [(item.pk, item.sk) for item in items if is_record(item.sk)]
+        for batch in in_batches(keys, lambda _key: 0, most=MAX_PUT):
+            # What is left undone is found again the next time.
+            await self._table.delete(batch)
