@@ -102,7 +102,7 @@ async def async_client(
     owner = session or async_session()
     from aiobotocore.config import AioConfig
 
-    from jobs.aws.bounded import BoundedSession
+    from headgate.jobs.aws.bounded import BoundedSession
 
     config = AioConfig(
         **connection.config(),
