@@ -7,6 +7,6 @@
     bill      the charges together, by service and by job type
 
 Pure: no AWS is asked. What a job costs in requests and items is checked against the real worker and
-clients on in-memory SQS (tests/unit/test_cost_model.py), and what stands in the stack against the
-template (tests/infra/test_cost.py).
+clients on in-memory SQS (tests/unit/ops/test_cost_model.py), and what stands in the stack against
+the template (tests/infra/test_cost.py).
 """

@@ -15,7 +15,7 @@ from headgate.jobs.errors import AppFaulty
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.everything import ON_AWS, everything
 from tests.infra.templates import template_of
-from tests.unit.test_checks import NOW, PASSING_AND_FAILING
+from tests.unit.jobs.deployment.test_checks import NOW, PASSING_AND_FAILING
 
 
 def system(app: App, now: datetime = NOW) -> JobSystem:

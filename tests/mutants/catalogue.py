@@ -9,7 +9,7 @@ every line by rule; these here are chosen, and each names the tests that have to
     original = '''...'''          # stands in the file exactly once
     replacement = '''...'''
     breaks = "A dead letter that can't be sent is lost."
-    tests = ["tests/unit/worker/test_settling.py"]    # seconds, please
+    tests = ["tests/unit/workers/running/test_settler.py"]    # seconds, please
 """
 
 from __future__ import annotations

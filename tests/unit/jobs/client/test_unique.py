@@ -1,0 +1,594 @@
+"""Unique submissions: of what is the same one counts, and none is lost for that."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from headgate import App, AsyncClient, Client, JobContext, JobHandle, Priority, Tenant
+from headgate.jobs.client.own_table import OwnBlockingTable
+from headgate.jobs.client.unique import PENDING_S
+from headgate.jobs.core.clock import SKEW_S
+from headgate.jobs.core.events import (
+    ClaimFailed,
+    Event,
+    JobCompleted,
+    JobDeduplicated,
+    JobDiscarded,
+    JobSubmitted,
+)
+from headgate.jobs.core.ports import Item
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.uniqueness import Uniqueness, place
+from headgate.jobs.errors import (
+    ConfigurationError,
+    OptionInvalid,
+    ServiceUnavailable,
+    SubmissionFailed,
+    TransportError,
+)
+from headgate.jobs.messages.envelope import UniqueBy, parse
+from headgate.jobs.submission.prepare import prepare_many
+from headgate.jobs.testing import Harness, LoopClock, MemorySqs, MemoryTable, VirtualClock
+from headgate.workers.worker import Worker
+from tests.unit.workers.rig import Wire
+
+HOUR = timedelta(hours=1)
+
+
+class Sync(BaseModel):
+    shop: str = "a"
+    full: bool = False
+
+
+class Other(BaseModel):
+    number: int = 0
+
+
+class Bench:
+    """A client of plain code on everything in memory; pauses move the clock."""
+
+    def __init__(self, **options: Any) -> None:
+        self.app = App("shop")
+        self.job: JobType[Sync, None] = self.app.define("sync", Sync, **options)
+        self.other = self.app.define("other", Sync)
+        self.harness = Harness(self.app)
+        self.clock = self.harness.clock
+
+    def submit(self, payload: Sync | None = None, **overrides: Any) -> JobHandle[None]:
+        return self.harness.client.submit(self.job, payload or Sync(), **overrides)
+
+    @property
+    def waiting(self) -> list[str]:
+        return [each.id for each in self.harness.submitted(self.job)]
+
+    def heard(self, kind: type[Event]) -> list[Any]:
+        return [event for event in self.harness.events if isinstance(event, kind)]
+
+
+# --- what is the same ----------------------------------------------------------------------------
+
+
+def _by(payload: Any = None, tenant: str | None = None, **options: Any) -> UniqueBy:
+    payload = payload or Sync()
+    named = Tenant(org=tenant) if tenant else None
+    of = Uniqueness.of({"unique_for": HOUR, **options})  # type: ignore[typeddict-item]  # values of several types
+    found = of.of_job("sync", payload, payload.model_dump(), named)
+    assert found is not None
+    return found
+
+
+def test_the_same_payload_of_the_same_type_and_tenant_has_the_same_key() -> None:
+    assert _by() == _by(Sync(shop="a")) != _by(Sync(shop="b"))
+    assert _by(tenant="org-1") == _by(tenant="org-1") != _by(tenant="org-2")
+    assert _by(tenant="org-1").key != _by().key
+    assert _by(unique="replace").key != _by().key, "the two don't understand each other's claims"
+
+
+def test_the_order_of_a_mapping_makes_no_difference() -> None:
+    of = Uniqueness(lasting=HOUR)
+    one = of.of_job("sync", None, {"a": 1, "b": {"c": 2, "d": 3}}, None)
+    assert one == of.of_job("sync", None, {"b": {"d": 3, "c": 2}, "a": 1}, None)
+
+
+def test_a_key_of_one_s_own_stands_for_the_payload() -> None:
+    of_shop: Callable[[Sync], str] = lambda sync: sync.shop  # noqa: E731 - as users write it
+    assert _by(Sync(full=True), unique_key=of_shop) == _by(Sync(full=False), unique_key=of_shop)
+    assert _by(Sync(shop="x"), unique_key="all") == _by(Sync(shop="y"), unique_key="all")
+    assert _by(unique_key="a") == _by(unique_key=of_shop)
+
+
+def test_a_key_that_reads_like_a_payload_is_none() -> None:
+    assert _by(unique_key='{"full":false,"shop":"a"}').key != _by().key
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"unique_for": 60}, "unique_for must be a timedelta"),
+        ({"unique_for": timedelta(seconds=-1)}, "must not be negative"),
+        ({"unique_for": HOUR, "unique_key": 5}, "unique_key must be a text or a function"),
+        ({"unique_for": HOUR, "unique_key": ""}, "unique_key must be a text or a function"),
+        ({"unique_for": HOUR, "unique": "last"}, "'first' or 'replace'"),
+        ({"unique_key": "x"}, "without unique_for"),
+        ({"unique": "replace"}, "without unique_for"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_where_they_are_given(
+    options: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"'sync'.*{complaint}"):
+        App("shop").define("sync", Sync, **options)
+    bench = Bench()
+    with pytest.raises(OptionInvalid, match=f"'sync'.*{complaint}"):
+        bench.submit(**options)
+    assert bench.waiting == []
+
+
+def test_a_key_that_is_no_text_is_refused_without_showing_the_payload() -> None:
+    bench = Bench(unique_for=HOUR, unique_key=lambda _sync: None)
+    with pytest.raises(OptionInvalid, match="must come to a text, got None"):
+        bench.submit()
+
+
+# --- the first counts ----------------------------------------------------------------------------
+
+
+def test_the_second_submission_within_the_time_gets_the_first_one_s_job() -> None:
+    bench = Bench()
+    first = bench.submit(unique_for=HOUR)
+    bench.clock.advance(HOUR - timedelta(seconds=1))
+    second = bench.submit(unique_for=HOUR)
+    assert (first.is_duplicate, second.is_duplicate) == (False, True)
+    assert first.id == second.id
+    assert bench.waiting == [first.id]
+    [event] = bench.heard(JobDeduplicated)
+    assert (event.kept, event.job_type) == (first.id, "sync")
+    assert event.job_id != first.id
+    assert len(bench.heard(JobSubmitted)) == 1
+
+
+def test_after_the_time_a_submission_counts_again() -> None:
+    bench = Bench(unique_for=HOUR)
+    first = bench.submit()
+    bench.clock.advance(HOUR + timedelta(seconds=1))
+    second = bench.submit()
+    assert not second.is_duplicate
+    assert bench.waiting == [first.id, second.id]
+
+
+def test_what_is_not_the_same_counts_by_itself() -> None:
+    bench = Bench(unique_for=HOUR)
+    bench.submit()
+    bench.submit(tenant="org-1")
+    bench.submit(Sync(shop="b"))
+    bench.submit(unique_for=timedelta(0))
+    assert len(bench.waiting) == 4
+    assert not bench.heard(JobDeduplicated)
+
+
+def test_of_one_call_too_the_first_of_a_key_counts() -> None:
+    bench = Bench(unique_for=HOUR)
+    payloads = [Sync(shop=shop) for shop in "abacbb"]
+    handles = bench.harness.client.submit_many(bench.job, payloads)
+    assert [handle.is_duplicate for handle in handles] == [False, False, True, False, True, True]
+    ids = {sync.shop: handle.id for sync, handle in zip(payloads[:4], handles[:4], strict=True)}
+    assert [ids[sync.shop] for sync in payloads] == [handle.id for handle in handles]
+    assert len(bench.waiting) == 3
+
+
+def test_a_unique_job_costs_two_requests_to_the_table_and_a_duplicate_one() -> None:
+    bench = Bench(unique_for=HOUR)
+    bench.submit()
+    assert bench.harness.table.calls == ["replace", "replace"]
+    bench.submit()
+    assert bench.harness.table.calls == ["replace", "replace", "replace"]
+
+
+def test_a_submission_that_is_not_unique_asks_the_table_for_nothing() -> None:
+    bench = Bench()
+    bench.submit()
+    assert bench.harness.table.calls == []
+
+
+def test_what_could_not_be_sent_is_not_in_the_way_of_the_next() -> None:
+    bench = Bench(unique_for=HOUR)
+    bench.harness.sqs.faults.raise_on("send", ServiceUnavailable("gone"), times=10)
+    with pytest.raises(ServiceUnavailable):
+        bench.submit()
+    bench.harness.sqs.faults.clear()
+    handle = bench.submit()
+    assert not handle.is_duplicate
+    assert bench.waiting == [handle.id]
+
+
+def test_what_sqs_refuses_of_a_call_is_told_by_its_place_and_can_be_submitted_again() -> None:
+    bench = Bench(unique_for=HOUR)
+    bench.harness.sqs.faults.fail_entries("send", sender_fault=True, indexes=[1])
+    payloads = [Sync(shop=shop) for shop in "aabbc"]
+    with pytest.raises(SubmissionFailed) as raised:
+        bench.harness.client.submit_many(bench.job, payloads)
+    assert [refusal.index for refusal in raised.value.refusals] == [2, 3]
+    assert raised.value.submitted == 5
+    assert len(bench.waiting) == 2
+    assert not bench.submit(Sync(shop="b")).is_duplicate
+    assert bench.submit(Sync(shop="c")).is_duplicate
+
+
+def test_without_the_table_nothing_is_sent() -> None:
+    bench = Bench(unique_for=HOUR)
+    bench.harness.table.missing = True
+    with pytest.raises(TransportError):
+        bench.submit()
+    assert bench.waiting == []
+
+
+def test_a_claim_whose_answer_was_lost_is_not_in_the_way_of_the_next() -> None:
+    bench = Bench(unique_for=HOUR)
+    error = ServiceUnavailable("gone")
+    bench.harness.table.faults.raise_on("replace", error, applied=True)
+    with pytest.raises(ServiceUnavailable):
+        bench.submit()
+    assert bench.waiting == []
+    assert not bench.submit().is_duplicate
+
+
+def test_a_job_that_was_sent_counts_though_its_claim_could_not_say_so() -> None:
+    bench = Bench(unique_for=HOUR)
+    faults = bench.harness.table.faults
+    faults.slow_down("replace", 0)  # the first call meets this
+    faults.raise_on("replace", ServiceUnavailable("gone"))
+    first = bench.submit()
+    assert not first.is_duplicate
+    [failed] = bench.heard(ClaimFailed)
+    assert failed.action == "confirm"
+    second = bench.submit()
+    assert not second.is_duplicate, "nobody can know that the first was sent"
+    assert bench.waiting == [first.id, second.id]
+
+
+def test_a_claim_of_a_submitter_that_died_is_taken_over_when_it_must_be_dead() -> None:
+    bench = Bench(unique_for=HOUR)
+    by = _by()
+    began = bench.clock.now()
+    where = place(by)
+    claim = Item(
+        pk=where.pk,
+        sk=where.sk,
+        data={"job": "dead", "sent": False, "at": began.timestamp()},
+        version=1,
+        expires_at=began + HOUR,
+    )
+    assert bench.harness.table.blocking.replace(claim) is None
+    handle = bench.submit()
+    waited_s = (bench.clock.now() - began).total_seconds()
+    assert PENDING_S + SKEW_S <= waited_s < PENDING_S + SKEW_S + 1
+    assert bench.waiting == [handle.id]
+    assert bench.submit().id == handle.id
+
+
+@pytest.mark.looptime
+async def test_a_hundred_submissions_at_a_time_by_ten_clients_send_one_job() -> None:
+    app = App("shop")
+    sync = app.define("sync", Sync, unique_for=HOUR)
+    clock = LoopClock()
+    sqs, table = MemorySqs(clock), MemoryTable(clock)
+    sqs.provision(app.topology)
+    wire = Wire(sqs)
+    wire.requests["send"] = lambda: asyncio.sleep(0.5)
+    clients = [AsyncClient(app, transport=wire, table=table, clock=clock) for _ in range(10)]
+    handles = await asyncio.gather(
+        *(client.submit(sync, Sync()) for client in clients for _ in range(10))
+    )
+    assert clock.monotonic() < 2, "they wait for the one that sends, and no longer"
+    assert len({handle.id for handle in handles}) == 1
+    assert sum(not handle.is_duplicate for handle in handles) == 1
+    [message] = sqs.messages("shop-jobs-normal")
+    assert str(parse(message.body).id) == handles[0].id
+    for client in clients:
+        await client.close()
+
+
+@pytest.mark.looptime
+async def test_a_claim_is_renewed_while_sqs_keeps_its_sender_waiting() -> None:
+    app = App("shop")
+    sync = app.define("sync", Sync, unique_for=HOUR)
+    clock = LoopClock()
+    sqs, table = MemorySqs(clock), MemoryTable(clock)
+    sqs.provision(app.topology)
+    hung = Wire(sqs)
+    hung.requests["send"] = lambda: asyncio.sleep(4 * PENDING_S)
+    async with (
+        AsyncClient(app, transport=hung, table=table, clock=clock) as slow,
+        AsyncClient(app, transport=sqs, table=table, clock=clock) as other,
+    ):
+        first = asyncio.create_task(slow.submit(sync, Sync()))
+        await asyncio.sleep(1)
+        second = await other.submit(sync, Sync())
+        assert second.is_duplicate
+        assert second.id == (await first).id
+    assert len(sqs.messages("shop-jobs-normal")) == 1
+
+
+def test_in_plain_code_too_a_claim_is_renewed_while_it_is_sent() -> None:
+    bench = Bench(unique_for=HOUR)
+    renewed, table = threading.Event(), bench.harness.table.blocking
+    written: list[Item] = []
+
+    class Told:
+        def replace(self, item: Item) -> Item | None:
+            written.append(item)
+            if len(written) == 2:
+                renewed.set()
+            return table.replace(item)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(table, name)
+
+    class Hung:
+        def send(self, queue: str, messages: Any) -> Any:
+            assert renewed.wait(10), "the claim was not renewed while SQS did not answer"
+            return bench.harness.sqs.blocking.send(queue, messages)
+
+    hung: Any = Hung()
+    told: Any = Told()
+    with (
+        mock.patch("headgate.jobs.client.unique.RENEWED_S", 0.001),
+        Client(bench.app, transport=hung, table=told, clock=bench.clock) as client,
+    ):
+        handle = client.submit(bench.job, Sync())
+    assert not written[1].data["sent"]
+    assert written[-1].data["sent"]
+    assert bench.submit().id == handle.id
+
+
+@pytest.mark.looptime
+async def test_calls_that_want_the_same_keys_in_another_order_do_not_wait_for_each_other() -> None:
+    app = App("shop")
+    sync = app.define("sync", Sync, unique_for=HOUR)
+    clock = LoopClock()
+    sqs, table = MemorySqs(clock), MemoryTable(clock)
+    sqs.provision(app.topology)
+    shops = [Sync(shop=str(number)) for number in range(20)]
+    async with AsyncClient(app, transport=sqs, table=table, clock=clock) as client:
+        forth, back = await asyncio.gather(
+            client.submit_many(sync, shops), client.submit_many(sync, shops[::-1])
+        )
+    assert clock.monotonic() < PENDING_S
+    assert [handle.id for handle in forth] == [handle.id for handle in back[::-1]]
+    assert len(sqs.messages("shop-jobs-normal")) == 20
+
+
+@given(
+    plan=st.lists(
+        st.tuples(
+            st.sampled_from(["submit", "submit", "submit", "lose", "refuse", "away", "wait"]),
+            st.integers(0, 2),
+        ),
+        max_size=12,
+    )
+)
+def test_whatever_fails_every_submission_that_returned_has_its_job_in_the_queue(
+    plan: list[tuple[str, int]],
+) -> None:
+    bench = Bench(unique_for=timedelta(minutes=10))
+    for action, number in plan:
+        match action:
+            case "lose":
+                fault = ServiceUnavailable("no answer")
+                bench.harness.table.faults.raise_on("replace", fault, applied=bool(number))
+            case "refuse":
+                bench.harness.sqs.faults.raise_on("send", ServiceUnavailable("gone"))
+            case "away":
+                bench.harness.table.faults.raise_on(None, ServiceUnavailable("away"), times=2)
+            case "wait":
+                bench.clock.advance(timedelta(minutes=4 * number))
+            case _:
+                try:
+                    handle = bench.submit(Sync(shop=str(number)))
+                except TransportError:
+                    continue
+                assert handle.id in bench.waiting
+
+
+# --- the last counts -----------------------------------------------------------------------------
+
+
+def test_a_later_submission_replaces_an_earlier_one_that_has_not_started() -> None:
+    ran = []
+    app = App("shop")
+
+    @app.job(
+        "index",
+        unique_for=timedelta(minutes=5),
+        unique_key=lambda sync: sync.shop,
+        unique="replace",
+    )
+    async def index(sync: Sync, ctx: JobContext) -> None:
+        ran.append((sync.shop, sync.full, ctx.id))
+
+    jobs = Harness(app)
+    handles = []
+    for full in (False, False, True):
+        handles.append(jobs.client.submit(index, Sync(full=full), delay=timedelta(seconds=10)))
+        jobs.clock.advance(3)
+    other = jobs.client.submit(index, Sync(shop="b"))
+    jobs.drain()
+    assert ran == [("b", False, other.id), ("a", True, handles[-1].id)]
+    assert not any(handle.is_duplicate for handle in handles)
+    dropped = [event for event in jobs.events if isinstance(event, JobDeduplicated)]
+    assert [(event.job_id, event.kept) for event in dropped] == [
+        (handle.id, handles[-1].id) for handle in handles[:2]
+    ]
+    assert jobs.completed(index) == 2
+    assert jobs.submitted(index) == []
+
+
+def test_a_job_that_has_run_is_not_in_the_way_of_the_next() -> None:
+    app = App("shop")
+    ran = []
+
+    @app.job("index", unique_for=HOUR, unique="replace")
+    async def index(_sync: Sync, ctx: JobContext) -> None:
+        ran.append(ctx.id)
+
+    jobs = Harness(app)
+    ids = []
+    for _ in range(3):
+        ids.append(jobs.client.submit(index, Sync()).id)
+        jobs.drain()
+    assert ran == ids
+
+
+def test_of_submissions_within_one_millisecond_the_last_replaces_the_others() -> None:
+    app = App("shop")
+    ran = []
+
+    @app.job("index", unique_for=HOUR, unique="replace", unique_key="all")
+    async def index(sync: Sync) -> None:
+        ran.append(sync.shop)
+
+    jobs = Harness(app)
+    for number in range(20):
+        jobs.client.submit(index, Sync(shop=str(number)))
+    jobs.drain()
+    assert ran == ["19"]
+
+
+def test_of_one_call_the_last_of_a_key_replaces_the_others_unsent() -> None:
+    bench = Bench(unique_for=HOUR, unique="replace", unique_key=lambda sync: sync.shop)
+    payloads = [Sync(shop="a"), Sync(shop="b"), Sync(shop="a", full=True)]
+    handles = bench.harness.client.submit_many(bench.job, payloads)
+    assert [handle.is_duplicate for handle in handles] == [True, False, False]
+    assert handles[0].id == handles[2].id
+    assert set(bench.waiting) == {handles[1].id, handles[2].id}
+
+
+def test_a_replacement_that_can_not_be_sent_leaves_the_one_before() -> None:
+    app = App("shop")
+    ran = []
+
+    @app.job("index", unique_for=HOUR, unique="replace")
+    async def index(_sync: Sync, ctx: JobContext) -> None:
+        ran.append(ctx.id)
+
+    jobs = Harness(app)
+    first = jobs.client.submit(index, Sync())
+    jobs.clock.advance(1)
+    jobs.sqs.faults.raise_on("send", ServiceUnavailable("gone"), times=10)
+    with pytest.raises(ServiceUnavailable):
+        jobs.client.submit(index, Sync())
+    jobs.sqs.faults.clear()
+    jobs.drain()
+    assert ran == [first.id]
+
+
+def test_without_the_table_both_run_rather_than_none() -> None:
+    app = App("shop")
+    ran = []
+
+    @app.job("index", unique_for=HOUR, unique="replace")
+    async def index(_sync: Sync, ctx: JobContext) -> None:
+        ran.append(ctx.id)
+
+    jobs = Harness(app)
+    ids = [jobs.client.submit(index, Sync()).id]
+    jobs.clock.advance(1)
+    for action in ("replace", "get"):
+        jobs.table.faults.raise_on(action, ServiceUnavailable("away"), times=100)
+    ids.append(jobs.client.submit(index, Sync()).id)
+    jobs.drain()
+    assert sorted(ran) == sorted(ids)
+    failed = [event.action for event in jobs.events if isinstance(event, ClaimFailed)]
+    assert sorted(failed) == ["confirm", "look", "look"]
+
+
+def test_a_replaced_job_tells_of_neither_an_end_nor_a_discard() -> None:
+    app = App("shop")
+
+    @app.job("index", unique_for=HOUR, unique="replace")
+    async def index(_sync: Sync) -> None: ...
+
+    jobs = Harness(app)
+    jobs.client.submit(index, Sync())
+    jobs.clock.advance(1)
+    jobs.client.submit(index, Sync())
+    jobs.drain()
+    kinds = [type(event) for event in jobs.events]
+    assert kinds.count(JobCompleted) == kinds.count(JobDeduplicated) == 1
+    assert JobDiscarded not in kinds
+
+
+# --- in a handler --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+def test_a_handler_submits_what_is_unique_and_learns_whose_job_it_is(kind: str) -> None:
+    app = App("shop")
+    sync = app.define("sync", Sync, unique_for=HOUR)
+    got: list[Any] = []
+
+    @sync.handler
+    async def _(_sync: Sync) -> None: ...
+
+    if kind == "async":
+
+        @app.job("order", priority=Priority.HIGH)
+        async def order(_other: Other, ctx: JobContext) -> None:
+            got.append(await ctx.submit(sync, Sync()))
+    else:
+
+        @app.job("order", priority=Priority.HIGH)
+        def order(_other: Other, ctx: JobContext) -> None:
+            got.append(ctx.submit(sync, Sync()))
+
+    jobs = Harness(app)
+    for number in range(3):
+        jobs.client.submit(order, Other(number=number))
+    jobs.drain()
+    assert [handle.is_duplicate for handle in got] == [False, True, True]
+    assert len({handle.id for handle in got}) == 1
+    assert jobs.completed(sync) == 1
+
+
+def test_a_client_of_its_own_table_opens_none_for_what_is_not_unique() -> None:
+    app = App("shop")
+    sync = app.define("sync", Sync)
+    clock = Harness(app).clock
+    sqs = MemorySqs(clock)
+    sqs.provision(app.topology)
+    with Client(app, transport=sqs.blocking, clock=clock) as client:
+        client.submit(sync, Sync())
+        assert isinstance(client._table, OwnBlockingTable)
+        assert client._table._table is None
+
+
+def test_a_submission_that_is_made_again_under_its_own_id_is_sent_once() -> None:
+    bench = Bench(unique_for=HOUR)
+    now = bench.clock.now()
+    [submission] = prepare_many(bench.app, bench.app.topology, bench.job, [Sync()], {}, now)
+    for _ in range(3):
+        [became] = bench.harness.client._deliver([submission])
+        assert became.id == submission.id
+        assert became.duplicate_of is None
+    assert bench.waiting == [submission.id]
+    assert not bench.heard(JobDeduplicated)
+
+
+async def test_a_worker_that_could_not_see_what_was_replaced_does_not_start() -> None:
+    app = App("shop")
+
+    @app.job("index", unique_for=HOUR, unique="replace")
+    async def index(_sync: Sync) -> None: ...
+
+    with pytest.raises(ConfigurationError, match=r"unique='replace' \('index'\).*table"):
+        Worker(app, MemorySqs(VirtualClock()))

@@ -1,0 +1,352 @@
+"""What a month costs: how the bill follows from an app, its deployment and its load."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from examples.shop.app import app as shop
+from headgate import App, Priority, at, cron, rate
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.jobs.errors import SettingsInvalid, UnknownJobType
+from headgate.ops import prices
+from headgate.ops.cdk_context import deployment_from_cdk_json
+from headgate.ops.cli import cli
+from headgate.ops.cost_options import count
+from headgate.ops.costing.estimate import Estimate, estimate
+from headgate.ops.costing.load import Load, firings
+from headgate.ops.costing.sweeping import requests
+from headgate.ops.prices import MONTH_S, Price
+from tests.unit.workers.rig import Note
+
+ROOT = Path(__file__).parents[3]
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+MILLION = 1e6
+ELSEWHERE = Deployment(workers=())
+PUBLIC = Deployment(network="public")
+
+
+def make(**options: Any) -> App:
+    """An app of one type."""
+    app = App("shop", **options)
+    app.define("send-email", Note, returns=str)
+    return app
+
+
+def month(
+    app: App, deployment: Deployment = ELSEWHERE, *, free_tier: bool = False, **load: Any
+) -> Estimate:
+    """A month of a million jobs, or as ``load`` says."""
+    return estimate(
+        app, deployment, Load(**{"jobs": MILLION, **load}), now=NOW, free_tier=free_tier
+    )
+
+
+def units(found: Estimate, price: Price) -> float:
+    return sum(charge.units for charge in found.bill.charges if charge.price == price)
+
+
+# --- the example ---------------------------------------------------------------------------------
+
+
+def test_the_shop_at_ten_million_jobs_a_month_stays_within_a_hundred_dollars() -> None:
+    deployment = deployment_from_cdk_json(ROOT / "cdk.json", shop.stage)
+    found = month(shop, deployment, jobs=10 * MILLION)
+    assert 0 < found.bill.usd <= 100
+    assert found.warnings == ()
+
+
+def test_the_page_says_what_an_app_costs_that_does_nothing() -> None:
+    page = (ROOT / "docs" / "cost.md").read_text()
+    idle = [month(make(), deployment, jobs=0).bill.usd for deployment in (Deployment(), PUBLIC)]
+    assert f"costs {idle[0]:.0f} USD a month, or {idle[1]:.0f} with" in page
+
+
+# --- the bill ------------------------------------------------------------------------------------
+
+
+def test_services_items_and_types_each_add_up_to_the_whole() -> None:
+    bill = month(shop, Deployment()).bill
+    assert sum(bill.by_service.values()) == pytest.approx(bill.usd)
+    assert sum(item.usd for item in bill.items) == pytest.approx(bill.usd)
+    by_type = sum(sum(usd.values()) for usd in bill.by_type.values())
+    assert by_type == pytest.approx(bill.usd)
+
+
+def test_what_aws_gives_away_is_left_out_when_that_is_asked_for() -> None:
+    paid, free = month(make()), month(make(), free_tier=True)
+    [requests] = [item for item in paid.bill.items if item.what.startswith("requests")]
+    [less] = [item for item in free.bill.items if item.what.startswith("requests")]
+    given = prices.SQS_STANDARD
+    assert less.units == requests.units
+    assert less.usd == pytest.approx(requests.usd - given.of(given.free))
+    tiny = month(make(), free_tier=True, jobs=10)
+    assert all(item.usd >= 0 for item in tiny.bill.items)
+
+
+def test_every_price_is_used_and_says_where_it_is_from() -> None:
+    costing = "".join(path.read_text() for path in (ROOT / "ops" / "costing").glob("*.py"))
+    named = {name: value for name, value in vars(prices).items() if isinstance(value, Price)}
+    assert list(named.values()) == prices.all_prices()
+    for name, price in named.items():
+        assert re.search(rf"\b{name}\b", costing), f"{name} is counted nowhere"
+        assert price.source.startswith("https://aws.amazon.com/")
+        assert price.usd > 0
+
+
+# --- which jobs ----------------------------------------------------------------------------------
+
+
+def scheduled() -> App:
+    app = make()
+    app.define("send-sms", Note)
+    app.define("daily-report", Note, schedule=cron("0 8 * * ? *"))
+    return app
+
+
+def jobs_of(found: Estimate) -> Mapping[str, float]:
+    return {stream.job.name: stream.jobs for stream in found.fleet.streams}
+
+
+def test_jobs_are_spread_evenly_over_the_types_without_a_schedule() -> None:
+    jobs = jobs_of(month(scheduled()))
+    assert jobs["send-email"] == jobs["send-sms"] == MILLION / 2
+    assert jobs["daily-report"] == pytest.approx(30.4, abs=0.1)
+
+
+def test_a_share_is_taken_first_and_the_others_have_the_rest() -> None:
+    jobs = jobs_of(month(scheduled(), shares={"send-sms": 0.9}))
+    assert jobs["send-sms"] == pytest.approx(0.9 * MILLION)
+    assert jobs["send-email"] == pytest.approx(0.1 * MILLION)
+
+
+def test_a_share_of_a_type_that_is_not_there_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(UnknownJobType, match="send-email"):
+        month(make(), shares={"send-emial": 0.5})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"shares": {"send-email": 0.7, "send-sms": 0.7}},
+        {"shares": {"send-email": -0.1}},
+        {"shares": {"send-email": 0.5, "send-sms": 0.2, "daily-report": 0.1}},
+        {"jobs": -1},
+        {"failure_rate": 1.5},
+        {"together": 11},
+        {"peak": 0.5},
+        {"delayed": 2},
+        {"duration": timedelta(0)},
+    ],
+    ids=str,
+)
+def test_a_load_that_can_not_be_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingsInvalid):
+        month(scheduled(), **wrong)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        (rate(timedelta(minutes=5)), MONTH_S / 300),
+        (cron("0 8 * * ? *"), 30.4),
+        (cron("* * * * ? *"), MONTH_S / 60),
+        (cron("0 0 1 * ? *"), 1.0),
+        (cron("0 8 * * ? 2020"), 0.0),
+        (at(NOW + timedelta(days=3)), 0.0),
+    ],
+    ids=lambda value: getattr(value, "expression", None),
+)
+def test_a_schedule_fires_so_often_a_month(schedule: Schedule, expected: float) -> None:
+    assert firings(schedule, NOW) == pytest.approx(expected, rel=0.01)
+
+
+def test_a_standby_region_fires_nothing() -> None:
+    app = scheduled()
+    active, standby = month(app), month(app, Deployment(workers=(), standby=True))
+    assert jobs_of(standby)["daily-report"] == 0
+    assert units(standby, prices.FIRINGS) < units(active, prices.FIRINGS)
+
+
+def test_an_event_or_a_long_delay_takes_an_invocation_of_the_bridge() -> None:
+    app = App("shop")
+    email = app.define("send-email", Note, returns=str)
+    app.on_event("signed-up", type=email, pattern={"source": ["shop"]})
+    by_event, directly = month(app), month(make())
+    delayed = month(make(), delayed=1.0)
+    for found in (by_event, delayed):
+        more = units(found, prices.INVOCATIONS) - units(directly, prices.INVOCATIONS)
+        assert more == pytest.approx(MILLION)
+    assert units(delayed, prices.FIRINGS) > MILLION > units(by_event, prices.FIRINGS)
+
+
+# --- who runs them -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("jobs", "peak", "at_peak", "tasks"),
+    [
+        (1_000, 1, 1, 1),
+        (100 * MILLION, 1, 2, 2),  # 38 jobs of a second at once, in 0.7 of 50 slots
+        (100 * MILLION, 4, 5, 2),  # 5 for a quarter of the month, and one for the others
+        (10_000 * MILLION, 1, 10, 10),
+    ],
+)
+def test_as_many_tasks_run_as_the_jobs_keep_busy(
+    jobs: float, peak: float, at_peak: int, tasks: float
+) -> None:
+    deployment = Deployment(workers=(WorkerGroup(least=1, most=10),))
+    found = month(make(), deployment, jobs=jobs, peak=peak)
+    [crew] = found.fleet.crews
+    assert (crew.at_peak, crew.tasks) == (at_peak, tasks)
+    assert units(found, prices.VCPU) == pytest.approx(tasks * 730 * 0.25)
+    assert any("jobs will wait" in each for each in found.warnings) is (jobs > 1000 * MILLION)
+
+
+def test_spare_capacity_is_for_the_tasks_beyond_the_first() -> None:
+    group = WorkerGroup(least=3, most=3, spot=True)
+    found = month(make(), Deployment(workers=(group,)))
+    assert units(found, prices.VCPU) == pytest.approx(1 * 730 * 0.25)
+    assert units(found, prices.SPOT_VCPU) == pytest.approx(2 * 730 * 0.25)
+
+
+def test_a_public_network_has_an_address_for_each_task_and_no_endpoints() -> None:
+    closed, public = month(make(), Deployment()), month(make(), PUBLIC)
+    assert units(closed, prices.INTERFACE_ENDPOINT) > 0 == units(closed, prices.PUBLIC_ADDRESS)
+    assert units(public, prices.PUBLIC_ADDRESS) == 730
+    assert units(public, prices.INTERFACE_ENDPOINT) == 0
+
+
+def test_a_function_that_runs_jobs_is_paid_by_its_invocations_and_their_time() -> None:
+    consumer = ConsumerGroup(name="mailer", handler="shop.mailer", batch=10, memory_mb=1024)
+    deployment = Deployment(workers=(), consumers=(consumer,))
+    alone, together = month(make(), deployment), month(make(), deployment, together=10)
+    assert units(alone, prices.VCPU) == 0
+    assert units(alone, prices.INVOCATIONS) > MILLION > units(together, prices.INVOCATIONS)
+    assert units(alone, prices.DURATION) > MILLION > units(together, prices.DURATION)
+
+
+def test_what_no_worker_of_the_deployment_runs_is_said() -> None:
+    assert any("send-email" in warning for warning in month(make()).warnings)
+
+
+def test_a_bill_beyond_the_budget_is_said() -> None:
+    bounded, unbounded = Deployment(budget_usd=10), Deployment(budget_usd=0)
+    [warning] = month(make(), bounded).warnings
+    assert "10" in warning
+    assert month(make(), unbounded).warnings == ()
+
+
+# --- what they ask of AWS ------------------------------------------------------------------------
+
+
+def test_a_larger_payload_is_more_requests_and_a_very_large_one_an_object() -> None:
+    small, large = month(make()), month(make(), payload_bytes=100_000)
+    assert units(large, prices.SQS_STANDARD) > 1.6 * units(small, prices.SQS_STANDARD)
+    assert units(large, prices.OBJECTS_PUT) == 0
+    offloaded = month(make(), payload_bytes=300_000)
+    assert units(offloaded, prices.OBJECTS_PUT) == MILLION
+    assert units(offloaded, prices.SQS_STANDARD) < units(large, prices.SQS_STANDARD)
+    assert units(month(make(), result_bytes=400_000), prices.OBJECTS_PUT) == pytest.approx(MILLION)
+
+
+def test_fifo_queues_and_tenants_have_prices_of_their_own() -> None:
+    app = App("shop")
+    ledger = app.queue("ledger", priorities=[Priority.NORMAL], fifo=True)
+    ledger.define("book", Note, group_by=lambda note: note.text)
+    assert units(month(app), prices.SQS_FIFO) > 3 * MILLION
+    assert units(month(app, tenants=True), prices.SQS_FAIR) == 0
+    assert units(month(make(), tenants=True), prices.SQS_FAIR) > 3 * MILLION
+
+
+def test_each_level_of_records_writes_more_than_the_one_before() -> None:
+    levels: tuple[RecordsLevel, ...] = ("off", "failures", "outcomes", "full")
+    written = [units(month(make(records=level)), prices.WRITES) for level in levels]
+    assert written == sorted(written)
+    assert len(set(written)) == len(levels)
+
+
+def test_failures_cost_requests_records_lines_and_metrics() -> None:
+    well, badly = month(make(), failure_rate=0), month(make(), failure_rate=0.5)
+    for price in (prices.SQS_STANDARD, prices.WRITES, prices.LOGS, prices.METRICS):
+        assert units(badly, price) > units(well, price)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "expected"), [(0, 1), (1, 4), (10, 4), (11, 6), (1_000, 201), (5_000, 201)]
+)
+def test_a_sweep_takes_so_many_requests_for_a_queue(waiting: int, expected: int) -> None:
+    assert requests(waiting) == expected
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headgate's own directory, and a terminal of its page's width."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+COMMAND = ["cost", "examples.shop.app:app", "--jobs", "10M"]
+
+
+@pytest.mark.usefixtures("here")
+def test_the_page_shows_what_the_command_prints() -> None:
+    page = (ROOT / "docs" / "cost.md").read_text()
+    [shown] = re.findall(r"```console\n\$ headgate ([^\n]*)\n(.*?)```", page, re.DOTALL)
+    # In a process of its own: what handlers return is known once some test has imported them.
+    command = [sys.executable, "-c", "from headgate.ops import main; main()", *shown[0].split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert _lines(done.stdout) == _lines(shown[1])
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip().splitlines()]
+
+
+@pytest.mark.usefixtures("here")
+def test_as_json_the_command_says_all_that_it_knows() -> None:
+    result = CliRunner().invoke(cli, [*COMMAND, "--share", "send-email=0.5", "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert sum(found["by_service"].values()) == pytest.approx(found["usd"])
+    types = sum(each["usd"] for each in found["by_type"]) + found["whatever_runs"]["usd"]
+    assert types == pytest.approx(found["usd"])
+    assert found["load"]["shares"] == {"send-email": 0.5}
+    assert {price["source"] for price in found["prices"]}
+    assert found["otherwise"]
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["cost", "examples.shop.app:app"],
+        [*COMMAND, "--jobs", "many"],
+        [*COMMAND, "--share", "send-email"],
+        [*COMMAND, "--share", "send-email=0.1", "--share", "send-email=0.2"],
+    ],
+    ids=" ".join,
+)
+def test_what_can_not_be_read_is_a_fault_of_usage(wrong: list[str]) -> None:
+    assert CliRunner().invoke(cli, wrong).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("250", 250), ("10k", 1e4), ("2.5M", 2.5e6), ("1G", 1e9)]
+)
+def test_a_number_of_jobs_is_read_by_its_letter(text: str, expected: float) -> None:
+    assert count(text) == expected

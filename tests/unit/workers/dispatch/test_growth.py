@@ -1,0 +1,134 @@
+"""A job costs about the same however many queues a worker has. Work is counted, not timed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import pytest
+
+from headgate import App, Priority
+from headgate.jobs.core.events import Event, JobCompleted, JobStarted, PollReceived
+from headgate.jobs.definitions.job_type import JobType
+from headgate.workers.dispatch.once_per_turn import OncePerTurn
+from tests.unit.workers.rig import Note, Rig
+
+pytestmark = pytest.mark.looptime
+
+JOBS = 240
+
+
+@contextmanager
+def counted() -> Iterator[list[int]]:
+    """Count the calls of the worker's own functions within the block."""
+    calls = [0]
+
+    def profile(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and "/workers/" in frame.f_code.co_filename:
+            calls[0] += 1
+
+    sys.setprofile(profile)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
+
+
+def app_of(queues: int, priority: Priority, takes_s: float) -> App:
+    """An app with so many queues of one priority, and a type in each."""
+    app = App("shop", records="off")
+    for number in range(queues):
+
+        @app.queue(f"queue-{number}", priorities=[priority]).job(f"job-{number}")
+        async def work(_note: Note) -> None:
+            await asyncio.sleep(takes_s)
+
+    return app
+
+
+async def filled(queues: int, priority: Priority, *, takes_s: float = 0) -> Rig:
+    """A rig whose queues hold the jobs, each as many."""
+    rig = Rig(app_of(queues, priority, takes_s))
+    types: list[JobType[Note, None]] = list(rig.app.types.values())
+    for job in types:
+        await rig.submit(job, *[""] * (JOBS // queues))
+    return rig
+
+
+class Completed:
+    """Knows when all jobs have completed; waiting for it costs nothing an event."""
+
+    def __init__(self) -> None:
+        self.all = asyncio.Event()
+        self._left = JOBS
+
+    def __call__(self, event: Event) -> None:
+        """Subscriber."""
+        self._left -= isinstance(event, JobCompleted)
+        if not self._left:
+            self.all.set()
+
+
+async def calls_of_a_job(queues: int, priority: Priority) -> float:
+    """The calls that a job takes, of a backlog in so many queues."""
+    rig, completed = await filled(queues, priority), Completed()
+    rig.hear = completed  # type: ignore[method-assign]  # the rig's own wakes a task an event
+    with counted() as calls:
+        async with rig.working():
+            await completed.all.wait()
+    return calls[0] / JOBS
+
+
+@pytest.mark.parametrize("priority", [Priority.CRITICAL, Priority.NORMAL])
+async def test_a_job_costs_little_more_with_24_queues_than_with_four(priority: Priority) -> None:
+    few, many = await calls_of_a_job(4, priority), await calls_of_a_job(24, priority)
+    assert many < 1.5 * few
+
+
+async def test_of_many_queues_no_more_is_received_than_can_start_soon() -> None:
+    rig = await filled(120, Priority.NORMAL)
+    async with rig.working():
+        await rig.happens(JobStarted, 50)
+        received = sum(event.messages for event in rig.heard(PollReceived))
+        assert received <= 120 + 110, "one of each idle queue, and what may be held"
+        await rig.happens(JobCompleted, JOBS)
+    assert len(rig.heard(JobStarted)) == JOBS
+
+
+async def test_of_many_queues_each_gets_its_turn() -> None:
+    rig = await filled(24, Priority.CRITICAL, takes_s=1)
+    async with rig.working(concurrency=1):
+        started = await rig.happens(JobStarted, JOBS // 2)
+    counts = Counter(event.queue for event in started)
+    assert len(counts) == 24
+    assert min(counts.values()) >= 3, "of five each"
+
+
+async def test_what_is_asked_for_many_times_in_a_turn_is_done_once() -> None:
+    done: list[int] = []
+    soon = OncePerTurn(lambda: done.append(len(done)))
+    for turn in range(3):
+        soon()
+        soon()
+        assert len(done) == turn
+        await asyncio.sleep(0)
+    assert done == [0, 1, 2]
+
+
+async def test_what_is_asked_for_while_it_is_done_is_done_in_the_next_turn() -> None:
+    done: list[int] = []
+
+    def act() -> None:
+        done.append(len(done))
+        if len(done) < 3:
+            soon()
+
+    soon = OncePerTurn(act)
+    soon()
+    for turns in range(1, 4):
+        await asyncio.sleep(0)
+        assert len(done) == turns

@@ -1,0 +1,449 @@
+"""Choosing: strict priority, and no message handed round until it dies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate import App, JobContext, Priority
+from headgate.jobs.core.events import Events, JobCompleted, JobStarted
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.topology import DEFAULT_LANES, QueueSpec
+from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.run import Executor
+from headgate.jobs.testing import MessageState, VirtualClock
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.dispatch.shares import Shares
+from headgate.workers.dispatch.waiting import Waiting
+from headgate.workers.held import Hold
+from headgate.workers.limits.guards import Block
+from tests.unit.workers.rig import Gate, Note, Rig
+
+
+def _shop() -> tuple[App, Gate]:
+    app = App("shop")
+    gate = Gate()
+
+    @app.job("work")
+    async def work(note: Note, ctx: JobContext) -> None:
+        await gate(note, ctx)
+
+    return app, gate
+
+
+@pytest.mark.looptime
+async def test_with_one_slot_the_four_lanes_start_in_the_order_of_their_priority() -> None:
+    app, gate = _shop()
+    rig = Rig(app)
+    gate.open(*Priority)
+    for priority in reversed(Priority):
+        await rig.submit(app.types["work"], str(priority), priority=priority)
+    async with rig.working(concurrency=1):
+        await rig.happens(JobCompleted, 4)
+    assert gate.started == list(Priority)
+
+
+@pytest.mark.looptime
+async def test_a_critical_job_that_arrives_goes_next() -> None:
+    app, gate = _shop()
+    rig = Rig(app)
+    work = app.types["work"]
+    async with rig.working(concurrency=1, give_back_after=timedelta(hours=1)):
+        await asyncio.sleep(1)
+        await rig.submit(work, "running", priority=Priority.LOW)
+        await gate.reached(1)
+        for priority in (Priority.LOW, Priority.NORMAL, Priority.CRITICAL):
+            await rig.submit(work, str(priority), priority=priority)
+            await asyncio.sleep(1)
+        gate.open("running", *Priority)
+        await rig.happens(JobCompleted, 4)
+    assert gate.started[:2] == ["running", "critical"]
+
+
+@pytest.mark.looptime
+async def test_what_can_not_start_in_time_is_given_back() -> None:
+    app, gate = _shop()
+    rig = Rig(app)
+    work = app.types["work"]
+    async with rig.working(concurrency=1):
+        await asyncio.sleep(1)
+        await rig.submit(work, "long", priority=Priority.CRITICAL)
+        await gate.reached(1)
+        await rig.submit(work, "low", priority=Priority.LOW)
+        await asyncio.sleep(1)
+        [low] = rig.sqs.messages("shop-jobs-low")
+        assert low.state is MessageState.IN_FLIGHT
+        await asyncio.sleep(200)
+        [low] = rig.sqs.messages("shop-jobs-low")
+        assert low.state is MessageState.VISIBLE
+        gate.open("long", "low")
+        await rig.happens(JobCompleted, 2)
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("concurrency", [1, 4])
+async def test_low_work_is_not_handed_round_until_it_dies_while_higher_work_hogs_the_slots(
+    concurrency: int,
+) -> None:
+    app = App("shop")
+    shareless = replace(DEFAULT_LANES[Priority.LOW], share=0)
+    jobs = app.queue("slow", lanes={**DEFAULT_LANES, Priority.LOW: shareless})
+
+    @jobs.job("work")
+    async def work(note: Note) -> None:
+        await asyncio.sleep(40 if note.text == "long" else 0)
+
+    rig = Rig(app)
+    await rig.submit(work, *["long"] * 400 * concurrency, priority=Priority.CRITICAL)
+    await rig.submit(work, *["low"] * 3, priority=Priority.LOW)
+    async with rig.working(concurrency=concurrency):
+        await asyncio.sleep(4 * 3600)
+        receives = [message.receive_count for message in rig.sqs.messages("shop-slow-low")]
+        assert len(receives) == 3
+        assert max(receives) <= 5
+        assert rig.sqs.messages("shop-slow-low-dlq") == []
+        await rig.happens(JobCompleted, 400 * concurrency + 3)
+    assert len(rig.heard(JobStarted)) == 400 * concurrency + 3
+
+
+def _hold(waiting_in: str, received_at: float) -> Hold:
+    spec = next(spec for spec in _SPECS if spec.name == waiting_in)
+    message = ReceivedMessage(
+        message_id="m",
+        receipt=f"{waiting_in}/{received_at}",
+        body="{}",
+        receive_count=1,
+        sent_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    delivery = Delivery(message=message, queue=spec, received_at=received_at)
+    return Hold(_EXECUTOR.begin(delivery), received_at)
+
+
+def _always(_queue: QueueSpec) -> bool:
+    return True
+
+
+def _two_groups() -> App:
+    app, _ = _shop()
+    app.queue("mail")
+    return app
+
+
+_APP = _two_groups()
+_SPECS = _APP.topology.queues
+_EXECUTOR = Executor(Means(app=_APP, clock=VirtualClock(), events=Events()))
+
+
+@given(st.lists(st.sampled_from([spec.name for spec in _SPECS]), max_size=40))
+def test_what_comes_out_is_ordered_by_priority_then_by_age_and_nothing_is_lost(
+    names: list[str],
+) -> None:
+    waiting = Waiting(_SPECS, Shares(()))
+    holds = [_hold(name, float(moment)) for moment, name in enumerate(names)]
+    for hold in holds:
+        waiting.put(hold)
+    out = []
+    while (first := waiting.next(_always, _always)) is not None:
+        out.append(first)
+    assert out == sorted(
+        holds, key=lambda hold: (hold.delivery.queue.priority.rank, hold.delivery.received_at)
+    )
+    assert len(waiting) == 0
+
+
+@given(st.lists(st.sampled_from([spec.name for spec in _SPECS]), max_size=40), st.integers(0, 40))
+def test_taking_out_by_a_condition_leaves_the_rest_in_order(names: list[str], moment: int) -> None:
+    waiting = Waiting(_SPECS, Shares(()))
+    holds = [_hold(name, float(received)) for received, name in enumerate(names)]
+    for hold in holds:
+        waiting.put(hold)
+    taken = waiting.take_if(lambda hold: hold.delivery.received_at < moment)
+    assert sorted(taken, key=id) == sorted(holds[:moment], key=id)
+    assert sorted(waiting.take_all(), key=id) == sorted(holds[moment:], key=id)
+
+
+@pytest.mark.looptime
+async def test_a_critical_job_starts_at_once_though_lower_ones_have_taken_all_they_may() -> None:
+    app = App("shop")
+    gate = Gate()
+
+    @app.job("work")
+    async def work(note: Note, ctx: JobContext) -> None:
+        await gate(note, ctx)
+
+    rig = Rig(app)
+    await rig.submit(work, *map(str, range(100)), priority=Priority.LOW)
+    async with rig.working(concurrency=20):
+        await gate.reached(18)
+        await asyncio.sleep(60)
+        assert len(gate.started) == 18, "a tenth of the slots is for critical jobs alone"
+        before = rig.clock.monotonic()
+        await rig.submit(work, "urgent", "urgent too", priority=Priority.CRITICAL)
+        await gate.reached(20)
+        assert gate.started[18:] == ["urgent", "urgent too"]
+        assert rig.clock.monotonic() - before < 0.1
+        gate.open(*gate.started, *map(str, range(100)))
+        await rig.happens(JobCompleted, 102)
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("priority", [Priority.CRITICAL, Priority.LOW])
+async def test_without_anyone_to_keep_slots_from_all_of_them_are_used(priority: Priority) -> None:
+    app = App("shop")
+    gate = Gate()
+    mail = app.queue("mail", priorities=[priority])
+
+    @mail.job("work")
+    async def work(note: Note, ctx: JobContext) -> None:
+        await gate(note, ctx)
+
+    rig = Rig(app)
+    await rig.submit(work, *map(str, range(20)))
+    async with rig.working(concurrency=20):
+        await gate.reached(20)
+        gate.open(*map(str, range(20)))
+        await rig.happens(JobCompleted, 20)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "reserved"), [(10, 10), (10, 11), (10, -1)], ids=["all", "more", "negative"]
+)
+def test_slots_can_not_be_reserved_so_that_nothing_else_could_start(
+    concurrency: int, reserved: int
+) -> None:
+    with pytest.raises(SettingsInvalid, match="reserved"):
+        WorkerSettings(concurrency=concurrency, reserved=reserved)
+
+
+# --- what can't start ----------------------------------------------------------------------------
+
+
+def test_what_may_not_start_is_counted_apart_until_it_may() -> None:
+    blocks: dict[Hold, Block] = {}
+    waiting = Waiting(_SPECS, Shares(()), block=blocks.get)
+    name = _SPECS[0].name
+    first, second, third, follower = (_hold(name, float(moment)) for moment in range(4))
+    blocks |= {first: Block("a", 1, 1), second: Block("a", 1, 1)}
+    for hold in (first, second, third):
+        waiting.put(hold)
+    waiting.put(follower, behind=True)
+
+    assert waiting.next(_always, _always) is third
+    assert (waiting.startable(name), waiting.aside, waiting.up_to(3)) == (0, 3, 0)
+    assert [hold for hold, _ in waiting.news()] == [first, second]
+    assert waiting.next(_always, _always) is None
+    assert waiting.news() == []
+
+    blocks[first] = Block("b", 1, 1)  # its limit lets it through, another one does not
+    assert waiting.next(_always, _always) is None
+    line = waiting.line(name)
+    assert (line.held_back_by("a"), line.held_back_by("b"), line.held_back) == (1, 1, 2)
+    assert [hold for hold, _ in waiting.news()] == [first]
+
+    waiting.lead(follower)
+    assert waiting.next(_always, _always) is follower
+    blocks.clear()
+    assert waiting.next(_always, _always) is second
+    assert waiting.take_all() == [first]
+    assert (len(waiting), waiting.aside) == (0, 0)
+
+
+# --- guaranteed shares ---------------------------------------------------------------------------
+
+_JOBS = [spec for spec in _SPECS if spec.group == "jobs"]
+_LANES = [spec.name for spec in _JOBS]
+
+
+class _Choice:
+    """A worker's choosing alone: what waits, and what was started, in order."""
+
+    def __init__(self, *, slots: int | None = None) -> None:
+        self.shares = Shares(_JOBS, slots=slots)
+        self.waiting = Waiting(_JOBS, self.shares)
+        self.started: list[str] = []
+        self._moment = 0.0
+
+    def offer(self, name: str) -> None:
+        self._moment += 1
+        self.waiting.put(_hold(name, self._moment))
+
+    def start(self, has_slot: Callable[[QueueSpec], bool] = _always) -> str | None:
+        if (hold := self.waiting.next(has_slot, has_slot)) is None:
+            return None
+        name = hold.delivery.queue.name
+        self.shares.started(name)
+        self.started.append(name)
+        return name
+
+
+def test_under_endless_backlog_every_priority_gets_its_share_and_the_rest_goes_to_the_highest() -> (
+    None
+):
+    choice = _Choice()
+    for name in _LANES:
+        choice.offer(name)
+    for _ in range(10_000):
+        started = choice.start()
+        assert started is not None
+        choice.offer(started)
+    counts = Counter(choice.started)
+    assert [round(counts[name] / 10_000, 2) for name in _LANES] == [0.65, 0.20, 0.10, 0.05]
+
+
+@given(
+    st.lists(st.sets(st.sampled_from(_LANES)), min_size=1, max_size=200),
+    st.integers(1, 50),
+)
+def test_while_a_queue_has_work_it_gets_its_share_of_the_starts_whatever_else_comes_and_goes(
+    turns: list[set[str]], lull: int
+) -> None:
+    choice = _Choice()
+    for number, names in enumerate(turns):
+        # A lull in which nothing waits must neither cost a queue its share nor let it hoard.
+        for name in names if number % lull else ():
+            if not choice.waiting.startable(name):
+                choice.offer(name)
+        choice.start()
+    for spec in _JOBS:
+        choice = _Choice()
+        starts_with_work = 0
+        for names in turns:
+            for name in {*names, spec.name}:
+                if not choice.waiting.startable(name):
+                    choice.offer(name)
+            choice.start()
+            starts_with_work += 1
+        owed = spec.lane.share * starts_with_work
+        assert choice.started.count(spec.name) >= owed - 2
+
+
+@given(st.lists(st.sampled_from(_LANES), min_size=1, max_size=60))
+def test_nothing_starves_what_waits_is_started_within_a_bounded_number_of_starts(
+    names: list[str],
+) -> None:
+    choice = _Choice()
+    for name in [*_LANES[1:], *names]:
+        choice.offer(name)
+    for _ in range(1000):  # critical work without end
+        if not choice.waiting.startable(_LANES[0]):
+            choice.offer(_LANES[0])
+        choice.start()
+    least = min(spec.lane.share for spec in _JOBS if spec.lane.share)
+    assert len(choice.waiting) <= max(1, len(names) + 3 - int(1000 * least))
+
+
+@given(st.lists(st.sampled_from(_LANES), min_size=1, max_size=100), st.data())
+def test_a_critical_job_never_waits_behind_lower_ones_while_a_reserved_slot_is_free(
+    names: list[str], data: st.DataObject
+) -> None:
+    choice = _Choice()
+    critical = _LANES[0]
+    for name in names:
+        choice.offer(name)
+        for _ in range(data.draw(st.integers(0, 2))):
+            # Only reserved slots are free: the shares of others must not stand in the way.
+            waits = choice.waiting.startable(critical)
+            started = choice.start(lambda queue: queue.priority is Priority.CRITICAL)
+            assert started == (critical if waits else None)
+
+
+@given(st.lists(st.sampled_from(_LANES), max_size=100))
+def test_order_within_a_queue_is_kept(names: list[str]) -> None:
+    choice = _Choice()
+    holds = []
+    for moment, name in enumerate(names):
+        holds.append(_hold(name, float(moment)))
+        choice.waiting.put(holds[-1])
+    out = []
+    while (hold := choice.waiting.next(_always, _always)) is not None:
+        choice.shares.started(hold.delivery.queue.name)
+        out.append(hold)
+    for name in _LANES:
+        assert [hold for hold in out if hold.delivery.queue.name == name] == [
+            hold for hold in holds if hold.delivery.queue.name == name
+        ]
+
+
+def test_a_queue_that_holds_its_share_of_the_slots_is_owed_no_more_starts() -> None:
+    choice = _Choice(slots=20)
+    low = _LANES[3]  # a share of a twentieth: of 20 slots, one, and one more
+    for _ in range(500):
+        for name in (_LANES[0], low):
+            if not choice.waiting.startable(name):
+                choice.offer(name)
+        if choice.start() != low:  # the others end at once, these never do
+            choice.shares.finished(_LANES[0])
+    assert choice.started.count(low) == 2
+
+
+def test_a_queue_whose_slots_come_free_is_owed_starts_again() -> None:
+    choice = _Choice(slots=20)
+    low = _LANES[3]
+    for _ in range(200):
+        for name in (_LANES[0], low):
+            if not choice.waiting.startable(name):
+                choice.offer(name)
+        choice.start()
+    assert choice.started.count(low) == 2
+    choice.shares.finished(low)
+    choice.offer(_LANES[0])
+    assert choice.start() == low
+
+
+def test_what_comes_and_goes_while_nothing_starts_takes_no_memory() -> None:
+    choice = _Choice()
+    for _ in range(1000):
+        choice.offer(_LANES[3])
+        choice.waiting.take_all()
+    assert len(choice.shares._due) < 50
+
+
+def test_shares_that_come_to_more_than_everything_are_scaled_down_in_proportion() -> None:
+    greedy = [replace(spec, lane=replace(spec.lane, share=0.8)) for spec in _JOBS]
+    shares = Shares(greedy)
+    assert sum(shares.of(spec.name) for spec in greedy) == pytest.approx(0.95)
+    assert len({shares.of(spec.name) for spec in greedy}) == 1
+
+
+@pytest.mark.looptime
+async def test_a_worker_under_backlog_on_all_queues_receives_and_starts_each_ones_share() -> None:
+    app = App("shop")
+
+    @app.job("work")
+    async def work(_note: Note) -> None:
+        await asyncio.sleep(0.2)
+
+    rig = Rig(app)
+    for priority in Priority:
+        await rig.submit(work, *[str(priority)] * 1000, priority=priority)
+    async with rig.working(concurrency=20):
+        await rig.happens(JobStarted, 1000)
+        counts = Counter(event.priority for event in rig.heard(JobStarted)[:1000])
+    for priority in Priority:
+        assert counts[priority] >= 1000 * DEFAULT_LANES[priority].share * 0.9
+    assert counts[Priority.CRITICAL] > 600
+
+
+@pytest.mark.looptime
+async def test_what_nobody_waits_for_is_not_kept_free() -> None:
+    app = App("shop")
+
+    @app.job("work")
+    async def work(_note: Note) -> None:
+        await asyncio.sleep(1)
+
+    rig = Rig(app)
+    await rig.submit(work, *["low"] * 400, priority=Priority.LOW)
+    async with rig.working(concurrency=20, reserved=0):
+        began = rig.clock.monotonic()
+        await rig.happens(JobCompleted, 400)
+        assert rig.clock.monotonic() - began < 24, "20 slots, 400 s of work"

@@ -1,0 +1,355 @@
+"""Metrics counted from events, and what they cost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from prometheus_client.parser import text_string_to_metric_families
+
+from headgate import App, Backoff, Priority, Retry
+from headgate.jobs.core.events import (
+    BreakerOpened,
+    BreakerProbing,
+    Event,
+    HeartbeatFailed,
+    JobCompleted,
+    JobDeadLettered,
+    JobFailed,
+    JobStarted,
+    LoopBlocked,
+    PollFailed,
+    PollReceived,
+    ReceiptLost,
+    RecordsFailed,
+)
+from headgate.jobs.deployment.metric_names import COUNTED, NAMESPACE, OF_LANE, OF_TYPE
+from headgate.jobs.testing import Harness, VirtualClock
+from headgate.workers.observability.emf import Emf
+from headgate.workers.observability.health import UNHEALTHY_AFTER_S, Health, Status
+from headgate.workers.observability.health_server import Endpoint
+from headgate.workers.observability.loop_lag import LagWatch
+from headgate.workers.observability.prometheus import OUTCOMES, Metrics
+from tests.unit.workers.rig import Note, Rig, one_lane
+
+NOW = datetime(2026, 5, 4, tzinfo=UTC)
+QUEUE = "shop-mail-normal"
+
+
+def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Every sample by its name and labels."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(metrics.text().decode())
+        for sample in family.samples
+    }
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float:
+    return samples(metrics)[name, frozenset(labels.items())]
+
+
+def job(cls: type[Event], **fields: Any) -> Event:
+    named = {
+        "at": NOW,
+        "job_id": "j",
+        "job_type": "send",
+        "queue": "mail",
+        "priority": Priority.NORMAL,
+        "attempt": 1,
+        "max_attempts": 3,
+    }
+    return cls(**{**named, **fields})
+
+
+@pytest.mark.looptime
+async def test_a_worker_s_jobs_are_counted_by_type_and_outcome() -> None:
+    app, queue = one_lane(Retry(attempts=2, backoff=Backoff.fixed(1)))
+
+    @queue.job("good")
+    async def good(_note: Note) -> None:
+        await asyncio.sleep(2)
+
+    @queue.job("bad")
+    async def bad(_note: Note) -> None:
+        raise ConnectionError("down")
+
+    metrics = Metrics()
+    rig = Rig(app)
+    rig.subscribers.append(metrics)
+    await rig.submit(good, "a", "b")
+    await rig.submit(bad)
+    async with rig.working() as worker:
+        metrics.watch(worker.active, dict)
+        await rig.happens(JobDeadLettered)
+        await rig.happens(JobCompleted, 2)
+    assert value(metrics, "headgate_jobs_total", type="good", outcome="completed") == 2
+    assert value(metrics, "headgate_jobs_total", type="bad", outcome="failed") == 2
+    assert value(metrics, "headgate_jobs_total", type="bad", outcome="retried") == 1
+    assert value(metrics, "headgate_jobs_total", type="bad", outcome="dead_lettered") == 1
+    assert value(metrics, "headgate_job_duration_seconds_count", type="good") == 2
+    assert value(metrics, "headgate_job_duration_seconds_bucket", type="good", le="1.0") == 0
+    assert value(metrics, "headgate_job_duration_seconds_bucket", type="good", le="2.5") == 2
+    assert value(metrics, "headgate_job_wait_seconds_count", priority="normal") == 3
+    assert value(metrics, "headgate_messages_received_total", queue=QUEUE) >= 4
+    assert value(metrics, "headgate_settlement_batch_size_count", action="delete") >= 1
+
+
+@pytest.mark.looptime
+async def test_what_runs_now_is_told_when_somebody_looks() -> None:
+    app, queue = one_lane()
+    let_go = asyncio.Event()
+
+    @queue.job("slow")
+    async def slow(_note: Note) -> None:
+        await let_go.wait()
+
+    metrics = Metrics()
+    rig = Rig(app)
+    await rig.submit(slow, "a", "b")
+    async with rig.working() as worker:
+        metrics.watch(worker.active, lambda: {"budget:queue:mail": 7})
+        await rig.happens(JobStarted, 2)
+        await asyncio.sleep(1)
+        assert value(metrics, "headgate_jobs_active", type="slow", queue="mail") == 2
+        assert value(metrics, "headgate_budget_left", limit="budget:queue:mail") == 7
+        let_go.set()
+        await rig.happens(JobCompleted, 2)
+        await asyncio.sleep(1)
+        assert ("headgate_jobs_active", frozenset({("type", "slow")})) not in samples(metrics)
+
+
+def test_every_outcome_has_an_event_and_a_counter_of_its_own() -> None:
+    metrics = Metrics()
+    assert len(set(OUTCOMES.values())) == len(OUTCOMES)
+    metrics(job(JobDeadLettered, reason="r", error_type="E", error_message="m"))
+    assert value(metrics, "headgate_jobs_total", type="send", outcome="dead_lettered") == 1
+
+
+def test_a_breaker_s_state_is_a_number() -> None:
+    metrics = Metrics()
+    opened = BreakerOpened(at=NOW, limit="breaker:type:pay", failures=9, runs=10, open_for_s=30)
+    metrics(opened)
+    assert value(metrics, "headgate_breaker_state", limit="breaker:type:pay") == 2
+    metrics(BreakerProbing(at=NOW, limit="breaker:type:pay"))
+    assert value(metrics, "headgate_breaker_state", limit="breaker:type:pay") == 1
+
+
+# --- CloudWatch ----------------------------------------------------------------------------------
+
+
+def test_emf_writes_one_line_a_type_and_one_a_lane_with_counts_and_values() -> None:
+    lines: list[str] = []
+    emf = Emf("shop-prod", rng=random.Random(1), write=lines.append)  # noqa: S311 - samples
+    for attempt in (1, 2):
+        emf(job(JobStarted, waited_s=0.5, attempt=attempt))
+        emf(job(JobCompleted, ran_s=1.5, attempt=attempt))
+    emf(job(JobFailed, ran_s=1, error_type="E", error_message="m", traceback="", job_type="other"))
+    emf.flush()
+    read = [json.loads(line) for line in lines]
+    told = {line["type"]: line for line in read if "type" in line}
+    [lane] = [line for line in read if "type" not in line]
+    assert told["send"]["JobsCompleted"] == [2]
+    assert told["send"]["Duration"] == [1.5, 1.5]
+    assert told["send"]["service"] == "shop-prod"
+    assert told["other"]["JobsFailed"] == [1]
+    assert (lane["JobsCompleted"], lane["JobsFailed"], lane["Wait"]) == ([2], [1], [0.5])
+    [of_type] = told["send"]["_aws"]["CloudWatchMetrics"]
+    assert of_type["Namespace"] == NAMESPACE
+    assert set(of_type["Dimensions"][0]) == OF_TYPE
+    assert set(lane["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0]) == OF_LANE
+    lines.clear()
+    emf.flush()
+    assert lines == []
+
+
+def test_emf_samples_what_is_too_much_for_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    lines: list[str] = []
+    emf = Emf("shop", rng=random.Random(1), write=lines.append)  # noqa: S311 - samples
+    for number in range(10_000):
+        emf(job(JobCompleted, ran_s=float(number)))
+    emf.flush()
+    [line] = [line for line in map(json.loads, lines) if "type" in line]
+    assert line["JobsCompleted"] == [10_000]
+    assert len(line["Duration"]) == 99
+    assert 3_000 < sum(line["Duration"]) / 99 < 7_000
+    assert capsys.readouterr().out == ""
+
+
+def test_prometheus_and_cloudwatch_count_the_same_events_by_like_names() -> None:
+    def camel(outcome: str) -> str:
+        return "Jobs" + "".join(word.capitalize() for word in outcome.split("_"))
+
+    assert {kind: camel(outcome) for kind, outcome in OUTCOMES.items()} == COUNTED
+
+
+# --- health --------------------------------------------------------------------------------------
+
+
+def polled(queue: str = QUEUE) -> PollReceived:
+    return PollReceived(at=NOW, queue=queue, messages=0, took_s=20)
+
+
+FAILED_POLL = PollFailed(at=NOW, queue=QUEUE, error="AWS is away", retry_in_s=1)
+
+
+def test_a_worker_whose_queues_answer_is_healthy() -> None:
+    clock = VirtualClock()
+    health = Health([QUEUE], clock=clock)
+    clock.advance(UNHEALTHY_AFTER_S)
+    health(polled())
+    assert health.assess().status is Status.HEALTHY
+
+
+def test_a_queue_that_fails_degrades_the_worker_until_it_answers_again() -> None:
+    health = Health([QUEUE, "other"], clock=VirtualClock())
+    health(PollFailed(at=NOW, queue="other", error="the queue does not exist", retry_in_s=1))
+    assessed = health.assess()
+    assert assessed.status is Status.DEGRADED
+    assert "does not exist" in str(assessed.checks)
+    health(polled("other"))
+    assert health.assess().status is Status.HEALTHY
+
+
+def test_a_worker_that_no_queue_has_answered_for_a_minute_is_unhealthy() -> None:
+    clock = VirtualClock()
+    health = Health([QUEUE], clock=clock)
+    health(FAILED_POLL)
+    clock.advance(UNHEALTHY_AFTER_S + 1)
+    assert health.assess().status is Status.UNHEALTHY
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        HeartbeatFailed(at=NOW, queue=QUEUE, error="reset", messages=3),
+        ReceiptLost(at=NOW, queue=QUEUE, message_id="m", error="it has expired"),
+        RecordsFailed(at=NOW, action="read", job_id="j", error="throttled"),
+        LoopBlocked(at=NOW, blocked_s=4, job_types=("send",)),
+        BreakerOpened(at=NOW, limit="breaker:app", failures=9, runs=10, open_for_s=30),
+    ],
+    ids=lambda event: event.name,
+)
+def test_what_fails_beside_the_queues_degrades(event: Event) -> None:
+    health = Health([QUEUE], clock=VirtualClock())
+    health(event)
+    assert health.assess().status is Status.DEGRADED
+
+
+def test_a_failure_is_forgotten_after_a_minute() -> None:
+    clock = VirtualClock()
+    health = Health([QUEUE], clock=clock)
+    health(HeartbeatFailed(at=NOW, queue=QUEUE, error="reset", messages=3))
+    clock.advance(61)
+    health(polled())
+    assert health.assess().status is Status.HEALTHY
+
+
+# --- the server ----------------------------------------------------------------------------------
+
+
+async def get(port: int, path: str) -> tuple[int, str]:
+    async with ClientSession() as http, http.get(f"http://127.0.0.1:{port}{path}") as answer:
+        return answer.status, await answer.text()
+
+
+async def test_the_server_tells_health_readiness_and_metrics() -> None:
+    ready = True
+    health, metrics = Health([QUEUE], clock=VirtualClock()), Metrics()
+    metrics(job(JobCompleted, ran_s=1))
+    endpoint = Endpoint(health, metrics, ready=lambda: ready, port=0)
+    await endpoint.start()
+    try:
+        assert await statuses(endpoint) == {"healthz": 200, "startupz": 503, "readyz": 503}
+        health(polled())
+        assert await statuses(endpoint) == {"healthz": 200, "startupz": 200, "readyz": 200}
+        status, body = await get(endpoint.port, "/metrics")
+        assert status == 200
+        assert 'headgate_jobs_total{outcome="completed",type="send"} 1.0' in body
+        ready = False
+        assert await statuses(endpoint) == {"healthz": 200, "startupz": 200, "readyz": 503}
+    finally:
+        await endpoint.close()
+    await endpoint.close()
+
+
+async def test_an_outage_makes_a_worker_unready_and_restarts_none() -> None:
+    clock = VirtualClock()
+    health, metrics = Health([QUEUE], clock=clock), Metrics()
+    endpoint = Endpoint(health, metrics, ready=lambda: True, port=0)
+    await endpoint.start()
+    try:
+        health(polled())
+        health(FAILED_POLL)
+        clock.advance(UNHEALTHY_AFTER_S + 1)
+        assert await statuses(endpoint) == {"healthz": 200, "startupz": 200, "readyz": 503}
+        for path in ("/healthz", "/readyz"):
+            told = json.loads((await get(endpoint.port, path))[1])
+            assert told["status"] == "unhealthy"
+            assert "AWS is away" in str(told["checks"])
+    finally:
+        await endpoint.close()
+
+
+async def statuses(endpoint: Endpoint) -> dict[str, int]:
+    paths = ("healthz", "startupz", "readyz")
+    return {path: (await get(endpoint.port, f"/{path}"))[0] for path in paths}
+
+
+async def test_a_port_that_is_taken_is_the_configuration_s_fault() -> None:
+    from headgate.jobs.errors import ConfigurationError
+
+    health, metrics = Health([QUEUE], clock=VirtualClock()), Metrics()
+    first = Endpoint(health, metrics, ready=lambda: True, port=0)
+    await first.start()
+    second = Endpoint(health, metrics, ready=lambda: True, port=first.port)
+    with pytest.raises(ConfigurationError, match="--health-port"):
+        await second.start()
+    await first.close()
+
+
+# --- the loop ------------------------------------------------------------------------------------
+
+
+@pytest.mark.looptime
+async def test_a_handler_that_blocks_the_loop_is_told_of_with_what_ran() -> None:
+    jobs = Harness(App("shop"))
+    clock, happened = _StallingClock(), asyncio.Event()
+    events: list[Event] = []
+
+    def hear(event: Event) -> None:
+        events.append(event)
+        happened.set()
+
+    from headgate.jobs.core.events import Events
+
+    watch = LagWatch(clock=clock, events=Events(hear), running=lambda: ["send", "count"])
+    run = asyncio.create_task(watch.run())
+    await asyncio.sleep(5)
+    assert events == []
+    clock.stalled_s += 4  # as if a turn of the loop had taken that long
+    await asyncio.wait_for(happened.wait(), 60)
+    run.cancel()
+    [blocked] = events
+    assert isinstance(blocked, LoopBlocked)
+    assert blocked.job_types == ("count", "send")
+    assert blocked.blocked_s == pytest.approx(4, abs=0.01)
+    assert jobs.events == []
+
+
+class _StallingClock:
+    """The loop's clock, which a test can let jump ahead of the loop."""
+
+    def __init__(self) -> None:
+        self.stalled_s = 0.0
+
+    def now(self) -> datetime:
+        return NOW
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time() + self.stalled_s

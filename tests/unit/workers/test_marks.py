@@ -1,0 +1,86 @@
+"""The marks that later deliveries are judged by: what is written, and before what."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from headgate import Concurrency
+from headgate.jobs.core.events import JobCompleted, JobCrashed
+from headgate.jobs.records.items import Mark, partition
+from headgate.jobs.records.late_starts import AFTER_S, LateStarts
+from headgate.jobs.records.lives import Life, life_item
+from tests.unit.workers.rig import MAIL, Gate, Note, Rig, one_lane
+
+pytestmark = pytest.mark.looptime
+
+
+async def marks(rig: Rig, job_id: str) -> list[tuple[int, str]]:
+    """The deliveries of a job that something is known of, and what."""
+    items = await rig.table.query(partition(job_id))
+    parts = [item.sk.split("#") for item in items if item.sk.count("#") > 1]
+    return [(int(receive), kind) for *_, receive, kind in parts]
+
+
+async def test_what_goes_back_unstarted_is_explained_before_it_shows() -> None:
+    app, mail = one_lane(visibility_s=600)
+    gate = Gate()
+    slow = mail.define("slow", Note, concurrency=Concurrency(1, key="tenant"))
+    slow.handler(gate.__call__)
+    rig = Rig(app)
+    first, second = await rig.submit(slow, "first", "second", tenant="org-1")
+    explained: asyncio.Future[list[tuple[int, str]]] = asyncio.Future()
+
+    async def look() -> None:
+        if not explained.done():
+            explained.set_result(await marks(rig, second))
+
+    async with rig.working(give_back_after=timedelta(seconds=1)):
+        await gate.reached(1)
+        rig.wire.requests["change_visibility"] = look
+        found = await explained
+        del rig.wire.requests["change_visibility"]
+        gate.open("first", "second")
+        await rig.happens(JobCompleted, 2)
+    assert found == [(1, Mark.RELEASED)]
+    assert not rig.heard(JobCrashed)
+    assert (1, Mark.RELEASED) not in await marks(rig, first)
+
+
+async def test_a_crash_is_written_down_when_it_is_found_and_found_once() -> None:
+    app, mail = one_lane(visibility_s=60)
+
+    @mail.job("send")
+    async def send(_note: Note) -> None: ...
+
+    rig = Rig(app)
+    [job_id] = await rig.submit(send)
+    life = Life(name="dead", beat=1, groups=frozenset({"mail"}), at=rig.clock.now())
+    await rig.table.put([life_item(life)])
+    assert await rig.sqs.receive(MAIL, limit=1, wait_s=0)
+    async with rig.working():
+        await rig.happens(JobCrashed)
+        await rig.happens(JobCompleted)
+    assert (1, Mark.CRASHED) in await marks(rig, job_id)
+    assert len(rig.heard(JobCrashed)) == 1
+
+
+async def test_a_start_is_written_once_a_job_has_run_for_a_second_and_not_before() -> None:
+    written: list[tuple[str, float, float]] = []
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+
+    def write(run: str, ago_s: float) -> None:
+        written.append((run, loop.time() - began, ago_s))
+
+    late = LateStarts(write)
+    for number in range(3):
+        late.begun(f"run-{number}")
+        await asyncio.sleep(0.4)
+    late.ended("run-1")
+    await asyncio.sleep(5)
+    assert [run for run, _, _ in written] == ["run-0", "run-2"]
+    assert [at for _, at, _ in written] == pytest.approx([AFTER_S, 0.8 + AFTER_S], abs=0.01)
+    assert [ago_s for _, _, ago_s in written] == pytest.approx([AFTER_S] * 2, abs=0.01)
