@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test mutants lint format lock schema synth cdk-app bench bench-quick simulate simulate-faults trials clean
+.PHONY: help install demo test mutants lint measure-code format lock schema synth cdk-app bench bench-quick simulate simulate-faults trials clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ lint: $(INSTALLED) ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+measure-code: $(INSTALLED) ## The sizes of the code's pieces, and the circles among its imports
+	@$(BIN)/python -m tests.architecture.measure
 
 format: $(INSTALLED) ## Put the code into its one format
 	$(BIN)/ruff check --fix .

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.architecture.imports import imported_by
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,24 +78,6 @@ HEAVY = {
 
 def sources(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
-
-
-def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-
-
-def imported_by(node: ast.AST) -> Iterator[str]:
-    """The dotted names that some code imports, wherever in it."""
-    for child in ast.iter_child_nodes(node):
-        match child:
-            case ast.Import(names=names):
-                yield from (alias.name for alias in names)
-            case ast.ImportFrom(module=str(module), names=names, level=0):
-                yield from (f"{module}.{alias.name}" for alias in names)
-            case ast.ImportFrom():
-                raise AssertionError(f"a relative import: {ast.unparse(child)}")
-            case _ if not is_type_checking(child):
-                yield from imported_by(child)
 
 
 def imports_of(path: Path) -> set[str]:
