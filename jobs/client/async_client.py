@@ -41,6 +41,7 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ConfigurationError, HeadgateError, TransportError
 from headgate.jobs.execution.handler_host import Send
 from headgate.jobs.messages.outgoing import lane_of, size_of
+from headgate.jobs.records.results import is_large
 from headgate.jobs.submission.prepare import Overrides, Submission, prepare_many, raise_refused
 
 P = TypeVar("P")
@@ -130,6 +131,7 @@ class AsyncClient:
         )
         self._sending: set[asyncio.Future[Submission]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
+        self._preparing = Turns()
         self._turns = Turns()
         self._fallback = self._make_fallback(kept_in, fallback)
 
@@ -167,6 +169,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Send what still waits, then close what this client opened. Idempotent."""
+        await self._preparing.all_over()
         await asyncio.gather(*(batcher.drain() for batcher in self._batchers.values()))
         await self._turns.all_over()
         if self._sending:
@@ -188,15 +191,29 @@ class AsyncClient:
     ) -> list[AsyncJobHandle[R]]:
         """Submit many jobs of one type; `headgate.Client.submit_many`, awaited."""
         submissions = await self._deliver(
-            prepare_many(
-                self._app, self._app.topology, job, payloads, overrides, self._clock.now()
-            ),
-            self._turns,
+            await self._prepared(job, [*payloads], overrides), self._turns
         )
         return [
             AsyncJobHandle(each.id, self._lookup, job, is_duplicate=each.is_duplicate)
             for each in submissions
         ]
+
+    async def _prepared(
+        self, job: JobType[P, Any], payloads: Sequence[P], overrides: Overrides
+    ) -> list[Submission]:
+        """The jobs of one call, checked; large ones in a thread, and later ones of a FIFO queue
+        after them."""
+        prepare = partial(
+            prepare_many, self._app, self._app.topology, job, payloads, overrides, self._clock.now()
+        )
+        lane = getattr(job, "queue", "")  # `prepare` refuses what is no type
+        if not is_large(payloads) and not (self._preparing.busy(lane) and self._is_fifo(lane)):
+            return prepare()
+        async with self._preparing.of({lane}):
+            return await asyncio.to_thread(prepare)
+
+    def _is_fifo(self, queue: str) -> bool:
+        return queue in self._app.queues and self._app.queues[queue].fifo
 
     @overload
     def handle(self, job_id: str) -> AsyncJobHandle[Any]: ...

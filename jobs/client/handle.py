@@ -27,6 +27,7 @@ from headgate.jobs.core.ports import BlockingObjectStore, BlockingTable, Item, O
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import Throttled
+from headgate.jobs.messages.envelope import PayloadRef
 from headgate.jobs.records.cancellation import cancellation, never_sent
 from headgate.jobs.records.history import JobRecord, ProgressRecord, read_job
 from headgate.jobs.records.items import partition
@@ -106,9 +107,10 @@ class _Named(Generic[R]):
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def _result_of(self, app: App, record: JobRecord) -> Any:
+    def _result_of(self, app: App, record: JobRecord) -> R:
         declared = self._declared or app.types.get(record.type or "")
-        return result_of(record, declared)
+        result: R = result_of(record, declared)
+        return result
 
 
 class JobHandle(_Named[R]):
@@ -182,8 +184,7 @@ class JobHandle(_Named[R]):
         if (ref := record.result_ref) is not None:
             store = require_store(record, self._lookup.store())
             record = with_result(record, ref, store.get(ref.key))
-        found: R = self._result_of(self._lookup.app, record)
-        return found
+        return self._result_of(self._lookup.app, record)
 
     def cancel(self, reason: str = "") -> None:
         """Ask for the job not to run, or to end.
@@ -263,11 +264,15 @@ class AsyncJobHandle(_Named[R]):
     async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - as JobHandle
         """`JobHandle.result`, awaited."""
         record = await self._finished(timeout)
-        if (ref := record.result_ref) is not None:
-            store = require_store(record, self._lookup.store())
-            record = with_result(record, ref, await store.get(ref.key))
-        found: R = self._result_of(self._lookup.app, record)
-        return found
+        if (ref := record.result_ref) is None:
+            return self._result_of(self._lookup.app, record)
+        import asyncio  # which the handles of plain code do without
+
+        content = await require_store(record, self._lookup.store()).get(ref.key)
+        return await asyncio.to_thread(self._opened, record, ref, content)
+
+    def _opened(self, record: JobRecord, ref: PayloadRef, content: bytes | None) -> R:
+        return self._result_of(self._lookup.app, with_result(record, ref, content))
 
     async def cancel(self, reason: str = "") -> None:
         """`JobHandle.cancel`, awaited."""

@@ -35,6 +35,10 @@ class Turns:
             else:
                 self._end(lanes, over)
 
+    def busy(self, lane: str) -> bool:
+        """True if a call has its turn on that lane, or waits for it."""
+        return lane in self._last
+
     async def all_over(self) -> None:
         """Return when no call has a turn or waits for one."""
         while self._last:

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
-from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, to_json
+from pydantic_core import ErrorDetails, PydanticSerializationError, to_json
 
 from headgate.jobs.core.limits import Limits
 from headgate.jobs.core.retention import check_keep, check_level
@@ -22,6 +22,7 @@ from headgate.jobs.errors import ConfigurationError, HandlerMissing, PayloadInva
 from headgate.jobs.messages.schema_upgrades import upgraded
 from headgate.jobs.retry.policy import Retry
 from headgate.jobs.values.json_values import lost_number
+from headgate.jobs.values.yielding import LARGE, Yielding, read
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -160,9 +161,9 @@ class JobType(Hooks, Generic[P, R]):
             text = self._adapter.dump_json(checked, by_alias=True, warnings=False)
             # pydantic takes an instance as it is, however it was made or changed since. Reading it
             # back proves that a worker can.
-            self._adapter.validate_json(text)
+            self._read(text)
             # In brackets, since in a message it stands one level deeper.
-            [value] = from_json(b"[%b]" % text, allow_inf_nan=False)
+            [value] = read(b"[%b]" % text, allow_inf_nan=False)
             if b"null" in text:
                 self._refuse_lost_numbers(checked, value)
         except ValidationError as error:
@@ -176,6 +177,16 @@ class JobType(Hooks, Generic[P, R]):
                 f"too deeply or has a NaN or an infinity in it: {error}"
             ) from error
         return value
+
+    def _read(self, text: bytes) -> P:
+        if len(text) < LARGE:
+            return self._adapter.validate_json(text)
+        payload: P = self._yielding.validate_json(text)
+        return payload
+
+    @cached_property
+    def _yielding(self) -> Yielding:
+        return Yielding(self._adapter)
 
     def _refuse_lost_numbers(self, payload: P, written: Any) -> None:
         """Refuse a NaN or an infinity where a null was written: a worker would read None.
@@ -208,7 +219,7 @@ class JobType(Hooks, Generic[P, R]):
         try:
             # Through JSON text, since pydantic reads some types (dates, bytes, sets, strict
             # models) from JSON by other rules than from Python values.
-            return self._adapter.validate_json(to_json(value))
+            return self._read(to_json(value))
         except ValidationError as error:
             complaint = self._complaint(error, discreet=True)
         # Not from pydantic's error, which quotes the values: this one is logged by workers.
@@ -228,7 +239,8 @@ class JobType(Hooks, Generic[P, R]):
             ValueError: they are not what the handler returns; names each field at fault.
         """
         try:
-            result: R = self._result_adapter.validate_json(to_json(value))
+            text, adapter = to_json(value), self._result_adapter
+            result: R = (Yielding(adapter) if len(text) >= LARGE else adapter).validate_json(text)
         except PydanticUserError as error:
             raise ValueError(f"pydantic can't read results of {self.returns!r}: {error}") from None
         except ValidationError as error:

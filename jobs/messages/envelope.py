@@ -17,11 +17,11 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import from_json
 
 from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.errors import MessageSchemaNewer, MessageUnreadable
+from headgate.jobs.values.yielding import read
 
 VERSION = 1
 
@@ -169,7 +169,7 @@ def parse(body: str) -> Envelope:
         MessageSchemaNewer: it is of a later version of the format.
     """
     try:
-        value = from_json(body)
+        value = read(body)
     except (ValueError, TypeError) as error:  # TypeError: UTF-8 can't hold a lone surrogate
         raise MessageUnreadable("the message body is not JSON") from error
     version = value.get("v") if isinstance(value, dict) else None

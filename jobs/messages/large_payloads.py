@@ -11,13 +11,14 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.core.topology import PAYLOADS, RESULTS
 from headgate.jobs.errors import MessageUnreadable, PayloadLost, PayloadTooLarge
 from headgate.jobs.messages.envelope import PayloadRef, parse
 from headgate.jobs.messages.outgoing import message_of
+from headgate.jobs.values.yielding import read
 
 LARGEST = 64 * 2**20
 """The most bytes of JSON text that are kept and read back: a larger one would take the memory of
@@ -89,7 +90,7 @@ def unpacked(ref: PayloadRef, content: bytes | None) -> Any:
             f"the object {ref.key!r} is damaged, or another one: its SHA-256 is not the message's"
         )
     try:
-        return from_json(text)
+        return read(text)
     except ValueError as error:
         raise PayloadLost(f"the object {ref.key!r} holds no JSON: {error}") from error
 

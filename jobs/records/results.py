@@ -7,9 +7,10 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError, from_json, to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from headgate.jobs.errors import ResultNotKept
+from headgate.jobs.values.yielding import read
 
 MAX_RESULT_BYTES = 300 * 1024
 """The largest result that stands in a record; DynamoDB takes items of 400 KB. A larger one goes
@@ -71,7 +72,7 @@ def dump_result(value: Any) -> tuple[Any, int]:
     """
     try:
         text = to_json(value, by_alias=True)
-        return from_json(text), len(text)  # which refuses integers of thousands of digits
+        return read(text), len(text)  # which refuses integers of thousands of digits
     except (PydanticSerializationError, ValueError) as error:
         raise ResultNotKept(
             f"the result, a {type(value).__name__}, is not kept, since JSON can't hold it: {error}"

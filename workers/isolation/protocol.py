@@ -21,6 +21,7 @@ from headgate.jobs.execution.delivery import LARGE
 from headgate.jobs.retry.classification import retry_after_s
 from headgate.jobs.retry.policy import Retry
 from headgate.jobs.values.texts import legible, text_of, type_of
+from headgate.jobs.values.yielding import read as read_json
 
 Frame = Mapping[str, Any]
 """One message; ``kind`` says which, the other fields depend on it."""
@@ -146,7 +147,7 @@ def _length(header: bytes) -> int:
 
 def _decoded(body: bytes) -> Frame:
     try:
-        frame = from_json(body)
+        frame = read_json(body)
     except ValueError as error:
         raise FrameError(f"a frame is not JSON: {error}") from error
     if not isinstance(frame, dict) or frame.get("kind") not in set(Kind):

@@ -33,6 +33,7 @@ class Entry(BaseModel):
 
     account: str
     number: int
+    text: str = ""
 
 
 app = App("bank")
@@ -296,3 +297,13 @@ async def test_groups_share_requests_though_a_batch_has_one_of_each() -> None:
         await client.submit_many(book, submitted)
     assert [len(batch) for batch in flaky.batches] == [10] * 11
     assert len(async_flaky.batches) <= 30
+
+
+async def test_a_small_job_does_not_overtake_a_large_one_that_a_thread_checks() -> None:
+    sqs = MemorySqs(LoopClock())
+    sqs.provision(app.topology)
+    sizes = [100_000, 0, 70_000, 0]
+    calls = [Entry(account="a", number=at, text="y" * size) for at, size in enumerate(sizes)]
+    async with AsyncClient(app, transport=sqs, clock=LoopClock()) as client:
+        await asyncio.gather(*(client.submit(book, call) for call in calls))
+    assert accepted(sqs) == calls

@@ -139,6 +139,45 @@ async def test_the_harness_and_inline_read_what_is_large_in_threads(size: int) -
     assert _is_here(Threads.validated[-1:]) is (size == SMALL)
 
 
+@sizes
+async def test_a_client_checks_what_is_large_in_threads_and_reads_large_results_there(
+    size: int,
+) -> None:
+    rig, text = _rig(), Text(text="y" * size)
+    Threads.validated.clear()
+    async with AsyncClient(
+        rig.app, transport=rig.sqs, store=rig.store, table=rig.table, clock=rig.clock
+    ) as client:
+        handle = await client.submit(rig.app.types["echo"], text)
+        assert _is_here(Threads.validated) is (size == SMALL)
+        assert _is_here(Threads.serialised) is (size == SMALL)
+        async with rig.working(**_POLLS):
+            await rig.happens(JobCompleted)
+        Threads.validated.clear()
+        assert await handle.result() == text
+    assert _is_here(Threads.validated) is (size != IN_THE_STORE)
+
+
+async def test_many_small_payloads_are_checked_in_a_thread() -> None:
+    rig, texts = _rig(), [Text(text="y")] * 5_000
+    Threads.validated.clear()
+    async with AsyncClient(rig.app, transport=rig.sqs, store=rig.store, clock=rig.clock) as client:
+        await client.submit_many(rig.app.types["echo"], iter(texts))
+    assert not _is_here(Threads.validated)
+
+
+async def test_a_client_that_is_closed_sends_what_a_thread_still_checks() -> None:
+    rig = _rig()
+    client = AsyncClient(rig.app, transport=rig.sqs, store=rig.store, clock=rig.clock)
+    submitting = asyncio.create_task(
+        client.submit(rig.app.types["echo"], Text(text="y" * IN_THE_STORE))
+    )
+    await asyncio.sleep(0)
+    await client.close()
+    assert rig.remaining() == 1
+    await submitting
+
+
 @pytest.mark.parametrize("size", [SMALL, IN_THE_MESSAGE])
 async def test_a_payload_that_does_not_fit_is_unrunnable_whatever_its_size(size: int) -> None:
     rig, other = _rig(), App("shop")
