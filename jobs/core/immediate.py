@@ -1,0 +1,72 @@
+"""One engine for two shells: coroutines that never suspend, driven without an event loop.
+
+What an asynchronous client and a synchronous one have in common is written once, as coroutines
+over the ports of `jobs.core.ports`. They use no primitive of asyncio. Over ports that await
+something they suspend, and an event loop runs them; over those of this module, which call
+synchronous code, they run to their end at once, and `drive` returns what they come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
+
+from headgate.jobs.core.ports import BlockingObjectStore, BlockingScheduler, BlockingTable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def drive(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends; returns what it returns, and raises what it raises.
+
+    Raises:
+        RuntimeError: it suspended, so it needs an event loop. It is closed.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise RuntimeError(f"{coroutine!r} suspended: over synchronous ports it must run to its end")
+
+
+def immediate(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The function as one that is awaited, and never suspends."""
+
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return function(*args, **kwargs)
+
+    return call
+
+
+class ImmediateTable:
+    """A `jobs.core.ports.Table` that never suspends."""
+
+    def __init__(self, table: BlockingTable) -> None:
+        self.put = immediate(table.put)
+        self.query = immediate(table.query)
+        self.get = immediate(table.get)
+        self.lines = immediate(table.lines)
+        self.delete = immediate(table.delete)
+        self.replace = immediate(table.replace)
+
+
+class ImmediateScheduler:
+    """A `jobs.core.ports.Scheduler` that never suspends."""
+
+    def __init__(self, scheduler: BlockingScheduler) -> None:
+        self.create = immediate(scheduler.create)
+        self.get = immediate(scheduler.get)
+        self.names = immediate(scheduler.names)
+        self.update = immediate(scheduler.update)
+        self.delete = immediate(scheduler.delete)
+
+
+class ImmediateObjectStore:
+    """A `jobs.core.ports.ObjectStore` that never suspends."""
+
+    def __init__(self, store: BlockingObjectStore) -> None:
+        self.put = immediate(store.put)
+        self.get = immediate(store.get)
