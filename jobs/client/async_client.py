@@ -12,12 +12,13 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from headgate.jobs.client.async_large_payloads import Storing
-from headgate.jobs.client.async_schedules import AsyncSchedules
 from headgate.jobs.client.async_submission_records import Register
+from headgate.jobs.client.concurrency import Tasks
 from headgate.jobs.client.fallback import AsyncFallback, FallbackName, check_choice
 from headgate.jobs.client.handle import AsyncJobHandle, AsyncLookup
 from headgate.jobs.client.large_payloads import refuse_if
 from headgate.jobs.client.own_table import OwnTable
+from headgate.jobs.client.schedules import AsyncSchedules
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.steps import take_async
 from headgate.jobs.client.turns import Turns
@@ -104,12 +105,13 @@ class AsyncClient:
         self._scheduler = scheduler
         # A transport of the caller's own comes with a scheduler, or there is none.
         self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
-        self.schedules = AsyncSchedules(
+        self.schedules: AsyncSchedules[AsyncJobHandle[Any]] = AsyncSchedules(
             app,
             self._open_scheduler,
             self._send_all,
             self.handle,
             self._clock,
+            concurrency=Tasks(),
             sleep=sleep,
             rng=self._rng,
         )

@@ -22,6 +22,7 @@ from headgate.jobs.client.unique import submitting
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
+from headgate.jobs.core.immediate import ImmediateScheduler, immediate
 from headgate.jobs.core.ports import (
     BlockingObjectStore,
     BlockingScheduler,
@@ -144,16 +145,21 @@ class Client:
     def schedules(self) -> Schedules:
         """The app's schedules, and the jobs that wait in one; see
         `jobs.client.schedules.Schedules`."""
-        from headgate.jobs.client.schedules import Schedules  # by first use, for quick imports
+        # By first use, for quick imports.
+        from headgate.jobs.client.concurrency import Threads
+        from headgate.jobs.client.schedules import AsyncSchedules, Schedules
 
         return Schedules(
-            self._app,
-            self._open_scheduler,
-            self._send_all,
-            self.handle,
-            self._clock,
-            sleep=self._sleep,
-            rng=self._rng,
+            AsyncSchedules(
+                self._app,
+                lambda: ImmediateScheduler(self._open_scheduler()),
+                immediate(self._send_all),
+                self.handle,
+                self._clock,
+                concurrency=Threads(),
+                sleep=immediate(self._sleep),
+                rng=self._rng,
+            )
         )
 
     def submit(

@@ -1,5 +1,4 @@
-"""What `jobs.client.schedules` and `jobs.client.async_schedules` ask of EventBridge Scheduler: pure
-functions."""
+"""Requests of `jobs.client.schedules` to EventBridge Scheduler, as pure functions."""
 
 from __future__ import annotations
 

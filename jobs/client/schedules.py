@@ -1,23 +1,24 @@
-"""``client.schedules`` of plain code: an app's schedules made, changed and removed while it runs.
+"""``client.schedules``: an app's schedules made, changed and removed while it runs.
 
-What is asked for, and what the answers mean, is in `jobs.schedules.registry`; what is held back, in
-`jobs.schedules.delayed_job`. `jobs.client.async_schedules` has the same for an event loop.
+`AsyncSchedules` awaits what `Schedules` calls. What is asked for, and what the answers mean, is in
+`jobs.schedules.registry`; what is held back, in `jobs.schedules.delayed_job`.
 """
 
 from __future__ import annotations
 
 import builtins
 import random
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any, TypeVar, Unpack
+from typing import Any, Generic, TypeVar, Unpack
 
 from headgate.jobs.client import schedule_requests as making
-from headgate.jobs.client.handle import JobHandle
+from headgate.jobs.client.concurrency import Concurrency
+from headgate.jobs.client.handle import AsyncJobHandle, JobHandle
 from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import BlockingScheduler, ScheduleSpec
+from headgate.jobs.core.immediate import drive
+from headgate.jobs.core.ports import Scheduler, ScheduleSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.schedule import Schedule
@@ -28,6 +29,160 @@ from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 from headgate.jobs.submission.prepare import Overrides, Submission
 
 P = TypeVar("P")
+H = TypeVar("H", bound=JobHandle[Any] | AsyncJobHandle[Any])
+
+_HELD_AT_ONCE = 10
+"""Requests under way together, of one submission of many."""
+
+
+class AsyncSchedules(Generic[H]):
+    """`Schedules`, awaited; also what `Schedules` drives.
+
+    Args:
+        app: whose schedules.
+        scheduler: opens the service.
+        send: submits what `run_now` makes.
+        handle: makes the handle of a job that was submitted.
+        clock: tells the time.
+        concurrency: makes several requests at once.
+        sleep: pauses where AWS throttles.
+        rng: spreads the pauses.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        scheduler: Callable[[], Scheduler],
+        send: Callable[[Sequence[Submission]], Awaitable[None]],
+        handle: Callable[[str, JobType[Any, Any]], H],
+        clock: Clock,
+        *,
+        concurrency: Concurrency,
+        sleep: Callable[[float], Awaitable[None]],
+        rng: random.Random,
+    ) -> None:
+        self._app = app
+        self._scheduler = scheduler
+        self._send = send
+        self._handle = handle
+        self._clock = clock
+        self._concurrency = concurrency
+        self._sleep = sleep
+        self._rng = rng
+
+    async def create(
+        self,
+        name: str,
+        job: JobType[P, Any],
+        payload: P,
+        *,
+        when: Schedule,
+        limit: int | None = None,
+        **overrides: Unpack[Overrides],
+    ) -> ScheduleInfo:
+        """`Schedules.create`, awaited."""
+        spec = making.new_schedule(
+            self._app, self._clock.now(), name, job, payload, when, limit, overrides
+        )
+        if not await self._scheduler().create(spec, token=making.new_token()):
+            raise book.taken(self._app, name)
+        return book.read_schedule(self._app, spec)
+
+    async def list(self) -> Sequence[ScheduleInfo | UnreadableSchedule]:
+        """`Schedules.list`, awaited."""
+        reading = Reading(self._app, await self._names(), self._rng)
+        while reading.left:
+            answers = await self._concurrency.each(self._look, reading.left, at_once=AT_ONCE)
+            if wait_s := reading.note(answers):
+                await self._sleep(wait_s)
+        return reading.listed()
+
+    async def get(self, name: str) -> ScheduleInfo:
+        """`Schedules.get`, awaited."""
+        return book.read_schedule(self._app, await self._found(name))
+
+    async def next_times(self, name: str, count: int = 5) -> Sequence[datetime]:
+        """`Schedules.next_times`, awaited."""
+        return (await self.get(name)).next_times(count, self._clock.now())
+
+    async def pause(self, name: str) -> None:
+        """`Schedules.pause`, awaited."""
+        await self._switch(name, enabled=False)
+
+    async def resume(self, name: str) -> None:
+        """`Schedules.resume`, awaited."""
+        await self._switch(name, enabled=True)
+
+    async def reschedule(self, name: str, *, when: Schedule, limit: int | None = None) -> None:
+        """`Schedules.reschedule`, awaited."""
+        book.refuse_declared(self._app, name)
+        spec = making.rescheduled(await self._found(name), when, limit, self._clock.now())
+        await self._update(name, spec)
+
+    async def remove(self, name: str) -> bool:
+        """`Schedules.remove`, awaited."""
+        book.refuse_declared(self._app, name)
+        return await self._scheduler().delete(*book.address(self._app, name))
+
+    async def run_now(self, name: str) -> H:
+        """`Schedules.run_now`, awaited."""
+        submission = making.at_once(self._app, name, await self._found(name), self._clock.now())
+        await self._send([submission])
+        return self._handle(submission.id, self._app.find_type(submission.envelope.type))
+
+    async def cancel_delayed(self, job_id: str) -> bool:
+        """`Schedules.cancel_delayed`, awaited."""
+        for name in making.names_of(job_id):
+            if await self._withdraw(name):
+                return True
+        return False
+
+    async def hold(self, submissions: Sequence[Submission]) -> Sequence[TransportError | None]:
+        """`Schedules.hold`, awaited."""
+        return await self._concurrency.each(self._hold, submissions, at_once=_HELD_AT_ONCE)
+
+    async def _hold(self, submission: Submission) -> TransportError | None:
+        spec, token = making.held(self._app, submission, self._clock.now())
+        try:
+            await self._scheduler().create(spec, token=token)  # False: it had been, by this request
+        except TransportError as error:
+            return error
+        return None
+
+    async def _names(self) -> builtins.list[str]:
+        """The names on AWS of those made at run time."""
+        group, _ = book.address(self._app, "")
+        for tries in range(1, TRIES):
+            try:
+                return await self._scheduler().names(group, prefix=book.PREFIX)
+            except Throttled:
+                await self._sleep(pause_s(tries, self._rng))
+        return await self._scheduler().names(group, prefix=book.PREFIX)
+
+    async def _look(self, physical: str) -> Answer:
+        try:
+            return await self._scheduler().get(self._app.topology.schedule_group, physical)
+        except (MessageUnreadable, Throttled) as error:
+            return error
+
+    async def _withdraw(self, name: str) -> bool:
+        group, scheduler = self._app.topology.schedule_group, self._scheduler()
+        found = await scheduler.get(group, name)
+        if found is None or not making.is_waiting(found, self._clock.now()):
+            return False
+        return await scheduler.delete(group, name)
+
+    async def _switch(self, name: str, *, enabled: bool) -> None:
+        spec = making.switched(await self._found(name), enabled=enabled, now=self._clock.now())
+        await self._update(name, spec)
+
+    async def _update(self, name: str, spec: ScheduleSpec) -> None:
+        if not await self._scheduler().update(spec):
+            raise book.missing(self._app, name)
+
+    async def _found(self, name: str) -> ScheduleSpec:
+        found = await self._scheduler().get(*book.address(self._app, name))
+        return book.existing(self._app, name, found)
 
 
 class Schedules:
@@ -36,24 +191,8 @@ class Schedules:
     Every method may raise a `TransportError`; `ScheduleMissing` where there is none of that name.
     """
 
-    def __init__(
-        self,
-        app: App,
-        scheduler: Callable[[], BlockingScheduler],
-        send: Callable[[Sequence[Submission]], None],
-        handle: Callable[[str, JobType[Any, Any]], JobHandle[Any]],
-        clock: Clock,
-        *,
-        sleep: Callable[[float], None],
-        rng: random.Random,
-    ) -> None:
-        self._app = app
-        self._scheduler = scheduler
-        self._send = send
-        self._handle = handle
-        self._clock = clock
-        self._sleep = sleep
-        self._rng = rng
+    def __init__(self, engine: AsyncSchedules[JobHandle[Any]]) -> None:
+        self._engine = engine
 
     def create(
         self,
@@ -81,12 +220,7 @@ class Schedules:
             SubmissionError: the name, the payload or an option is not valid.
             SettingsInvalid: it would never fire, or the limit doesn't go with ``when``.
         """
-        spec = making.new_schedule(
-            self._app, self._clock.now(), name, job, payload, when, limit, overrides
-        )
-        if not self._scheduler().create(spec, token=making.new_token()):
-            raise book.taken(self._app, name)
-        return book.read_schedule(self._app, spec)
+        return drive(self._engine.create(name, job, payload, when=when, limit=limit, **overrides))
 
     def list(self) -> Sequence[ScheduleInfo | UnreadableSchedule]:
         """All that are on AWS, by name; a request for each, and one for a hundred names.
@@ -94,20 +228,15 @@ class Schedules:
         One that can't be read is among them as an `UnreadableSchedule`. What AWS throttles is
         asked for again, after pauses.
         """
-        reading = Reading(self._app, self._names(), self._rng)
-        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="headgate-schedules") as threads:
-            while reading.left:
-                if wait_s := reading.note(threads.map(self._look, reading.left)):
-                    self._sleep(wait_s)
-        return reading.listed()
+        return drive(self._engine.list())
 
     def get(self, name: str) -> ScheduleInfo:
         """The schedule of that name."""
-        return book.read_schedule(self._app, self._found(name))
+        return drive(self._engine.get(name))
 
     def next_times(self, name: str, count: int = 5) -> Sequence[datetime]:
         """When it fires next, in UTC; see `jobs.schedules.registry.ScheduleInfo.next_times`."""
-        return self.get(name).next_times(count, self._clock.now())
+        return drive(self._engine.next_times(name, count))
 
     def pause(self, name: str) -> None:
         """Let it fire no more until `resume`; what it misses meanwhile is not made up for.
@@ -115,11 +244,11 @@ class Schedules:
         Raises:
             SettingsInvalid: it is a rate with an end, and none of its times is left.
         """
-        self._switch(name, enabled=False)
+        drive(self._engine.pause(name))
 
     def resume(self, name: str) -> None:
         """Let it fire again, from now on; raises as `pause`."""
-        self._switch(name, enabled=True)
+        drive(self._engine.resume(name))
 
     def reschedule(self, name: str, *, when: Schedule, limit: int | None = None) -> None:
         """Let it fire at other times; what it submits stays.
@@ -128,8 +257,7 @@ class Schedules:
             ScheduleDeclared: the code declares it.
             SettingsInvalid: it would never fire, or the limit doesn't go with ``when``.
         """
-        book.refuse_declared(self._app, name)
-        self._update(name, making.rescheduled(self._found(name), when, limit, self._clock.now()))
+        drive(self._engine.reschedule(name, when=when, limit=limit))
 
     def remove(self, name: str) -> bool:
         """Remove it; False if there was none. What it has submitted goes its way.
@@ -137,8 +265,7 @@ class Schedules:
         Raises:
             ScheduleDeclared: the code declares it.
         """
-        book.refuse_declared(self._app, name)
-        return self._scheduler().delete(*book.address(self._app, name))
+        return drive(self._engine.remove(name))
 
     def run_now(self, name: str) -> JobHandle[Any]:
         """Submit its job at once, beside its times, paused or not.
@@ -146,9 +273,7 @@ class Schedules:
         Raises:
             UnknownJobType: the app no longer has the type of its jobs; nothing is submitted.
         """
-        submission = making.at_once(self._app, name, self._found(name), self._clock.now())
-        self._send([submission])
-        return self._handle(submission.id, self._app.find_type(submission.envelope.type))
+        return drive(self._engine.run_now(name))
 
     def cancel_delayed(self, job_id: str) -> bool:
         """Cancel a job that waits in a one-time schedule.
@@ -157,52 +282,14 @@ class Schedules:
             True if the job will not be sent. False if no schedule holds it, or none for longer
             than the half minute that a deletion may take: it has been sent, or is about to be.
         """
-        return any(self._withdraw(name) for name in making.names_of(job_id))
+        return drive(self._engine.cancel_delayed(job_id))
 
     def hold(self, submissions: Sequence[Submission]) -> Sequence[TransportError | None]:
         """Put jobs into one-time schedules; for each what kept it out, None if nothing did."""
-        results: list[TransportError | None] = []
+        results: builtins.list[TransportError | None] = []
         for submission in submissions:
-            spec, token = making.held(self._app, submission, self._clock.now())
-            try:
-                self._scheduler().create(spec, token=token)  # False: it had been, by this request
-            except TransportError as error:
-                # It would fail the rest as well.
+            [error] = drive(self._engine.hold([submission]))
+            if error is not None:  # it would fail the rest as well
                 return [*results, *[error] * (len(submissions) - len(results))]
             results.append(None)
         return results
-
-    def _names(self) -> builtins.list[str]:
-        """The names on AWS of those made at run time."""
-        group, _ = book.address(self._app, "")
-        for tries in range(1, TRIES):
-            try:
-                return self._scheduler().names(group, prefix=book.PREFIX)
-            except Throttled:
-                self._sleep(pause_s(tries, self._rng))
-        return self._scheduler().names(group, prefix=book.PREFIX)
-
-    def _look(self, physical: str) -> Answer:
-        try:
-            return self._scheduler().get(self._app.topology.schedule_group, physical)
-        except (MessageUnreadable, Throttled) as error:
-            return error
-
-    def _withdraw(self, name: str) -> bool:
-        group, scheduler = self._app.topology.schedule_group, self._scheduler()
-        found = scheduler.get(group, name)
-        if found is None or not making.is_waiting(found, self._clock.now()):
-            return False
-        return scheduler.delete(group, name)
-
-    def _switch(self, name: str, *, enabled: bool) -> None:
-        now = self._clock.now()
-        self._update(name, making.switched(self._found(name), enabled=enabled, now=now))
-
-    def _update(self, name: str, spec: ScheduleSpec) -> None:
-        if not self._scheduler().update(spec):
-            raise book.missing(self._app, name)
-
-    def _found(self, name: str) -> ScheduleSpec:
-        found = self._scheduler().get(*book.address(self._app, name))
-        return book.existing(self._app, name, found)

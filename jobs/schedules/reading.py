@@ -2,7 +2,7 @@
 
 EventBridge Scheduler says of one schedule at a time what it submits, so a list of a thousand takes
 a thousand requests. They are made in rounds, a few at a time; what is throttled is asked for again
-in the next. `jobs.client.schedules` and `jobs.client.async_schedules` ask.
+in the next. `jobs.client.schedules` asks.
 """
 
 from __future__ import annotations

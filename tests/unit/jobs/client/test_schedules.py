@@ -1,20 +1,22 @@
-"""``client.schedules``: made, listed, paused, changed and removed; the same awaited and not."""
+"""``client.schedules``: made, listed, paused, changed and removed.
+
+Every test runs twice: with the synchronous client, and with that of an event loop.
+"""
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, Literal, TypeAlias, cast
 
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, Client, JobContext, Priority, at, cron, rate
-from headgate.jobs.client.async_schedules import AsyncSchedules
-from headgate.jobs.client.schedules import Schedules
+from headgate import App, AsyncClient, Client, JobContext, Priority, at, cron, rate
+from headgate.jobs.client.schedules import AsyncSchedules, Schedules
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.schedule import Schedule
@@ -33,8 +35,11 @@ from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
 from headgate.jobs.schedules.firing import input_of, read_scheduled, schedule_input
 from headgate.jobs.schedules.registry import ScheduleInfo, times_of
 from headgate.jobs.testing import Harness, VirtualClock
+from tests.support.shells import Awaited
 
 NIGHTLY = cron("0 2 * * ? *")
+
+Kind: TypeAlias = Literal["Client", "AsyncClient"]
 
 
 class Report(BaseModel):
@@ -42,9 +47,10 @@ class Report(BaseModel):
 
 
 class Shop:
-    """An app, its harness and what ran."""
+    """An app, its harness, a client's schedules and what ran."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
         self.app = App("shop", stage="test")
         self.ran: list[tuple[str, str, datetime]] = []
 
@@ -61,7 +67,22 @@ class Shop:
 
     @property
     def schedules(self) -> Schedules:
-        return self.jobs.client.schedules
+        return self.schedules_of(self.jobs)
+
+    def schedules_of(self, jobs: Harness) -> Schedules:
+        if self.kind == "Client":
+            return jobs.client.schedules
+        return cast("Schedules", Awaited(jobs.async_client.schedules))
+
+    def schedules_behind(self, clock: VirtualClock) -> Schedules:
+        """The schedules of a client with a clock of its own."""
+        sqs, scheduler = self.jobs.sqs, self.jobs.scheduler
+        if self.kind == "Client":
+            return Client(
+                self.app, transport=sqs.blocking, scheduler=scheduler.blocking, clock=clock
+            ).schedules
+        client = AsyncClient(self.app, transport=sqs, scheduler=scheduler, clock=clock)
+        return cast("Schedules", Awaited(client.schedules))
 
     def deploy(self) -> None:
         """What `cdk deploy` does for the type that declares a schedule."""
@@ -86,9 +107,9 @@ class Shop:
         self.jobs.drain()
 
 
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
+@pytest.fixture(params=["Client", "AsyncClient"])
+def shop(request: pytest.FixtureRequest) -> Shop:
+    return Shop(request.param)
 
 
 def test_a_schedule_made_at_run_time_submits_its_payload_at_its_times(shop: Shop) -> None:
@@ -208,13 +229,11 @@ def test_a_start_that_is_over_is_created_with_the_same_times_from_now_on(shop: S
         assert fired[: len(times)] == times
 
 
-async def test_a_schedule_can_be_given_times_that_began_long_ago(shop: Shop) -> None:
+def test_a_schedule_can_be_given_times_that_began_long_ago(shop: Shop) -> None:
     shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
     for when in long_since(shop):
         due = list(islice(times_of(when, shop.jobs.clock.now()), 3))
         shop.schedules.reschedule("nightly", when=when)
-        assert shop.schedules.next_times("nightly", 3) == due
-        await shop.jobs.async_client.schedules.reschedule("nightly", when=when)
         assert shop.schedules.next_times("nightly", 3) == due
 
 
@@ -246,7 +265,7 @@ def test_a_rate_that_is_paused_in_its_last_interval_still_fires_at_its_end(shop:
     assert [when for _, when in shop.jobs.scheduler.fired] == [end]
 
 
-async def test_a_rate_of_which_no_time_is_left_does_not_begin_anew(shop: Shop) -> None:
+def test_a_rate_of_which_no_time_is_left_does_not_begin_anew(shop: Shop) -> None:
     created = shop.jobs.clock.now()
     rarely = rate(timedelta(hours=6), end=created + timedelta(hours=11))
     shop.schedules.create("twice", shop.report, Report(), when=rarely)
@@ -255,8 +274,6 @@ async def test_a_rate_of_which_no_time_is_left_does_not_begin_anew(shop: Shop) -
     shop.jobs.clock.advance(timedelta(hours=6))
     with pytest.raises(SettingsInvalid, match="none of its times is left before its end"):
         shop.schedules.resume("twice")
-    with pytest.raises(SettingsInvalid, match="none of its times is left before its end"):
-        await shop.jobs.async_client.schedules.resume("twice")
     shop.jobs.clock.advance(timedelta(days=1))
     assert [when for _, when in shop.jobs.scheduler.fired] == [created]
     shop.schedules.reschedule("twice", when=NIGHTLY)
@@ -264,18 +281,16 @@ async def test_a_rate_of_which_no_time_is_left_does_not_begin_anew(shop: Shop) -
     assert len(shop.schedules.next_times("twice")) == 5
 
 
-async def test_a_client_whose_clock_is_behind_can_change_what_has_begun(shop: Shop) -> None:
+def test_a_client_whose_clock_is_behind_can_change_what_has_begun(shop: Shop) -> None:
     behind = VirtualClock(shop.jobs.clock.now() - timedelta(minutes=4))
     scheduler = shop.jobs.scheduler
-    client = Client(
-        shop.app, transport=shop.jobs.sqs.blocking, scheduler=scheduler.blocking, clock=behind
-    )
+    schedules = shop.schedules_behind(behind)
     hourly = rate(timedelta(hours=1), start=behind.now() - timedelta(minutes=3))
-    client.schedules.create("often", shop.report, Report(), when=hourly)
+    schedules.create("often", shop.report, Report(), when=hourly)
     changes: list[Callable[[], None]] = [
-        lambda: client.schedules.pause("often"),
-        lambda: client.schedules.resume("often"),
-        lambda: client.schedules.reschedule("often", when=hourly),
+        lambda: schedules.pause("often"),
+        lambda: schedules.resume("often"),
+        lambda: schedules.reschedule("often", when=hourly),
     ]
     for change in changes:
         change()
@@ -319,7 +334,7 @@ def test_run_now_submits_a_job_of_its_own_beside_the_times(shop: Shop) -> None:
     ]
 
 
-async def test_run_now_of_a_removed_type_is_refused_before_anything_is_sent(shop: Shop) -> None:
+def test_run_now_of_a_removed_type_is_refused_before_anything_is_sent(shop: Shop) -> None:
     shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
     without = App("shop", stage="test")
     without.define("other", Report)
@@ -327,9 +342,7 @@ async def test_run_now_of_a_removed_type_is_refused_before_anything_is_sent(shop
     later.scheduler.put(shop.jobs.scheduler.schedules[0], "kept")
     refusal = "'nightly' submits jobs of the type 'report', which the app 'shop' no longer has"
     with pytest.raises(UnknownJobType, match=refusal):
-        later.client.schedules.run_now("nightly")
-    with pytest.raises(UnknownJobType, match=refusal):
-        await later.async_client.schedules.run_now("nightly")
+        shop.schedules_of(later).run_now("nightly")
     assert [later.sqs.messages(queue.name) for queue in later.app.topology.queues] == [[]] * 4
 
 
@@ -446,13 +459,11 @@ def test_a_name_that_is_taken_is_refused(shop: Shop) -> None:
     ],
 )
 @pytest.mark.parametrize("name", [5, None, ["nightly"], b"nightly"])
-async def test_a_schedule_s_name_that_is_no_text_is_refused(
+def test_a_schedule_s_name_that_is_no_text_is_refused(
     shop: Shop, call: Callable[[Any, Any], Any], name: object
 ) -> None:
     with pytest.raises(OptionInvalid, match="a schedule's name must be a text, got"):
         call(shop.schedules, name)
-    with pytest.raises(OptionInvalid, match="a schedule's name must be a text, got"):
-        await call(shop.jobs.async_client.schedules, name)
 
 
 @pytest.mark.parametrize("count", [-1, 2.5, "3", None])
@@ -473,13 +484,9 @@ def test_a_number_of_next_times_that_is_none_is_refused(shop: Shop, count: Any) 
         lambda schedules: schedules.next_times("nope"),
     ],
 )
-async def test_a_schedule_that_there_is_not_is_missing(
-    shop: Shop, call: Callable[[Any], Any]
-) -> None:
+def test_a_schedule_that_there_is_not_is_missing(shop: Shop, call: Callable[[Any], Any]) -> None:
     with pytest.raises(ScheduleMissing, match="'nope'"):
         call(shop.schedules)
-    with pytest.raises(ScheduleMissing, match="'nope'"):
-        await call(shop.jobs.async_client.schedules)
 
 
 def test_a_foreign_schedule_under_our_prefix_is_called_so_without_its_input() -> None:
@@ -489,44 +496,18 @@ def test_a_foreign_schedule_under_our_prefix_is_called_so_without_its_input() ->
     assert refused.value.__cause__ is refused.value.__context__ is None
 
 
-# --- awaited -------------------------------------------------------------------------------------
+# --- both ----------------------------------------------------------------------------------------
 
 
 def test_the_async_one_has_the_same_methods_with_the_same_arguments() -> None:
     def public(cls: type) -> dict[str, Any]:
         return {
             name: inspect.signature(method).parameters
-            for name, method in vars(cls).items()
+            for name, method in inspect.getmembers(cls, inspect.isfunction)
             if not name.startswith("_")
         }
 
     assert public(Schedules) == public(AsyncSchedules)
-
-
-async def test_awaited_it_does_the_same(shop: Shop) -> None:
-    schedules = shop.jobs.async_client.schedules
-    shop.deploy()
-    made = await schedules.create("nightly", shop.report, Report(kind="full"), when=NIGHTLY)
-    assert made.when == NIGHTLY
-    with pytest.raises(ScheduleExists):
-        await schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
-    await schedules.pause("nightly")
-    assert [each.name for each in await schedules.list()] == ["nightly", "weekly"]
-    assert not (await schedules.get("nightly")).enabled
-    await schedules.resume("nightly")
-    await schedules.reschedule("nightly", when=cron("30 4 * * ? *"))
-    assert [when.hour for when in await schedules.next_times("nightly", 2)] == [4, 4]
-    handle = await schedules.run_now("nightly")
-    await shop.jobs.adrain()
-    assert [job_id for _, job_id, _ in shop.ran] == [handle.id]
-    assert await schedules.remove("nightly")
-    for change in (schedules.remove("weekly"), schedules.reschedule("weekly", when=NIGHTLY)):
-        await _declared(change)
-
-
-async def _declared(change: Awaitable[object]) -> None:
-    with pytest.raises(ScheduleDeclared):
-        await change
 
 
 def test_an_input_of_our_own_has_the_context_attributes_and_no_others(shop: Shop) -> None:

@@ -1,0 +1,110 @@
+"""Concurrency inside one call of a client: threads, or tasks of an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol, TypeVar
+
+from headgate.jobs.core.immediate import drive
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+class Concurrency(Protocol):
+    """A way to have several coroutines under way, and wait for them."""
+
+    async def each(
+        self, call: Callable[[T], Coroutine[Any, Any, A]], items: Sequence[T], *, at_once: int
+    ) -> Sequence[A]:
+        """Make a call for each item, so many at once; returns what they come to, in that order.
+
+        The first error ends the others.
+        """
+        ...
+
+    def meanwhile(
+        self, call: Callable[[], Coroutine[Any, Any, None]], *, every_s: float
+    ) -> AbstractAsyncContextManager[None]:
+        """Make a call every so often, as long as the block takes; the first after a pause."""
+        ...
+
+
+class Threads:
+    """Threads, each of which drives a coroutine."""
+
+    async def each(
+        self, call: Callable[[T], Coroutine[Any, Any, A]], items: Sequence[T], *, at_once: int
+    ) -> Sequence[A]:
+        """`Concurrency.each`."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        if len(items) == 1:
+            return [await call(items[0])]
+        with ThreadPoolExecutor(at_once, thread_name_prefix="headgate-each") as threads:
+            return [*threads.map(lambda item: drive(call(item)), items)]
+
+    @asynccontextmanager
+    async def meanwhile(
+        self, call: Callable[[], Coroutine[Any, Any, None]], *, every_s: float
+    ) -> AsyncIterator[None]:
+        """`Concurrency.meanwhile`."""
+        import threading
+
+        over = threading.Event()
+
+        def repeat() -> None:
+            while not over.wait(every_s):
+                drive(call())
+
+        thread = threading.Thread(target=repeat, name="headgate-meanwhile", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+class Tasks:
+    """Tasks of the running event loop."""
+
+    async def each(
+        self, call: Callable[[T], Coroutine[Any, Any, A]], items: Sequence[T], *, at_once: int
+    ) -> Sequence[A]:
+        """`Concurrency.each`."""
+        import asyncio  # a synchronous client does without
+
+        gate = asyncio.Semaphore(at_once)
+
+        async def in_turn(item: T) -> A:
+            async with gate:
+                return await call(item)
+
+        tasks = [asyncio.create_task(in_turn(item)) for item in items]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    @asynccontextmanager
+    async def meanwhile(
+        self, call: Callable[[], Coroutine[Any, Any, None]], *, every_s: float
+    ) -> AsyncIterator[None]:
+        """`Concurrency.meanwhile`."""
+        import asyncio  # as above
+
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(every_s)
+                await call()
+
+        task = asyncio.create_task(repeat(), name="headgate-meanwhile")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
