@@ -58,8 +58,9 @@ HeadgateError
 JobSignal                           raised by a handler to steer its own job
 ├── RetryLater
 ├── DoNotRetry
-├── Discard
-└── Stopped
+└── Discard
+
+Stopped                             raised by `ctx.raise_if_cancelled`; no `Exception`
 """
 
 from __future__ import annotations
@@ -483,7 +484,7 @@ class JobCancelled(ResultError):
         super().__init__(job_id, f"the job {job_id} was cancelled: {reason or 'no reason given'}")
 
 
-class ResultTimeout(ResultError):
+class ResultTimeout(ResultError, TimeoutError):
     """The job did not finish within ``timeout_s``; it goes on. ``state`` is what was last seen."""
 
     def __init__(self, job_id: str, *, state: str, timeout_s: float) -> None:
@@ -510,7 +511,7 @@ class ResultNotKept(HeadgateError):
     """What a handler returned can't stand in a record."""
 
 
-class JobTimeout(HeadgateError):
+class JobTimeout(HeadgateError, TimeoutError):
     """An attempt ran past its type's timeout and was cancelled. It counts as transient."""
 
     def __init__(self, job_type: str, timeout_s: float, *, detail: str = "") -> None:
@@ -588,8 +589,15 @@ class Discard(JobSignal):
         super().__init__(reason)
 
 
-class Stopped(JobSignal):
-    """Give the job back unfinished, because it was asked to end; see ``ctx.raise_if_cancelled``."""
+# --- an attempt ends early -----------------------------------------------------------------------
+
+
+class Stopped(BaseException):
+    """Give the job back unfinished, because it was asked to end; see ``ctx.raise_if_cancelled``.
+
+    A `BaseException`, as `asyncio.CancelledError` is: a handler's own ``except Exception`` must not
+    turn a job that was stopped into one that has completed.
+    """
 
     def __init__(self) -> None:
         super().__init__("ended early, as it was asked to")

@@ -107,8 +107,8 @@ class JobContext:
         """End here if this attempt should end early; unless it was cancelled, the job runs again.
 
         Raises:
-            Stopped: it should. Let it pass: the worker then gives the job back, is done with it if
-                it was cancelled or, after an overrun, counts a timeout.
+            Stopped: it should. ``except Exception`` lets it pass: the worker then gives the job
+                back, is done with it if it was cancelled or, after an overrun, counts a timeout.
         """
         if self._stop.raised:
             raise Stopped

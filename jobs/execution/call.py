@@ -38,7 +38,8 @@ CallBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 CallIsolated = Callable[[Job, str, JobContext], Awaitable[Any]]
 """Runs a handler, given its message's body, in a process of its own, and returns what it returned.
-Raises its signal, `JobTimeout`, `ChildFailed` or `ChildDied`; cancelled, it ends the process."""
+Raises its signal, `Stopped`, `JobTimeout`, `ChildFailed` or `ChildDied`; cancelled, it ends the
+process."""
 
 Around = Callable[[Job, Delivery], AbstractContextManager[None]]
 """Entered around each call of a handler, in the context that the handler sees."""

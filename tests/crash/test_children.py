@@ -242,7 +242,11 @@ async def test_a_worker_that_stops_ends_its_children_and_gives_their_jobs_back(
     assert "cancelled" in await lines(said, 2)
 
 
-@pytest.mark.parametrize("job", [isolated_app.sleeping, isolated_app.busy], ids=["async", "plain"])
+@pytest.mark.parametrize(
+    "job",
+    [isolated_app.sleeping, isolated_app.busy, isolated_app.swallowing],
+    ids=["async", "plain", "swallowing"],
+)
 async def test_a_cancelled_child_ends_and_its_job_is_done_with(
     job: JobType[Work, Any], tmp_path: Path
 ) -> None:
@@ -255,6 +259,8 @@ async def test_a_cancelled_child_ends_and_its_job_is_done_with(
         [cancelled] = await bench.happens(JobCancelled)
         if job is isolated_app.busy:
             await gone(int(pid))  # the other one ended by itself, and its child is used again
+        await bench.submit(isolated_app.echo)
+        await bench.happens(JobCompleted)
     assert cancelled.reason == "a mistake"
     assert bench.sqs.messages(QUEUE) == bench.sqs.messages(DEAD) == []
     assert bench.heard(JobCrashed) == []

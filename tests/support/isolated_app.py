@@ -110,6 +110,16 @@ def busy(work: Work) -> None:
         pass
 
 
+@_queue.job("swallowing", isolation="process")
+def swallowing(work: Work, ctx: JobContext) -> None:
+    work.say(f"{os.getpid()}")
+    while True:
+        try:
+            ctx.raise_if_cancelled()
+        except Exception:  # noqa: BLE001 - as handlers do around each item of their work
+            return
+
+
 @_queue.job("with-child", isolation="process", timeout=timedelta(seconds=2))
 def with_child(work: Work) -> None:
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

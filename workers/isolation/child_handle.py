@@ -22,7 +22,7 @@ from pythonjsonlogger.json import JsonFormatter
 import headgate
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.context import JobContext
-from headgate.jobs.errors import ChildDied, ChildFailed, JobTimeout, RetryLater
+from headgate.jobs.errors import ChildDied, ChildFailed, JobTimeout, RetryLater, Stopped
 from headgate.jobs.execution.delivery import LARGE, Job
 from headgate.jobs.values.texts import text_of, type_of
 from headgate.workers.background import seen_through
@@ -69,7 +69,7 @@ class _Returned:
     value: Any
 
 
-_End = _Returned | Exception
+_End = _Returned | Exception | Stopped
 
 
 class _Attempt:
@@ -173,7 +173,7 @@ class Child:
         returned though the job was cancelled or its time is up.
 
         Raises:
-            JobSignal, ChildFailed: what the handler raised.
+            JobSignal, Stopped, ChildFailed: what the handler raised.
             JobTimeout: it was killed at the job's timeout.
             ChildDied: it died, or was killed for its use of memory.
             NotStarted: it was dead already, or died before it had begun.

@@ -138,7 +138,7 @@ class ChildPool:
             What the handler returned, as JSON values.
 
         Raises:
-            JobSignal: the handler raised it.
+            JobSignal, Stopped: the handler raised it.
             RetryLater: besides, if there is no child and none can be started, or one after the
                 other dies before it has begun the job.
             ChildFailed: the handler raised something else.

@@ -186,7 +186,7 @@ def failure_fields(error: BaseException, policy: Retry, now: datetime) -> dict[s
             }
 
 
-def failure_of(frame: Frame) -> JobSignal | ChildFailed:
+def failure_of(frame: Frame) -> JobSignal | Stopped | ChildFailed:
     """What to raise in the worker for a frame of `failure_fields`.
 
     Raises:

@@ -14,9 +14,12 @@ from headgate.jobs.errors import (
     DoNotRetry,
     HeadgateError,
     JobSignal,
+    JobTimeout,
     QueueMissing,
     Refusal,
+    ResultTimeout,
     RetryLater,
+    Stopped,
     SubmissionFailed,
     did_you_mean,
 )
@@ -38,10 +41,11 @@ def declared() -> dict[str, str | None]:
     classes = {
         cls
         for _, cls in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(cls, Exception) and cls.__module__ == errors.__name__
+        if issubclass(cls, BaseException) and cls.__module__ == errors.__name__
     }
     return {
-        cls.__name__: cls.__base__.__name__ if cls.__base__ in classes else None for cls in classes
+        cls.__name__: next((base.__name__ for base in cls.__bases__ if base in classes), None)
+        for cls in classes
     }
 
 
@@ -51,8 +55,26 @@ def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
 
 def test_every_error_but_the_signals_has_the_one_root() -> None:
     roots = {name for name, parent in drawn().items() if parent is None}
-    assert roots == {HeadgateError.__name__, JobSignal.__name__}
+    assert roots == {HeadgateError.__name__, JobSignal.__name__, Stopped.__name__}
     assert not issubclass(JobSignal, HeadgateError)
+
+
+def test_a_stop_is_no_exception_that_a_handler_would_swallow() -> None:
+    assert not issubclass(Stopped, Exception)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (JobTimeout("render", 30), "'render' ran past its timeout of 30 s"),
+        (ResultTimeout("id", state="running", timeout_s=5), "has not finished within 5 s"),
+    ],
+)
+def test_a_timeout_is_pythons_own_too(error: HeadgateError, told: str) -> None:
+    with pytest.raises(TimeoutError) as raised:
+        raise error
+    assert told in str(raised.value)
+    assert raised.value.errno is None
 
 
 @pytest.mark.parametrize(

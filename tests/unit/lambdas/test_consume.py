@@ -799,11 +799,17 @@ def test_a_plain_function_that_can_not_be_stopped_does_not_hold_the_answer(
     assert function.heard(JobInterrupted) == 1
 
 
-def test_a_plain_function_that_looks_whether_it_should_end_goes_back_at_once() -> None:
+@pytest.mark.parametrize("swallowed", [(), Exception])
+def test_a_plain_function_that_looks_whether_it_should_end_goes_back_at_once(
+    swallowed: Any,
+) -> None:
     def send(_note: Note, ctx: JobContext) -> None:
         loop.jump(57)  # the time to interrupt it has come
         while True:
-            ctx.raise_if_cancelled()
+            try:
+                ctx.raise_if_cancelled()
+            except swallowed:
+                return
             pause.wait(0.001)
 
     pause = threading.Event()
