@@ -13,8 +13,8 @@ if not __name__.startswith("headgate."):
 if TYPE_CHECKING:
     from headgate.infra.stack import HeadgateStack as HeadgateStack
     from headgate.infra.stack import JobSystem as JobSystem
+    from headgate.jobs.deployment.deployment import Deployment as Deployment
     from headgate.jobs.deployment.groups import ConsumerGroup as ConsumerGroup
-    from headgate.jobs.deployment.groups import Deployment as Deployment
     from headgate.jobs.deployment.groups import Lanes as Lanes
     from headgate.jobs.deployment.groups import WorkerGroup as WorkerGroup
     from headgate.jobs.deployment.thresholds import Thresholds as Thresholds
@@ -31,7 +31,7 @@ __all__ = [
 
 _HOMES = {
     "ConsumerGroup": "jobs.deployment.groups",
-    "Deployment": "jobs.deployment.groups",
+    "Deployment": "jobs.deployment.deployment",
     "HeadgateStack": "infra.stack",
     "JobSystem": "infra.stack",
     "Lanes": "jobs.deployment.groups",

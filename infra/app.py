@@ -20,7 +20,7 @@ from headgate.infra.stack import HeadgateStack
 from headgate.infra.stages import asked_for, read_stage
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App, load_app
-from headgate.jobs.deployment.groups import is_ours
+from headgate.jobs.deployment.cdk_context import is_ours
 from headgate.jobs.errors import ConfigurationError, HeadgateError
 
 _FAULTY = 1

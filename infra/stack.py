@@ -40,13 +40,8 @@ from headgate.jobs.aws.descriptions import tags_of
 from headgate.jobs.core.topology import QUARANTINE_RETENTION
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path as find_app
-from headgate.jobs.deployment.groups import (
-    ConsumerGroup,
-    Deployment,
-    Lanes,
-    function_name,
-    worker_service_name,
-)
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import ConsumerGroup, Lanes, function_name, worker_service_name
 from headgate.jobs.deployment.sweep_plan import sweep_plan
 from headgate.jobs.errors import ConfigurationError
 

@@ -20,7 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headgate.jobs.deployment.groups import STAGES, Deployment
+from headgate.jobs.deployment.cdk_context import STAGES
+from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError
 
 _ACCOUNT = re.compile(r"\d{12}")

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headgate.jobs.deployment.groups import STAGE, Deployment
+from headgate.jobs.deployment.cdk_context import STAGE
+from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError
 
 FILE = Path("cdk.json")

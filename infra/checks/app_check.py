@@ -10,7 +10,7 @@ from constructs import IConstruct
 
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.checks import Fault, check
-from headgate.jobs.deployment.groups import Deployment
+from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import AppFaulty
 
 

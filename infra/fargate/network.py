@@ -8,7 +8,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from headgate.infra.data.nag_suppressions import acknowledge
-from headgate.jobs.deployment.groups import GATEWAY_ENDPOINTS, ZONES, Deployment
+from headgate.jobs.deployment.deployment import GATEWAY_ENDPOINTS, ZONES, Deployment
 from headgate.jobs.errors import ConfigurationError
 
 _GATEWAYS = {

@@ -38,7 +38,7 @@ class Schedules(Construct):
         app: whose job types they submit.
         bridge: the function that they invoke.
         failed: a standard queue that keeps the invocations which Lambda did not take.
-        standby: they are made switched off; `jobs.deployment.groups.Deployment.standby`.
+        standby: they are made switched off; `jobs.deployment.deployment.Deployment.standby`.
     """
 
     def __init__(

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from headgate.infra.monitoring import queue_rules, system_rules
 from headgate.infra.monitoring.rule import Rule
 from headgate.jobs.definitions.app import App
-from headgate.jobs.deployment.groups import Deployment, function_name
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import function_name
 from headgate.jobs.deployment.thresholds import Thresholds
 
 

@@ -17,7 +17,8 @@ from headgate.infra.monitoring.dashboard import Dashboard
 from headgate.infra.monitoring.queries import Queries
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.definitions.app import App
-from headgate.jobs.deployment.groups import Deployment, function_name
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import function_name
 from headgate.jobs.deployment.metric_names import service_name
 
 

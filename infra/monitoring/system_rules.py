@@ -19,7 +19,8 @@ from headgate.infra.monitoring.metrics import (
 )
 from headgate.infra.monitoring.rule import MOST_METRICS, Rule, filled, rate
 from headgate.jobs.core.topology import QueueSpec, Topology
-from headgate.jobs.deployment.groups import Deployment, WorkerGroup
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import WorkerGroup
 
 FAILURES = 3
 """Fewer failures of one function, or of schedules, in 15 minutes are for their retries to mend."""

@@ -20,7 +20,8 @@ from headgate.jobs.definitions.app import BACKSTOP_MARGIN, MAX_RECEIVE_COUNT, Ap
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
 from headgate.jobs.definitions.occurrences import FIRST_MOMENT, is_one_time, occurrences, period_of
 from headgate.jobs.definitions.schedule import Schedule
-from headgate.jobs.deployment.groups import GIVE_BACK, ConsumerGroup, Deployment
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import GIVE_BACK, ConsumerGroup
 from headgate.jobs.deployment.retry_timeline import timeline
 from headgate.jobs.deployment.serving import consumed, serving
 from headgate.jobs.errors import ConfigurationError, SettingsInvalid, UnknownQueue, did_you_mean

@@ -1,26 +1,11 @@
-"""What runs an app's jobs on AWS: worker services, Lambda functions, alerts, as values.
-
-Read by CDK, by ``headgate check`` and by ``headgate cost``, so that what is provisioned, checked
-and paid for is the same. No AWS in here. ``cdk.json`` may hold one for all stages, and more for
-each::
-
-    "context": {
-      "headgate:app": "shop.app:app",
-      "headgate:deployment": {"alerts_to": ["oncall@example.com"]},
-      "headgate:stages": {"prod": {"workers": [{"name": "workers", "least": 2, "most": 20}]}}
-    }
-"""
+"""Groups of workers and of Lambda functions that run an app's jobs, as values."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
-from typing import Any, ClassVar, Literal
-
-from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from headgate.jobs.core.topology import (
     MAX_SCHEDULER_NAME,
@@ -29,8 +14,7 @@ from headgate.jobs.core.topology import (
     Topology,
     check_name,
 )
-from headgate.jobs.deployment.thresholds import Thresholds
-from headgate.jobs.errors import ConfigurationError, did_you_mean
+from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kinds
 
 FARGATE_MEMORY_MB: Mapping[int, range | tuple[int, ...]] = {
@@ -48,20 +32,6 @@ https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tasks-servic
 SETTLE = timedelta(seconds=8)
 """What interruption and the last settlements may take after a worker's drain."""
 
-ZONES = 2
-"""Availability zones of a network that is made for the workers."""
-
-GATEWAY_ENDPOINTS = ("dynamodb", "s3")
-"""What such a network reaches for nothing. An image's layers come from S3 too."""
-
-INTERFACE_ENDPOINTS = ("ecr.api", "ecr.dkr", "logs", "sqs")
-"""What it reaches through endpoints that are paid by the hour, one in each of `endpoint_zones`:
-the image, the log and the queues. ECS itself needs none of a task on Fargate.
-https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html"""
-
-DELAY_ENDPOINT = "scheduler"
-"""One more of them, for an app with `long_delays`."""
-
 FUNCTION_MEMORY_MB = 256
 """Of each function of our own: the bridge and the sweep."""
 
@@ -70,30 +40,6 @@ GIVE_BACK = timedelta(seconds=3)
 
 FUNCTION_CONCURRENCY = 10
 """Jobs of one invocation at once; a batch is of ten by default."""
-
-COMMON = "headgate:deployment"
-"""In CDK's context: what all stages have."""
-
-STAGES = "headgate:stages"
-"""In CDK's context: what each has beside, or instead."""
-
-STAGE = "headgate:stage"
-"""In CDK's context: which of them it is about."""
-
-_PREFIX = "headgate:"
-_KEYS = (f"{_PREFIX}app", STAGE, COMMON, STAGES)
-_PLACE = ("account", "region")
-
-_SAID = {
-    "tuple_type": "must be a list",
-    "dataclass_type": "must be an object",
-    "int_parsing": "must be a whole number",
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "time_delta_parsing": "must be a number of seconds",
-    "time_delta_type": "must be a number of seconds",
-}
-"""What pydantic finds, by its own name for it, to somebody who writes JSON."""
 
 _OWN_FUNCTIONS = ("bridge", "sweep")
 
@@ -351,157 +297,6 @@ class ConsumerGroup:
         return 6 * self.timeout + self.window
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
-    """What one stage of an app has on AWS beside its queues, table, bucket and schedules.
-
-    Raises:
-        ConfigurationError: two groups of one name, or a value is out of range.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-
-    workers: tuple[WorkerGroup, ...] = (WorkerGroup(),)
-    """None of them: the workers run elsewhere, with `JobSystem.grant_work`."""
-    consumers: tuple[ConsumerGroup, ...] = ()
-    dockerfile: str = "Dockerfile"
-    """The workers' image is built by it, from the directory where CDK runs."""
-    alerts_to: tuple[str, ...] = ()
-    """E-mail addresses that are told of alarms, and of a month that costs too much."""
-    budget_usd: int = 150
-    """A month's costs at which to tell; 0: no budget."""
-    network: Literal["endpoints", "public"] = "endpoints"
-    """The network that is made where the workers are given none.
-
-    - ``"endpoints"``: no way to or from the internet; AWS's services are reached through endpoints,
-      about 7 USD a month each and zone.
-    - ``"public"``: a public address for each task, about 4 USD a month, nothing let in, and
-      everything let out: for handlers that call what is not AWS.
-    """
-    endpoint_zones: int = 1
-    """Zones with endpoints, 1 or 2. While a zone fails that has the only ones workers stand still,
-    and jobs wait in their queues."""
-    standby: bool = False
-    """A region that waits to take over: the job types' schedules are there, and switched off, since
-    the other region's fire."""
-    budget_of: Literal["account", "app"] = "account"
-    """Whose costs these are.
-
-    - ``"account"``: all that the AWS account costs.
-    - ``"app"``: what carries the tag ``headgate:app`` with the app's name. Nothing is counted until
-      that tag is activated for cost allocation, which only the account that pays can do.
-      https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
-    """
-    bridge_reserved: int | None = None
-    """Concurrency that the bridge alone may use of the account's, so that a thousand schedules of
-    one minute take no more from your other functions; those that wait are sent within six hours.
-    None reserves nothing, since a new account has too little to reserve any of it.
-    https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html"""
-    alarms: Thresholds | None = field(default_factory=Thresholds)
-    """When to tell; None: no alarms, which is what a stage that nobody is on call for needs."""
-
-    def __post_init__(self) -> None:
-        check_kinds("the deployment", self)
-        names = [group.name for group in self.workers] + [each.name for each in self.consumers]
-        for name in names:
-            if names.count(name) > 1:
-                raise ConfigurationError(f"two worker groups or consumers are called {name!r}")
-        if not 1 <= self.endpoint_zones <= ZONES:
-            raise ConfigurationError(f"endpoint_zones must be 1 or 2, got {self.endpoint_zones}")
-        if self.bridge_reserved is not None and self.bridge_reserved < 1:
-            raise ConfigurationError(
-                f"bridge_reserved is at least 1, or None, got {self.bridge_reserved}"
-            )
-        if self.budget_usd < 0:
-            raise ConfigurationError(f"budget_usd must not be negative, got {self.budget_usd}")
-        if malformed := [address for address in self.alerts_to if "@" not in address]:
-            raise ConfigurationError(f"alerts_to: not an e-mail address: {malformed[0]!r}")
-
-    def interface_endpoints(self, *, long_delays: bool) -> tuple[str, ...]:
-        """The services that the workers' own network has paid endpoints for, each in
-        `endpoint_zones`; none if the network is public, or there are no workers."""
-        if not self.workers or self.network == "public":
-            return ()
-        return (*INTERFACE_ENDPOINTS, DELAY_ENDPOINT) if long_delays else INTERFACE_ENDPOINTS
-
-    @classmethod
-    def of_context(cls, context: Mapping[str, Any], stage: str | None) -> Deployment:
-        """That of a stage, as CDK's context has it; the stage's place on AWS is no part of it.
-
-        Raises:
-            ConfigurationError: as `parse`; or a key of Headgate's is unknown, or stages are
-                declared and this is none of them.
-        """
-        for key in context:
-            if is_ours(key) and key not in _KEYS:
-                raise ConfigurationError(
-                    f"CDK's context has {key!r}, which means nothing: {did_you_mean(key, _KEYS)}"
-                )
-        common = _layer(COMMON, context.get(COMMON, {}))
-        own = _of_stage(context, stage)
-        return cls.parse(common, {key: own[key] for key in own if key not in _PLACE})
-
-    @classmethod
-    def parse(cls, *layers: Mapping[str, Any]) -> Deployment:
-        """One of JSON, such as ``cdk.json``'s; a later layer's fields replace an earlier's whole.
-
-        Raises:
-            ConfigurationError: a field is unknown, of another type, or out of range; it says which.
-        """
-        merged: dict[str, Any] = {}
-        for layer in layers:
-            merged |= layer
-        try:
-            return _adapter().validate_python(merged)
-        except ValidationError as error:
-            raise ConfigurationError(_first_of(error)) from error
-
-
-_PARTS = {"workers": WorkerGroup, "consumers": ConsumerGroup, "alarms": Thresholds}
-"""What a deployment's fields are made of, if not of plain values."""
-
-
-def is_ours(key: str) -> bool:
-    """Whether a key of CDK's context is Headgate's, or was meant to be."""
-    return key.startswith(_PREFIX)
-
-
-def _first_of(error: ValidationError) -> str:
-    """What is wrong, in the words of JSON rather than Python's."""
-    first = error.errors(include_url=False)[0]
-    kind, where = first["type"], ".".join(map(str, first["loc"]))
-    if kind == "unexpected_keyword_argument":
-        part = str(first["loc"][0]) if len(first["loc"]) > 1 else ""
-        known = [each.name for each in fields(_PARTS.get(part, Deployment))]
-        said = did_you_mean(str(first["loc"][-1]), known)
-        return f"the deployment's {where}: there is no such field: {said}"
-    said = _SAID.get(kind, first["msg"].lower())
-    return f"the deployment's {where}: {said}, got {first['input']!r}"
-
-
-def _of_stage(context: Mapping[str, Any], stage: str | None) -> Mapping[str, Any]:
-    if STAGES not in context:
-        return {}
-    stages = _layer(STAGES, context[STAGES])
-    if stage is None:
-        raise ConfigurationError(
-            f"cdk.json declares the stages {', '.join(sorted(stages))}: say which one is meant, "
-            f'with HEADGATE_STAGE, by default as "{STAGE}" in its context, or for CDK with '
-            f"-c {STAGE}=..."
-        )
-    if stage not in stages:
-        raise ConfigurationError(
-            f"the stage {stage!r} is not in cdk.json's {STAGES}: {did_you_mean(stage, stages)}"
-        )
-    return _layer(f"{STAGES}.{stage}", stages[stage])
-
-
-def _layer(name: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{name} in CDK's context must be an object, got {value!r}")
-    return value
-
-
 def worker_service_name(topology: Topology, group: WorkerGroup) -> str:
     """The ECS service of a worker group: app, stage and name."""
     return _named(topology, group.name)
@@ -530,9 +325,3 @@ def _listed(memories: range | tuple[int, ...]) -> str:
     if isinstance(memories, range):
         return f"{memories[0]} to {memories[-1]} (in steps of {memories.step})"
     return ", ".join(map(str, memories))
-
-
-@cache
-def _adapter() -> TypeAdapter[Deployment]:
-    """Made when it is needed: functions read numbers of this module, and start cold."""
-    return TypeAdapter(Deployment)

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from headgate.jobs.core.topology import QueueSpec, Topology
-from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.errors import ConfigurationError
 
 MOST_FIFO_BATCH = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.infra.fargate.scaling_formulas import alarm_metrics
 from headgate.infra.monitoring.alarm_rules import rules_for  # neither this nor the next needs CDK
 from headgate.jobs.definitions.app import App
-from headgate.jobs.deployment.groups import Deployment
+from headgate.jobs.deployment.deployment import Deployment
 
 
 def watched_metrics(app: App, deployment: Deployment) -> int:

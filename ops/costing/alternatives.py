@@ -8,7 +8,7 @@ from datetime import datetime
 
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.definitions.app import App
-from headgate.jobs.deployment.groups import Deployment
+from headgate.jobs.deployment.deployment import Deployment
 from headgate.ops.costing.estimate import Estimate, estimate
 from headgate.ops.costing.load import Load
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 
 from headgate.jobs.definitions.app import App
-from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB, ConsumerGroup, Deployment
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB, ConsumerGroup
 from headgate.ops.costing.bill import Charge
 from headgate.ops.costing.fleet import Crew, Fleet
 from headgate.ops.costing.load import Load, Stream

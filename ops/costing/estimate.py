@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from headgate.jobs.definitions.app import App
-from headgate.jobs.deployment.groups import Deployment
+from headgate.jobs.deployment.deployment import Deployment
 from headgate.ops.costing import compute, objects, records, sqs, sweeping, watching
 from headgate.ops.costing.bill import Bill, Charge
 from headgate.ops.costing.fleet import UTILISATION, Fleet, fleet_of

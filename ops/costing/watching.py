@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from headgate.jobs.core.events import JobDeadLettered, JobRetryScheduled
 from headgate.jobs.definitions.app import App
-from headgate.jobs.deployment.groups import Deployment
+from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.metric_names import (
     COMPLETED,
     COUNTED,

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, Priority, Retry, cron, rate
-from headgate.jobs.deployment.groups import Deployment
+from headgate.jobs.deployment.deployment import Deployment
 
 # Read when jsii starts its Node process, which importing aws_cdk does: Node 20 is still fine.
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")

@@ -9,7 +9,8 @@ from typing import Any
 from aws_cdk import aws_ecs as ecs
 
 from headgate import App, Priority, cron
-from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from tests.infra.conftest import Params
 
 GROUPS = ("jobs", "ledger")

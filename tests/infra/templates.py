@@ -10,7 +10,7 @@ from aws_cdk.assertions import Template
 
 from headgate import App
 from headgate.infra.stack import HeadgateStack
-from headgate.jobs.deployment.groups import Deployment
+from headgate.jobs.deployment.deployment import Deployment
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 
 Properties = Mapping[str, Any]

@@ -21,7 +21,8 @@ from headgate import App
 from headgate.infra.app import add_stack, main
 from headgate.infra.stack import HeadgateStack
 from headgate.infra.stages import Stage, asked_for, read_stage
-from headgate.jobs.deployment.groups import Deployment, WorkerGroup
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import WorkerGroup
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.everything import ON_AWS, everything

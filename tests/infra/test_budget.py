@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate import App
-from headgate.jobs.deployment.groups import Deployment
+from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.thresholds import Thresholds
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.conftest import ELSEWHERE

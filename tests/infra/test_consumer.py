@@ -15,7 +15,8 @@ from aws_cdk import aws_sns as sns
 from headgate import App, Priority
 from headgate.infra.stack import HeadgateStack, JobSystem
 from headgate.jobs.aws.descriptions import LINES
-from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, function_name
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import ConsumerGroup, function_name
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.conftest import NO_BUNDLING, Params
 from tests.infra.templates import (

@@ -12,7 +12,8 @@ import pytest
 
 from headgate import App, Priority
 from headgate.infra.stack import HeadgateStack
-from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB, Deployment, WorkerGroup
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB, WorkerGroup
 from headgate.ops.costing.alarms import watched_metrics
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import resources, template_of

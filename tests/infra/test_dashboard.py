@@ -15,7 +15,8 @@ from aws_cdk import aws_ecs as ecs
 from headgate import App, Priority
 from headgate.infra.monitoring.dashboard import WIDTH
 from headgate.infra.stack import JobSystem
-from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.metric_names import (
     COUNTED,
     DURATION,

@@ -19,7 +19,8 @@ from headgate.infra.monitoring.queue_rules import FAILURES, label, start_within_
 from headgate.infra.monitoring.rule import MOST_METRICS, Rule
 from headgate.infra.monitoring.system_rules import FAILURES as FUNCTION_FAILURES
 from headgate.jobs.core.topology import DEFAULT_LANES, QueueSpec
-from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.metric_names import COUNTED, NAMESPACE, OF_LANE, WAIT
 from headgate.jobs.deployment.thresholds import MAX_IN_FLIGHT, Thresholds
 from headgate.jobs.errors import ConfigurationError

@@ -10,7 +10,7 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 
 from headgate.infra.fargate.network import Network
-from headgate.jobs.deployment.groups import DELAY_ENDPOINT, GATEWAY_ENDPOINTS, ZONES, Deployment
+from headgate.jobs.deployment.deployment import DELAY_ENDPOINT, GATEWAY_ENDPOINTS, ZONES, Deployment
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.templates import Properties, resources, template_of
 

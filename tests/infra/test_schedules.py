@@ -16,7 +16,7 @@ from headgate.infra.stack import HeadgateStack, JobSystem
 from headgate.jobs.aws.schedule_wire import Place, create_request
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.core.topology import role_in
-from headgate.jobs.deployment.groups import Deployment
+from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import (

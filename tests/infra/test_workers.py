@@ -22,7 +22,8 @@ from headgate.infra.fargate.image import worker_image
 from headgate.infra.fargate.worker_service import HEALTH_PORT, USER, command, health_check
 from headgate.infra.stack import JobSystem
 from headgate.jobs.core.settings import Settings
-from headgate.jobs.deployment.groups import Deployment, WorkerGroup, worker_service_name
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import WorkerGroup, worker_service_name
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.cli import cli
 from headgate.workers.configuration import Watching, WorkerSettings

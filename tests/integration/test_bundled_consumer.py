@@ -26,7 +26,8 @@ from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.sqs.transport import SqsTransport
 from headgate.jobs.core.ports import QueueDepth, ReceivedMessage
 from headgate.jobs.core.topology import QueueSpec
-from headgate.jobs.deployment.groups import ConsumerGroup, Deployment
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import ConsumerGroup
 from tests.infra.conftest import NO_BUNDLING
 from tests.infra.templates import Properties, resources, template_of
 from tests.support.bundled_function import OWN_PIN, build, write_project

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from headgate.jobs.deployment.groups import Deployment, WorkerGroup
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import WorkerGroup
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.cdk_context import deployment_from_cdk_json
 

@@ -18,7 +18,8 @@ from examples.shop.app import app as shop
 from headgate import App, Priority, at, cron, rate
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.definitions.schedule import Schedule
-from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.errors import SettingsInvalid, UnknownJobType
 from headgate.ops import prices
 from headgate.ops.cdk_context import deployment_from_cdk_json

@@ -17,7 +17,8 @@ from headgate.jobs.core.events import JobCompleted, JobDeadLettered, PollReceive
 from headgate.jobs.core.ports import Item
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.deployment.groups import Deployment, WorkerGroup
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import WorkerGroup
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.records.cancellations import POLL_S
 from headgate.jobs.records.lives import LIVES

@@ -9,7 +9,8 @@ import pytest
 
 from headgate import App, Priority
 from headgate.jobs.core.topology import Topology
-from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.serving import consumed, serving
 from headgate.jobs.errors import ConfigurationError
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from headgate import App, CrashLimit, Keep, Priority, Queue, Retry
 from headgate.jobs.core.topology import Lane
-from headgate.jobs.deployment.groups import ConsumerGroup, Deployment, WorkerGroup
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.thresholds import Thresholds
 from headgate.jobs.errors import ConfigurationError
 from headgate.workers.configuration import Watching, WorkerSettings

@@ -8,14 +8,8 @@ from typing import Any
 import pytest
 
 from headgate import App, Priority
-from headgate.jobs.deployment.groups import (
-    FARGATE_MEMORY_MB,
-    INTERFACE_ENDPOINTS,
-    ConsumerGroup,
-    Deployment,
-    Lanes,
-    WorkerGroup,
-)
+from headgate.jobs.deployment.deployment import INTERFACE_ENDPOINTS, Deployment
+from headgate.jobs.deployment.groups import FARGATE_MEMORY_MB, ConsumerGroup, Lanes, WorkerGroup
 from headgate.jobs.errors import ConfigurationError, UnknownQueue
 from headgate.workers.configuration import WorkerSettings
 

@@ -1,0 +1,76 @@
+"""Headgate's keys in CDK's context: the app, its deployment, and what each stage has instead.
+
+``cdk.json`` may say::
+
+    "context": {
+      "headgate:app": "shop.app:app",
+      "headgate:deployment": {"alerts_to": ["oncall@example.com"]},
+      "headgate:stages": {"prod": {"workers": [{"name": "workers", "least": 2, "most": 20}]}}
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headgate.jobs.errors import ConfigurationError, did_you_mean
+
+COMMON = "headgate:deployment"
+"""In CDK's context: what all stages have."""
+
+STAGES = "headgate:stages"
+"""In CDK's context: what each has beside, or instead."""
+
+STAGE = "headgate:stage"
+"""In CDK's context: which of them it is about."""
+
+_PREFIX = "headgate:"
+_KEYS = (f"{_PREFIX}app", STAGE, COMMON, STAGES)
+_PLACE = ("account", "region")
+
+
+def is_ours(key: str) -> bool:
+    """True for a key of CDK's context that is Headgate's, or was meant to be."""
+    return key.startswith(_PREFIX)
+
+
+def layers(context: Mapping[str, Any], stage: str | None) -> tuple[Mapping[str, Any], ...]:
+    """The deployment's fields in JSON: those of all stages, and those of this one without its
+    place on AWS.
+
+    Raises:
+        ConfigurationError: a key of Headgate's is unknown or no object, or stages are declared and
+            this is none of them.
+    """
+    for key in context:
+        if is_ours(key) and key not in _KEYS:
+            raise ConfigurationError(
+                f"CDK's context has {key!r}, which means nothing: {did_you_mean(key, _KEYS)}"
+            )
+    common = _layer(COMMON, context.get(COMMON, {}))
+    own = _of_stage(context, stage)
+    return common, {key: own[key] for key in own if key not in _PLACE}
+
+
+def _of_stage(context: Mapping[str, Any], stage: str | None) -> Mapping[str, Any]:
+    if STAGES not in context:
+        return {}
+    stages = _layer(STAGES, context[STAGES])
+    if stage is None:
+        raise ConfigurationError(
+            f"cdk.json declares the stages {', '.join(sorted(stages))}: say which one is meant, "
+            f'with HEADGATE_STAGE, by default as "{STAGE}" in its context, or for CDK with '
+            f"-c {STAGE}=..."
+        )
+    if stage not in stages:
+        raise ConfigurationError(
+            f"the stage {stage!r} is not in cdk.json's {STAGES}: {did_you_mean(stage, stages)}"
+        )
+    return _layer(f"{STAGES}.{stage}", stages[stage])
+
+
+def _layer(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{name} in CDK's context must be an object, got {value!r}")
+    return value
