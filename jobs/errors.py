@@ -69,11 +69,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from headgate.jobs.deployment.checks import Fault
-
+from typing import Literal
 
 __all__ = [
     "AccessDenied",
@@ -89,6 +85,7 @@ __all__ = [
     "Discard",
     "DoNotRetry",
     "DuplicateJobType",
+    "Fault",
     "HandlerMissing",
     "HeadgateError",
     "InlineFailed",
@@ -156,6 +153,27 @@ class HeadgateError(Exception):
 
 class ConfigurationError(HeadgateError):
     """The app, the command line or the environment is wrong; nothing was sent or received."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that is wrong with an app, or with its deployment."""
+
+    rule: str
+    """Its name, which stays the same between versions."""
+    where: str
+    """The job type or queue."""
+    what: str
+    why: str
+    """What would happen."""
+    instead: str
+    """What to write."""
+    severity: Literal["error", "warning"] = "error"
+    """An app with errors is not synthesized."""
+
+    def __str__(self) -> str:
+        end = "" if self.what.endswith("?") else "."
+        return f"{self.where}: {self.what}{end} {self.why}. {self.instead} [{self.rule}]"
 
 
 class AppFaulty(ConfigurationError):

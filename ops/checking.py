@@ -13,8 +13,8 @@ from rich.table import Table
 
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.deployment.checks import Fault
 from headgate.jobs.deployment.retry_timeline import Planned, timeline
+from headgate.jobs.errors import Fault
 
 EXIT_FAULTY = 1
 """An app has faults that keep it from being deployed."""

@@ -238,7 +238,7 @@ def check(app: AppPath = None, json: AsJson = False) -> None:
 
     The deployment is the one that ./cdk.json has in its context, if there is one.
     """
-    from headgate.jobs.deployment.checks import check as faults_of
+    from headgate.jobs.deployment.checks.check import check as faults_of
     from headgate.ops.cdk_context import deployment_from_cdk_json
     from headgate.ops.checking import show_faults
 
@@ -255,7 +255,7 @@ def plan(
     json: AsJson = False,
 ) -> None:
     """When each attempt of a failing job comes."""
-    from headgate.jobs.deployment.checks import has_long_delays
+    from headgate.jobs.deployment.checks.retry_rules import has_long_delays
     from headgate.ops.checking import show_plan
 
     found = _app(app)

@@ -9,9 +9,9 @@ from aws_cdk import Annotations
 from constructs import IConstruct
 
 from headgate.jobs.definitions.app import App
-from headgate.jobs.deployment.checks import Fault, check
+from headgate.jobs.deployment.checks.check import check
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.errors import AppFaulty
+from headgate.jobs.errors import AppFaulty, Fault
 
 
 def passed(app: App, deployment: Deployment, now: datetime) -> list[Fault]:

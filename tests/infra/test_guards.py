@@ -10,7 +10,7 @@ import pytest
 
 from headgate import App, cron
 from headgate.infra.stack import HeadgateStack, JobSystem
-from headgate.jobs.deployment.checks import check
+from headgate.jobs.deployment.checks.check import check
 from headgate.jobs.errors import AppFaulty
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.everything import ON_AWS, everything

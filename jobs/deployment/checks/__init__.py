@@ -1,0 +1,1 @@
+"""Faults of an app's configuration, found before AWS finds them."""

@@ -1,0 +1,86 @@
+"""All rules, and the check of an app by each of them.
+
+Each rule looks at one thing and yields faults. What is wrong with a single value is refused where
+it is declared; what is wrong between values that are declared apart is found here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.checks.deployment_rules import (
+    deployment_unfit,
+    limits_not_in_functions,
+    nobody_is_told,
+    timeout_above_functions,
+    visibility_below_advice,
+)
+from headgate.jobs.deployment.checks.retry_rules import (
+    attempts_above_backstop,
+    custom_backoff_fails,
+    dead_letters_expire_first,
+    retries_outlive_retention,
+    wait_beyond_visibility,
+)
+from headgate.jobs.deployment.checks.schedule_rules import (
+    rate_below_schedule,
+    schedule_never_fires,
+    schedule_over,
+)
+from headgate.jobs.deployment.checks.type_rules import (
+    accepts_ambiguous,
+    accepts_from_unknown_queue,
+    event_fields_unfit,
+    fifo_without_group,
+    no_timeout_in_a_process,
+    timeout_beyond_lane,
+)
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.errors import Fault
+
+Rule = Callable[[App, datetime], Iterator[Fault]]
+DeploymentRule = Callable[[App, Deployment], Iterator[Fault]]
+
+RULES: tuple[Rule, ...] = (
+    custom_backoff_fails,
+    wait_beyond_visibility,
+    retries_outlive_retention,
+    attempts_above_backstop,
+    dead_letters_expire_first,
+    schedule_never_fires,
+    schedule_over,
+    rate_below_schedule,
+    timeout_beyond_lane,
+    no_timeout_in_a_process,
+    fifo_without_group,
+    accepts_from_unknown_queue,
+    accepts_ambiguous,
+    event_fields_unfit,
+)
+"""All of them. Two types of one name, a missing handler, contradicting day fields of a cron
+expression and values out of range are refused where they are declared or loaded."""
+
+DEPLOYMENT_RULES: tuple[DeploymentRule, ...] = (
+    deployment_unfit,
+    timeout_above_functions,
+    visibility_below_advice,
+    nobody_is_told,
+    limits_not_in_functions,
+)
+"""Those that look at what runs the jobs."""
+
+
+def check(app: App, now: datetime, deployment: Deployment | None = None) -> list[Fault]:
+    """All faults of an app, errors first. An app without any is fit to be deployed.
+
+    Args:
+        app: with all that it declares.
+        now: what is in the past can't fire any more; aware.
+        deployment: what is to run its jobs; None: it is not looked at.
+    """
+    found = [fault for rule in RULES for fault in rule(app, now)]
+    if deployment is not None:
+        found += [fault for rule in DEPLOYMENT_RULES for fault in rule(app, deployment)]
+    return sorted(found, key=lambda fault: fault.severity != "error")

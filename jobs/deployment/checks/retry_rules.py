@@ -1,0 +1,105 @@
+"""Retries that SQS can't carry out: their waits, their number, and how long messages are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from headgate.jobs.core.topology import MAX_VISIBILITY
+from headgate.jobs.definitions.app import BACKSTOP_MARGIN, MAX_RECEIVE_COUNT, App
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.deployment.checks.places import is_endless, place_of
+from headgate.jobs.deployment.retry_timeline import timeline
+from headgate.jobs.errors import Fault, SettingsInvalid
+
+
+def custom_backoff_fails(app: App, _now: datetime) -> Iterator[Fault]:
+    """A custom backoff that raises, or returns no delay, for an attempt that may come."""
+    for job in app.types.values():
+        try:
+            timeline(job)
+        except SettingsInvalid as error:
+            yield Fault(
+                rule="custom-backoff-fails",
+                where=place_of(job),
+                what=str(error),
+                why="Its retries would fall back on the default policy",
+                instead="Mend the function: it is called with each attempt, from 1",
+            )
+
+
+def wait_beyond_visibility(app: App, _now: datetime) -> Iterator[Fault]:
+    """A retry that should come later than SQS can hide a message."""
+    for job in _with_timeline(app):
+        waits = islice(job.retry.backoff.bounds(), job.retry.attempts - 1)
+        longest = timedelta(seconds=max((most for _, most in waits), default=0))
+        if longest > MAX_VISIBILITY and not has_long_delays(app, job):
+            yield Fault(
+                rule="wait-beyond-visibility",
+                where=place_of(job),
+                what=f"{job.retry.backoff!r} may wait {longest}",
+                why=f"SQS hides a message for {MAX_VISIBILITY} at most, so retries come sooner",
+                instead="Lower the backoff's cap to 43200 seconds, have fewer attempts, or use a "
+                "standard queue, which keeps to it",
+            )
+
+
+def retries_outlive_retention(app: App, _now: datetime) -> Iterator[Fault]:
+    """Attempts that end later than SQS keeps the message."""
+    for job in _with_timeline(app):
+        queue = app.topology.queue(job.queue, job.priority)
+        timeout_s = job.timeout_s if job.timeout_s and not is_endless(job.timeout_s) else 0.0
+        window_s = timeline(job)[-1].latest_s + job.retry.attempts * timeout_s
+        if window_s > queue.retention.total_seconds() and not has_long_delays(app, job):
+            yield Fault(
+                rule="retries-outlive-retention",
+                where=place_of(job),
+                what=f"its {job.retry.attempts} attempts may take {timedelta(seconds=window_s)}",
+                why=f"SQS deletes a message after {queue.retention}, so it is dead-lettered before",
+                instead="Have fewer attempts, a shorter timeout or a lower cap of the backoff",
+            )
+
+
+def attempts_above_backstop(app: App, _now: datetime) -> Iterator[Fault]:
+    """More attempts than SQS's own redrive lets a message have."""
+    most = MAX_RECEIVE_COUNT - BACKSTOP_MARGIN
+    for job in app.types.values():
+        if job.retry.attempts > most:
+            yield Fault(
+                rule="attempts-above-backstop",
+                where=place_of(job),
+                what=f"it may make {job.retry.attempts} attempts",
+                why=f"SQS moves a message away after {MAX_RECEIVE_COUNT} receives, and what is "
+                "given back unstarted is received again",
+                instead=f"Declare at most {most} attempts",
+            )
+
+
+def dead_letters_expire_first(app: App, _now: datetime) -> Iterator[Fault]:
+    """A dead-letter queue that keeps messages no longer than its source."""
+    for queue in app.topology.queues:
+        if queue.dlq_retention <= queue.retention:
+            yield Fault(
+                rule="dead-letters-expire-first",
+                where=f"queue {queue.name}",
+                what=f"its dead letters are kept for {queue.dlq_retention}, it for "
+                f"{queue.retention}",
+                why="What SQS's own redrive moves keeps its age, and would be deleted on arrival",
+                instead="Keep dead letters longer than the queue keeps messages",
+            )
+
+
+def has_long_delays(app: App, job: JobType[Any, Any]) -> bool:
+    """Whether its jobs go on in another message where SQS can't hold theirs until an attempt."""
+    return not any(queue.fifo for name, queue in app.queues.items() if name in job.runs_from)
+
+
+def _with_timeline(app: App) -> Iterator[JobType[Any, Any]]:
+    for job in app.types.values():
+        try:
+            timeline(job)
+        except SettingsInvalid:
+            continue  # `custom_backoff_fails` tells of it
+        yield job

@@ -1,0 +1,101 @@
+"""Schedules that never fire, fire no more, or submit more than may start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.occurrences import FIRST_MOMENT, is_one_time, occurrences, period_of
+from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.deployment.checks.places import place_of
+from headgate.jobs.errors import Fault
+
+
+def schedule_never_fires(app: App, _now: datetime) -> Iterator[Fault]:
+    """A schedule without a single date, in the past either."""
+    for job in app.types.values():
+        if job.schedule is not None and not _could_ever_fire(job.schedule):
+            yield Fault(
+                rule="schedule-never-fires",
+                where=place_of(job),
+                what=f"{job.schedule.expression} has no date{_within(job.schedule)}",
+                why="EventBridge takes it, and never fires",
+                instead="Check the day of month against the month, and the year, start= and end=",
+            )
+
+
+def schedule_over(app: App, now: datetime) -> Iterator[Fault]:
+    """A schedule whose dates have all passed.
+
+    Time alone brings it about, so it is no error: it would block deploys, rollbacks included, of
+    code that nobody has changed.
+    """
+    for job in app.types.values():
+        schedule = job.schedule
+        if schedule is None or _fires_from(schedule, now) or not _could_ever_fire(schedule):
+            continue
+        yield Fault(
+            rule="schedule-over",
+            where=place_of(job),
+            what=f"{schedule.expression} has no date any more{_within(schedule)}",
+            why="It fires no more, and stays on AWS as long as it is declared",
+            instead="Take schedule= off the type, or give it a date to come",
+            severity="warning",
+        )
+
+
+def rate_below_schedule(app: App, _now: datetime) -> Iterator[Fault]:
+    """A rate limit that lets through less than a schedule submits."""
+    for job in app.types.values():
+        every_s = _period_s(job)
+        for owner, limits in (
+            (place_of(job), job.limits),
+            (f"queue {job.queue}", app.queues[job.queue].limits),
+            (f"app {app.name}", app.limits),
+        ):
+            limit = limits.rate_limit
+            if every_s and limit and limit.limit / limit.per.total_seconds() < 1 / every_s:
+                yield Fault(
+                    rule="rate-below-schedule",
+                    where=place_of(job),
+                    what=f"it is scheduled every {timedelta(seconds=every_s)}, and the rate limit "
+                    f"of {owner} lets {limit.limit} start in {limit.per}",
+                    why="Its backlog would grow without end",
+                    instead="Raise the limit, or schedule it less often",
+                )
+
+
+def _period_s(job: JobType[Any, Any]) -> float | None:
+    """Seconds between two firings of a rate schedule."""
+    if job.schedule is None or not job.schedule.expression.startswith("rate("):
+        return None
+    return period_of(job.schedule.expression).total_seconds()
+
+
+def _fires_from(schedule: Schedule, since: datetime) -> bool:
+    """True if it has a date from then on."""
+    try:
+        times = occurrences(
+            schedule.expression,
+            schedule.timezone,
+            since=since,
+            start=schedule.start,
+            end=schedule.end,
+        )
+        return next(times, None) is not None
+    except ValueError:
+        return True  # EventBridge may know how to read it
+
+
+def _could_ever_fire(schedule: Schedule) -> bool:
+    return is_one_time(schedule.expression) or _fires_from(schedule, FIRST_MOMENT)
+
+
+def _within(schedule: Schedule) -> str:
+    """The bounds of its dates, for a message."""
+    bounds = {"start": schedule.start, "end": schedule.end}
+    given = [f"{name}={moment.isoformat()}" for name, moment in bounds.items() if moment]
+    return f" with {' and '.join(given)}" if given else ""

@@ -1,0 +1,130 @@
+"""Job types that don't fit their queues, their messages or their events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import combinations
+from typing import Any
+
+from pydantic import BaseModel
+
+from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.checks.places import is_endless, place_of
+from headgate.jobs.errors import Fault, did_you_mean
+
+_SUITED_VISIBILITIES = 5
+"""A timeout is several times what a job takes: one of up to so many visibility timeouts suits jobs
+that take about one."""
+
+
+def timeout_beyond_lane(app: App, _now: datetime) -> Iterator[Fault]:
+    """A type that asks for more time than suits the priority it is declared with."""
+    for job in app.types.values():
+        lane = app.queues[job.queue].lanes[job.priority]
+        suited = _SUITED_VISIBILITIES * lane.visibility
+        if job.timeout_s is None or job.timeout_s <= suited.total_seconds():
+            continue
+        if job.isolation == "process" and is_endless(job.timeout_s):
+            continue  # `no_timeout_in_a_process` tells of it
+        yield Fault(
+            rule="timeout-beyond-lane",
+            where=place_of(job),
+            what=f"it may run for {timedelta(seconds=job.timeout_s)}, and is {job.priority} on "
+            f"{job.queue!r}, whose visibility timeout of {lane.visibility} suits jobs of up to "
+            f"{suited}",
+            why="It may hold a slot for that long, where others are to start within "
+            f"{lane.start_within}",
+            instead="Declare a shorter timeout or a lower priority, or a longer visibility for the "
+            "lane",
+            severity="warning",
+        )
+
+
+def no_timeout_in_a_process(app: App, _now: datetime) -> Iterator[Fault]:
+    """A process of its own that nothing ends."""
+    for job in app.types.values():
+        if job.isolation == "process" and is_endless(app.timeout_s_of(job)):
+            yield Fault(
+                rule="no-timeout-in-a-process",
+                where=place_of(job),
+                what="it has isolation='process' and no timeout",
+                why="A child that hangs is only killed after SQS's 12 hours",
+                instead="Declare timeout=timedelta(...)",
+                severity="warning",
+            )
+
+
+def fifo_without_group(app: App, _now: datetime) -> Iterator[Fault]:
+    """A type of a FIFO queue whose every submission has to name a group."""
+    for job in app.types.values():
+        if app.queues[job.queue].fifo and job.group_by is None:
+            yield Fault(
+                rule="fifo-without-group",
+                where=place_of(job),
+                what="its queue is FIFO, and the type has no group_by",
+                why="A submission without group= or tenant= is refused",
+                instead="Declare group_by=lambda payload: ... on the type",
+                severity="warning",
+            )
+
+
+def accepts_from_unknown_queue(app: App, _now: datetime) -> Iterator[Fault]:
+    """A type that accepts messages from a queue group which the app lacks."""
+    for job in app.types.values():
+        for queue in job.runs_from:
+            if queue not in app.queues:
+                yield Fault(
+                    rule="accepts-from-unknown-queue",
+                    where=place_of(job),
+                    what=f"it accepts messages from {queue!r}, and the app {app.name!r} has no "
+                    f"such queue: {did_you_mean(queue, app.queues)}",
+                    why="Messages of the queue that was meant would be parked as wrong-queue",
+                    instead="Name queue groups in accepts_from=, as app.queue(...) names them",
+                )
+
+
+def accepts_ambiguous(app: App, _now: datetime) -> Iterator[Fault]:
+    """Two types that read one format from one queue, where no message says whose it is."""
+    for queue in app.queues:
+        for one, other in combinations(app.types_from(queue), 2):
+            if one.accepts is None or other.accepts is None or one.accepts.format == "json":
+                continue  # of several types that accept JSON, each message names its own
+            if one.accepts.format == other.accepts.format:
+                guest, host = (one, other) if one.queue != queue else (other, one)
+                yield Fault(
+                    rule="accepts-ambiguous",
+                    where=place_of(guest),
+                    what=f"it accepts {one.accepts.format} messages from {queue!r}, and so does "
+                    f"{host.name!r}",
+                    why="These don't say whose they are, and would be parked as unreadable",
+                    instead=f"Take {queue!r} out of its accepts_from=",
+                )
+
+
+def event_fields_unfit(app: App, _now: datetime) -> Iterator[Fault]:
+    """An event rule that maps a field which its type's model lacks, or lacks one that it needs."""
+    for rule in app.event_rules.values():
+        known, needed = _fields_of(rule.type.payload)
+        if rule.fields is None or not known:
+            continue
+        odd, lacking = rule.fields.keys() - known, needed - rule.fields.keys()
+        if odd or lacking:
+            yield Fault(
+                rule="event-fields-unfit",
+                where=place_of(rule.type),
+                what=f"the map of its event rule {rule.name} does not fit its fields: "
+                f"unknown {sorted(odd)}, missing {sorted(lacking)}",
+                why="Its jobs would be dead-lettered as payload-invalid, or lack what was meant",
+                instead="Map each field that the model needs, by the name that it has there",
+                severity="error" if lacking else "warning",
+            )
+
+
+def _fields_of(payload: Any) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of a model's fields in JSON, and those that have no default."""
+    if not (isinstance(payload, type) and issubclass(payload, BaseModel)):
+        return frozenset(), frozenset()
+    fields = {field.alias or name: field for name, field in payload.model_fields.items()}
+    needed = (name for name, field in fields.items() if field.is_required())
+    return frozenset(fields), frozenset(needed)
