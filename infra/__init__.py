@@ -11,8 +11,8 @@ if not __name__.startswith("headgate."):
     raise ImportError("'infra' is a folder of Headgate's sources: write `import headgate.infra`")
 
 if TYPE_CHECKING:
+    from headgate.infra.job_system import JobSystem as JobSystem
     from headgate.infra.stack import HeadgateStack as HeadgateStack
-    from headgate.infra.stack import JobSystem as JobSystem
     from headgate.jobs.deployment.deployment import Deployment as Deployment
     from headgate.jobs.deployment.groups import ConsumerGroup as ConsumerGroup
     from headgate.jobs.deployment.groups import Lanes as Lanes
@@ -33,7 +33,7 @@ _HOMES = {
     "ConsumerGroup": "jobs.deployment.groups",
     "Deployment": "jobs.deployment.deployment",
     "HeadgateStack": "infra.stack",
-    "JobSystem": "infra.stack",
+    "JobSystem": "infra.job_system",
     "Lanes": "jobs.deployment.groups",
     "Thresholds": "jobs.deployment.thresholds",
     "WorkerGroup": "jobs.deployment.groups",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aws_cdk import CfnOutput, Stack
 
 if TYPE_CHECKING:
-    from headgate.infra.stack import JobSystem
+    from headgate.infra.job_system import JobSystem
 
 
 def add_outputs(stack: Stack, system: JobSystem) -> None:

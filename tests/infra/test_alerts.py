@@ -10,7 +10,7 @@ import pytest
 
 from headgate import App
 from headgate.infra.data.alert_topic import Alerts
-from headgate.infra.stack import JobSystem
+from headgate.infra.job_system import JobSystem
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import Properties, listed, resources, template_of
 

@@ -13,7 +13,8 @@ import pytest
 from aws_cdk import aws_sns as sns
 
 from headgate import App, Priority
-from headgate.infra.stack import HeadgateStack, JobSystem
+from headgate.infra.job_system import JobSystem
+from headgate.infra.stack import HeadgateStack
 from headgate.jobs.aws.descriptions import LINES
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, function_name

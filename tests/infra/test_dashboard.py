@@ -13,8 +13,8 @@ import pytest
 from aws_cdk import aws_ecs as ecs
 
 from headgate import App, Priority
+from headgate.infra.job_system import JobSystem
 from headgate.infra.monitoring.dashboard import WIDTH
-from headgate.infra.stack import JobSystem
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.metric_names import (

@@ -9,7 +9,8 @@ import aws_cdk as cdk
 import pytest
 
 from headgate import App, cron
-from headgate.infra.stack import HeadgateStack, JobSystem
+from headgate.infra.job_system import JobSystem
+from headgate.infra.stack import HeadgateStack
 from headgate.jobs.deployment.checks.check import check
 from headgate.jobs.errors import AppFaulty
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params

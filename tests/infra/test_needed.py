@@ -34,7 +34,7 @@ from headgate import (
     RetryLater,
     rate,
 )
-from headgate.infra.stack import JobSystem
+from headgate.infra.job_system import JobSystem
 from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
 from headgate.jobs.aws.dynamo.table import DynamoTable
 from headgate.jobs.aws.provision import provision

@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 
 from headgate import App
-from headgate.infra.stack import JobSystem
+from headgate.infra.job_system import JobSystem
 from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS
 from headgate.jobs.definitions.event_rule import rule_name
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING

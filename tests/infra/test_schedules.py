@@ -12,7 +12,8 @@ import pytest
 from aws_cdk import aws_iam as iam
 
 from headgate import App, Priority, at, cron, rate
-from headgate.infra.stack import HeadgateStack, JobSystem
+from headgate.infra.job_system import JobSystem
+from headgate.infra.stack import HeadgateStack
 from headgate.jobs.aws.schedule_wire import Place, create_request
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.core.topology import role_in

@@ -17,7 +17,8 @@ from aws_cdk import aws_iam as iam
 from headgate import App, Priority
 from headgate.infra.app import add_stack
 from headgate.infra.data.queues import Queues
-from headgate.infra.stack import HeadgateStack, JobSystem
+from headgate.infra.job_system import JobSystem
+from headgate.infra.stack import HeadgateStack
 from headgate.jobs.aws.descriptions import (
     EXPIRY,
     LINES,

@@ -20,7 +20,7 @@ from headgate import App
 from headgate.infra.data.permissions import SUBMIT, WORK
 from headgate.infra.fargate.image import worker_image
 from headgate.infra.fargate.worker_service import HEALTH_PORT, USER, command, health_check
-from headgate.infra.stack import JobSystem
+from headgate.infra.job_system import JobSystem
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import WorkerGroup, worker_service_name
