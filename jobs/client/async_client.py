@@ -15,7 +15,7 @@ from headgate.jobs.client.async_large_payloads import Storing
 from headgate.jobs.client.async_submission_records import Register
 from headgate.jobs.client.concurrency import Tasks
 from headgate.jobs.client.fallback import AsyncFallback, FallbackName, check_choice
-from headgate.jobs.client.handle import AsyncJobHandle, AsyncLookup
+from headgate.jobs.client.handle import AsyncJobHandle, Lookup
 from headgate.jobs.client.large_payloads import refuse_if
 from headgate.jobs.client.own_table import OwnTable
 from headgate.jobs.client.schedules import AsyncSchedules
@@ -99,6 +99,7 @@ class AsyncClient:
         # A submitter with a fallback need not wait for an outage to end.
         insist = pacing.insist and not (kept_in or fallback or self._paused)
         self._pacing = replace(pacing, insist=insist)
+        self._concurrency = Tasks()
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._transport = self._storing(transport, store) if transport is not None else None
         self._store = store
@@ -111,7 +112,7 @@ class AsyncClient:
             self._send_all,
             self.handle,
             self._clock,
-            concurrency=Tasks(),
+            concurrency=self._concurrency,
             sleep=sleep,
             rng=self._rng,
         )
@@ -122,11 +123,12 @@ class AsyncClient:
         self._register = Register(
             app, self._table, clock=self._clock, events=self._events, rng=self._rng
         )
-        self._lookup = AsyncLookup(
+        self._lookup = Lookup(
             app=app,
             table=self._table,
             clock=self._clock,
             rng=self._rng,
+            concurrency=self._concurrency,
             sleep=sleep,
             unschedule=self._unschedule,
             store=lambda: self._store,

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
+from headgate.jobs.client.concurrency import Threads
 from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice
 from headgate.jobs.client.handle import JobHandle, Lookup
 from headgate.jobs.client.large_payloads import BlockingStoring, refuse_if
@@ -22,7 +23,12 @@ from headgate.jobs.client.unique import submitting
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.immediate import ImmediateScheduler, immediate
+from headgate.jobs.core.immediate import (
+    ImmediateObjectStore,
+    ImmediateScheduler,
+    ImmediateTable,
+    immediate,
+)
 from headgate.jobs.core.ports import (
     BlockingObjectStore,
     BlockingScheduler,
@@ -85,6 +91,7 @@ class Client:
         self._events = events or (Events(log_event) if kept_in or fallback else Events())
         self._sleep = sleep
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
+        self._concurrency = Threads()
         self._closes: list[Callable[[], None]] = []
         # A transport of the caller's own comes with a scheduler, or there is none.
         self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
@@ -110,14 +117,16 @@ class Client:
         self._register = BlockingRegister(
             app, table, clock=self._clock, events=self._events, rng=self._rng, sleep=sleep
         )
+        kept = None if store is None else ImmediateObjectStore(store)
         self._lookup = Lookup(
             app=app,
-            table=table,
+            table=ImmediateTable(table),
             clock=self._clock,
             rng=self._rng,
-            sleep=sleep,
-            unschedule=self._unschedule,
-            store=lambda: store,
+            concurrency=self._concurrency,
+            sleep=immediate(sleep),
+            unschedule=immediate(self._unschedule),
+            store=lambda: kept,
         )
         self._fallback = self._make_fallback(kept_in, fallback)
 
@@ -146,7 +155,6 @@ class Client:
         """The app's schedules, and the jobs that wait in one; see
         `jobs.client.schedules.Schedules`."""
         # By first use, for quick imports.
-        from headgate.jobs.client.concurrency import Threads
         from headgate.jobs.client.schedules import AsyncSchedules, Schedules
 
         return Schedules(
@@ -156,7 +164,7 @@ class Client:
                 immediate(self._send_all),
                 self.handle,
                 self._clock,
-                concurrency=Threads(),
+                concurrency=self._concurrency,
                 sleep=immediate(self._sleep),
                 rng=self._rng,
             )

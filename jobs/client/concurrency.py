@@ -30,6 +30,10 @@ class Concurrency(Protocol):
         """Make a call every so often, as long as the block takes; the first after a pause."""
         ...
 
+    async def aside(self, function: Callable[[], T]) -> T:
+        """Call what may take the CPU for long; nothing else of the process waits for it."""
+        ...
+
 
 class Threads:
     """Threads, each of which drives a coroutine."""
@@ -65,6 +69,10 @@ class Threads:
         finally:
             over.set()
             thread.join()
+
+    async def aside(self, function: Callable[[], T]) -> T:
+        """`Concurrency.aside`: the caller's own thread keeps no other waiting."""
+        return function()
 
 
 class Tasks:
@@ -108,3 +116,9 @@ class Tasks:
         finally:
             task.cancel()
             await asyncio.wait([task])
+
+    async def aside(self, function: Callable[[], T]) -> T:
+        """`Concurrency.aside`: in a thread, which the event loop does not wait for."""
+        import asyncio  # as above
+
+        return await asyncio.to_thread(function)

@@ -1,7 +1,7 @@
 """A submitted job in the hands of whoever submitted it: its state, its result, its end.
 
-`JobHandle` is for plain code, `AsyncJobHandle` for an event loop; they differ in the calls alone.
-What a record means is decided in `jobs.records.history` and `jobs.client.waiting`.
+`AsyncJobHandle` awaits what `JobHandle` calls; both ask a `Lookup`. What a record means is decided
+in `jobs.records.history` and `jobs.client.waiting`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from headgate.jobs.client.concurrency import Concurrency
 from headgate.jobs.client.waiting import (
     Patience,
     check_id,
@@ -23,11 +24,11 @@ from headgate.jobs.client.waiting import (
 )
 from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import BlockingObjectStore, BlockingTable, Item, ObjectStore, Table
+from headgate.jobs.core.immediate import drive
+from headgate.jobs.core.ports import Item, ObjectStore, Table
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import Throttled
-from headgate.jobs.messages.envelope import PayloadRef
 from headgate.jobs.records.cancellation import cancellation, never_sent
 from headgate.jobs.records.history import JobRecord, ProgressRecord, read_job
 from headgate.jobs.records.items import partition
@@ -36,7 +37,7 @@ from headgate.jobs.records.state import JobState
 R = TypeVar("R")
 
 
-def _in_no_schedule(_job_id: str) -> bool:
+async def _in_no_schedule(_job_id: str) -> bool:
     """No job waits in a schedule of its own."""
     return False
 
@@ -45,53 +46,91 @@ def _no_store() -> None:
     """Nothing is kept beside the table."""
 
 
-async def _in_no_schedule_async(_job_id: str) -> bool:
-    """`_in_no_schedule`, awaited."""
-    return False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """What the handles of one `Client` share."""
-
-    app: App
-    table: BlockingTable
-    clock: Clock
-    rng: random.Random
-    sleep: Callable[[float], None]
-    unschedule: Callable[[str], bool] = _in_no_schedule
-    """Deletes the one-time schedule of a job by its id; False if it waits in none."""
-    store: Callable[[], BlockingObjectStore | None] = _no_store
-    """Where large results are."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AsyncLookup:
-    """What the handles of one `AsyncClient` share."""
+    """What the handles of one client ask, over ports that are awaited."""
 
     app: App
     table: Table
     clock: Clock
     rng: random.Random
+    concurrency: Concurrency
     sleep: Callable[[float], Awaitable[None]]
-    unschedule: Callable[[str], Awaitable[bool]] = _in_no_schedule_async
+    unschedule: Callable[[str], Awaitable[bool]] = _in_no_schedule
     """Deletes the one-time schedule of a job by its id; False if it waits in none."""
     store: Callable[[], ObjectStore | None] = _no_store
     """Where large results are."""
 
+    async def history(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:
+        """`JobHandle.history`."""
+        require_records(self.app, declared, job_id)
+        return read_job(job_id, await self.table.query(partition(job_id)))
 
-class _Named(Generic[R]):
+    async def finished(
+        self, job_id: str, declared: JobType[Any, Any] | None, timeout_s: float | None
+    ) -> JobRecord:
+        """The record of a job in a final state; raises as `JobHandle.wait`."""
+        require_outcomes(self.app, declared, job_id)
+        patience = Patience(job_id, timeout_s, clock=self.clock, rng=self.rng)
+        while not (record := await self.history(job_id, declared)).state.is_final:
+            await self.sleep(patience.pause_s(record.state))
+        return record
+
+    async def result(
+        self, job_id: str, declared: JobType[Any, R] | None, timeout_s: float | None
+    ) -> R:
+        """`JobHandle.result`."""
+        record = await self.finished(job_id, declared, timeout_s)
+        if (ref := record.result_ref) is None:
+            return self._result_of(declared, record)
+        content = await require_store(record, self.store()).get(ref.key)
+        return await self.concurrency.aside(
+            lambda: self._result_of(declared, with_result(record, ref, content))
+        )
+
+    async def cancel(self, job_id: str, declared: JobType[Any, Any] | None, reason: str) -> None:
+        """`JobHandle.cancel`."""
+        require_records(self.app, declared, job_id)
+        useful = longest_in_queue(self.app)
+        at = self.clock.now()
+        await self._put(job_id, cancellation(job_id, reason, at, useful=useful))
+        if await self.unschedule(job_id):
+            await self._put(job_id, [never_sent(job_id, reason, at)])
+
+    async def _put(self, job_id: str, items: Sequence[Item]) -> None:
+        for tries in range(1, TRIES + 1):
+            if not (items := await self.table.put(items)):
+                return
+            if tries < TRIES:
+                await self.sleep(pause_s(tries, self.rng))
+        raise Throttled(
+            f"the cancellation of the job {job_id} was not written: the table is too busy. "
+            "Ask again"
+        )
+
+    def _result_of(self, declared: JobType[Any, R] | None, record: JobRecord) -> R:
+        result: R = result_of(record, declared or self.app.types.get(record.type or ""))
+        return result
+
+
+class _Handle(Generic[R]):
     """What a handle knows without asking."""
 
-    __slots__ = ("_declared", "id", "is_duplicate")
+    __slots__ = ("_declared", "_lookup", "id", "is_duplicate")
 
     def __init__(
-        self, job_id: str, declared: JobType[Any, R] | None, *, is_duplicate: bool
+        self,
+        job_id: str,
+        lookup: Lookup,
+        declared: JobType[Any, R] | None,
+        *,
+        is_duplicate: bool = False,
     ) -> None:
         self.id = check_id(job_id)
         self.is_duplicate = is_duplicate
         """It was submitted before, by another call: that job stands for what this one asked for."""
         self._declared = declared
+        self._lookup = lookup
 
     @property
     def type(self) -> str | None:
@@ -102,18 +141,13 @@ class _Named(Generic[R]):
         return f"<{type(self).__name__} {self.id} of {self.type or 'unknown type'}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Named) and type(other) is type(self) and other.id == self.id
+        return isinstance(other, _Handle) and type(other) is type(self) and other.id == self.id
 
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def _result_of(self, app: App, record: JobRecord) -> R:
-        declared = self._declared or app.types.get(record.type or "")
-        result: R = result_of(record, declared)
-        return result
 
-
-class JobHandle(_Named[R]):
+class JobHandle(_Handle[R]):
     """A submitted job. ``R`` is what its handler returns.
 
     Made by `Client.submit`, or by `Client.handle` for an id from elsewhere. Every method but `id`
@@ -129,18 +163,7 @@ class JobHandle(_Named[R]):
         >>> receipt = job.result(timeout=30)
     """
 
-    __slots__ = ("_lookup",)
-
-    def __init__(
-        self,
-        job_id: str,
-        lookup: Lookup,
-        declared: JobType[Any, R] | None,
-        *,
-        is_duplicate: bool = False,
-    ) -> None:
-        super().__init__(job_id, declared, is_duplicate=is_duplicate)
-        self._lookup = lookup
+    __slots__ = ()
 
     def status(self) -> JobState:
         """What the job's items say now."""
@@ -152,8 +175,7 @@ class JobHandle(_Named[R]):
 
     def history(self) -> JobRecord:
         """All that is known of the job: attempts, errors, progress, times."""
-        require_records(self._lookup.app, self._declared, self.id)
-        return read_job(self.id, self._lookup.table.query(partition(self.id)))
+        return drive(self._lookup.history(self.id, self._declared))
 
     def wait(self, timeout: float | None = None) -> JobState:
         """Return its final state, once it is in one.
@@ -165,7 +187,7 @@ class JobHandle(_Named[R]):
             ResultTimeout: it is in none by then.
             RecordsOff: the app doesn't keep what completes.
         """
-        return self._finished(timeout).state
+        return drive(self._lookup.finished(self.id, self._declared, timeout)).state
 
     def result(self, timeout: float | None = None) -> R:
         """Return what its handler returned, once it has.
@@ -180,11 +202,7 @@ class JobHandle(_Named[R]):
             ResultInvalid: what was kept is not what its handler returns by its annotation.
             RecordsOff: the app doesn't keep results.
         """
-        record = self._finished(timeout)
-        if (ref := record.result_ref) is not None:
-            store = require_store(record, self._lookup.store())
-            record = with_result(record, ref, store.get(ref.key))
-        return self._result_of(self._lookup.app, record)
+        return drive(self._lookup.result(self.id, self._declared, timeout))
 
     def cancel(self, reason: str = "") -> None:
         """Ask for the job not to run, or to end.
@@ -200,49 +218,16 @@ class JobHandle(_Named[R]):
         Raises:
             RecordsOff: without records workers don't look for cancellations.
         """
-        lookup = self._lookup
-        require_records(lookup.app, self._declared, self.id)
-        useful = longest_in_queue(lookup.app)
-        at = lookup.clock.now()
-        self._put(cancellation(self.id, reason, at, useful=useful))
-        if lookup.unschedule(self.id):
-            self._put([never_sent(self.id, reason, at)])
-
-    def _finished(self, timeout: float | None) -> JobRecord:
-        lookup = self._lookup
-        require_outcomes(lookup.app, self._declared, self.id)
-        patience = Patience(self.id, timeout, clock=lookup.clock, rng=lookup.rng)
-        while not (record := self.history()).state.is_final:
-            lookup.sleep(patience.pause_s(record.state))
-        return record
-
-    def _put(self, items: Sequence[Item]) -> None:
-        for tries in range(1, TRIES + 1):
-            if not (items := self._lookup.table.put(items)):
-                return
-            if tries < TRIES:
-                self._lookup.sleep(pause_s(tries, self._lookup.rng))
-        raise _not_taken(self.id)
+        drive(self._lookup.cancel(self.id, self._declared, reason))
 
 
-class AsyncJobHandle(_Named[R]):
+class AsyncJobHandle(_Handle[R]):
     """A submitted job, for an event loop: `JobHandle`, each of whose methods is awaited.
 
     Made by `AsyncClient.submit`, or by `AsyncClient.handle`. It is of use while its client is open.
     """
 
-    __slots__ = ("_lookup",)
-
-    def __init__(
-        self,
-        job_id: str,
-        lookup: AsyncLookup,
-        declared: JobType[Any, R] | None,
-        *,
-        is_duplicate: bool = False,
-    ) -> None:
-        super().__init__(job_id, declared, is_duplicate=is_duplicate)
-        self._lookup = lookup
+    __slots__ = ()
 
     async def status(self) -> JobState:
         """`JobHandle.status`, awaited."""
@@ -254,54 +239,16 @@ class AsyncJobHandle(_Named[R]):
 
     async def history(self) -> JobRecord:
         """`JobHandle.history`, awaited."""
-        require_records(self._lookup.app, self._declared, self.id)
-        return read_job(self.id, await self._lookup.table.query(partition(self.id)))
+        return await self._lookup.history(self.id, self._declared)
 
     async def wait(self, timeout: float | None = None) -> JobState:  # noqa: ASYNC109 - as JobHandle
         """`JobHandle.wait`, awaited."""
-        return (await self._finished(timeout)).state
+        return (await self._lookup.finished(self.id, self._declared, timeout)).state
 
     async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - as JobHandle
         """`JobHandle.result`, awaited."""
-        record = await self._finished(timeout)
-        if (ref := record.result_ref) is None:
-            return self._result_of(self._lookup.app, record)
-        import asyncio  # which the handles of plain code do without
-
-        content = await require_store(record, self._lookup.store()).get(ref.key)
-        return await asyncio.to_thread(self._opened, record, ref, content)
-
-    def _opened(self, record: JobRecord, ref: PayloadRef, content: bytes | None) -> R:
-        return self._result_of(self._lookup.app, with_result(record, ref, content))
+        return await self._lookup.result(self.id, self._declared, timeout)
 
     async def cancel(self, reason: str = "") -> None:
         """`JobHandle.cancel`, awaited."""
-        lookup = self._lookup
-        require_records(lookup.app, self._declared, self.id)
-        useful = longest_in_queue(lookup.app)
-        at = lookup.clock.now()
-        await self._put(cancellation(self.id, reason, at, useful=useful))
-        if await lookup.unschedule(self.id):
-            await self._put([never_sent(self.id, reason, at)])
-
-    async def _finished(self, timeout: float | None) -> JobRecord:  # noqa: ASYNC109 - as JobHandle
-        lookup = self._lookup
-        require_outcomes(lookup.app, self._declared, self.id)
-        patience = Patience(self.id, timeout, clock=lookup.clock, rng=lookup.rng)
-        while not (record := await self.history()).state.is_final:
-            await lookup.sleep(patience.pause_s(record.state))
-        return record
-
-    async def _put(self, items: Sequence[Item]) -> None:
-        for tries in range(1, TRIES + 1):
-            if not (items := await self._lookup.table.put(items)):
-                return
-            if tries < TRIES:
-                await self._lookup.sleep(pause_s(tries, self._lookup.rng))
-        raise _not_taken(self.id)
-
-
-def _not_taken(job_id: str) -> Throttled:
-    return Throttled(
-        f"the cancellation of the job {job_id} was not written: the table is too busy. Ask again"
-    )
+        await self._lookup.cancel(self.id, self._declared, reason)

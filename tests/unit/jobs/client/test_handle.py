@@ -400,15 +400,12 @@ async def test_a_job_that_waits_in_a_schedule_ends_with_it(kind: Literal["plain"
     bench = Bench(kind, "failures")
     deleted: list[str] = []
 
-    def unschedule(job_id: str) -> bool:
+    async def unschedule(job_id: str) -> bool:
         deleted.append(job_id)
         return True
 
-    async def aunschedule(job_id: str) -> bool:
-        return unschedule(job_id)
-
     client: Any = bench.client
-    lookup = replace(client._lookup, unschedule=unschedule if kind == "plain" else aunschedule)
+    lookup = replace(client._lookup, unschedule=unschedule)
     job: Any = (JobHandle if kind == "plain" else AsyncJobHandle)(JOB, lookup, bench.capture)
     await answer(job.cancel("a mistake"))
     history = await answer(job.history())
