@@ -38,7 +38,7 @@ from headgate.jobs.core.ports import (
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.job_type import Given, JobType
 from headgate.jobs.errors import ConfigurationError, HeadgateError, TransportError
 from headgate.jobs.execution.handler_host import Send
 from headgate.jobs.messages.outgoing import lane_of, size_of
@@ -184,14 +184,14 @@ class AsyncClient:
         await self._owned.aclose()
 
     async def submit(
-        self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
+        self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[Overrides]
     ) -> AsyncJobHandle[R]:
         """Submit one job; `headgate.Client.submit`, awaited."""
         [handle] = await self.submit_many(job, [payload], **overrides)
         return handle
 
     async def submit_many(
-        self, job: JobType[P, R], payloads: Iterable[P], **overrides: Unpack[Overrides]
+        self, job: JobType[P, R], payloads: Iterable[Given[P]], **overrides: Unpack[Overrides]
     ) -> list[AsyncJobHandle[R]]:
         """Submit many jobs of one type; `headgate.Client.submit_many`, awaited."""
         submissions = await self._deliver(
@@ -203,7 +203,7 @@ class AsyncClient:
         ]
 
     async def _prepared(
-        self, job: JobType[P, Any], payloads: Sequence[P], overrides: Overrides
+        self, job: JobType[Any, Any], payloads: Sequence[Any], overrides: Overrides
     ) -> list[Submission]:
         """The jobs of one call, checked; large ones in a thread, and later ones of a FIFO queue
         after them."""

@@ -37,7 +37,7 @@ from headgate.jobs.core.ports import (
 )
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.job_type import Given, JobType
 from headgate.jobs.errors import HeadgateError, TransportError
 from headgate.jobs.submission.prepare import Overrides, Submission, prepare_many, raise_refused
 
@@ -171,7 +171,7 @@ class Client:
         )
 
     def submit(
-        self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
+        self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[Overrides]
     ) -> JobHandle[R]:
         """Submit one job; when this returns, SQS has it, or the fallback has seen to it.
 
@@ -189,7 +189,7 @@ class Client:
         return self.submit_many(job, [payload], **overrides)[0]
 
     def submit_many(
-        self, job: JobType[P, R], payloads: Iterable[P], **overrides: Unpack[Overrides]
+        self, job: JobType[P, R], payloads: Iterable[Given[P]], **overrides: Unpack[Overrides]
     ) -> list[JobHandle[R]]:
         """Submit many jobs of one type, ten to a request. All are checked before any is sent.
 

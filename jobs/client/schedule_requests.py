@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -49,8 +50,9 @@ def new_schedule(
         ScheduleExists: a job type declares one of that name.
         SettingsInvalid: it never fires, or the limit doesn't go with it.
     """
+    given: Mapping[str, object] = overrides
     for option in ("delay", "at", *UniqueOptions.__annotations__):
-        if option in overrides:
+        if given.get(option) is not None:
             raise OptionInvalid(f"a schedule takes no {option}: each of its times is one job")
     check_new_name(app, name)
     submission = prepare(

@@ -14,7 +14,7 @@ from pydantic import Field
 from headgate.jobs.errors import Stopped
 
 if TYPE_CHECKING:
-    from headgate.jobs.definitions.job_type import JobType
+    from headgate.jobs.definitions.job_type import Given, JobType
     from headgate.jobs.submission.prepare import Overrides, PendingJob
 
 P = TypeVar("P")
@@ -37,7 +37,7 @@ class Host(Protocol):
         """Tell how far the job is."""
         ...
 
-    def submit(self, job: JobType[P, R], payload: P, overrides: Overrides) -> PendingJob[R]:
+    def submit(self, job: JobType[Any, R], payload: Any, overrides: Overrides) -> PendingJob[R]:
         """Submit another job; in a plain function's thread, return when SQS has it."""
         ...
 
@@ -130,7 +130,7 @@ class JobContext:
         return _ALREADY
 
     def submit(
-        self, job: JobType[P, R], payload: P, **overrides: Unpack[Overrides]
+        self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[Overrides]
     ) -> PendingJob[R]:
         """Submit another job, as a child of this one: for the same tenant, in the same trace.
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import Literal
 
 from headgate.jobs.errors import ConfigurationError, UnknownQueue, did_you_mean
 from headgate.jobs.values.kinds import check_kinds
@@ -71,6 +72,9 @@ class Priority(StrEnum):
         """0 for CRITICAL up to 3 for LOW."""
         return _RANK[self]
 
+
+PriorityName = Literal["critical", "high", "normal", "low"]
+"""A `Priority` by its value, which stands for it wherever one is declared or asked for."""
 
 _RANK = {priority: rank for rank, priority in enumerate(Priority)}
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    Never,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -27,6 +36,11 @@ from headgate.jobs.values.yielding import LARGE, Yielding, read
 P = TypeVar("P")
 R = TypeVar("R")
 Rest = ParamSpec("Rest")
+
+Given: TypeAlias = P | Callable[[P], Never]
+"""A payload of the type that a `JobType` beside it takes. No payload is a function that never
+returns; but because of it mypy infers ``P`` from the job alone, and then checks the payload. So a
+TypedDict may be given as a dict display, and what an error names is the wrong payload."""
 
 LONGEST_TIMEOUT = MAX_VISIBILITY - timedelta(minutes=10)
 """The longest an attempt may take. SQS shows a message again 12 h after its receive whatever is

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from headgate.jobs.core.limits import LimitOptions
 from headgate.jobs.core.retention import Keep, RecordsLevel
-from headgate.jobs.core.topology import Priority, check_name
+from headgate.jobs.core.topology import Priority, PriorityName, check_name
 from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.definitions.uniqueness import UniqueOptions
 from headgate.jobs.errors import ConfigurationError, did_you_mean
@@ -23,7 +23,7 @@ Isolation = Literal["worker", "process"]
 class JobOptions(LimitOptions, UniqueOptions, total=False):
     """The keywords of `Queue.job` and `Queue.define`."""
 
-    priority: Priority | None
+    priority: Priority | PriorityName | None
     """The queue its jobs go to; None takes NORMAL, or the group's only one."""
     timeout: timedelta | None
     """The longest that one attempt may take. Left out, it is the app's (15 minutes, unless

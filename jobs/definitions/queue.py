@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Concatenate, Protocol, TypeVar, Unpack, overload
 
 from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
-from headgate.jobs.core.topology import DEFAULT_LANES, Lane, Priority, check_name
+from headgate.jobs.core.topology import DEFAULT_LANES, Lane, Priority, PriorityName, check_name
 from headgate.jobs.definitions.handler import payload_type
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options import JobOptions
@@ -47,7 +47,7 @@ class Queue:
         self,
         name: str,
         *,
-        priorities: Iterable[Priority] = tuple(Priority),
+        priorities: Iterable[Priority | PriorityName] = tuple(Priority),
         lanes: Mapping[Priority, Lane] | None = None,
         retry: Retry = DEFAULT_RETRY,
         fifo: bool = False,
@@ -102,18 +102,23 @@ class Queue:
     def define(
         self, name: str, payload: type[P], *, returns: type[R], **options: Unpack[JobOptions]
     ) -> JobType[P, R]: ...
+    @overload
     def define(
-        self,
-        name: str,
-        payload: type[Any],
-        *,
-        returns: type[Any] | None = None,
-        **options: Unpack[JobOptions],
+        self, name: str, payload: type[P], *, returns: Any, **options: Unpack[JobOptions]
+    ) -> JobType[P, Any]: ...
+    @overload
+    def define(
+        self, name: str, payload: Any, *, returns: Any = None, **options: Unpack[JobOptions]
+    ) -> JobType[Any, Any]: ...
+    def define(
+        self, name: str, payload: Any, *, returns: Any = None, **options: Unpack[JobOptions]
     ) -> JobType[Any, Any]:
         """Declare a job type without its handler, for code that only submits.
 
         The options and errors are `job`'s; ``payload`` is the model and ``returns`` what the
-        handler returns, for the type checker and for whoever reads the result.
+        handler returns, for the type checker and for whoever reads the result. Both may be any
+        type that pydantic reads; of one that is no class, such as a Union, the type checker
+        knows nothing.
         """
         check_name("the job type", name)
         if options.get("group_by") is not None and not self.fifo:
@@ -156,7 +161,7 @@ class Queue:
             )
         return Priority.NORMAL
 
-    def _check_priority(self, priority: Priority) -> Priority:
+    def _check_priority(self, priority: Priority | PriorityName) -> Priority:
         if priority not in self.lanes:
             raise ConfigurationError(
                 f"the queue {self.name!r} has no priority {str(priority)!r}: it was declared with "
@@ -199,7 +204,7 @@ def _check_accepting(
             )
 
 
-def _priorities(queue: str, wanted: Iterable[Priority]) -> list[Priority]:
+def _priorities(queue: str, wanted: Iterable[Priority | PriorityName]) -> list[Priority]:
     if not isinstance(wanted, Iterable):
         raise ConfigurationError(
             f"the queue {queue!r}: priorities must be a list, got {wanted!r}: "

@@ -18,7 +18,6 @@ from headgate.jobs.execution.delivery import Job
 from headgate.jobs.messages.envelope import new_job_id
 from headgate.jobs.submission.prepare import Origin, Overrides, PendingJob, Submission, prepare
 
-P = TypeVar("P")
 R = TypeVar("R")
 
 Send = Callable[[Submission], asyncio.Future[Any]]
@@ -59,7 +58,7 @@ class Desk:
         else:
             self._loop.call_soon_threadsafe(self._events.emit, event)
 
-    def submit(self, job: JobType[P, R], payload: P, overrides: Overrides) -> PendingJob[R]:
+    def submit(self, job: JobType[Any, R], payload: Any, overrides: Overrides) -> PendingJob[R]:
         """Submit another job; in a thread, return when SQS has it."""
         if self._is_here():
             return self._begin(self.prepare(job, payload, overrides))
@@ -67,7 +66,7 @@ class Desk:
         taking = asyncio.run_coroutine_threadsafe(self._take(submission), self._loop)
         return taking.result()
 
-    def prepare(self, job: JobType[P, Any], payload: P, overrides: Overrides) -> Submission:
+    def prepare(self, job: JobType[Any, Any], payload: Any, overrides: Overrides) -> Submission:
         """Check what is submitted; a child of this job.
 
         Raises:

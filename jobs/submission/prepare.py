@@ -16,7 +16,7 @@ from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.events import JobDeduplicated, JobSubmitted
 from headgate.jobs.core.ports import OutgoingMessage
-from headgate.jobs.core.topology import MAX_DELAY, Priority, QueueSpec, Topology
+from headgate.jobs.core.topology import MAX_DELAY, Priority, PriorityName, QueueSpec, Topology
 from headgate.jobs.core.tracing import current_traceparent
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
@@ -39,7 +39,6 @@ from headgate.jobs.messages.outgoing import is_group_id, message_of
 from headgate.jobs.schedules.delayed_job import DelayedJob, check_input, delayed
 from headgate.jobs.values.json_values import is_utf8
 
-P = TypeVar("P")
 R = TypeVar("R")
 
 
@@ -89,21 +88,21 @@ _SDK = Origin()
 
 
 class Overrides(UniqueOptions, total=False):
-    """What one submission may decide instead of its job type."""
+    """What one submission may decide instead of its job type; None: not said."""
 
-    delay: timedelta
+    delay: timedelta | None
     """Not before this long from now. Over 15 minutes, and on a FIFO queue, a one-time schedule of
     EventBridge Scheduler holds the job meanwhile, which is charged for as a request of its own."""
-    at: datetime
+    at: datetime | None
     """Not before this time; aware. A past one means now."""
-    priority: Priority
-    attempts: int
+    priority: Priority | PriorityName | None
+    attempts: int | None
     """Runs in all, the first included."""
-    timeout: timedelta
+    timeout: timedelta | None
     """The longest that one attempt may take."""
-    tenant: str | Tenant
+    tenant: str | Tenant | None
     """Whose job it is; SQS's fair queues keep one tenant's flood from delaying the others."""
-    group: str
+    group: str | None
     """On a FIFO queue, the group whose jobs run one at a time and in order; without it the type's
     ``group_by`` is asked, and then the tenant is taken."""
 
@@ -187,8 +186,8 @@ class Submission:
 def prepare(
     app: App,
     topology: Topology,
-    job: JobType[P, Any],
-    payload: P,
+    job: JobType[Any, Any],
+    payload: Any,
     overrides: Overrides,
     *,
     now: datetime,
@@ -246,8 +245,8 @@ def prepare(
 def prepare_many(
     app: App,
     topology: Topology,
-    job: JobType[P, Any],
-    payloads: Iterable[P],
+    job: JobType[Any, Any],
+    payloads: Iterable[Any],
     overrides: Overrides,
     now: datetime,
 ) -> list[Submission]:
@@ -311,14 +310,16 @@ def _check_names(job: JobType[Any, Any], overrides: Overrides) -> None:
             )
 
 
-def _queue(job: JobType[Any, Any], topology: Topology, wanted: Priority | None) -> QueueSpec:
+def _queue(
+    job: JobType[Any, Any], topology: Topology, wanted: Priority | PriorityName | None
+) -> QueueSpec:
     try:
         return topology.queue(job.queue, _priority(job, wanted))
     except UnknownQueue as error:
         raise UnknownQueue(f"{job.name!r}: {error}") from error
 
 
-def _priority(job: JobType[Any, Any], wanted: Priority | None) -> Priority:
+def _priority(job: JobType[Any, Any], wanted: Priority | PriorityName | None) -> Priority:
     try:
         return job.priority if wanted is None else Priority(wanted)
     except ValueError as error:
@@ -393,7 +394,11 @@ def _tenant(job: JobType[Any, Any], tenant: str | Tenant | None) -> Tenant | Non
 
 
 def _fifo_group(
-    job: JobType[P, Any], payload: P, overrides: Overrides, queue: QueueSpec, tenant: str | None
+    job: JobType[Any, Any],
+    payload: Any,
+    overrides: Overrides,
+    queue: QueueSpec,
+    tenant: str | None,
 ) -> str | None:
     given = overrides.get("group")
     if not queue.fifo:
@@ -432,7 +437,11 @@ def _options(
 
 
 def _unique(
-    job: JobType[P, Any], payload: P, dumped: Any, overrides: Overrides, tenant: Tenant | None
+    job: JobType[Any, Any],
+    payload: Any,
+    dumped: Any,
+    overrides: Overrides,
+    tenant: Tenant | None,
 ) -> UniqueBy | None:
     try:
         uniqueness = Uniqueness.of(overrides).over(job.unique)

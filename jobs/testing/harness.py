@@ -18,7 +18,7 @@ from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLetter
 from headgate.jobs.core.ports import EntryFailure, ReceivedMessage, VisibilityChange
 from headgate.jobs.core.topology import MAX_VISIBILITY, Priority, QueueSpec
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.job_type import Given, JobType
 from headgate.jobs.definitions.resources import Shared
 from headgate.jobs.errors import HeadgateError, MessageError
 from headgate.jobs.execution.call import Around, Means, nothing_around
@@ -141,7 +141,7 @@ class Harness:
         order = self._order_of_submission()
         return sorted(found, key=lambda each: order.get(each.id, len(order)))
 
-    def assert_submitted(self, job: JobType[P, Any], payload: P) -> Submitted[P]:
+    def assert_submitted(self, job: JobType[P, Any], payload: Given[P]) -> Submitted[P]:
         """The one waiting job of this type with that payload.
 
         Raises:

@@ -58,8 +58,8 @@ class PlannedJob:
     @property
     def queue(self) -> QueueSpec:
         """Where it goes."""
-        priority = self.overrides.get("priority", self.type.priority)
-        return app.topology.queue(self.type.queue, priority)
+        priority = self.overrides.get("priority") or self.type.priority
+        return app.topology.queue(self.type.queue, Priority(priority))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from logging import Logger
-from typing import assert_type
+from typing import Any, TypedDict, Union, assert_type
 
 from pydantic import BaseModel
 
@@ -41,6 +41,10 @@ class Wrong(BaseModel):
     to: str
 
 
+class Count(TypedDict):
+    a: int
+
+
 @dataclass
 class Receipt:
     number: int
@@ -63,7 +67,7 @@ async def async_two(_email: Email, ctx: JobContext) -> Receipt:
     return Receipt(ctx.attempt)
 
 
-@app.job("plain-one")
+@app.job("plain-one", priority="high")
 def plain_one(_email: Email) -> Receipt:
     return Receipt(1)
 
@@ -100,11 +104,19 @@ def declarations_at_fault() -> None:
 
 silent = app.define("silent", Email)
 paying = app.define("paying", Email, returns=Receipt)
+counting = app.define("counting", Count)
+either = app.define("either", Union[Email, Wrong])  # noqa: UP007 - as users write it, too
+maybe_paying = app.define("maybe-paying", Email, returns=Union[Receipt, None])  # noqa: UP007
+all_of_it = app.define("all-of-it", Email | Wrong, returns=Receipt | None)
 
 
 def types_of_contracts() -> None:
     assert_type(silent, JobType[Email, None])
     assert_type(paying, JobType[Email, Receipt])
+    assert_type(counting, JobType[Count, None])
+    assert_type(either, JobType[Any, Any])
+    assert_type(maybe_paying, JobType[Email, Any])
+    assert_type(all_of_it, JobType[Any, Any])
 
 
 def handlers_that_fit() -> None:
@@ -166,17 +178,30 @@ def submissions(client: Client) -> None:
         tenant="org-1",
     )
     client.submit(async_two, email, at=datetime(2026, 1, 1, tzinfo=UTC), tenant=Tenant(org="o"))
+    client.submit(async_two, email, priority="low")
+    assert_type(client.submit(counting, {"a": 1}), JobHandle[None])
+    assert_type(client.submit_many(counting, [{"a": 1}, {"a": 2}]), list[JobHandle[None]])
+    client.submit(either, Wrong(to="a"))
+
+
+def submissions_with_options_that_may_be_none(
+    client: Client, delay: timedelta | None, at: datetime | None, org: str | None
+) -> None:
+    client.submit(async_two, email, delay=delay, at=at, tenant=org, group=org, priority=None)
+    client.submit(async_two, email, attempts=None, timeout=delay, unique_for=delay)
 
 
 def submissions_at_fault(client: Client) -> None:
-    client.submit(async_one, Wrong(to="a"))  # type: ignore[misc]
-    client.submit(plain_one, {"to": "a"})  # type: ignore[misc]
-    client.submit(paying, None)  # type: ignore[misc]
-    client.submit_many(async_one, email)  # type: ignore[misc]
-    client.submit_many(async_one, [email, Wrong(to="a")])  # type: ignore[misc]
+    client.submit(async_one, Wrong(to="a"))  # type: ignore[arg-type]
+    client.submit(plain_one, {"to": "a"})  # type: ignore[arg-type]
+    client.submit(counting, {"b": 1})  # type: ignore[arg-type]
+    client.submit(paying, None)  # type: ignore[arg-type]
+    client.submit(paying, Email)  # type: ignore[arg-type]
+    client.submit_many(async_one, email)  # type: ignore[arg-type]
+    client.submit_many(async_one, [email, Wrong(to="a")])  # type: ignore[list-item]
     client.submit(async_one, email, delay=60)  # type: ignore[arg-type]
     client.submit(async_one, email, at="2026-01-01")  # type: ignore[arg-type]
-    client.submit(async_one, email, priority="low")  # type: ignore[arg-type]
+    client.submit(async_one, email, priority="lower")  # type: ignore[arg-type]
     client.submit(async_one, email, attempts="3")  # type: ignore[arg-type]
     client.submit(async_one, email, timeout=5)  # type: ignore[arg-type]
     client.submit(async_one, email, tenant=42)  # type: ignore[arg-type]
@@ -190,12 +215,13 @@ async def async_submissions(client: AsyncClient) -> None:
     assert_type(await client.submit(plain_two, email), AsyncJobHandle[None])
     assert_type(await client.submit_many(plain_one, [email]), list[AsyncJobHandle[Receipt]])
     await client.submit(async_two, email, delay=timedelta(minutes=1), tenant="org-1")
+    assert_type(await client.submit(counting, {"a": 1}), AsyncJobHandle[None])
 
 
 async def async_submissions_at_fault(client: AsyncClient) -> None:
     client.submit(async_one, email)  # type: ignore[unused-coroutine]
-    await client.submit(async_one, Wrong(to="a"))  # type: ignore[misc]
-    await client.submit_many(async_one, [email, Wrong(to="a")])  # type: ignore[misc]
+    await client.submit(async_one, Wrong(to="a"))  # type: ignore[arg-type]
+    await client.submit_many(async_one, [email, Wrong(to="a")])  # type: ignore[list-item]
     await client.submit(async_one, email, delay=60)  # type: ignore[arg-type]
     await client.submit(async_one, email, tenant=42)  # type: ignore[arg-type]
     await client.submit(async_one, email, prioriy=Priority.LOW)  # type: ignore[call-arg]
@@ -232,6 +258,7 @@ async def async_results(client: AsyncClient) -> None:
 
 async def of_a_handler(ctx: JobContext) -> None:
     assert_type((await ctx.submit(paying, email)).id, str)
+    await ctx.submit(counting, {"a": 1}, priority="low", delay=None)
 
 
 # --- testing -------------------------------------------------------------------------------------
@@ -240,7 +267,8 @@ async def of_a_handler(ctx: JobContext) -> None:
 def inspections(jobs: Harness) -> None:
     assert_type(jobs.submitted(async_one), list[Submitted[Email]])
     assert_type(jobs.assert_submitted(async_one, email).payload, Email)
-    jobs.assert_submitted(async_one, Wrong(to="a"))  # type: ignore[misc]
+    jobs.assert_submitted(async_one, Wrong(to="a"))  # type: ignore[arg-type]
+    assert_type(jobs.assert_submitted(counting, {"a": 1}).payload, Count)
 
 
 # --- schedules -----------------------------------------------------------------------------------

@@ -34,7 +34,6 @@ from headgate.workers.isolation import protocol as frames
 from headgate.workers.isolation.channel import Channel, nothing
 from headgate.workers.isolation.protocol import Frame, FrameError, Kind
 
-P = TypeVar("P")
 R = TypeVar("R")
 
 _clock = SystemClock()
@@ -124,7 +123,7 @@ class _Host:
         fields = {"percent": percent, "message": legible(message), "data": data}
         self._channel.send(frames.encode(Kind.PROGRESS, **fields))
 
-    def submit(self, job: JobType[P, R], payload: P, overrides: Overrides) -> PendingJob[R]:
+    def submit(self, job: JobType[Any, R], payload: Any, overrides: Overrides) -> PendingJob[R]:
         """Submit another job, through the worker; outside of an event loop, wait for SQS."""
         now, envelope = _clock.now(), self._envelope
         submission = prepare(

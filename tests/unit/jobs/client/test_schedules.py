@@ -34,6 +34,7 @@ from headgate.jobs.errors import (
 from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
 from headgate.jobs.schedules.firing import input_of, read_scheduled, schedule_input
 from headgate.jobs.schedules.registry import ScheduleInfo, times_of
+from headgate.jobs.submission.prepare import Overrides
 from headgate.jobs.testing import Harness, VirtualClock
 from tests.support.shells import Awaited
 
@@ -436,6 +437,12 @@ def test_a_faulty_schedule_is_refused_before_anything_is_made(
     with pytest.raises(error, match=fault):
         shop.schedules.create(**arguments)
     assert shop.jobs.scheduler.schedules == []
+
+
+def test_an_option_of_none_is_as_if_left_out_of_a_schedule(shop: Shop) -> None:
+    options: Any = dict.fromkeys(Overrides.__annotations__)
+    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY, **options)
+    assert len(shop.jobs.scheduler.schedules) == 1
 
 
 def test_a_name_that_is_taken_is_refused(shop: Shop) -> None:

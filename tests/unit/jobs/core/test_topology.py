@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from headgate import App, Lane, Priority
 from headgate.jobs.core.topology import (
     DEFAULT_LANES,
+    PriorityName,
     QueueSpec,
     Topology,
     check_name,
@@ -28,6 +30,14 @@ def topology() -> Topology:
 def test_priorities_run_from_the_most_to_the_least_urgent() -> None:
     assert list(Priority) == ["critical", "high", "normal", "low"]
     assert [priority.rank for priority in Priority] == [0, 1, 2, 3]
+
+
+def test_every_priority_may_be_declared_by_its_name() -> None:
+    assert get_args(PriorityName) == tuple(Priority)
+    app = App("ecommerce")
+    mail = app.queue("mail", priorities=["high", "low"])
+    assert mail.define("send-email", dict, priority="low").priority is Priority.LOW
+    assert list(mail.lanes) == [Priority.HIGH, Priority.LOW]
 
 
 def test_the_default_lanes_are_those_that_the_design_promises() -> None:

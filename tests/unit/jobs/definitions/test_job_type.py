@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Union
 from unittest.mock import Mock
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12 on
 
 from headgate import App, JobContext, JobType, Priority, cron
 from headgate.jobs.core.context import Host
@@ -36,6 +37,10 @@ class Order(BaseModel):
     lines: list[Line] = []
 
 
+class Parcel(TypedDict):
+    weight: int
+
+
 class Unrelated(BaseModel):
     name: str
 
@@ -60,6 +65,30 @@ def test_a_payload_is_read_back_as_it_was_dumped(job: JobType[Order, None]) -> N
     dumped = job.dump(ORDER)
     assert dumped == {"id": 7, "day": "2026-01-02", "lines": [{"sku": "ä-1", "count": 2}]}
     assert job.load(dumped) == ORDER
+
+
+@pytest.mark.parametrize(
+    ("declared", "payload"),
+    [
+        (Parcel, {"weight": 3}),
+        (Union[Order, Parcel], ORDER),  # noqa: UP007 - as users write it, too
+        (Union[Order, Parcel], {"weight": 3}),  # noqa: UP007
+        (Order | None, None),
+        (list[int], [1, 2]),
+    ],
+)
+def test_a_payload_may_be_of_any_type_that_pydantic_reads(
+    app: App, declared: Any, payload: Any
+) -> None:
+    job = app.define("any", declared)
+    assert job.load(job.dump(payload)) == payload
+
+
+def test_a_result_may_be_of_any_type_that_pydantic_reads(app: App) -> None:
+    job = app.define("any", Order, returns=int | None)
+    assert [job.load_result(value) for value in (3, None)] == [3, None]
+    with pytest.raises(ValueError, match="its result is no"):
+        job.load_result("three")
 
 
 class Aliased(BaseModel):

@@ -112,7 +112,7 @@ async def test_a_payload_that_does_not_fit_is_refused_inside_the_handler() -> No
     @queue.job("parent")
     async def parent(_note: Note, ctx: JobContext) -> None:
         with pytest.raises(PayloadInvalid) as refused:
-            _submitted = ctx.submit(child, "no note")  # type: ignore[misc]  # the point
+            _submitted = ctx.submit(child, "no note")  # type: ignore[arg-type]  # the point
         seen.append(refused.value)
 
     rig = Rig(app)
