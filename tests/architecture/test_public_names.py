@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import pkgutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -83,6 +85,12 @@ def test_the_public_names_are_exactly_these_and_sorted() -> None:
     assert headgate.testing.__all__ == TESTING == sorted(TESTING)
 
 
+def modules_of(home: ModuleType) -> list[ModuleType]:
+    """A module, and those in it if it is a package."""
+    inside = pkgutil.iter_modules(getattr(home, "__path__", []), f"{home.__name__}.")
+    return [home, *(import_module(each.name) for each in inside)]
+
+
 @pytest.mark.parametrize(
     ("public", "home"),
     [(headgate.errors, errors), (headgate.events, events)],
@@ -91,8 +99,9 @@ def test_the_public_names_are_exactly_these_and_sorted() -> None:
 def test_every_error_and_every_event_is_public(public: ModuleType, home: ModuleType) -> None:
     defined = {
         name
-        for name, value in vars(home).items()
-        if inspect.isclass(value) and value.__module__ == home.__name__ and name[0] != "_"
+        for module in modules_of(home)
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and value.__module__ == module.__name__ and name[0] != "_"
     }
     assert set(home.__all__) == defined
     assert all(getattr(public, name) is getattr(home, name) for name in defined)

@@ -41,7 +41,7 @@ def declared() -> dict[str, str | None]:
     classes = {
         cls
         for _, cls in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(cls, BaseException) and cls.__module__ == errors.__name__
+        if issubclass(cls, BaseException) and cls.__module__.startswith(errors.__name__)
     }
     return {
         cls.__name__: next((base.__name__ for base in cls.__bases__ if base in classes), None)

@@ -1,0 +1,203 @@
+"""Every error that Headgate raises, as one tree.
+
+HeadgateError
+├── ConfigurationError              the app, its command line or its environment is wrong
+│   ├── AppFaulty                   `headgate check` finds errors in the app
+│   ├── AppImportError              "module:app" doesn't lead to an App
+│   ├── DuplicateJobType            two types of one name
+│   ├── HandlerMissing              a worker would receive a type that it can't run
+│   └── SettingsInvalid             a setting is unknown or out of range
+├── SubmissionError                 a job was refused before it was sent
+│   ├── PayloadInvalid
+│   ├── PayloadTooLarge
+│   ├── DelayInvalid
+│   ├── OptionInvalid
+│   ├── UnknownJobType
+│   └── UnknownQueue                no such queue, or not with that priority
+├── SubmissionFailed                SQS did not take some of a batch
+├── ScheduleError                   a schedule can't be what was asked for
+│   ├── ScheduleExists
+│   ├── ScheduleMissing
+│   └── ScheduleDeclared            it is the code's, and changed there
+├── MessageError                    a received message can't become a job
+│   ├── MessageUnreadable
+│   ├── MessageTypeUnknown
+│   ├── MessageQueueWrong       its type doesn't run from the queue it is in
+│   ├── MessageSchemaNewer
+│   └── PayloadLost             the object that holds its payload is gone or damaged
+├── TransportError                  AWS could not be asked, or said no
+│   ├── CredentialsMissing
+│   │   └── CredentialsNotConfigured    nothing says where to find any
+│   ├── RegionMissing
+│   ├── AccessDenied
+│   ├── QueueMissing
+│   ├── QueuesMissing               of all that a worker receives from
+│   ├── TableMissing
+│   ├── ItemRefused             the table can't hold what was to be written
+│   ├── ScheduleGroupMissing
+│   ├── BucketMissing
+│   ├── Throttled
+│   ├── ServiceUnavailable
+│   └── SpoolError                  nor could the file of spool= keep a job, or be used at all
+│       ├── SpoolCorrupt
+│       ├── SpoolFull
+│       └── SpoolNewer
+├── InlineFailed                    a job that ran in place, for want of SQS, failed
+├── ResultNotKept                   what a handler returned can't stand in a record
+├── ResultError                     a job has no result, or none that can be had
+│   ├── JobDead
+│   ├── JobDiscarded
+│   ├── JobCancelled
+│   ├── ResultTimeout               it has not finished yet
+│   ├── ResultInvalid               what was kept is not what its handler returns
+│   └── RecordsOff                  nothing that would tell is kept
+├── JobTimeout                      an attempt ran past its timeout
+├── ChildFailed                     a handler raised in a process of its own
+└── ChildDied                       that process ended with the handler in it
+
+JobSignal                           raised by a handler to steer its own job
+├── RetryLater
+├── DoNotRetry
+└── Discard
+
+Stopped                             raised by `ctx.raise_if_cancelled`; no `Exception`
+"""
+
+from headgate.jobs.errors.attempts import (
+    ChildDied,
+    ChildFailed,
+    Discard,
+    DoNotRetry,
+    JobSignal,
+    JobTimeout,
+    RetryLater,
+    Stopped,
+)
+from headgate.jobs.errors.configuration import (
+    AppFaulty,
+    AppImportError,
+    ConfigurationError,
+    DuplicateJobType,
+    Fault,
+    HandlerMissing,
+    SettingsInvalid,
+)
+from headgate.jobs.errors.messages import (
+    MessageError,
+    MessageQueueWrong,
+    MessageSchemaNewer,
+    MessageTypeUnknown,
+    MessageUnreadable,
+    PayloadLost,
+)
+from headgate.jobs.errors.results import (
+    JobCancelled,
+    JobDead,
+    JobDiscarded,
+    RecordsOff,
+    ResultError,
+    ResultInvalid,
+    ResultNotKept,
+    ResultTimeout,
+)
+from headgate.jobs.errors.root import HeadgateError
+from headgate.jobs.errors.root import did_you_mean as did_you_mean
+from headgate.jobs.errors.submission import (
+    DelayInvalid,
+    InlineFailed,
+    OptionInvalid,
+    PayloadInvalid,
+    PayloadTooLarge,
+    Refusal,
+    ScheduleDeclared,
+    ScheduleError,
+    ScheduleExists,
+    ScheduleMissing,
+    SubmissionError,
+    SubmissionFailed,
+    UnknownJobType,
+    UnknownQueue,
+)
+from headgate.jobs.errors.transport import (
+    AccessDenied,
+    BucketMissing,
+    CredentialsMissing,
+    CredentialsNotConfigured,
+    ItemRefused,
+    QueueMissing,
+    QueuesMissing,
+    RegionMissing,
+    ScheduleGroupMissing,
+    ServiceUnavailable,
+    SpoolCorrupt,
+    SpoolError,
+    SpoolFull,
+    SpoolNewer,
+    TableMissing,
+    Throttled,
+    TransportError,
+)
+
+__all__ = [
+    "AccessDenied",
+    "AppFaulty",
+    "AppImportError",
+    "BucketMissing",
+    "ChildDied",
+    "ChildFailed",
+    "ConfigurationError",
+    "CredentialsMissing",
+    "CredentialsNotConfigured",
+    "DelayInvalid",
+    "Discard",
+    "DoNotRetry",
+    "DuplicateJobType",
+    "Fault",
+    "HandlerMissing",
+    "HeadgateError",
+    "InlineFailed",
+    "ItemRefused",
+    "JobCancelled",
+    "JobDead",
+    "JobDiscarded",
+    "JobSignal",
+    "JobTimeout",
+    "MessageError",
+    "MessageQueueWrong",
+    "MessageSchemaNewer",
+    "MessageTypeUnknown",
+    "MessageUnreadable",
+    "OptionInvalid",
+    "PayloadInvalid",
+    "PayloadLost",
+    "PayloadTooLarge",
+    "QueueMissing",
+    "QueuesMissing",
+    "RecordsOff",
+    "Refusal",
+    "RegionMissing",
+    "ResultError",
+    "ResultInvalid",
+    "ResultNotKept",
+    "ResultTimeout",
+    "RetryLater",
+    "ScheduleDeclared",
+    "ScheduleError",
+    "ScheduleExists",
+    "ScheduleGroupMissing",
+    "ScheduleMissing",
+    "ServiceUnavailable",
+    "SettingsInvalid",
+    "SpoolCorrupt",
+    "SpoolError",
+    "SpoolFull",
+    "SpoolNewer",
+    "Stopped",
+    "SubmissionError",
+    "SubmissionFailed",
+    "TableMissing",
+    "Throttled",
+    "TransportError",
+    "UnknownJobType",
+    "UnknownQueue",
+]

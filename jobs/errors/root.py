@@ -1,0 +1,18 @@
+"""The root of all errors, and how one about an unknown name ends."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """End an error about an unknown name: the nearest known one, or all of them."""
+    names = sorted(known)
+    if near := difflib.get_close_matches(name, names, n=1):
+        return f"did you mean {near[0]!r}?"
+    return f"known are: {', '.join(names)}" if names else "none is declared"
+
+
+class HeadgateError(Exception):
+    """The root of every error that Headgate raises; a handler's own errors are not under it."""
