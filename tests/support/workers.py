@@ -25,6 +25,7 @@ STOPPING = "stopping: jobs may go on"
 """What it logs at the first of them."""
 
 _ROOT = Path(__file__).parents[2]
+_PYTHON = Path(sys.executable)
 _INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "VIRTUAL_ENV")
 
 # A worker whose stdin ends has lost the test, however that died.
@@ -129,6 +130,8 @@ class WorkerProcess:
         ready: the text in the log that entering waits for; None waits for nothing.
         keep: which lines of the log are kept; a worker that lives long writes very many.
         terminal: the worker's, open; None for none.
+        python: the interpreter; the one that runs the tests by default.
+        directory: where it is started; the repository's root by default.
     """
 
     def __init__(
@@ -139,8 +142,12 @@ class WorkerProcess:
         ready: str | None = READY,
         keep: Callable[[str], bool] = everything,
         terminal: Terminal | None = None,
+        python: Path = _PYTHON,
+        directory: Path = _ROOT,
     ) -> None:
         self._terminal = terminal
+        self._python = python
+        self._directory = directory
         self._arguments = ("worker", app, *arguments)
         self._env = env
         self._ready = ready
@@ -155,6 +162,8 @@ class WorkerProcess:
             self._env,
             stdout=asyncio.subprocess.DEVNULL,
             terminal=self._terminal,
+            python=self._python,
+            directory=self._directory,
         )
         self._reader = asyncio.create_task(self._read(), name="worker-log")
         try:
@@ -251,9 +260,11 @@ async def _spawn(
     *,
     stdout: int,
     terminal: Terminal | None = None,
+    python: Path = _PYTHON,
+    directory: Path = _ROOT,
 ) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        sys.executable,
+        python,
         "-c",
         _LEASHED if terminal is None else _AT_A_TERMINAL,
         *arguments,
@@ -261,7 +272,7 @@ async def _spawn(
         stdout=stdout,
         stderr=asyncio.subprocess.PIPE,
         env=env,
-        cwd=_ROOT,
+        cwd=directory,
         start_new_session=True,
         limit=1 << 20,
     )
