@@ -226,11 +226,12 @@ def test_two_runs_of_the_command_write_the_same_template_and_assets(tmp_path: Pa
     assert first == second
 
 
-def test_the_command_line_of_cdk_is_pinned_to_one_version() -> None:
+@pytest.mark.parametrize("program", ["aws-cdk", "pyright"])
+def test_what_runs_on_node_is_pinned_to_one_version(program: str) -> None:
     manifest = json.loads((ROOT / "package.json").read_text())
     lock = json.loads((ROOT / "package-lock.json").read_text())
-    wanted = manifest["devDependencies"]["aws-cdk"]
-    assert wanted == lock["packages"]["node_modules/aws-cdk"]["version"]
+    wanted = manifest["devDependencies"][program]
+    assert wanted == lock["packages"][f"node_modules/{program}"]["version"]
     assert wanted.replace(".", "").isdigit()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -173,7 +174,7 @@ def test_its_cdk_app_and_headgates_synthesize_its_jobs(
 @pytest.fixture(scope="module")
 def typed(project: Project) -> Project:
     """The project with the samples, in which each line that has to be an error says so: where it is
-    none, mypy reports the comment."""
+    none, both checkers report the comment."""
     shutil.copy(SAMPLES, project.root / "samples.py")
     return project
 
@@ -188,3 +189,18 @@ def test_mypy_strict_agrees_with_it_and_with_each_line_of_the_samples(
 ) -> None:
     mypy = (sys.executable, "-m", "mypy", "--python-executable", typed.python)
     finds_nothing(typed, *mypy, "--cache-dir", tmp_path, ".")
+
+
+def test_pyright_agrees_with_both_too(typed: Project) -> None:
+    finds_nothing(typed, "node", pyright(), "--pythonpath", typed.python)
+
+
+def pyright() -> Path:
+    """pyright's program; where it isn't, the test is skipped, but fails on CI."""
+    found = ROOT / "node_modules" / "pyright" / "index.js"
+    if found.exists():
+        return found
+    reason = "pyright is not installed: npm ci"
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{reason}; CI has to check with it")
+    pytest.skip(reason)

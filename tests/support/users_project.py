@@ -138,6 +138,9 @@ _FILES = {
         module = "aws_cdk.*"
         follow_imports = "skip"
         """,
+    "pyrightconfig.json": """
+        {"typeCheckingMode": "standard", "reportUnnecessaryTypeIgnoreComment": true}
+        """,
 }
 
 
