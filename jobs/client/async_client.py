@@ -20,9 +20,8 @@ from headgate.jobs.client.large_payloads import refuse_if
 from headgate.jobs.client.own_table import OwnTable
 from headgate.jobs.client.schedules import AsyncSchedules
 from headgate.jobs.client.spool.policy import Spool, StrPath
-from headgate.jobs.client.steps import take_async
 from headgate.jobs.client.turns import Turns
-from headgate.jobs.client.unique import submitting
+from headgate.jobs.client.unique import UniqueSubmitter
 from headgate.jobs.core.batcher import Batcher, Pacing
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.event_log import log_event
@@ -137,6 +136,14 @@ class AsyncClient:
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
         self._preparing = Turns()
         self._turns = Turns()
+        self._unique = UniqueSubmitter(
+            table=self._lookup.table,
+            send=self._send_all,
+            concurrency=self._concurrency,
+            sleep=self._lookup.sleep,
+            now=self._clock.now,
+            tell=self._events.emit,
+        )
         self._fallback = self._make_fallback(kept_in, fallback)
 
     def _own_table(self, app: App) -> Table:
@@ -264,8 +271,7 @@ class AsyncClient:
         if not submissions or submissions[0].unique is None:  # then none of them is
             await self._send_all(submissions)
             return submissions
-        steps = submitting(submissions, now=self._clock.now, tell=self._events.emit)
-        return await take_async(steps, self._table, self._send_all, self._lookup.sleep)
+        return await self._unique.submit(submissions)
 
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
         if submissions and submissions[0].due is not None:  # all of a call have the same delay

@@ -17,9 +17,8 @@ from headgate.jobs.client.large_payloads import BlockingStoring, refuse_if
 from headgate.jobs.client.own_table import OwnBlockingTable
 from headgate.jobs.client.sending import Sending
 from headgate.jobs.client.spool.policy import Spool, StrPath
-from headgate.jobs.client.steps import take
 from headgate.jobs.client.submission_records import BlockingRegister
-from headgate.jobs.client.unique import submitting
+from headgate.jobs.client.unique import UniqueSubmitter
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
@@ -27,6 +26,7 @@ from headgate.jobs.core.immediate import (
     ImmediateObjectStore,
     ImmediateScheduler,
     ImmediateTable,
+    drive,
     immediate,
 )
 from headgate.jobs.core.ports import (
@@ -127,6 +127,14 @@ class Client:
             sleep=immediate(sleep),
             unschedule=immediate(self._unschedule),
             store=lambda: kept,
+        )
+        self._unique = UniqueSubmitter(
+            table=self._lookup.table,
+            send=immediate(self._send_all),
+            concurrency=self._concurrency,
+            sleep=self._lookup.sleep,
+            now=self._clock.now,
+            tell=self._events.emit,
         )
         self._fallback = self._make_fallback(kept_in, fallback)
 
@@ -231,8 +239,7 @@ class Client:
         if not submissions or submissions[0].unique is None:  # then none of them is
             self._send_all(submissions)
             return submissions
-        steps = submitting(submissions, now=self._clock.now, tell=self._events.emit)
-        return take(steps, self._table, self._send_all, self._sleep)
+        return drive(self._unique.submit(submissions))
 
     def _send_all(self, submissions: Sequence[Submission]) -> None:
         if submissions and submissions[0].due is not None:  # all of a call have the same delay

@@ -19,14 +19,14 @@ there. So at no time could both be lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from headgate.jobs.client.steps import Get, Meanwhile, Pause, Replace, Send, Steps
+from headgate.jobs.client.concurrency import Concurrency
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.events import ClaimFailed, Event
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports import Item, Table
 from headgate.jobs.definitions.uniqueness import place
 from headgate.jobs.errors import HeadgateError, SubmissionFailed, TransportError
 from headgate.jobs.messages.envelope import UniqueBy
@@ -45,79 +45,90 @@ _TRIES = 20
 """So often a claim is asked for, if others come first."""
 
 
-def submitting(
-    submissions: Sequence[Submission],
-    *,
-    now: Callable[[], datetime],
-    tell: Callable[[Event], None],
-) -> Steps[list[Submission]]:
-    """Submit jobs that are unique; returns what each has become.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniqueSubmitter:
+    """Submits jobs that are unique, for one client; its ports are awaited."""
 
-    Args:
-        submissions: of one call, all of them unique.
-        now: the wall clock.
-        tell: hears of duplicates, and of claims that failed.
+    table: Table
+    send: Callable[[Sequence[Submission]], Awaitable[None]]
+    """Raises what submitting raises."""
+    concurrency: Concurrency
+    sleep: Callable[[float], Awaitable[None]]
+    now: Callable[[], datetime]
+    """The wall clock."""
+    tell: Callable[[Event], None]
+    """Hears of duplicates, and of claims that failed."""
 
-    Raises:
-        TransportError: the table or SQS could not be asked, or refused; SQS took none.
-        SubmissionFailed: SQS took some, and not the others, which it lists.
-    """
-    keys = _by_key(submissions, now, tell)
-    try:
-        for key in keys.values():
-            yield from key.reserve()
-    except TransportError:
-        for key in keys.values():
-            yield from key.take_back()
-        raise
-    try:
-        yield from _send([key for key in keys.values() if key.is_ours])
-        for key in keys.values():
-            # Only now: who waits while it keeps others waiting may wait for itself.
-            if key.is_pending:
-                yield from key.wait()
-                yield from _send([key] if key.is_ours else [])
-    except SubmissionFailed as error:
-        raise _of_call(error, submissions, keys) from error
-    return [_became(each, keys, now, tell) for each in submissions]
+    async def submit(self, submissions: Sequence[Submission]) -> list[Submission]:
+        """Submit the jobs of one call, all of them unique; returns what each has become.
 
+        Raises:
+            TransportError: the table or SQS could not be asked, or refused; SQS took none.
+            SubmissionFailed: SQS took some, and not the others, which it lists.
+        """
+        keys = self._by_key(submissions)
+        try:
+            for key in keys.values():
+                await key.reserve()
+        except TransportError:
+            for key in keys.values():
+                await key.take_back()
+            raise
+        try:
+            await self._send([key for key in keys.values() if key.is_ours])
+            for key in keys.values():
+                # Only now: waiting earlier could deadlock on a claim of our own.
+                if key.is_pending:
+                    await key.wait()
+                    await self._send([key] if key.is_ours else [])
+        except SubmissionFailed as error:
+            raise _of_call(error, submissions, keys) from error
+        return [self._became(each, _key_of(each, keys)) for each in submissions]
 
-def _by_key(
-    submissions: Sequence[Submission],
-    now: Callable[[], datetime],
-    tell: Callable[[Event], None],
-) -> dict[str, _Key]:
-    found: dict[str, _Key] = {}
-    for submission in submissions:
-        if (by := submission.unique) and (by.mode == "replace" or by.key not in found):
-            found[by.key] = _Key(submission, by, place(by), now, tell)
-    return found
+    def _by_key(self, submissions: Sequence[Submission]) -> dict[str, _Key]:
+        found: dict[str, _Key] = {}
+        for submission in submissions:
+            if (by := submission.unique) and (by.mode == "replace" or by.key not in found):
+                found[by.key] = _Key(self, submission, by, place(by))
+        return found
 
+    async def _send(self, keys: Sequence[_Key]) -> None:
+        """Send what is theirs, and settle their claims."""
+        if not keys:
+            return
+        failure: HeadgateError | None = None
+        refused: set[str] = set()
+        try:
+            await self._send_renewing([key.chosen for key in keys], [k for k in keys if k.is_asked])
+        except SubmissionFailed as error:
+            failure, refused = error, {refusal.id for refusal in error.refusals}
+        except HeadgateError as error:
+            failure, refused = error, {key.chosen.id for key in keys}
+        for key in keys:
+            await (key.take_back() if key.chosen.id in refused else key.confirm())
+        if failure is not None:
+            raise failure
 
-def _send(keys: Sequence[_Key]) -> Steps[None]:
-    """Send what is theirs, and settle their claims."""
-    if not keys:
-        return
-    failure: HeadgateError | None = None
-    refused: set[str] = set()
-    try:
-        claimed = [key for key in keys if key.is_asked]
-        renewing = Meanwhile(lambda: _renew(claimed), RENEWED_S) if claimed else None
-        yield Send([key.chosen for key in keys], renewing)
-    except SubmissionFailed as error:
-        failure, refused = error, {refusal.id for refusal in error.refusals}
-    except HeadgateError as error:
-        failure, refused = error, {key.chosen.id for key in keys}
-    for key in keys:
-        yield from (key.take_back() if key.chosen.id in refused else key.confirm())
-    if failure is not None:
-        raise failure
+    async def _send_renewing(
+        self, submissions: Sequence[Submission], claimed: Sequence[_Key]
+    ) -> None:
+        """Send, and meanwhile say of what is claimed that it is still on its way."""
 
+        async def renew() -> None:
+            for key in claimed:
+                await key.renew()
 
-def _renew(keys: Sequence[_Key]) -> Steps[None]:
-    """Say of all that they are still on their way."""
-    for key in keys:
-        yield from key.renew()
+        if not claimed:
+            await self.send(submissions)
+            return
+        async with self.concurrency.meanwhile(renew, every_s=RENEWED_S):
+            await self.send(submissions)
+
+    def _became(self, submission: Submission, key: _Key) -> Submission:
+        if key.kept == submission.id:
+            return submission
+        self.tell(submission.deduplicated(key.kept, self.now()))
+        return replace(submission, duplicate_of=key.kept)
 
 
 def _of_call(
@@ -137,21 +148,8 @@ def _of_call(
     )
 
 
-def _became(
-    submission: Submission,
-    keys: Mapping[str, _Key],
-    now: Callable[[], datetime],
-    tell: Callable[[Event], None],
-) -> Submission:
-    key = _key_of(submission, keys)
-    if key.kept == submission.id:
-        return submission
-    tell(submission.deduplicated(key.kept, now()))
-    return replace(submission, duplicate_of=key.kept)
-
-
 def _key_of(submission: Submission, keys: Mapping[str, _Key]) -> _Key:
-    assert submission.unique is not None  # noqa: S101 - `submitting` takes no others
+    assert submission.unique is not None  # noqa: S101 - `UniqueSubmitter` takes no others
     return keys[submission.unique.key]
 
 
@@ -159,13 +157,12 @@ def _key_of(submission: Submission, keys: Mapping[str, _Key]) -> _Key:
 class _Key:
     """One key of a call, and how far its claim has got."""
 
+    submitter: UniqueSubmitter
     chosen: Submission
     """The one of its submissions that counts."""
     by: UniqueBy
     known: Item
     """What stands in the table, as far as it is known."""
-    now: Callable[[], datetime]
-    tell: Callable[[Event], None]
     is_ours: bool = False
     is_pending: bool = False
     """Another process is about to send its job."""
@@ -183,7 +180,7 @@ class _Key:
         """True if SQS has that job, as far as it did not refuse it."""
         return self.is_ours or self.duplicate_of is not None
 
-    def reserve(self) -> Steps[None]:
+    async def reserve(self) -> None:
         """Claim the key for its submission, or see whose it is."""
         if self.by.mode == "replace":
             self.is_ours = True
@@ -191,7 +188,7 @@ class _Key:
         self.is_asked = True
         for _ in range(_TRIES):
             item = self._item(sent=False)
-            standing = yield Replace(item)
+            standing = await self.submitter.table.replace(item)
             self.known = standing or item
             if standing is None or self._is_unsent_self(standing):
                 self.is_ours, self.is_pending = True, False
@@ -203,39 +200,39 @@ class _Key:
             f"{self.chosen.envelope.type!r}: too many submissions with one unique_key at once"
         )
 
-    def wait(self) -> Steps[None]:
+    async def wait(self) -> None:
         """Wait until whoever has the key has sent its job, or can't be about to any more."""
         while self.is_pending:
-            yield Pause(_LOOK_S)
-            standing = yield Get(self.known)
+            await self.submitter.sleep(_LOOK_S)
+            standing = await self.submitter.table.get(self.known.pk, self.known.sk)
             if standing is None or self._is_stale(standing):
                 self.known = standing or place(self.by)
-                yield from self.reserve()
+                await self.reserve()
             else:
                 self._read(standing)
 
-    def renew(self) -> Steps[None]:
+    async def renew(self) -> None:
         """Say that its job is still on its way. If that keeps failing, another one takes over."""
         try:
-            yield from self._restate(sent=False)
+            await self._restate(sent=False)
         except TransportError as error:
             self._report("renew", error)
 
-    def confirm(self) -> Steps[None]:
+    async def confirm(self) -> None:
         """Say that SQS has the job. If that fails, another one may come to count as well."""
         try:
             if self.by.mode == "replace":
-                yield from self._write_down()
+                await self._write_down()
             else:
-                yield from self._restate(sent=True)
+                await self._restate(sent=True)
         except TransportError as error:
             self._report("confirm", error)
 
-    def _restate(self, *, sent: bool) -> Steps[None]:
+    async def _restate(self, *, sent: bool) -> None:
         """Write its claim anew, unless another's stands there."""
         for _ in range(2):
             item = self._item(sent=sent)
-            standing = yield Replace(item)
+            standing = await self.submitter.table.replace(item)
             if standing is None:
                 self.known = item
                 return
@@ -243,32 +240,32 @@ class _Key:
                 return
             self.known = standing  # written by a request whose answer was lost
 
-    def take_back(self) -> Steps[None]:
+    async def take_back(self) -> None:
         """Let the next submission be the first. If that fails, it is so after `PENDING_S`."""
         if not self.is_asked or self.is_pending or self.duplicate_of is not None:
             return
         try:
             for _ in range(2):
-                expired = replace(self._item(sent=False), expires_at=self.now())
-                standing = yield Replace(expired)
+                expired = replace(self._item(sent=False), expires_at=self.submitter.now())
+                standing = await self.submitter.table.replace(expired)
                 if standing is None or standing.data.get("job") != self.chosen.id:
                     return
                 self.known = standing  # written by a request whose answer was lost
         except TransportError as error:
             self._report("take back", error)
 
-    def _write_down(self) -> Steps[None]:
+    async def _write_down(self) -> None:
         """Have the claim name the job, unless a later one stands there."""
         for _ in range(_TRIES):
             item = replace(self._item(sent=True), data={"job": self.chosen.id})
-            standing = yield Replace(item)
+            standing = await self.submitter.table.replace(item)
             if standing is None or (standing.version and standing.data["job"] >= self.chosen.id):
                 return
             self.known = standing
         raise TransportError("too many jobs that replace each other at once")
 
     def _item(self, *, sent: bool) -> Item:
-        now = self.now()
+        now = self.submitter.now()
         # A job that waits to replace others has to be there for those that replace it.
         waits_s = self.chosen.message.delay_s if self.by.mode == "replace" else 0
         return Item(
@@ -288,13 +285,13 @@ class _Key:
         return standing.data.get("job") == self.chosen.id and not standing.data["sent"]
 
     def _is_stale(self, standing: Item) -> bool:
-        age_s = self.now().timestamp() - standing.data["at"]
+        age_s = self.submitter.now().timestamp() - standing.data["at"]
         return not standing.data["sent"] and age_s > PENDING_S + SKEW_S
 
     def _report(self, action: str, error: TransportError) -> None:
-        self.tell(
+        self.submitter.tell(
             ClaimFailed(
-                at=self.now(),
+                at=self.submitter.now(),
                 queue=self.chosen.queue.name,
                 action=action,
                 job_id=self.chosen.id,
