@@ -24,9 +24,10 @@ from typing import Any
 from headgate.jobs.core.ports import Scheduler, Transport
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Interrupted
-from headgate.jobs.execution.recorder import Recorder
-from headgate.jobs.execution.run import Executor, Run, Verdict
+from headgate.jobs.execution.recording.recorder import Recorder
+from headgate.jobs.execution.run import Executor, Run
 from headgate.jobs.execution.settlement import Ack, RetryAfter
+from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.lambdas.deleting import Deletes
 from headgate.lambdas.settling import Settler

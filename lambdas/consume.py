@@ -41,7 +41,7 @@ from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution.call import Means
 from headgate.jobs.execution.claimed_call import needs_claims
 from headgate.jobs.execution.claims import Claims
-from headgate.jobs.execution.recorder import Recorder
+from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.lambdas.batches import Batch

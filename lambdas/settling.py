@@ -30,8 +30,8 @@ from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.dead_letter import bare
 from headgate.jobs.execution.delayed_retry import Course, HandOver, Held, Renewed, Stays
 from headgate.jobs.execution.delivery import Delivery
-from headgate.jobs.execution.run import Verdict, parked
 from headgate.jobs.execution.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
+from headgate.jobs.execution.verdict import Verdict, parked
 from headgate.jobs.messages.outgoing import size_of
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from headgate.jobs.execution.call import Around, Means, nothing_around
 from headgate.jobs.execution.claimed_call import require_claims
 from headgate.jobs.execution.claims import Claims
 from headgate.jobs.execution.delivery import Job
-from headgate.jobs.execution.recorder import Recorder
+from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.records.cancellations import Cancelling

@@ -36,8 +36,9 @@ from headgate.jobs.execution.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.handler_host import Send
 from headgate.jobs.execution.outcome import Deferred, Failed
-from headgate.jobs.execution.run import Executor, Verdict
+from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settlement import Ack, Release, RetryAfter
+from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.submission.prepare import Submission
 from headgate.jobs.values.texts import text_of, type_of
 

@@ -12,6 +12,9 @@ That holds however long it takes, if the runner lives and reaches the table abou
 do (`jobs.execution.claims`). A job that has ended is run again in two cases: its process dies
 before it could say so, or it had to stop before, its message was deleted, and a second message of
 the job comes.
+
+Whether a later job has replaced one is asked here too (`replaced_by`): it is looked up in the same
+table, when the job would start.
 """
 
 from __future__ import annotations
@@ -22,13 +25,14 @@ import random
 from collections.abc import Awaitable
 from typing import Any, Literal, TypeVar
 
-from headgate.jobs.core.events import ClaimFailed
+from headgate.jobs.core.events import ClaimFailed, JobDeduplicated
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.uniqueness import place
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution import job_events as reporting
 from headgate.jobs.execution.call import Call, Means
-from headgate.jobs.execution.claims import Claim, Claims, Ended, Held
+from headgate.jobs.execution.claims import Claim, Claims, Ended, Held, answered
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.execution.outcome import Deferred, Discarded, Done, Failed, Interrupted, Outcome
 from headgate.jobs.retry.backoff import Backoff, job_rng
@@ -83,6 +87,46 @@ def _unclaimable(app: App) -> ConfigurationError:
 
 def _is_claimed(job: JobType[Any, Any]) -> bool:
     return job.once or (bool(job.unique.lasting) and job.unique.mode == "replace")
+
+
+async def replaced_by(means: Means, job: Job, delivery: Delivery) -> str | None:
+    """The id of the job that has replaced this one, if any; see `jobs.client.unique`.
+
+    A job that can be replaced costs a read. Without an answer it is run: it may have been replaced,
+    but it must not be lost.
+    """
+    by = job.envelope.options.unique if job.envelope.options else None
+    if by is None or by.mode != "replace" or means.claims is None:
+        return None
+    where, job_id = place(by), job.attempt.job_id
+    try:
+        standing = await answered(means.claims.table.get(where.pk, where.sk))
+    except TransportError as error:
+        means.events.emit(
+            ClaimFailed(
+                at=means.clock.now(),
+                queue=delivery.queue.name,
+                action="look",
+                job_id=job_id,
+                error=str(error),
+            )
+        )
+        return None
+    if standing is None or standing.data["job"] <= job_id:
+        return None
+    later: str = standing.data["job"]
+    means.events.emit(
+        JobDeduplicated(
+            at=means.clock.now(),
+            job_id=job_id,
+            job_type=job.type.name,
+            queue=delivery.queue.group,
+            priority=delivery.queue.priority,
+            tenant=job.envelope.tenant,
+            kept=later,
+        )
+    )
+    return later
 
 
 class OnceCall:

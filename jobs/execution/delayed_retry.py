@@ -34,8 +34,8 @@ from headgate.jobs.core.topology import MAX_DELAY, Topology
 from headgate.jobs.errors import MessageUnreadable, TransportError
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Attempt, Crashed, Failed, Unstarted
-from headgate.jobs.execution.run import Verdict
 from headgate.jobs.execution.settlement import Release, RetryAfter
+from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.messages.envelope import MOST_ATTEMPTS_USED, parse
 from headgate.jobs.messages.outgoing import sendable
 from headgate.jobs.schedules.delayed_job import (

@@ -1,10 +1,16 @@
-"""A message on its way to being a job: what was received, and what it turns out to be."""
+"""A message on its way to being a job: what was received, and what it turns out to be.
+
+Messages become envelopes by themselves, or by the job type that accepts what others wrote: a
+foreign message is for the type that its attribute ``JobType`` names; without one, for the type
+that runs from its queue group and accepts its format.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from headgate.jobs.core.limits import Limits
 from headgate.jobs.core.ports import ReceivedMessage
@@ -20,9 +26,9 @@ from headgate.jobs.errors import (
     PayloadInvalid,
     PayloadLost,
 )
-from headgate.jobs.execution.foreign import envelope_of
 from headgate.jobs.execution.outcome import Attempt, Reason
-from headgate.jobs.messages.envelope import Envelope
+from headgate.jobs.messages.envelope import VERSION, Envelope, derived_job_id, parse
+from headgate.jobs.messages.foreign_formats import Accepts, Foreign, opened
 
 UNRUNNABLE: dict[type[Exception], Reason] = {
     MessageUnreadable: Reason.UNREADABLE,
@@ -34,6 +40,14 @@ UNRUNNABLE: dict[type[Exception], Reason] = {
 }
 """Why a message that `load` refuses will be in the dead-letter queue."""
 
+
+JOB_ID = "JobId"
+"""The message attribute by which a dead letter, sent back to its queue, stays the same job."""
+
+UNNAMED = "unknown"
+"""What the dead letter of a message that names no type says instead."""
+
+_OURS = frozenset({"v", "id", "type"})
 
 LARGE = 65_536
 """Characters of a body from which on its payload is read off the event loop, which everything else
@@ -205,3 +219,72 @@ def legible(app: App, delivery: Delivery) -> Envelope | None:
         return envelope_of(app, delivery.message, delivery.queue)[0]
     except Exception:  # noqa: BLE001 - `load` tells of it
         return None
+
+
+# --- messages become envelopes --------------------------------------------------------------------
+
+
+def envelope_of(app: App, message: ReceivedMessage, queue: QueueSpec) -> tuple[Envelope, bool]:
+    """The job that a message is, and whether it is a foreign one.
+
+    Raises:
+        MessageUnreadable, MessageSchemaNewer: it is none, as far as can be told here.
+    """
+    try:
+        return parse(message.body), False
+    except MessageUnreadable:
+        # Types that accept something are few, and most apps have none.
+        if (foreign := opened(message)) is None or _is_ours(foreign.value):
+            raise
+        if (declared := _taker(app, foreign, queue)) is None or declared.accepts is None:
+            raise
+    return _adopted(declared, declared.accepts, foreign, message, queue), True
+
+
+def _adopted(
+    declared: JobType[Any, Any],
+    accepts: Accepts,
+    foreign: Foreign,
+    message: ReceivedMessage,
+    queue: QueueSpec,
+) -> Envelope:
+    return Envelope(
+        v=VERSION,
+        id=_job_id(message),
+        type=declared.name,
+        schema=declared.schema,
+        payload=accepts.payload(foreign),
+        queue=queue.group,
+        priority=queue.priority,
+        submitted_at=message.sent_at,
+        source=f"foreign:{accepts.format}",
+    )
+
+
+def _is_ours(value: Any) -> bool:
+    """True for a Headgate message, if a broken one: nobody else's type may run it."""
+    return isinstance(value, dict) and value.keys() >= _OURS
+
+
+def _taker(app: App, foreign: Foreign, queue: QueueSpec) -> JobType[Any, Any] | None:
+    if (named := foreign.job_type) is not None and named != UNNAMED:
+        return app.types.get(named)
+    accepting = [each for each in app.types_from(queue.group) if each.accepts]
+    for wanted in foreign.formats:
+        found = [each for each in accepting if each.accepts and each.accepts.format == wanted]
+        if len(found) > 1:
+            names = ", ".join(each.name for each in found)
+            raise MessageUnreadable(
+                f"the message has no attribute JobType to say which of {names} it is for"
+            )
+        if found:
+            return found[0]
+    return None
+
+
+def _job_id(message: ReceivedMessage) -> UUID:
+    """The same for every delivery of a message, and for what comes back of its dead letter."""
+    try:
+        return UUID(message.attributes[JOB_ID])
+    except (KeyError, ValueError):
+        return derived_job_id(message.sent_at, "sqs", message.message_id)

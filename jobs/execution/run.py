@@ -11,21 +11,16 @@ SQS has confirmed it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from headgate.jobs.core.events import Event
-from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events as reporting
 from headgate.jobs.execution.call import Call, Means
-from headgate.jobs.execution.claimed_call import OnceCall
-from headgate.jobs.execution.dead_letter import dead_letter
-from headgate.jobs.execution.delivery import UNRUNNABLE, Delivery, Job, legible, load
+from headgate.jobs.execution.claimed_call import OnceCall, replaced_by
+from headgate.jobs.execution.delivery import UNNAMED, UNRUNNABLE, Delivery, Job, legible, load
 from headgate.jobs.execution.earlier_deliveries import History
-from headgate.jobs.execution.foreign import UNNAMED
 from headgate.jobs.execution.outcome import (
     Attempt,
     Cancelled,
@@ -42,56 +37,16 @@ from headgate.jobs.execution.outcome import (
     Unstarted,
 )
 from headgate.jobs.execution.payload import deferred, fetched
-from headgate.jobs.execution.replaced import replaced_by
 from headgate.jobs.execution.settlement import (
-    Action,
-    DeadLetter,
-    Quarantine,
     foregone,
     lasting,
     settle,
 )
+from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.values.texts import text_of
 
 Backlog = Callable[[str], Awaitable[int]]
 """How many messages are visible in a queue, by its physical name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What has to happen to a message now, and what to say once it has."""
-
-    outcome: Outcome
-    action: Action
-    attempt: Attempt
-    job_type: str
-    ran_s: float = 0.0
-    """How long its handler ran; 0 where it was not called."""
-    tell: Callable[[Action, datetime], Event | None]
-
-    def aftermath(self, at: datetime) -> Event | None:
-        """The event to emit when SQS has confirmed the action, at that time."""
-        return self.tell(self.action, at)
-
-
-def parked(
-    delivery: Delivery,
-    verdict: Verdict,
-    action: DeadLetter | Quarantine,
-    *,
-    quarantine: str,
-    at: datetime,
-) -> tuple[str, OutgoingMessage]:
-    """Where a message goes that will not run again, by the queue's physical name, and as what."""
-    letter = dead_letter(
-        delivery.message,
-        action,
-        verdict.attempt,
-        verdict.job_type,
-        at,
-        fifo=delivery.queue.fifo and isinstance(action, DeadLetter),  # the quarantine is standard
-    )
-    return (delivery.queue.dlq_name if isinstance(action, DeadLetter) else quarantine), letter
 
 
 _EARLY_S = 60.0
@@ -113,7 +68,7 @@ class Executor:
     Args:
         means: the app, and what calls of its handlers need.
         backlog: answers adaptive backoffs; without it they see an empty queue.
-        records: whether a `jobs.execution.recorder.Recorder` tells attempts from deliveries.
+        records: whether a `Recorder` tells attempts from deliveries (`jobs.execution.recording`).
         backstop: whether, where none does, a job delivered much too often is taken for one that
             kills what runs it; not where deliveries may have come to nobody.
     """

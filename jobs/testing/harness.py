@@ -24,10 +24,10 @@ from headgate.jobs.errors import HeadgateError, MessageError
 from headgate.jobs.execution.call import Around, Means, nothing_around
 from headgate.jobs.execution.claims import Claims
 from headgate.jobs.execution.delayed_retry import Course, HandOver, Renewed, Stays
-from headgate.jobs.execution.delivery import Delivery
-from headgate.jobs.execution.foreign import envelope_of
-from headgate.jobs.execution.run import Executor, Verdict, parked
+from headgate.jobs.execution.delivery import Delivery, envelope_of
+from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
+from headgate.jobs.execution.verdict import Verdict, parked
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.messages.large_payloads import unpacked
 from headgate.jobs.schedules.bridging import Bridge, read_input

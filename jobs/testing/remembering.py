@@ -11,8 +11,9 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events
 from headgate.jobs.core.ports import ObjectStore, Table
 from headgate.jobs.definitions.app import App
-from headgate.jobs.execution.recorder import Recorder
-from headgate.jobs.execution.run import Run, Verdict
+from headgate.jobs.execution.recording.recorder import Recorder
+from headgate.jobs.execution.run import Run
+from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.records.cancellations import Cancelling
 
 _DRAIN_S = 0.5

@@ -14,9 +14,10 @@ from headgate.jobs.core.topology import Priority
 from headgate.jobs.execution import run as execution
 from headgate.jobs.execution.claims import Claim
 from headgate.jobs.execution.outcome import Failed
-from headgate.jobs.execution.recorder import Recorder
-from headgate.jobs.execution.run import Run, Verdict
+from headgate.jobs.execution.recording.recorder import Recorder
+from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settlement import Ack, settle
+from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.records.lives import Fate
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import DelayedJob

@@ -20,8 +20,9 @@ from headgate.jobs.execution.call import Means
 from headgate.jobs.execution.delayed_retry import HandOver, Renewed
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Unrunnable
-from headgate.jobs.execution.run import Executor, Verdict, parked
+from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
+from headgate.jobs.execution.verdict import Verdict, parked
 from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryStore, VirtualClock
 from headgate.jobs.testing.memory.sqs_limits import check_message
 

@@ -1,0 +1,1 @@
+"""What happened to a job before, read; and what happens to it here, written down."""

@@ -1,0 +1,85 @@
+"""The marks that an attempt leaves: their kinds and contents, by how it ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headgate.jobs.execution.outcome import (
+    Cancelled,
+    Crashed,
+    Deferred,
+    Failed,
+    Interrupted,
+    Outcome,
+    Unrunnable,
+    Unstarted,
+)
+from headgate.jobs.execution.run import Run
+from headgate.jobs.execution.settlement import Action, DeadLetter, Quarantine, Release, RetryAfter
+from headgate.jobs.execution.verdict import Verdict
+from headgate.jobs.records.items import Mark
+from headgate.jobs.values.texts import text_of, type_of
+
+
+def seen(run: Run) -> dict[str, Any]:
+    """The beats of the workers that began its job and are not heard of, for the next to compare."""
+    return {"beats": dict(run.beats)} if run.beats else {}
+
+
+def mark_of(outcome: Outcome) -> Mark | None:
+    """The mark of an attempt that did not end its job; None where it did, or leaves no mark."""
+    match outcome:
+        case Failed():
+            return Mark.FAILED
+        case Crashed():
+            return Mark.CRASHED
+        case Deferred():
+            return Mark.DEFERRED
+        case Interrupted() | Unstarted():
+            return Mark.RELEASED
+        case Cancelled():
+            return Mark.CANCELLED
+        case Unrunnable():
+            return Mark.UNRUNNABLE
+        case _:
+            return None
+
+
+def details(verdict: Verdict) -> dict[str, Any]:
+    """All that the mark of an end says beside its kind."""
+    action = verdict.action
+    again = {"retry_in_s": action.delay_s} if isinstance(action, RetryAfter | Release) else {}
+    match verdict.outcome:
+        case Failed(error=error, traceback=traceback):
+            return {
+                "ran_s": verdict.ran_s,
+                "error_type": type_of(error),
+                "error_message": text_of(error),
+                "traceback": traceback,
+                **_final(action),
+                **again,
+            }
+        case Crashed(detail=detail):
+            return {"detail": detail, **_final(action), **again}
+        case (
+            Deferred(reason=reason)
+            | Interrupted(reason=reason)
+            | Unstarted(reason=reason)
+            | Cancelled(reason=reason)
+        ):
+            return {"reason": reason, **again}
+        case Unrunnable(reason=why, detail=detail):
+            return {"reason": why, "detail": detail, **again}
+        case _:
+            return {}
+
+
+def _final(action: Action) -> dict[str, Any]:
+    """The reason for no other attempt, in case that its message can't be parked now."""
+    match action:
+        case DeadLetter(reason=reason):
+            return {"final": reason}
+        case Quarantine():
+            return {"final": Mark.QUARANTINED}
+        case _:
+            return {}

@@ -1,0 +1,133 @@
+"""Reads what happened to a job before, and judges what nobody has written down."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import partial
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.ports import Table
+from headgate.jobs.definitions.app import App
+from headgate.jobs.errors import TransportError
+from headgate.jobs.execution.claims import CLAIM
+from headgate.jobs.execution.earlier_deliveries import Past, Start
+from headgate.jobs.execution.outcome import Crashed
+from headgate.jobs.execution.recording.writer import RecordWriter
+from headgate.jobs.execution.run import Run
+from headgate.jobs.records.items import Mark, Scribe, deliveries_of, partition
+from headgate.jobs.records.lives import LEASE_S, Fate, Lives
+
+_SILENT_DEATH = "the worker died without reporting an outcome"
+
+_ANY_SKEW = timedelta(seconds=60)
+"""By how much clocks may differ where nothing is lost by waiting a little longer."""
+
+
+class Recall:
+    """Tells runs of their jobs' earlier deliveries.
+
+    Args:
+        app: says which crashes count.
+        table: where the items are.
+        writer: bounds the reads, and writes the crashes that are found.
+        clock: tells the time.
+        silence_counts: whether deliveries of which nothing is known count; see
+            `jobs.execution.earlier_deliveries.Past.history`.
+        lives: tells whether the workers that began jobs have died; None: nobody is said to have.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        table: Table,
+        writer: RecordWriter,
+        *,
+        clock: Clock,
+        silence_counts: bool,
+        lives: Lives | None,
+    ) -> None:
+        self._app = app
+        self._table = table
+        self._writer = writer
+        self._clock = clock
+        self._silence_counts = silence_counts
+        self._lives = lives
+
+    async def recall(self, run: Run, scribe: Scribe) -> None:
+        """Tell a run what happened to its job before."""
+        try:
+            past = await self._writer.within(self._past(run, scribe))
+        except TransportError as error:
+            self._writer.report("read", scribe, error)
+            run.forget()
+            return
+        run.tried(past.unrunnable)
+        if run.job is None:
+            return
+        await self._look(past, scribe)
+        now = self._clock.now()
+        history = past.history(
+            partial(self._fate, now=now),
+            self._fate_of_the_first(past, run) if self._silence_counts else None,
+            now=now,
+            window=self._window(run),
+        )
+        crash = Crashed(detail=_SILENT_DEATH)
+        for receive in history.found:
+            item = scribe.mark(Mark.CRASHED, now, {"detail": crash.detail}, receive=receive)
+            await self._writer.write(scribe, item)
+        workers = {start.worker for start in past.starts}
+        beats = self._lives.beats(workers) if self._lives is not None else {}
+        run.recall(history, beats=beats, crash=crash)
+
+    async def _past(self, run: Run, scribe: Scribe) -> Past:
+        """What is known of its earlier deliveries.
+
+        Raises:
+            TransportError: the table can't be asked.
+        """
+        pk, prefix = partition(scribe.job_id), deliveries_of(scribe.message_id)
+        items = await self._table.query(pk, prefix=prefix)
+        past = Past(items, scribe.message_id, scribe.receive)
+        if past.is_silent and not await self._may_have_run(run):
+            released = scribe.mark(Mark.RELEASED, self._clock.now(), {}, receive=1)
+            past = Past([released, *items], scribe.message_id, scribe.receive)
+            self._writer.journal.put(released)
+        return past
+
+    async def _may_have_run(self, run: Run) -> bool:
+        """True if its first delivery may have begun it: what has to be claimed leaves a claim.
+
+        Without one it was given back while the table was away, so that nothing could say so.
+        """
+        if (job := run.job) is None or not job.type.once:
+            return True
+        return await self._table.get(partition(job.attempt.job_id), CLAIM) is not None
+
+    async def _look(self, past: Past, scribe: Scribe) -> None:
+        """See who lives, where that tells something."""
+        if self._lives is None or past.is_clear:
+            return
+        try:
+            await self._writer.within(self._lives.catch_up())
+        except TransportError as error:  # then nobody is judged yet
+            self._writer.report("read", scribe, error)
+
+    def _fate(self, start: Start, *, now: datetime) -> Fate:
+        if start.until is not None:
+            return Fate.DIED if now > start.until + _ANY_SKEW else Fate.OPEN
+        if self._lives is None:
+            return Fate.LIVED
+        return self._lives.fate(start.worker, seen=start.seen)
+
+    def _fate_of_the_first(self, past: Past, run: Run) -> Fate:
+        if self._lives is None or not past.is_silent:
+            return Fate.LIVED
+        until = past.resumed_at or self._clock.now()
+        message, queue = run.delivery.message, run.delivery.queue
+        return self._lives.fate_of_any(queue.group, message.first_received_at, until)
+
+    def _window(self, run: Run) -> timedelta:
+        """How long ago a crash may be to count: it is found once a worker has been silent."""
+        crash_limit, visibility = self._app.crash_limit, run.delivery.queue.lane.visibility
+        return crash_limit.window(visibility + timedelta(seconds=LEASE_S))

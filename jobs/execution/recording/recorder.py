@@ -1,0 +1,254 @@
+"""Counts attempts, not deliveries: what happened to a job before, and what happens to it here.
+
+A first delivery waits for nothing. From the second on the job's items are read before it may start,
+and a mark is written before it does. Whatever makes a message visible again is written first, so
+that its next receiver finds it explained. All else is written beside the jobs
+(`jobs.records.journal`).
+
+A table that fails, or doesn't answer within about a second, holds no job up: what was to be written
+goes to the journal, which tries on, and attempts are counted by deliveries for the time being
+(`jobs.execution.outcome.Attempt.known`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, NoReturn
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Event, Events, JobProgress, RecordsWritten
+from headgate.jobs.core.ports import Item, ObjectStore, Table
+from headgate.jobs.definitions.app import App
+from headgate.jobs.errors import ResultNotKept
+from headgate.jobs.execution.delivery import UNNAMED
+from headgate.jobs.execution.outcome import Attempt, Deferred, Discarded, Done
+from headgate.jobs.execution.recording.marks import details, mark_of, seen
+from headgate.jobs.execution.recording.recall import Recall
+from headgate.jobs.execution.recording.writer import RecordWriter
+from headgate.jobs.execution.run import Run
+from headgate.jobs.execution.settlement import Ack, DeadLetter, Quarantine
+from headgate.jobs.execution.verdict import Verdict
+from headgate.jobs.records.items import Mark, Scribe, keeps
+from headgate.jobs.records.large_results import LargeResults
+from headgate.jobs.records.late_starts import LateStarts
+from headgate.jobs.records.lives import Lives
+from headgate.jobs.records.progress import Progress
+from headgate.jobs.records.results import MAX_RESULT_BYTES, dumped
+
+_log = logging.getLogger("headgate.worker")
+
+
+class Recorder:
+    """Reads and writes the items of the jobs that a worker or a Lambda function runs.
+
+    Args:
+        app: says what is written of which types, how long it is kept, and which crashes count.
+        table: where the items are.
+        worker: who writes, for those who read the items.
+        clock: tells the time.
+        events: hears of reads and writes that failed.
+        rng: spreads the pauses between tries.
+        store: where results go that are too large for a record; without it they are not kept.
+        silence_counts: whether deliveries of which nothing is known count; see
+            `jobs.execution.earlier_deliveries.Past.history`.
+        lives: tells whether the workers that began jobs have died; None: nobody is said to have.
+        until: when this process's time ends in any case, as a Lambda function's does.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        table: Table,
+        *,
+        worker: str,
+        clock: Clock,
+        events: Events,
+        rng: random.Random,
+        store: ObjectStore | None = None,
+        silence_counts: bool = True,
+        lives: Lives | None = None,
+        until: Callable[[], datetime | None] | None = None,
+    ) -> None:
+        self._until = until
+        self._results = LargeResults(store)
+        self._app = app
+        self._worker = worker
+        self._clock = clock
+        self._writer = RecordWriter(table, clock=clock, events=events, rng=rng)
+        self._recall = Recall(
+            app,
+            table,
+            self._writer,
+            clock=clock,
+            silence_counts=silence_counts,
+            lives=lives,
+        )
+        self._journal = self._writer.journal
+        self._progress = Progress(app, worker, self._journal)
+        self._late = LateStarts(self._put_start)
+
+    def __call__(self, event: Event) -> None:
+        """Subscriber: how far jobs are, and that the table takes records again."""
+        if isinstance(event, JobProgress):
+            self._progress.told(event)
+        elif isinstance(event, RecordsWritten):
+            self._writer.answered()
+
+    async def run(self) -> NoReturn:
+        """Write what nothing waits for, until cancelled."""
+        await self._journal.run()
+
+    async def recall(self, run: Run) -> None:
+        """Tell a run what happened to its job before. A first delivery has no past."""
+        if (scribe := self._scribe(run)) is not None and scribe.receive > 1:
+            await self._recall.recall(run, scribe)
+
+    async def starts(self, run: Run) -> None:
+        """It is about to be run.
+
+        Of a later delivery that is written before, for the case that the process dies of it. Of a
+        first one it is once it has run for a second, so that short jobs cost nothing.
+        """
+        if (job := run.job) is None or run.foregone is not None:
+            return
+        level = self._app.records_of(job.type)
+        if job.attempt.receives > 1:
+            if (scribe := self._scribe(run)) is not None:
+                await self._writer.write(scribe, self._start(run, scribe, job.attempt))
+        elif keeps(level, "full"):
+            self._put_start(run)
+        elif keeps(level, "outcomes") and self._app.keep_of(job.type).completed:
+            self._late.begun(run)
+
+    def _put_start(self, run: Run, ago_s: float = 0.0) -> None:
+        if (job := run.job) is not None and (scribe := self._scribe(run)) is not None:
+            self._journal.put(self._start(run, scribe, job.attempt, ago_s))
+
+    def _start(self, run: Run, scribe: Scribe, attempt: Attempt, ago_s: float = 0.0) -> Item:
+        told: dict[str, Any] = {"attempt": attempt.number, **seen(run)}
+        if self._until is not None and (until := self._until()) is not None:
+            told["until"] = until.isoformat()
+        return scribe.mark(Mark.STARTED, self._clock.now() - timedelta(seconds=ago_s), told)
+
+    async def explain(self, run: Run, verdict: Verdict) -> None:
+        """Say how it ended; to be awaited before its message shows again, or is parked."""
+        self._late.ended(run)
+        if (scribe := self._scribe(run)) is None:
+            return
+        self._progress.ended(scribe.job_id)
+        outcome = verdict.outcome
+        if isinstance(outcome, Done | Discarded):
+            await self._ended(scribe, verdict)
+        elif (kind := mark_of(outcome)) is not None:
+            data = {"attempt": verdict.attempt.number, **details(verdict), **seen(run)}
+            item = scribe.mark(kind, self._clock.now(), data)
+            if isinstance(verdict.action, Ack):
+                self._journal.put(item)  # nobody will receive it
+            elif run.foregone is None or isinstance(outcome, Deferred):
+                await self._writer.write(scribe, item)
+
+    def parked(self, run: Run, verdict: Verdict) -> None:
+        """It has left its queue for good, for one where no worker receives."""
+        if not isinstance(verdict.action, DeadLetter | Quarantine) or run.identity is None:
+            return
+        if (scribe := self._scribe(run)) is None:
+            return
+        told: dict[str, Any] = {"attempt": verdict.attempt.number}
+        match verdict.action:
+            case DeadLetter(reason=reason, error_type=error_type, error_message=message):
+                told |= {"reason": reason, "error_type": error_type, "error_message": message}
+                self._journal.put(scribe.mark(Mark.DEAD, self._clock.now(), told))
+            case Quarantine(detail=detail):
+                told |= {"detail": detail}
+                self._journal.put(scribe.mark(Mark.QUARANTINED, self._clock.now(), told))
+
+    async def released(self, run: Run) -> None:
+        """It goes back without having been started; to be awaited before it does."""
+        if (scribe := self._scribe(run)) is not None:
+            item = scribe.mark(Mark.RELEASED, self._clock.now(), seen(run))
+            await self._writer.write(scribe, item)
+
+    def hurry(self) -> None:
+        """Wait for less from now on: the worker is stopping."""
+        self._writer.hurry()
+
+    async def flush(self) -> None:
+        """Write what still waits; cancelled, what is left is kept for another time."""
+        await self._writer.drain()
+        await self._results.flush()
+        await self._journal.flush()
+
+    async def drain(self) -> None:
+        """The same for the last time: what is left is shed."""
+        await asyncio.gather(self._writer.drain(), self._results.close())
+        await self._journal.drain()
+
+    def _scribe(self, run: Run) -> Scribe | None:
+        """Who writes of a delivery; None if nothing is to be written."""
+        app, message = self._app, run.delivery.message
+        job_id, job_type = run.identity or (message.message_id, UNNAMED)
+        declared = run.job.type if run.job is not None else app.types.get(job_type)
+        level = app.records if declared is None else app.records_of(declared)
+        if level == "off":
+            return None
+        return Scribe(
+            job_id=job_id,
+            message_id=message.message_id,
+            receive=message.receive_count,
+            job_type=job_type,
+            queue=run.delivery.queue.group,
+            worker=self._worker,
+            level=level,
+            keep=app.keep if declared is None else app.keep_of(declared),
+            retention=run.delivery.queue.retention,
+        )
+
+    async def _ended(self, scribe: Scribe, verdict: Verdict) -> None:
+        """Its handler has ended it. What simply completed may be kept for no time at all."""
+        if not keeps(scribe.level, "outcomes"):
+            return
+        if not scribe.keep.completed and scribe.receive == 1:
+            return
+        own = {"attempt": verdict.attempt.number, "ran_s": verdict.ran_s}
+        match verdict.outcome:
+            case Discarded(reason=reason):
+                told = own | {"reason": reason}
+                self._journal.put(scribe.mark(Mark.DISCARDED, self._clock.now(), told))
+            case Done(result=None):
+                self._journal.put(scribe.mark(Mark.COMPLETED, self._clock.now(), own))
+            case Done(result=result):
+                await self._completed(scribe, own, result)
+
+    async def _completed(self, scribe: Scribe, own: dict[str, Any], result: Any) -> None:
+        at = self._clock.now()
+        try:
+            value, size = await dumped(result)
+        except ResultNotKept as error:
+            self._journal.put(scribe.mark(Mark.COMPLETED, at, own | _not_kept(scribe, error)))
+            return
+        if size <= MAX_RESULT_BYTES:
+            told = own | {"result": value}
+            self._journal.put(scribe.mark(Mark.COMPLETED, at, told), size=size)
+            return
+        self._results.put(scribe.job_id, value, size, partial(self._kept, scribe, at, own))
+
+    def _kept(
+        self,
+        scribe: Scribe,
+        at: datetime,
+        own: dict[str, Any],
+        found: dict[str, Any] | ResultNotKept,
+    ) -> None:
+        """The object first, and then the record that has its address, or says why it has none."""
+        told = _not_kept(scribe, found) if isinstance(found, ResultNotKept) else found
+        self._journal.put(scribe.mark(Mark.COMPLETED, at, own | told))
+
+
+def _not_kept(scribe: Scribe, error: ResultNotKept) -> dict[str, Any]:
+    _log.warning("job %s of %s: %s", scribe.job_id, scribe.job_type, error)
+    return {"result_fault": str(error)}

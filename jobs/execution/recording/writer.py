@@ -1,0 +1,110 @@
+"""Writes of what is known of jobs: at once where a job waits for it, and never for long."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
+
+from headgate.jobs.core.batcher import Batcher, Pacing
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Events, RecordsFailed
+from headgate.jobs.core.ports import MAX_PUT, EntryFailure, Item, Table
+from headgate.jobs.errors import ServiceUnavailable, TransportError
+from headgate.jobs.records.items import Scribe
+from headgate.jobs.records.journal import Journal
+from headgate.jobs.records.writes import Refusal, put_batch
+from headgate.jobs.values.texts import text_of
+
+_PACING = Pacing(linger_s=0.005, tries=3)
+
+PATIENCE_S = 1.0
+"""How long a job waits for the table, each time that it has to."""
+
+LEAST_PATIENCE_S = 0.2
+"""The same while the table has not answered lately, and while the worker stops."""
+
+T = TypeVar("T")
+
+
+class RecordWriter:
+    """Writes items at once, for as long as a job may wait for that; what takes longer is left to
+    the journal.
+
+    Args:
+        table: where the items go.
+        clock: tells the time.
+        events: hears of reads and writes that failed.
+        rng: spreads the pauses between tries.
+    """
+
+    def __init__(self, table: Table, *, clock: Clock, events: Events, rng: random.Random) -> None:
+        self._table = table
+        self._clock = clock
+        self._events = events
+        self._slow = False
+        """The last answer was not waited for to the end."""
+        self._hurried = False
+        self._writes = Batcher(
+            self._put,
+            pacing=_PACING,
+            eager=lambda: not self._writes.busy,
+            name="headgate-record",
+            rng=rng,
+            most=MAX_PUT,
+        )
+        self.journal = Journal(table, clock=clock, events=events, rng=rng)
+        """Writes what nothing waits for."""
+
+    def answered(self) -> None:
+        """The table takes records again."""
+        self._slow = False
+
+    def hurry(self) -> None:
+        """Wait for less from now on: the worker is stopping."""
+        self._hurried = True
+
+    async def drain(self) -> None:
+        """Wait for the writes that have begun."""
+        await self._writes.drain()
+
+    async def write(self, scribe: Scribe, item: Item) -> None:
+        """Write an item now; what takes too long or fails is written when it can be."""
+        try:
+            await self.within(self._writes.put(item))
+        except TransportError as error:
+            self.journal.put(item)
+            self.report("write", scribe, error)
+
+    def _refused(self, refusal: Refusal) -> None:
+        error = text_of(refusal.error)
+        self._events.emit(RecordsFailed(at=self._clock.now(), action="write", error=error))
+
+    async def _put(self, items: Sequence[Item]) -> list[EntryFailure]:
+        async with asyncio.timeout(PATIENCE_S):
+            return await put_batch(self._table, items, on_refused=self._refused)
+
+    async def within(self, answer: Awaitable[T]) -> T:
+        """Wait for the table, but no longer than a job may be held up by it.
+
+        Raises:
+            TransportError: it has failed, or has not answered in time.
+        """
+        patience_s = LEAST_PATIENCE_S if self._slow or self._hurried else PATIENCE_S
+        try:
+            async with asyncio.timeout(patience_s):
+                found = await answer
+        except TimeoutError as error:
+            self._slow = True
+            raise ServiceUnavailable(f"no answer within {patience_s:g} s") from error
+        self._slow = False
+        return found
+
+    def report(self, action: str, scribe: Scribe, error: TransportError) -> None:
+        """Say that records of one job could not be read or written."""
+        self._events.emit(
+            RecordsFailed(
+                at=self._clock.now(), action=action, error=str(error), job_id=scribe.job_id
+            )
+        )
