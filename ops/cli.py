@@ -172,7 +172,9 @@ def worker(
 def submit(
     app: Annotated[str, typer.Argument(metavar="APP", help="module:attribute")],
     job_type: Annotated[str, typer.Argument(help="The job type's name.")],
-    payload: Annotated[str, typer.Argument(help="JSON, or - to read it from standard input.")],
+    payload: Annotated[
+        str, typer.Argument(help="JSON, or - to read it from standard input.")
+    ] = "{}",
     delay: Annotated[
         timedelta | None, typer.Option(parser=duration, help="Not before this long from now.")
     ] = None,

@@ -190,9 +190,17 @@ class AsyncClient:
         await self._register.drain()
         await self._owned.aclose()
 
+    @overload
+    async def submit(
+        self, job: JobType[None, R], **overrides: Unpack[Overrides]
+    ) -> AsyncJobHandle[R]: ...
+    @overload
     async def submit(
         self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[Overrides]
-    ) -> AsyncJobHandle[R]:
+    ) -> AsyncJobHandle[R]: ...
+    async def submit(
+        self, job: JobType[Any, Any], payload: Any = None, **overrides: Unpack[Overrides]
+    ) -> AsyncJobHandle[Any]:
         """Submit one job; `headgate.Client.submit`, awaited."""
         [handle] = await self.submit_many(job, [payload], **overrides)
         return handle

@@ -178,14 +178,20 @@ class Client:
             )
         )
 
+    @overload
+    def submit(self, job: JobType[None, R], **overrides: Unpack[Overrides]) -> JobHandle[R]: ...
+    @overload
     def submit(
         self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[Overrides]
-    ) -> JobHandle[R]:
+    ) -> JobHandle[R]: ...
+    def submit(
+        self, job: JobType[Any, Any], payload: Any = None, **overrides: Unpack[Overrides]
+    ) -> JobHandle[Any]:
         """Submit one job; when this returns, SQS has it, or the fallback has seen to it.
 
         Args:
             job: the type, as declared on the app.
-            payload: what its handler takes.
+            payload: what its handler takes; left out for a job that has none.
             overrides: see `Overrides`.
 
         Raises:

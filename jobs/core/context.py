@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Generator, Mapping, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, Unpack, overload
 
 from pydantic import Field
 
@@ -129,9 +129,15 @@ class JobContext:
         self._host.progress(percent, message, data)
         return _ALREADY
 
+    @overload
+    def submit(self, job: JobType[None, R], **overrides: Unpack[Overrides]) -> PendingJob[R]: ...
+    @overload
     def submit(
         self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[Overrides]
-    ) -> PendingJob[R]:
+    ) -> PendingJob[R]: ...
+    def submit(
+        self, job: JobType[Any, Any], payload: Any = None, **overrides: Unpack[Overrides]
+    ) -> PendingJob[Any]:
         """Submit another job, as a child of this one: for the same tenant, in the same trace.
 
         An async handler awaits it, to know that SQS has taken the job; in a plain function the call
@@ -140,7 +146,7 @@ class JobContext:
 
         Args:
             job: of the same app.
-            payload: for it.
+            payload: for it; left out for a job that has none.
             overrides: see `jobs.submission.prepare.Overrides`.
 
         Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from headgate.jobs.core.context import JobContext
@@ -15,12 +15,15 @@ from headgate.jobs.errors import ConfigurationError
 class Handler:
     """A function that runs a job, with what its signature says."""
 
-    def __init__(self, job_type: str, function: Callable[..., Any]) -> None:
+    def __init__(
+        self, job_type: str, function: Callable[..., Any], *, takes_payload: bool = True
+    ) -> None:
         _check_function(job_type, function)
         self.function = function
+        self._takes_payload = takes_payload
         self.name = f"{function.__module__}.{function.__qualname__}"
         self.is_async = inspect.iscoroutinefunction(function)
-        self._context, self._wanted = _injected(job_type, function)
+        self._context, self._wanted = _injected(job_type, function, takes_payload=takes_payload)
         self.returns = _hints(job_type, function).get("return", Any)
         """By its annotation; of an async one, what awaiting it gives."""
 
@@ -33,7 +36,7 @@ class Handler:
         """Call it: the result of a plain function, the coroutine of an async one.
 
         Args:
-            payload: handed over first.
+            payload: handed over first, if its type has one.
             ctx: handed over if it is wanted.
             shared: open resources by their type, of which each that is wanted is handed over.
 
@@ -44,7 +47,7 @@ class Handler:
         arguments = {name: shared[kind] for name, kind in self._wanted.items()}
         if self._context is not None:
             arguments[self._context] = ctx
-        result = self.function(payload, **arguments)
+        result = self.function(*([payload] if self._takes_payload else []), **arguments)
         if not self.is_async and inspect.isawaitable(result):
             if inspect.iscoroutine(result):
                 result.close()
@@ -55,23 +58,27 @@ class Handler:
         return result
 
 
-def payload_type(job_type: str, function: Callable[..., Any]) -> type[Any]:
-    """The annotation of a handler's first parameter.
+def payload_type(job_type: str, function: Callable[..., Any]) -> type[Any] | None:
+    """The annotation of a handler's first parameter; None for a handler that takes no payload.
+
+    Such a one has no parameters, or takes the context first.
 
     Raises:
-        ConfigurationError: there is none, it names something that can't be found, or what it
-            annotates is no function.
+        ConfigurationError: the parameter has no annotation, it names something that can't be found,
+            or what it annotates is no function.
     """
     _check_function(job_type, function)
-    first = next(iter(inspect.signature(function).parameters), None)
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    if first is None:
+        return None
     hints = _hints(job_type, function)
-    if first is None or hints.get(first, JobContext) is JobContext:
+    if first.name not in hints:
         raise ConfigurationError(
-            f"the handler {function.__qualname__} of {job_type!r} must take the payload first, and "
-            "annotate that parameter with the payload's type"
+            f"the handler {function.__qualname__} of {job_type!r} must annotate its first "
+            "parameter: with the payload's type, or with JobContext if the job has no payload"
         )
-    found: type[Any] = hints[first]
-    return found
+    found: type[Any] = hints[first.name]
+    return None if _names_context(found) else found
 
 
 def _check_function(job_type: str, function: Callable[..., Any]) -> None:
@@ -86,41 +93,50 @@ def _check_function(job_type: str, function: Callable[..., Any]) -> None:
         )
 
 
-def _injected(job_type: str, function: Callable[..., Any]) -> tuple[str | None, dict[str, Any]]:
+def _injected(
+    job_type: str, function: Callable[..., Any], *, takes_payload: bool
+) -> tuple[str | None, dict[str, Any]]:
     """The parameter that gets the context, and those that get resources, with their types."""
     signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())[1 if takes_payload else 0 :]
+    required = _required(parameters)
     try:
-        signature.bind(None, **dict.fromkeys(_required(signature)))
+        signature.bind(*([None] if takes_payload else []), **dict.fromkeys(required))
     except TypeError as error:
+        first = "the payload first, and whatever else" if takes_payload else "no payload, and what"
         raise ConfigurationError(
-            f"the handler {function.__qualname__} of {job_type!r} must take the payload first, and "
-            f"whatever else it needs by parameters with a name; its signature is {signature}"
+            f"the handler {function.__qualname__} of {job_type!r} must take {first} it needs by "
+            f"parameters with a name; its signature is {signature}"
         ) from error
     hints = _hints(job_type, function)
     context: str | None = None
     wanted: dict[str, Any] = {}
-    for parameter in list(signature.parameters.values())[1:]:
+    for parameter in parameters:
         kind = hints.get(parameter.name, parameter.annotation)
         if _is_context(parameter, kind, first=context is None):
             context = parameter.name
-        elif parameter.name in _required(signature):
+        elif parameter.name in required:
             wanted[parameter.name] = _resource(job_type, function, parameter, kind)
     return context, wanted
 
 
-def _required(signature: inspect.Signature) -> list[str]:
-    """The names of the parameters after the payload that have no default."""
+def _required(parameters: Iterable[inspect.Parameter]) -> list[str]:
+    """The names of those that have no default."""
     return [
         parameter.name
-        for parameter in list(signature.parameters.values())[1:]
+        for parameter in parameters
         if parameter.default is inspect.Parameter.empty
         and parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     ]
 
 
+def _names_context(kind: Any) -> bool:
+    return kind is JobContext or JobContext in typing.get_args(kind)
+
+
 def _is_context(parameter: inspect.Parameter, kind: Any, *, first: bool) -> bool:
     """Whether it is for the context: annotated so, or the first one not annotated at all."""
-    if kind is JobContext or JobContext in typing.get_args(kind):
+    if _names_context(kind):
         return True
     bare = kind is inspect.Parameter.empty and parameter.default is inspect.Parameter.empty
     return (

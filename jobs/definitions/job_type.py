@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from functools import cached_property
 from typing import (
+    Annotated,
     Any,
     Concatenate,
     Generic,
@@ -16,10 +17,18 @@ from typing import (
     overload,
 )
 
-from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    PydanticUndefinedAnnotation,
+    PydanticUserError,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import ErrorDetails, PydanticSerializationError, to_json
 
+from headgate.jobs.core.context import JobContext
 from headgate.jobs.core.limits import Limits
 from headgate.jobs.core.retention import check_keep, check_level
 from headgate.jobs.core.topology import MAX_VISIBILITY, Priority
@@ -47,6 +56,14 @@ LONGEST_TIMEOUT = MAX_VISIBILITY - timedelta(minutes=10)
 done about it; the ten minutes are for the time it waited in the worker and for its settlement."""
 
 
+class _Nothing(BaseModel):
+    """The payload of a job that has none, as it is on the wire: an object, of which nothing is
+    read."""
+
+
+_NO_PAYLOAD = Annotated[_Nothing, AfterValidator(lambda _: None)]
+
+
 class JobType(Hooks, Generic[P, R]):
     """The contract of one kind of job: its name, payload, queue and policy.
 
@@ -56,7 +73,7 @@ class JobType(Hooks, Generic[P, R]):
     def __init__(
         self,
         name: str,
-        payload: type[P],
+        payload: type[P] | None,
         *,
         queue: str,
         priority: Priority,
@@ -68,6 +85,7 @@ class JobType(Hooks, Generic[P, R]):
         check_options(name, options)
         self.name = name
         self.payload = payload
+        """None: its jobs have no payload."""
         self.queue = queue
         self.priority = priority
         self.retry = options.get("retry") or retry
@@ -99,6 +117,20 @@ class JobType(Hooks, Generic[P, R]):
 
     @overload
     def handler(
+        self: JobType[None, R], function: Callable[[], Awaitable[R]], /
+    ) -> Callable[[], Awaitable[R]]: ...
+    @overload
+    def handler(
+        self: JobType[None, R], function: Callable[Concatenate[JobContext, Rest], Awaitable[R]], /
+    ) -> Callable[Concatenate[JobContext, Rest], Awaitable[R]]: ...
+    @overload
+    def handler(self: JobType[None, R], function: Callable[[], R], /) -> Callable[[], R]: ...
+    @overload
+    def handler(
+        self: JobType[None, R], function: Callable[Concatenate[JobContext, Rest], R], /
+    ) -> Callable[Concatenate[JobContext, Rest], R]: ...
+    @overload
+    def handler(
         self, function: Callable[Concatenate[P, Rest], Awaitable[R]], /
     ) -> Callable[Concatenate[P, Rest], Awaitable[R]]: ...
     @overload
@@ -108,8 +140,8 @@ class JobType(Hooks, Generic[P, R]):
     def handler(self, function: Callable[..., Any], /) -> Callable[..., Any]:
         """Attach what runs the job; used as a decorator.
 
-        It takes the payload first; a parameter annotated with `JobContext` gets the context, and
-        one annotated with the type of an app's resource gets that.
+        It takes the payload first, if there is one; a parameter annotated with `JobContext` gets
+        the context, and one annotated with the type of an app's resource gets that.
 
         Raises:
             ConfigurationError: the type has a handler already, or the function has a parameter
@@ -120,7 +152,7 @@ class JobType(Hooks, Generic[P, R]):
                 f"the type {self.name!r} has two handlers: {self._handler.name} "
                 f"and {function.__qualname__}"
             )
-        self._handler = Handler(self.name, function)
+        self._handler = Handler(self.name, function, takes_payload=self.payload is not None)
         return function
 
     @property
@@ -155,7 +187,8 @@ class JobType(Hooks, Generic[P, R]):
     def _adapter(self) -> TypeAdapter[P]:
         # By its first use, since building it is slow and a declaration is part of an import.
         try:
-            adapter = TypeAdapter(self.payload)
+            model: Any = _NO_PAYLOAD if self.payload is None else self.payload
+            adapter: TypeAdapter[P] = TypeAdapter(model)
             adapter.get_default_value()  # a model with an unresolved annotation fails only in use
         except (PydanticUserError, PydanticUndefinedAnnotation) as error:
             raise ConfigurationError(
@@ -170,6 +203,8 @@ class JobType(Hooks, Generic[P, R]):
             PayloadInvalid: it doesn't fit the type's model, or what the model makes of it can't be
                 read back; names each field at fault.
         """
+        if self.payload is None:
+            return self._dump_nothing(payload)
         try:
             checked = self._adapter.validate_python(payload)
             text = self._adapter.dump_json(checked, by_alias=True, warnings=False)
@@ -201,6 +236,14 @@ class JobType(Hooks, Generic[P, R]):
     @cached_property
     def _yielding(self) -> Yielding:
         return Yielding(self._adapter)
+
+    def _dump_nothing(self, payload: object) -> Any:
+        if payload is not None:
+            raise PayloadInvalid(
+                f"jobs of {self.name!r} have no payload, given a {type(payload).__name__}: leave "
+                "it out, or declare a type of payload"
+            )
+        return {}
 
     def _refuse_lost_numbers(self, payload: P, written: Any) -> None:
         """Refuse a NaN or an infinity where a null was written: a worker would read None.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Concatenate, Protocol, TypeVar, Unpack, overload
 
+from headgate.jobs.core.context import JobContext
 from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
 from headgate.jobs.core.topology import DEFAULT_LANES, Lane, Priority, PriorityName, check_name
 from headgate.jobs.definitions.handler import payload_type
@@ -21,6 +22,19 @@ R = TypeVar("R")
 class _Declare(Protocol):
     """What `Queue.job` returns: a decorator that turns a handler into its `JobType`."""
 
+    # The narrower come first: what takes the context alone, or nothing, has no payload.
+    @overload
+    def __call__(self, function: Callable[[], Awaitable[R]], /) -> JobType[None, R]: ...
+    @overload
+    def __call__(self, function: Callable[[], R], /) -> JobType[None, R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[JobContext, ...], Awaitable[R]], /
+    ) -> JobType[None, R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[JobContext, ...], R], /
+    ) -> JobType[None, R]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[P, ...], Awaitable[R]], /
@@ -88,7 +102,8 @@ class Queue:
             )
 
         def declare(function: Callable[..., Any], /) -> JobType[Any, Any]:
-            declared: JobType[Any, Any] = self.define(name, payload_type(name, function), **options)
+            payload: Any = payload_type(name, function)
+            declared: JobType[Any, Any] = self.define(name, payload, **options)
             declared.handler(function)
             return declared
 
@@ -108,17 +123,25 @@ class Queue:
     ) -> JobType[P, Any]: ...
     @overload
     def define(
-        self, name: str, payload: Any, *, returns: Any = None, **options: Unpack[JobOptions]
+        self, name: str, payload: None = None, **options: Unpack[JobOptions]
+    ) -> JobType[None, None]: ...
+    @overload
+    def define(
+        self, name: str, payload: None = None, *, returns: type[R], **options: Unpack[JobOptions]
+    ) -> JobType[None, R]: ...
+    @overload
+    def define(
+        self, name: str, payload: Any = None, *, returns: Any = None, **options: Unpack[JobOptions]
     ) -> JobType[Any, Any]: ...
     def define(
-        self, name: str, payload: Any, *, returns: Any = None, **options: Unpack[JobOptions]
+        self, name: str, payload: Any = None, *, returns: Any = None, **options: Unpack[JobOptions]
     ) -> JobType[Any, Any]:
         """Declare a job type without its handler, for code that only submits.
 
-        The options and errors are `job`'s; ``payload`` is the model and ``returns`` what the
-        handler returns, for the type checker and for whoever reads the result. Both may be any
-        type that pydantic reads; of one that is no class, such as a Union, the type checker
-        knows nothing.
+        The options and errors are `job`'s; ``payload`` is the model, None for jobs that have no
+        payload, and ``returns`` what the handler returns, for the type checker and for whoever
+        reads the result. Both may be any type that pydantic reads; of one that is no class, such as
+        a Union, the type checker knows nothing.
         """
         check_name("the job type", name)
         if options.get("group_by") is not None and not self.fifo:

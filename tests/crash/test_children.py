@@ -131,6 +131,15 @@ async def test_jobs_run_in_children_that_are_used_again(tmp_path: Path) -> None:
     assert os.getpid() not in pids
 
 
+async def test_a_child_runs_a_job_without_a_payload() -> None:
+    bench = Bench()
+    async with AsyncClient(app, transport=bench.sqs) as client:
+        await client.submit(isolated_app.nightly)
+    async with bench.working():
+        await bench.happens(JobCompleted)
+    assert bench.heard(JobFailed) == []
+
+
 async def test_a_child_tells_its_progress_and_submits_further_jobs(tmp_path: Path) -> None:
     bench, said = Bench(), tmp_path / "said"
     await bench.submit(isolated_app.async_echo, Work(path=said))

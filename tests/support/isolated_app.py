@@ -43,6 +43,11 @@ def echo(work: Work, ctx: JobContext) -> dict[str, object]:
     return {"text": work.text, "attempt": ctx.attempt, "pid": os.getpid()}
 
 
+@_queue.job("nightly", isolation="process")
+def nightly(ctx: JobContext) -> str:
+    return ctx.type
+
+
 @_queue.job("async-echo", isolation="process")
 async def async_echo(work: Work, ctx: JobContext) -> str:
     await asyncio.sleep(0)

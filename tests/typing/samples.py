@@ -76,6 +76,52 @@ def plain_one(_email: Email) -> Receipt:
 def plain_two(payload: Email, ctx: JobContext) -> None: ...
 
 
+@app.job("bare")
+async def bare() -> Receipt:
+    return Receipt(1)
+
+
+@app.job("plain-bare")
+def plain_bare() -> None: ...
+
+
+@app.job("nightly", schedule=rate(timedelta(days=1)))
+async def nightly(ctx: JobContext) -> Receipt:
+    return Receipt(ctx.attempt)
+
+
+@app.job("plain-nightly")
+def plain_nightly(ctx: JobContext, log: Logger) -> None: ...
+
+
+nothing = app.define("nothing")
+paying_nothing = app.define("paying-nothing", returns=Receipt)
+
+
+def types_without_a_payload(client: Client) -> None:
+    assert_type(bare, JobType[None, Receipt])
+    assert_type(plain_bare, JobType[None, None])
+    assert_type(nightly, JobType[None, Receipt])
+    assert_type(plain_nightly, JobType[None, None])
+    assert_type(nothing, JobType[None, None])
+    assert_type(paying_nothing, JobType[None, Receipt])
+    assert_type(client.submit(nightly), JobHandle[Receipt])
+    assert_type(client.submit(nothing, delay=timedelta(minutes=1)), JobHandle[None])
+    assert_type(client.submit_many(nightly, [None, None]), list[JobHandle[Receipt]])
+
+    @nothing.handler
+    async def run() -> None: ...
+
+    @paying_nothing.handler
+    def run_plainly(ctx: JobContext) -> Receipt:
+        return Receipt(ctx.attempt)
+
+
+def submissions_without_a_payload_at_fault(client: Client) -> None:
+    client.submit(nightly, email)  # type: ignore[misc]
+    client.submit(async_one)  # type: ignore[arg-type]
+
+
 def types_of_declarations() -> None:
     assert_type(async_one, JobType[Email, Receipt])
     assert_type(async_two, JobType[Email, Receipt])
@@ -84,9 +130,6 @@ def types_of_declarations() -> None:
 
 
 def declarations_at_fault() -> None:
-    @app.job("none")  # type: ignore[arg-type]
-    async def none() -> None: ...
-
     @app.job("late", timeout=30)  # type: ignore[arg-type]
     def late(payload: Email) -> None: ...
 
@@ -199,15 +242,15 @@ def submissions_at_fault(client: Client) -> None:
     client.submit(paying, Email)  # type: ignore[arg-type]
     client.submit_many(async_one, email)  # type: ignore[arg-type]
     client.submit_many(async_one, [email, Wrong(to="a")])  # type: ignore[list-item]
-    client.submit(async_one, email, delay=60)  # type: ignore[arg-type]
-    client.submit(async_one, email, at="2026-01-01")  # type: ignore[arg-type]
-    client.submit(async_one, email, priority="lower")  # type: ignore[arg-type]
-    client.submit(async_one, email, attempts="3")  # type: ignore[arg-type]
-    client.submit(async_one, email, timeout=5)  # type: ignore[arg-type]
-    client.submit(async_one, email, tenant=42)  # type: ignore[arg-type]
-    client.submit(async_one, email, prioriy=Priority.LOW)  # type: ignore[call-arg]
+    client.submit(async_one, email, delay=60)  # type: ignore[call-overload]
+    client.submit(async_one, email, at="2026-01-01")  # type: ignore[call-overload]
+    client.submit(async_one, email, priority="lower")  # type: ignore[call-overload]
+    client.submit(async_one, email, attempts="3")  # type: ignore[call-overload]
+    client.submit(async_one, email, timeout=5)  # type: ignore[call-overload]
+    client.submit(async_one, email, tenant=42)  # type: ignore[call-overload]
+    client.submit(async_one, email, prioriy=Priority.LOW)  # type: ignore[call-overload]
     client.submit_many(async_one, [email], delayed=timedelta(0))  # type: ignore[call-arg]
-    client.submit("async-one", email)  # type: ignore[arg-type]
+    client.submit("async-one", email)  # type: ignore[call-overload]
 
 
 async def async_submissions(client: AsyncClient) -> None:
@@ -222,9 +265,9 @@ async def async_submissions_at_fault(client: AsyncClient) -> None:
     client.submit(async_one, email)  # type: ignore[unused-coroutine]
     await client.submit(async_one, Wrong(to="a"))  # type: ignore[arg-type]
     await client.submit_many(async_one, [email, Wrong(to="a")])  # type: ignore[list-item]
-    await client.submit(async_one, email, delay=60)  # type: ignore[arg-type]
-    await client.submit(async_one, email, tenant=42)  # type: ignore[arg-type]
-    await client.submit(async_one, email, prioriy=Priority.LOW)  # type: ignore[call-arg]
+    await client.submit(async_one, email, delay=60)  # type: ignore[call-overload]
+    await client.submit(async_one, email, tenant=42)  # type: ignore[call-overload]
+    await client.submit(async_one, email, prioriy=Priority.LOW)  # type: ignore[call-overload]
 
 
 # --- results -------------------------------------------------------------------------------------

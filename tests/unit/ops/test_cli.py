@@ -36,6 +36,9 @@ app = App("shop", stage="test")
 
 @app.job("send-email")
 def send_email(email: Email) -> None: ...
+
+@app.job("nightly")
+def nightly() -> None: ...
 """
 
 
@@ -117,6 +120,13 @@ def test_submit_prints_the_id_of_the_job_that_sqs_has(sqs: MemorySqs) -> None:
     assert envelope.payload == {"to": "ada"}
     assert message.group == "org-1"
     assert envelope.not_before == envelope.submitted_at + timedelta(seconds=90)
+
+
+def test_submit_needs_no_payload_for_a_job_that_has_none(sqs: MemorySqs) -> None:
+    result = CliRunner().invoke(cli, ["submit", "cli_shop:app", "nightly"])
+    assert result.exit_code == 0, result.output
+    [message] = sqs.messages("shop-test-jobs-normal")
+    assert parse(message.body).payload == {}
 
 
 def test_submit_reads_the_payload_from_standard_input_for_a_dash(sqs: MemorySqs) -> None:

@@ -445,6 +445,28 @@ def test_an_option_of_none_is_as_if_left_out_of_a_schedule(shop: Shop) -> None:
     assert len(shop.jobs.scheduler.schedules) == 1
 
 
+def test_a_schedule_submits_jobs_without_a_payload(shop: Shop) -> None:
+    ran: list[str] = []
+
+    @shop.app.job("tick", schedule=rate(timedelta(hours=1)))
+    def tick(ctx: JobContext) -> None:
+        ran.append(ctx.type)
+
+    shop.schedules.create("made", tick, None, when=NIGHTLY)
+    shop.schedules.run_now("made")
+    shop.jobs.drain()
+    firing = schedule_input(shop.app, tick) | {
+        "schedule_arn": "arn:aws:scheduler:eu-central-1:1:schedule/shop/tick",
+        "scheduled_time": "2026-01-01T00:00:00Z",
+        "execution_id": "d32c5kddcf5bb8c3",
+        "attempt_number": "1",
+    }
+    assert firing["payload"] == {}
+    shop.jobs._fire(json.dumps(firing))
+    shop.jobs.drain()
+    assert ran == ["tick", "tick"]
+
+
 def test_a_name_that_is_taken_is_refused(shop: Shop) -> None:
     shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
     with pytest.raises(ScheduleExists, match="'nightly'"):

@@ -374,8 +374,7 @@ def no_such_attribute(order: math.nope) -> None: ...  # type: ignore[name-define
 @pytest.mark.parametrize(
     ("function", "fault"),
     [
-        (no_parameter, "annotate that parameter"),
-        (unannotated, "annotate that parameter"),
+        (unannotated, "must annotate its first parameter: with the payload's type, or with Job"),
         (three, "a parameter 'other' that nothing can be handed to"),
         (by_position, r"must take the payload first, .*; its signature is \("),
         (generator, "is a generator: calling it would run none of it"),
@@ -402,6 +401,24 @@ def test_what_is_attached_to_a_contract_is_checked_as_well(
     with pytest.raises(ConfigurationError, match="'ship-order'"):
         job.handler(function)
     assert not job.has_handler
+
+
+def by_position_alone(ctx: JobContext, /) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "fault"),
+    [
+        (by_position_alone, r"must take no payload, and what it needs by parameters with a name"),
+        (three, "a parameter 'other' that nothing can be handed to"),
+        (generator, "is a generator"),
+    ],
+)
+def test_what_is_attached_to_a_contract_without_payload_is_checked_as_well(
+    app: App, function: Callable[..., Any], fault: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=fault):
+        app.define("nightly").handler(function)
 
 
 def test_an_annotation_from_inside_a_function_is_refused_with_where_to_put_it(app: App) -> None:
@@ -456,7 +473,7 @@ def test_a_type_without_its_handler_says_how_to_attach_one(job: JobType[Order, N
 
 def test_a_refused_declaration_leaves_no_half_of_a_type(app: App) -> None:
     with pytest.raises(ConfigurationError):
-        app.job("ship-order")(no_parameter)  # type: ignore[arg-type]  # the point
+        app.job("ship-order")(generator)
     app.define("ship-order", Order)
     with pytest.raises(DuplicateJobType):
         app.define("ship-order", Order)
