@@ -1,0 +1,158 @@
+"""Everything that happens, as typed events; logs, metrics, records and hooks subscribe to them.
+
+    name                  emitted when
+    job.submitted         SQS took a job from this client
+    job.spooled           SQS could not be reached: the job waits in this machine's spool
+    job.spool_refused     SQS refuses a job of the spool by name; it stays there, set aside
+    job.inline            SQS could not be reached: the job runs in place
+    job.deduplicated      a job was not sent, or is dropped, because another one stands for it
+    job.started           a handler is about to be called
+    job.progress          its handler says how far it is
+    job.completed         the handler returned
+    job.failed            the handler raised or timed out; what follows has an event of its own
+    job.retry_scheduled   it will be delivered again after a delay
+    job.dead_lettered     it is in the dead-letter queue; this is durable
+    job.quarantined       it is in the quarantine queue; this is durable
+    job.deferred          it was given back by its handler, which is no failure
+    job.crashed           the process that ran it died, now or in an earlier delivery
+    job.discarded         its handler ended it
+    job.cancelled         it was cancelled, before or while its handler ran
+    job.already_done      a delivery of a job with once=True that is done: it is deleted, not run
+    job.interrupted       the worker gave it back: shutdown, or its receipt was lost
+    job.stalled           a plain function runs past its timeout and can't be stopped
+    message.unrunnable    a message can't become a job here; it is backed off, or parked
+    settlement.failed     SQS did not carry out a verdict; a delete and a dead letter are tried
+                          again while the worker holds the message, else it is delivered again
+    receipt.lost          a delivery that is still being worked on is no longer surely ours
+    settlement.flushed    one request of deletes, visibility changes or dead letters was answered
+    heartbeat.extended    the visibility of a batch of held messages was extended
+    heartbeat.failed      visibility could not be extended; it is tried again
+    poll.received         a receive returned, with or without messages
+    poll.failed           a receive failed; the poller backs off
+    loop.blocked          a handler kept the event loop from turning, and with it all others
+    hook.failed           a hook raised, or took too long; nothing else changes
+    records.failed        records could not be read or written; jobs go on without
+    records.written       a request wrote records that nothing waits for
+    records.shed          records were given up: there was no room left for them, or no time
+    cancellations.failed  it could not be read which jobs are cancelled; it is tried again
+    claim.failed          the table did not answer for a job with once=True, which is given back or
+                          held; or for a unique one, beside which its like may run then
+    limit.reached         a limit holds back what has been received, or stops receiving
+    limit.cleared         it lets work through again
+    breaker.opened        too many failures: what it guards is not run for a while
+    breaker.probing       a few jobs are let through, to see whether the fault is over
+    breaker.closed        what it guards runs again
+    budget.spent          a queue's retries for this while are used up
+    lease.failed          this worker's part of a limit of the fleet could not be renewed: once it
+                          has run out, nothing that is limited so starts here
+    spool.failed          jobs of the spool could not be sent; they stay there, and are tried again
+
+Payloads and credentials are never put into an event. The text of an exception is what whoever
+raised it has made it: a handler that quotes its payload in one has it logged.
+"""
+
+from headgate.jobs.core.events.jobs import (
+    JobAlreadyDone,
+    JobCancelled,
+    JobCompleted,
+    JobCrashed,
+    JobDeadLettered,
+    JobDeduplicated,
+    JobDeferred,
+    JobDiscarded,
+    JobEvent,
+    JobFailed,
+    JobInline,
+    JobInterrupted,
+    JobProgress,
+    JobQuarantined,
+    JobRetryScheduled,
+    JobSpooled,
+    JobSpoolRefused,
+    JobStalled,
+    JobStarted,
+    JobSubmitted,
+)
+from headgate.jobs.core.events.limits import (
+    BreakerClosed,
+    BreakerOpened,
+    BreakerProbing,
+    BudgetSpent,
+    LeaseFailed,
+    LimitCleared,
+    LimitEvent,
+    LimitReached,
+)
+from headgate.jobs.core.events.process import (
+    CancellationsFailed,
+    HookFailed,
+    LoopBlocked,
+    RecordsFailed,
+    RecordsShed,
+    RecordsWritten,
+)
+from headgate.jobs.core.events.queues import (
+    ClaimFailed,
+    HeartbeatExtended,
+    HeartbeatFailed,
+    MessageUnrunnable,
+    PollFailed,
+    PollReceived,
+    QueueEvent,
+    ReceiptLost,
+    SettlementFailed,
+    SettlementFlushed,
+    SpoolFailed,
+)
+from headgate.jobs.core.events.root import Event, Events
+from headgate.jobs.core.events.root import Subscriber as Subscriber
+
+__all__ = [
+    "BreakerClosed",
+    "BreakerOpened",
+    "BreakerProbing",
+    "BudgetSpent",
+    "CancellationsFailed",
+    "ClaimFailed",
+    "Event",
+    "Events",
+    "HeartbeatExtended",
+    "HeartbeatFailed",
+    "HookFailed",
+    "JobAlreadyDone",
+    "JobCancelled",
+    "JobCompleted",
+    "JobCrashed",
+    "JobDeadLettered",
+    "JobDeduplicated",
+    "JobDeferred",
+    "JobDiscarded",
+    "JobEvent",
+    "JobFailed",
+    "JobInline",
+    "JobInterrupted",
+    "JobProgress",
+    "JobQuarantined",
+    "JobRetryScheduled",
+    "JobSpoolRefused",
+    "JobSpooled",
+    "JobStalled",
+    "JobStarted",
+    "JobSubmitted",
+    "LeaseFailed",
+    "LimitCleared",
+    "LimitEvent",
+    "LimitReached",
+    "LoopBlocked",
+    "MessageUnrunnable",
+    "PollFailed",
+    "PollReceived",
+    "QueueEvent",
+    "ReceiptLost",
+    "RecordsFailed",
+    "RecordsShed",
+    "RecordsWritten",
+    "SettlementFailed",
+    "SettlementFlushed",
+    "SpoolFailed",
+]

@@ -1,0 +1,160 @@
+"""What happens to one job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headgate.jobs.core.context import Tenant
+from headgate.jobs.core.events.root import Event
+from headgate.jobs.core.topology import Priority
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEvent(Event):
+    """Something happened to one job."""
+
+    job_id: str
+    job_type: str
+    queue: str
+    priority: Priority
+    tenant: Tenant | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSubmitted(JobEvent):
+    name = "job.submitted"
+    delay_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpooled(JobEvent):
+    name = "job.spooled"
+    reason: str
+    """What kept SQS from taking it, or that others wait before it."""
+    waiting: int
+    """Jobs in the spool by now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpoolRefused(JobEvent):
+    name = "job.spool_refused"
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInline(JobEvent):
+    name = "job.inline"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDeduplicated(JobEvent):
+    name = "job.deduplicated"
+    kept: str
+    """The id of the job that stands for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempted(JobEvent):
+    attempt: int
+    max_attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStarted(_Attempted):
+    name = "job.started"
+    waited_s: float
+    """From when it was due (submitted, or the end of its delay) on a first attempt, else 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobProgress(_Attempted):
+    name = "job.progress"
+    percent: float
+    """0 to 100."""
+    note: str
+    """What it does now, in its handler's words."""
+    data: Mapping[str, Any]
+    """What the handler added; JSON values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCompleted(_Attempted):
+    name = "job.completed"
+    ran_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFailed(_Attempted):
+    name = "job.failed"
+    ran_s: float
+    error_type: str
+    error_message: str
+    traceback: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRetryScheduled(_Attempted):
+    name = "job.retry_scheduled"
+    delay_s: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDeadLettered(_Attempted):
+    name = "job.dead_lettered"
+    reason: str
+    error_type: str
+    error_message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobQuarantined(_Attempted):
+    name = "job.quarantined"
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDeferred(_Attempted):
+    name = "job.deferred"
+    delay_s: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCrashed(_Attempted):
+    name = "job.crashed"
+    detail: str
+    crashes: int
+    """Of this job within the time that counts, this one included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDiscarded(_Attempted):
+    name = "job.discarded"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCancelled(_Attempted):
+    name = "job.cancelled"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAlreadyDone(_Attempted):
+    name = "job.already_done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInterrupted(_Attempted):
+    name = "job.interrupted"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStalled(_Attempted):
+    name = "job.stalled"
+    timeout_s: float
