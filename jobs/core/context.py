@@ -13,7 +13,7 @@ from pydantic import Field
 
 from headgate.jobs.errors import Stopped
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # upward, since `JobContext.submit` takes and returns what a client's does
     from headgate.jobs.definitions.job_type import Given, JobType
     from headgate.jobs.submission.prepare import Overrides, PendingJob
 

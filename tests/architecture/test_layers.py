@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.imports import imported_by
+from tests.architecture.imports import Graph, circles, imported_by, module_graph, package_graph
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,6 +76,13 @@ HEAVY = {
 """What a web service that only submits must not carry until it submits."""
 
 
+UPWARD_FOR_TYPES = {
+    # A handler submits as a client does, by the same types, and takes a context itself.
+    "jobs.core.context": {"jobs.definitions.job_type", "jobs.submission.prepare"},
+}
+"""Imports for type checkers that run upward, each with its reason."""
+
+
 def sources(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
 
@@ -118,6 +125,23 @@ def test_a_package_of_jobs_imports_only_those_above_it(path: Path) -> None:
 
 def test_every_package_of_jobs_has_its_floor() -> None:
     assert sorted({floor_of(path) for path in sources("jobs")} - {"__init__"}) == sorted(FLOORS)
+
+
+def test_no_modules_and_no_packages_import_one_another() -> None:
+    modules = module_graph(ROOT, for_types=False)
+    assert not circles(modules)
+    assert not circles(package_graph(modules))
+
+
+def test_imports_for_type_checkers_make_no_circles_either() -> None:
+    modules = without_upward(module_graph(ROOT, for_types=True))
+    assert not circles(modules)
+    assert not circles(package_graph(modules))
+
+
+def without_upward(modules: Graph) -> Graph:
+    assert all(targets <= modules[name] for name, targets in UPWARD_FOR_TYPES.items())
+    return {name: targets - UPWARD_FOR_TYPES.get(name, set()) for name, targets in modules.items()}
 
 
 def test_only_jobs_aws_touches_an_aws_sdk() -> None:

@@ -12,19 +12,19 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import BudgetSpent, Events, LeaseFailed, LimitCleared, LimitReached
 from headgate.jobs.core.limits import Limits, RetryBudget
 from headgate.jobs.core.ports import Table
-from headgate.jobs.core.topology import MAX_VISIBILITY
+from headgate.jobs.core.topology import MAX_VISIBILITY, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.outcome import Crashed, Failed, Outcome, Reason
 from headgate.jobs.execution.settlement import DeadLetter, RetryAfter
 from headgate.jobs.values.texts import text_of, type_of
-from headgate.workers.dispatch.waiting import Line
 from headgate.workers.limits.circuit_breaker import Circuit
 from headgate.workers.limits.fleet_leases import Fleet
 from headgate.workers.limits.fleet_retry_budget import FleetBudget
@@ -39,6 +39,25 @@ _LONGEST_S = MAX_VISIBILITY.total_seconds() - 60
 """A retry is put off for so long at most."""
 
 Ticket = tuple[tuple[Guard, object], ...]
+
+
+class Line(Protocol):
+    """The messages that wait for one queue: a `workers.dispatch.waiting.Line`."""
+
+    queue: QueueSpec
+
+    @property
+    def startable(self) -> int:
+        """The number of those that wait for a slot alone."""
+        ...
+
+    def startable_of(self, job_type: str) -> int:
+        """The number of those of one type that wait for a slot alone."""
+        ...
+
+    def held_back_by(self, limit: str) -> int:
+        """The number of those that a limit holds back."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
