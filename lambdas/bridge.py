@@ -91,9 +91,9 @@ def _bridge() -> Bridge:
 
     transport, table = SyncSqs(), None
     if name := os.environ.get(TABLE):
-        from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
+        from headgate.jobs.aws.dynamo.table import DynamoTable
 
-        table = SyncDynamoTable(name)
+        table = DynamoTable(name)
     return Bridge(transport, table, lambda: datetime.now(UTC))
 
 

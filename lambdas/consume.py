@@ -282,9 +282,9 @@ class Consumer:
         own = self._transport is None and self._app.keeps_records
         if self._table is not None or not (own or needs_claims(self._app)):
             return self._table
-        from headgate.jobs.aws.dynamo.table import DynamoTable
+        from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 
-        return await stack.enter_async_context(DynamoTable(self._app.topology.table_name))
+        return await stack.enter_async_context(AsyncDynamoTable(self._app.topology.table_name))
 
     def _recorder(self, table: Table | None, store: ObjectStore | None) -> Recorder | None:
         if table is None or not self._app.keeps_records:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headgate.jobs.aws.faults import FOREIGN_AT_OPENING, fault
 from headgate.jobs.aws.instance_role import expects_role, no_role_yet
+from headgate.jobs.core.immediate import immediate
 from headgate.jobs.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -87,6 +88,22 @@ def blocking_client(service: str, connection: Connection) -> Any:
         )
     except FOREIGN_AT_OPENING as error:
         raise fault(error, action=f"{service}:*", target=service, opening=True) from error
+
+
+class ImmediateClient:
+    """A boto3 client whose calls are awaited, and never suspend; see `jobs.core.immediate`."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.exceptions = client.exceptions
+        self.meta = client.meta
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._client.close()
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        return immediate(getattr(self._client, name))
 
 
 @asynccontextmanager

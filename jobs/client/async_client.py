@@ -17,7 +17,7 @@ from headgate.jobs.client.concurrency import Tasks
 from headgate.jobs.client.fallback import AsyncFallback, FallbackName, check_choice
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
 from headgate.jobs.client.large_payloads import refuse_if
-from headgate.jobs.client.own_table import OwnTable
+from headgate.jobs.client.own_table import AsyncOwnTable
 from headgate.jobs.client.schedules import AsyncSchedules
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.turns import Turns
@@ -147,7 +147,7 @@ class AsyncClient:
         self._fallback = self._make_fallback(kept_in, fallback)
 
     def _own_table(self, app: App) -> Table:
-        table = OwnTable(app)
+        table = AsyncOwnTable(app)
         self._owned.push_async_callback(table.close)
         return table
 

@@ -14,7 +14,6 @@ from headgate.jobs.client.concurrency import Threads
 from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice
 from headgate.jobs.client.handle import JobHandle, Lookup
 from headgate.jobs.client.large_payloads import BlockingStoring, refuse_if
-from headgate.jobs.client.own_table import OwnBlockingTable
 from headgate.jobs.client.sending import Sending
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.submission_records import BlockingRegister
@@ -111,7 +110,9 @@ class Client:
         self._opening = threading.Lock()
         self._scheduler = scheduler
         if table is None:
-            table = own = OwnBlockingTable(app)
+            from headgate.jobs.aws.dynamo.table import DynamoTable
+
+            table = own = DynamoTable(app.topology.table_name)
             self._closes.append(own.close)
         self._table = table
         self._register = BlockingRegister(

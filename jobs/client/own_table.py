@@ -1,12 +1,11 @@
-"""The app's own table, opened by the first call that needs it.
+"""The app's own table of an `AsyncClient`, opened by the first call that needs it.
 
 So a client that only submits asks for no permission but ``sqs:SendMessage``, and opens no
-connection that it doesn't use.
+connection that it doesn't use. A `Client` needs nothing of the kind: a `DynamoTable` is like that.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,65 +14,15 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
-    from headgate.jobs.aws.dynamo.table import DynamoTable
+    from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 
 
-class OwnBlockingTable:
-    """`jobs.core.ports.BlockingTable` on boto3, with the standard AWS settings."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-        self._opening = threading.Lock()
-        self._table: SyncDynamoTable | None = None
-
-    def put(self, items: Sequence[Item]) -> list[Item]:
-        """`BlockingTable.put`."""
-        return self._opened().put(items)
-
-    def query(self, pk: str, *, prefix: str = "") -> list[Item]:
-        """`BlockingTable.query`."""
-        return self._opened().query(pk, prefix=prefix)
-
-    def get(self, pk: str, sk: str) -> Item | None:
-        """`BlockingTable.get`."""
-        return self._opened().get(pk, sk)
-
-    def lines(
-        self, name: str, *, after: str = "", before: str = "", limit: int = 100
-    ) -> list[Item]:
-        """`BlockingTable.lines`."""
-        return self._opened().lines(name, after=after, before=before, limit=limit)
-
-    def delete(self, keys: Sequence[Key]) -> list[Key]:
-        """`BlockingTable.delete`."""
-        return self._opened().delete(keys)
-
-    def replace(self, item: Item) -> Item | None:
-        """`BlockingTable.replace`."""
-        return self._opened().replace(item)
-
-    def close(self) -> None:
-        """Close what has been opened. Idempotent; a later call opens it again."""
-        with self._opening:
-            if self._table is not None:
-                self._table.close()
-
-    def _opened(self) -> SyncDynamoTable:
-        with self._opening:
-            if self._table is None:
-                from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
-
-                self._table = SyncDynamoTable(self._app.topology.table_name)
-            return self._table
-
-
-class OwnTable:
+class AsyncOwnTable:
     """`jobs.core.ports.Table` on aiobotocore, with the standard AWS settings."""
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._table: DynamoTable | None = None
+        self._table: AsyncDynamoTable | None = None
         self._closed = False
 
     async def put(self, items: Sequence[Item]) -> list[Item]:
@@ -109,14 +58,14 @@ class OwnTable:
         if self._table is not None:
             await self._table.stop()
 
-    async def _opened(self) -> DynamoTable:
+    async def _opened(self) -> AsyncDynamoTable:
         if self._closed:
             raise ConfigurationError(
                 "the client that this job was asked of is closed: ask within its `async with`"
             )
         if self._table is None:
-            from headgate.jobs.aws.dynamo.table import DynamoTable
+            from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 
-            self._table = DynamoTable(self._app.topology.table_name)
+            self._table = AsyncDynamoTable(self._app.topology.table_name)
         await self._table.start()  # idempotent; waits for whoever is opening it
         return self._table

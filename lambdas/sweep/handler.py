@@ -108,7 +108,7 @@ class _Aws:
 @cache
 def _aws() -> _Aws:
     """One for the execution environment. Opened by the first sweep: imports stay quick."""
-    from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
+    from headgate.jobs.aws.dynamo.table import DynamoTable
     from headgate.jobs.aws.s3 import SyncS3
     from headgate.jobs.aws.sns import SyncSns
     from headgate.jobs.aws.sqs.transport import SyncSqs
@@ -116,7 +116,7 @@ def _aws() -> _Aws:
     bucket = _required(BUCKET)
     return _Aws(
         queues=SyncSqs(),
-        table=SyncDynamoTable(_required(TABLE)),
+        table=DynamoTable(_required(TABLE)),
         store=SyncS3(Bucket(prefix=bucket, name=bucket)),
         topic=SyncSns(_required(TOPIC)),
     )

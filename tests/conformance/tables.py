@@ -13,8 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
-from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.provision import create_table
 from headgate.jobs.core.ports import BlockingTable, Item, Key, Table
 from headgate.jobs.testing import MemoryTable, VirtualClock
@@ -118,10 +117,10 @@ def _connect_to(
     async def connect(request: pytest.FixtureRequest) -> AsyncIterator[TableUnderTest]:
         endpoint_url = await _server(name, request)
         clock = VirtualClock(START)
-        async with DynamoTable(_NAME, endpoint_url=endpoint_url, clock=clock) as table:
+        async with AsyncDynamoTable(_NAME, endpoint_url=endpoint_url, clock=clock) as table:
             yield TableUnderTest(
                 table=table,
-                missing=lambda: DynamoTable("nowhere", endpoint_url=endpoint_url),
+                missing=lambda: AsyncDynamoTable("nowhere", endpoint_url=endpoint_url),
                 clock=clock,
                 pk=_partition(),
             )
@@ -141,10 +140,10 @@ def _connect_in_threads_to(
 
         @asynccontextmanager
         async def missing() -> AsyncIterator[Table]:
-            with SyncDynamoTable("nowhere", endpoint_url=endpoint_url) as table:
+            with DynamoTable("nowhere", endpoint_url=endpoint_url) as table:
                 yield _InThreads(table)
 
-        with SyncDynamoTable(_NAME, endpoint_url=endpoint_url, clock=clock) as table:
+        with DynamoTable(_NAME, endpoint_url=endpoint_url, clock=clock) as table:
             yield TableUnderTest(
                 table=_InThreads(table), missing=missing, clock=clock, pk=_partition()
             )

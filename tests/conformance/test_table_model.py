@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.provision import create_table
 from headgate.jobs.core.ports import Item, Table
 from headgate.jobs.testing import MemoryTable, VirtualClock
@@ -103,7 +103,7 @@ async def tables(
     with_test_credentials(monkeypatch, tmp_path)
     await create_table("model", endpoint_url=dynamodb)
     clock = VirtualClock(START)
-    async with DynamoTable("model", endpoint_url=dynamodb, clock=clock) as real:
+    async with AsyncDynamoTable("model", endpoint_url=dynamodb, clock=clock) as real:
         yield clock, real, MemoryTable(clock)
 
 

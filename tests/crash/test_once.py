@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.sqs.transport import SqsTransport
 from headgate.jobs.client.async_client import AsyncClient
@@ -50,7 +50,7 @@ async def test_a_hundred_workers_killed_in_the_middle_of_a_once_job_leave_each_t
         assert killers.keys() == ids
         await forks.worker(20)
         await journal.until(lambda: journal.count("done").keys() == ids)
-        async with DynamoTable(app.topology.table_name, endpoint_url=server) as table:
+        async with AsyncDynamoTable(app.topology.table_name, endpoint_url=server) as table:
             await _all_said_to_be_done(table, ids)
     assert journal.count("start") == dict.fromkeys(ids, 2)
     assert journal.count("done") == dict.fromkeys(ids, 1)
@@ -58,7 +58,7 @@ async def test_a_hundred_workers_killed_in_the_middle_of_a_once_job_leave_each_t
     assert all(done_by[each] != killers[each] for each in ids)
 
 
-async def _all_said_to_be_done(table: DynamoTable, ids: set[str]) -> None:
+async def _all_said_to_be_done(table: AsyncDynamoTable, ids: set[str]) -> None:
     """Wait until each claim says so; its handler has ended a moment before."""
     async with asyncio.timeout(GENEROUS_S):
         for job_id in ids:
@@ -66,7 +66,7 @@ async def _all_said_to_be_done(table: DynamoTable, ids: set[str]) -> None:
                 await asyncio.sleep(0.05)
 
 
-async def _is_said_to_be_done(table: DynamoTable, job_id: str) -> bool:
+async def _is_said_to_be_done(table: AsyncDynamoTable, job_id: str) -> bool:
     claim = await table.get(partition(job_id), "claim")
     return claim is not None and claim.data["state"] == "done"
 

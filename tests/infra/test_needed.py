@@ -35,8 +35,7 @@ from headgate import (
     rate,
 )
 from headgate.infra.job_system import JobSystem
-from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
-from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.s3 import S3Store, SyncS3
 from headgate.jobs.aws.scheduler import EventBridgeScheduler
@@ -182,7 +181,7 @@ async def working(app: App, until: Callable[[Event], bool]) -> AsyncIterator[Non
             app,
             await stack.enter_async_context(SqsTransport()),
             WorkerSettings(receive_wait=timedelta(seconds=1)),
-            table=await stack.enter_async_context(DynamoTable(app.topology.table_name)),
+            table=await stack.enter_async_context(AsyncDynamoTable(app.topology.table_name)),
             scheduler=await stack.enter_async_context(EventBridgeScheduler()),
             store=await stack.enter_async_context(S3Store(app.topology.bucket)),
             events=Events(lambda event: seen.set() if until(event) else None),
@@ -364,7 +363,7 @@ def _bridge(declared: Declared, delayed: dict[str, Any]) -> None:
     fired = schedule_input(declared.app, declared.echo) | FIRED
     with (
         SyncSqs() as sqs,
-        SyncDynamoTable(declared.app.topology.table_name) as table,
+        DynamoTable(declared.app.topology.table_name) as table,
     ):
         bridge = Bridge(sqs, table, lambda: datetime.now(UTC))
         bridge.submit(read_input(fired))
@@ -415,7 +414,7 @@ def _sweep(app: App, topic_arn: str) -> None:
     """What `lambdas.sweep.handler` does, as late as it copies what is about to be deleted."""
     with (
         SyncSqs() as queues,
-        SyncDynamoTable(app.topology.table_name) as table,
+        DynamoTable(app.topology.table_name) as table,
         closing(SyncS3(app.topology.bucket)) as store,
         closing(SyncSns(topic_arn)) as topic,
     ):

@@ -16,7 +16,7 @@ from aiohttp import web
 from botocore.utils import ContainerMetadataFetcher
 
 from headgate.jobs.aws import instance_role
-from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
 from headgate.jobs.errors import CredentialsMissing, CredentialsNotConfigured
 from tests.support.environment import REGION, without_aws
@@ -101,7 +101,7 @@ async def test_credentials_that_run_out_are_replaced_between_two_calls(
         async with SqsTransport(endpoint_url=aws.url, region=REGION) as transport:
             for _ in range(3):
                 assert await transport.receive("q", limit=1, wait_s=0) == []
-        async with DynamoTable("t", endpoint_url=aws.url, region=REGION) as table:
+        async with AsyncDynamoTable("t", endpoint_url=aws.url, region=REGION) as table:
             for _ in range(2):
                 assert await table.get("pk", "sk") is None
     fresh = lasting < timedelta(minutes=10)
@@ -136,7 +136,7 @@ async def test_a_source_that_fails_at_the_start_is_asked_again_by_each_call(
     async with (
         _serving(Aws()) as aws,
         SqsTransport(endpoint_url=aws.url, region=REGION) as transport,
-        DynamoTable("t", endpoint_url=aws.url, region=REGION) as table,
+        AsyncDynamoTable("t", endpoint_url=aws.url, region=REGION) as table,
     ):
         for call in (transport.receive("q", limit=1, wait_s=0), table.get("pk", "sk")):
             with pytest.raises(CredentialsMissing) as raised:

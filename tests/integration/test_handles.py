@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, AsyncClient, Client, JobState, Priority
-from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.sqs.transport import SqsTransport
 from headgate.jobs.definitions.job_type import JobType
@@ -66,7 +66,7 @@ async def test_a_running_job_is_cancelled_and_its_submitter_hears_of_it(shop: Sh
     async with (
         AsyncClient(shop.app) as client,
         SqsTransport() as transport,
-        DynamoTable(shop.app.topology.table_name) as table,
+        AsyncDynamoTable(shop.app.topology.table_name) as table,
     ):
         worker = Worker(shop.app, transport, _SETTINGS, table=table)
         running = asyncio.create_task(worker.run())
@@ -85,7 +85,7 @@ async def test_a_plain_client_reads_what_is_there_by_a_table_of_its_own(shop: Sh
         job = await asyncio.to_thread(client.submit, shop.send, Note(text="one"))
         assert await asyncio.to_thread(job.status) is JobState.UNKNOWN
         story = Story(job.id, start=datetime.now(UTC)).run(1, "completed", result={"number": 7})
-        async with DynamoTable(shop.app.topology.table_name) as table:
+        async with AsyncDynamoTable(shop.app.topology.table_name) as table:
             assert await table.put(story.items) == []
         assert await asyncio.to_thread(job.result, 5) == Receipt(number=7)
         await asyncio.to_thread(job.cancel, "too late")

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
-from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.schedule_wire import Place
 from headgate.jobs.aws.scheduler import SyncScheduler
 from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
@@ -156,7 +155,7 @@ def test_blocking_sqs_raises_nothing_but_transport_errors(server: OddServer) -> 
 
 
 async def test_the_table_raises_nothing_but_transport_errors(server: OddServer) -> None:
-    table = once(DynamoTable("t", endpoint_url=server.url), "_connection")
+    table = once(AsyncDynamoTable("t", endpoint_url=server.url), "_connection")
     item = Item(pk="a", sk="b", data={"text": "secret"}, version=1)
     calls: tuple[Callable[[], Awaitable[object]], ...] = (
         lambda: table.put([item]),
@@ -174,7 +173,7 @@ async def test_the_table_raises_nothing_but_transport_errors(server: OddServer) 
 
 
 def test_the_blocking_table_raises_nothing_but_transport_errors(server: OddServer) -> None:
-    with once(SyncDynamoTable("t", endpoint_url=server.url), "_connection") as table:
+    with once(DynamoTable("t", endpoint_url=server.url), "_connection") as table:
         calls: tuple[Callable[[], object], ...] = (
             lambda: table.put([Item(pk="a", sk="b")]),
             lambda: table.get("a", "b"),
@@ -215,6 +214,6 @@ async def test_one_message_that_cannot_be_read_hides_no_other(
 async def test_one_item_that_nothing_of_ours_wrote_hides_no_other(server: OddServer) -> None:
     server.status = 200
     server.body = b'{"Items": [{"pk": {"S": "a"}}, {"pk": {"S": "a"}, "sk": {"S": "b"}}]}'
-    async with DynamoTable("t", endpoint_url=server.url) as table:
+    async with AsyncDynamoTable("t", endpoint_url=server.url) as table:
         [item] = await table.query("a")
     assert item.sk == "b"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.ops.status import EXIT_FAILED, EXIT_UNFINISHED, EXIT_UNKNOWN
 from tests.support.fixture_app import APP_PATH
@@ -67,7 +67,7 @@ async def test_a_job_that_is_cancelled_while_a_worker_process_runs_it_ends(stage
     app = stage.app
     app.records = "outcomes"
     async with (
-        DynamoTable(app.topology.table_name, endpoint_url=stage.endpoint_url) as table,
+        AsyncDynamoTable(app.topology.table_name, endpoint_url=stage.endpoint_url) as table,
         AsyncClient(app, transport=stage.sqs, table=table) as client,
     ):
         await client.handle(job_id).cancel("a mistake")

@@ -20,7 +20,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, AsyncClient, Priority
-from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
+from headgate.jobs.aws.dynamo.table import DynamoTable
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.s3 import SyncS3
 from headgate.jobs.aws.sns import SyncSns
@@ -267,7 +267,7 @@ def _sweep_here(deployed: Deployed) -> int | None:
     """A sweep as the function makes it, in this process; of how many it told."""
     clock, url = SystemClock(), deployed.endpoint_url
     queues = SyncSqs(endpoint_url=url)
-    table = SyncDynamoTable(deployed.app.topology.table_name, endpoint_url=url)
+    table = DynamoTable(deployed.app.topology.table_name, endpoint_url=url)
     store = SyncS3(deployed.app.topology.bucket, endpoint_url=url)
     topic = SyncSns(deployed.topic, endpoint_url=url)
     sweeper = Sweeper(

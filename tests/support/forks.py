@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.sqs.transport import SqsTransport
 from headgate.jobs.definitions.app import App
 from headgate.workers.configuration import WorkerSettings
@@ -82,7 +82,7 @@ def main(app_module: str) -> None:
 
 async def _warm_up() -> None:
     """Have AWS's clients imported, which takes longer than all that a worker does."""
-    async with SqsTransport(), DynamoTable("none"):
+    async with SqsTransport(), AsyncDynamoTable("none"):
         pass
 
 

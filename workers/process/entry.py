@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 from typing import NoReturn
 
-from headgate.jobs.aws.dynamo.table import DynamoTable
+from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.s3 import S3Store
 from headgate.jobs.aws.scheduler import EventBridgeScheduler
 from headgate.jobs.aws.sqs.transport import SqsTransport
@@ -171,7 +171,7 @@ async def _table(app: App, stack: AsyncExitStack) -> Table | None:
     """The app's table, if anything of it needs one."""
     if not (app.keeps_records or needs_table(app) or needs_claims(app)):
         return None
-    return await stack.enter_async_context(DynamoTable(app.topology.table_name))
+    return await stack.enter_async_context(AsyncDynamoTable(app.topology.table_name))
 
 
 def _around() -> Around:

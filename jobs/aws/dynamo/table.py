@@ -1,31 +1,133 @@
-"""`jobs.core.ports.Table` on DynamoDB."""
+"""`jobs.core.ports.Table` and `BlockingTable` on DynamoDB; the calls of both are written once."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import threading
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from headgate.jobs.aws.connection import Connection, async_client
+from headgate.jobs.aws.connection import (
+    Connection,
+    ImmediateClient,
+    async_client,
+    blocking_client,
+)
 from headgate.jobs.aws.dynamo import wire
 from headgate.jobs.aws.dynamo.attributes import Attributes
 from headgate.jobs.aws.faults import naming
 from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import Item, Key
 from headgate.jobs.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from types_aiobotocore_dynamodb import DynamoDBClient
+
+class _Calls:
+    """The calls of a table, by a client whose calls are awaited."""
+
+    def __init__(
+        self, name: str, client: Callable[[], Awaitable[Any]], clock: Clock | None
+    ) -> None:
+        self.name = name
+        self._client = client
+        self._clock = clock or SystemClock()
+
+    async def put(self, items: Sequence[Item]) -> list[Item]:
+        """BatchWriteItem: up to 25 items; those that DynamoDB left unprocessed are returned.
+
+        Raises:
+            TransportError: also when an item is too large or can't be stored; the message says
+                which, and nothing was written.
+        """
+        if not items:
+            return []
+        request = wire.put_request(self.name, items)
+        client = await self._client()
+        with naming("dynamodb:BatchWriteItem", self.name):
+            answer = await client.batch_write_item(**request)
+            return wire.unprocessed(self.name, items, answer)
+
+    async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
+        """Query, strongly consistent; a request for every MiB that it reads."""
+        request = wire.query_request(self.name, pk, prefix)
+        now, found = self._clock.now(), list[Item]()
+        client = await self._client()
+        with naming("dynamodb:Query", self.name):
+            while True:
+                page = await client.query(**request)
+                found += wire.read_items(page, now)
+                if not wire.turn_page(request, page):
+                    return found
+
+    async def get(self, pk: str, sk: str) -> Item | None:
+        """GetItem, strongly consistent."""
+        client = await self._client()
+        with naming("dynamodb:GetItem", self.name):
+            answer = await client.get_item(**wire.get_request(self.name, pk, sk))
+            return wire.read_item(answer.get("Item"), self._clock.now())
+
+    async def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        """Query on the index; a request for every MiB that it reads."""
+        request = wire.lines_request(self.name, name, after, before)
+        now, found = self._clock.now(), list[Item]()
+        client = await self._client()
+        with naming("dynamodb:Query", self.name):
+            while True:
+                # Two more than are wanted: the bounds themselves are left out.
+                page = await client.query(**request, Limit=limit - len(found) + 2)
+                found += wire.read_lines(page, now, after, before)
+                if len(found) >= limit or not wire.turn_page(request, page):
+                    return found[:limit]
+
+    async def delete(self, keys: Sequence[Key]) -> list[Key]:
+        """BatchWriteItem: up to 25; those that DynamoDB left unprocessed are returned."""
+        if not keys:
+            return []
+        request = wire.delete_request(self.name, keys)
+        client = await self._client()
+        with naming("dynamodb:BatchWriteItem", self.name):
+            answer = await client.batch_write_item(**request)
+            return wire.undeleted(self.name, answer)
+
+    async def replace(self, item: Item) -> Item | None:
+        """PutItem on the condition that the version before stands there; refused, it costs no read.
+
+        A repetition of a request whose answer was lost is recognized: the write carries a name of
+        its own, so that None still says that it was this one.
+
+        After a `TransportError` it is not known whether it was written. Call again with the same
+        item: if it had been, that is refused with what it wrote itself. So let ``data`` name its
+        writer, and take a returned item that names you, at this version, as written.
+
+        A version tells nothing across an expiry, after which versions count from 1 anew. Who holds
+        an item must let go of it when it expires, and not replace it from then on.
+
+        Raises:
+            TransportError: also when the item is too large or can't be stored, or its version is 0.
+        """
+        now = self._clock.now()
+        written = wire.written_once(item)
+        client = await self._client()
+        with naming("dynamodb:PutItem", self.name):
+            try:
+                await client.put_item(**wire.replace_request(self.name, written, item.version, now))
+            except client.exceptions.ConditionalCheckFailedException as refusal:
+                found: Attributes = refusal.response.get("Item", {})
+            else:
+                return None
+            return wire.read_refusal(item, written, found, now)
 
 
-class DynamoTable:
+class AsyncDynamoTable(_Calls):
     """One DynamoDB table for an event loop: `jobs.core.ports.Table`.
 
     ::
 
-        async with DynamoTable(app.topology.table_name) as table:
+        async with AsyncDynamoTable(app.topology.table_name) as table:
             await table.put([Item(pk="job#1", sk="done")])
 
     It gives up soon: 1 s for a connection, 2 s for an answer, two tries a call. It asks for nothing
@@ -52,18 +154,10 @@ class DynamoTable:
         max_pool_connections: int = 20,
         clock: Clock | None = None,
     ) -> None:
-        self.name = name
-        self._connection = Connection(
-            endpoint_url=endpoint_url,
-            region=region,
-            connect_timeout_s=wire.CONNECT_TIMEOUT_S,
-            read_timeout_s=wire.READ_TIMEOUT_S,
-            attempts=wire.ATTEMPTS,
-            pool=max_pool_connections,
-        )
-        self._clock = clock or SystemClock()
+        super().__init__(name, self._opened, clock)
+        self._connection = _connection(endpoint_url, region, max_pool_connections)
         self._lifecycle = asyncio.Lock()
-        self._client: DynamoDBClient | None = None
+        self._open: Any = None
         self._closing = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -87,106 +181,107 @@ class DynamoTable:
                 no URL.
         """
         async with self._lifecycle:
-            if self._client is None:
-                self._client = await self._closing.enter_async_context(
+            if self._open is None:
+                self._open = await self._closing.enter_async_context(
                     async_client("dynamodb", self._connection)
                 )
 
     async def stop(self) -> None:
         """Close the connections. Idempotent, and safe before `start`."""
         async with self._lifecycle:
-            self._client = None
+            self._open = None
             await self._closing.aclose()
 
-    async def put(self, items: Sequence[Item]) -> list[Item]:
-        """BatchWriteItem: up to 25 items; those that DynamoDB left unprocessed are returned.
+    async def _opened(self) -> Any:
+        if self._open is None:
+            raise ConfigurationError("AsyncDynamoTable is not open: use it in `async with`")
+        return self._open
 
-        Raises:
-            TransportError: also when an item is too large or can't be stored; the message says
-                which, and nothing was written.
-        """
-        if not items:
-            return []
-        request = wire.put_request(self.name, items)
-        client = self._opened()
-        with naming("dynamodb:BatchWriteItem", self.name):
-            answer: Any = await client.batch_write_item(**request)
-            return wire.unprocessed(self.name, items, answer)
 
-    async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
+class DynamoTable:
+    """One DynamoDB table for plain code, on boto3. Safe to share by threads.
+
+    ::
+
+        with DynamoTable(app.topology.table_name) as table:
+            table.put([Item(pk="job#1", sk="done")])
+
+    It opens with its first call, so a process may still fork after making one. In all else it is
+    as `AsyncDynamoTable`, and so are its arguments.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        max_pool_connections: int = 20,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = name
+        self._calls = _Calls(name, self._opened, clock)
+        self._connection = _connection(endpoint_url, region, max_pool_connections)
+        self._opening = threading.Lock()
+        self._client: ImmediateClient | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. Idempotent; a later call opens them again."""
+        with self._opening:
+            if self._client is not None:
+                client, self._client = self._client, None
+                client.close()
+
+    def put(self, items: Sequence[Item]) -> list[Item]:
+        """BatchWriteItem: up to 25 items; those that DynamoDB left unprocessed are returned."""
+        return drive(self._calls.put(items))
+
+    def query(self, pk: str, *, prefix: str = "") -> list[Item]:
         """Query, strongly consistent; a request for every MiB that it reads."""
-        request = wire.query_request(self.name, pk, prefix)
-        now, found = self._clock.now(), list[Item]()
-        client = self._opened()
-        with naming("dynamodb:Query", self.name):
-            while True:
-                page: Any = await client.query(**request)
-                found += wire.read_items(page, now)
-                if not wire.turn_page(request, page):
-                    return found
+        return drive(self._calls.query(pk, prefix=prefix))
 
-    async def get(self, pk: str, sk: str) -> Item | None:
+    def get(self, pk: str, sk: str) -> Item | None:
         """GetItem, strongly consistent."""
-        client = self._opened()
-        with naming("dynamodb:GetItem", self.name):
-            answer: Any = await client.get_item(**wire.get_request(self.name, pk, sk))
-            return wire.read_item(answer.get("Item"), self._clock.now())
+        return drive(self._calls.get(pk, sk))
 
-    async def lines(
+    def lines(
         self, name: str, *, after: str = "", before: str = "", limit: int = 100
     ) -> list[Item]:
         """Query on the index; a request for every MiB that it reads."""
-        request = wire.lines_request(self.name, name, after, before)
-        now, found = self._clock.now(), list[Item]()
-        client = self._opened()
-        with naming("dynamodb:Query", self.name):
-            while True:
-                # Two more than are wanted: the bounds themselves are left out.
-                page: Any = await client.query(**request, Limit=limit - len(found) + 2)
-                found += wire.read_lines(page, now, after, before)
-                if len(found) >= limit or not wire.turn_page(request, page):
-                    return found[:limit]
+        return drive(self._calls.lines(name, after=after, before=before, limit=limit))
 
-    async def delete(self, keys: Sequence[Key]) -> list[Key]:
+    def delete(self, keys: Sequence[Key]) -> list[Key]:
         """BatchWriteItem: up to 25; those that DynamoDB left unprocessed are returned."""
-        if not keys:
-            return []
-        request = wire.delete_request(self.name, keys)
-        client = self._opened()
-        with naming("dynamodb:BatchWriteItem", self.name):
-            answer: Any = await client.batch_write_item(**request)
-            return wire.undeleted(self.name, answer)
+        return drive(self._calls.delete(keys))
 
-    async def replace(self, item: Item) -> Item | None:
-        """PutItem on the condition that the version before stands there; refused, it costs no read.
+    def replace(self, item: Item) -> Item | None:
+        """PutItem on a condition; see `AsyncDynamoTable.replace`."""
+        return drive(self._calls.replace(item))
 
-        A repetition of a request whose answer was lost is recognized: the write carries a name of
-        its own, so that None still says that it was this one.
+    async def _opened(self) -> ImmediateClient:
+        with self._opening:
+            if self._client is None:
+                self._client = ImmediateClient(blocking_client("dynamodb", self._connection))
+            return self._client
 
-        After a `TransportError` it is not known whether it was written. Call again with the same
-        item: if it had been, that is refused with what it wrote itself. So let ``data`` name its
-        writer, and take a returned item that names you, at this version, as written.
 
-        A version tells nothing across an expiry, after which versions count from 1 anew. Who holds
-        an item must let go of it when it expires, and not replace it from then on.
-
-        Raises:
-            TransportError: also when the item is too large or can't be stored, or its version is 0.
-        """
-        now = self._clock.now()
-        written = wire.written_once(item)
-        client = self._opened()
-        with naming("dynamodb:PutItem", self.name):
-            try:
-                await client.put_item(**wire.replace_request(self.name, written, item.version, now))
-            except client.exceptions.ConditionalCheckFailedException as refusal:
-                # The stubs leave out what ReturnValuesOnConditionCheckFailure asks for.
-                found: Attributes = refusal.response.get("Item", {})  # type: ignore[assignment]
-            else:
-                return None
-            return wire.read_refusal(item, written, found, now)
-
-    def _opened(self) -> DynamoDBClient:
-        if self._client is None:
-            raise ConfigurationError("DynamoTable is not open: use it in `async with`")
-        return self._client
+def _connection(endpoint_url: str | None, region: str | None, pool: int) -> Connection:
+    return Connection(
+        endpoint_url=endpoint_url,
+        region=region,
+        connect_timeout_s=wire.CONNECT_TIMEOUT_S,
+        read_timeout_s=wire.READ_TIMEOUT_S,
+        attempts=wire.ATTEMPTS,
+        pool=pool,
+    )

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, JobContext, Priority, cron, rate
-from headgate.jobs.aws.dynamo.blocking_table import SyncDynamoTable
+from headgate.jobs.aws.dynamo.table import DynamoTable
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.events import Event, Events, JobCompleted
 from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
@@ -271,7 +271,7 @@ def test_the_bridge_remembers_what_it_sent_where_it_is_told_of_a_table(
     if table is not None:
         monkeypatch.setenv(bridge.TABLE, table)
     made = bridge._bridge.__wrapped__()
-    assert isinstance(made._table, SyncDynamoTable) is (table is not None)
+    assert isinstance(made._table, DynamoTable) is (table is not None)
 
 
 # --- delayed jobs --------------------------------------------------------------------------------
