@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pydantic_core import from_json
 
-from headgate.workers.isolation import child_handle as child_process
+from headgate.workers.isolation import child_handle
 from headgate.workers.isolation import protocol as frames
 from headgate.workers.isolation.protocol import Frame, Kind
 
@@ -179,7 +179,7 @@ class StubChildren:
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Have `workers.isolation.child_pool.child_handle` start these."""
-        monkeypatch.setattr(child_process, "_start", self._start)
+        monkeypatch.setattr(child_handle, "start_process", self._start)
         monkeypatch.setattr("os.killpg", self._kill)
         monkeypatch.setattr("headgate.workers.worker.app_path", lambda _app: "stub:app")
 

@@ -7,19 +7,15 @@ import contextlib
 import logging
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import psutil
-from pythonjsonlogger.json import JsonFormatter
 
-import headgate
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.context import JobContext
 from headgate.jobs.errors import ChildDied, ChildFailed, JobTimeout, RetryLater, Stopped
@@ -27,6 +23,12 @@ from headgate.jobs.execution.delivery import LARGE, Job
 from headgate.jobs.values.texts import text_of, type_of
 from headgate.workers.background import seen_through
 from headgate.workers.isolation import protocol as frames
+from headgate.workers.isolation.child_process import (
+    ending_of,
+    logging_here,
+    memory_of,
+    start_process,
+)
 from headgate.workers.isolation.protocol import Frame, Kind
 
 _log = logging.getLogger("headgate.worker")
@@ -45,13 +47,6 @@ _ARRIVAL_S = 2.0
 """How long a result may be on its way once its handler has returned, when the job is to end."""
 
 _MIB = 2**20
-
-# Not `-m`, which would put the current directory first: a project may have modules of any name.
-_BOOT = (
-    "import sys; sys.path.append(sys.argv[2]); "
-    "from headgate.workers.isolation.child_main import main; main(int(sys.argv[1]))"
-)
-_ROOT = str(Path(headgate.__file__).parents[1])
 
 
 class ChildUnfit(Exception):
@@ -126,7 +121,7 @@ class Child:
         self._answers = answers
         self._clock = clock
         self._grace_s = grace_s
-        self._memory = _memory_of(process.pid)
+        self._memory = memory_of(process.pid)
         self._ready: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._attempt: _Attempt | None = None
         self._fault: str | None = None
@@ -291,7 +286,7 @@ class Child:
             await asyncio.wait({hearing}, timeout=_EXIT_S)
         finally:
             await _cancelled(hearing, exiting)
-        self._bury(self._fault or _described(code))
+        self._bury(self._fault or ending_of(code))
 
     def _bury(self, how: str) -> None:
         self.spent.set()
@@ -366,9 +361,9 @@ async def spawned(
     """
 
     async def start() -> Child:
-        process, reader, writer = await _start()
+        process, reader, writer = await start_process()
         child = Child(process, reader, writer, answers=answers, clock=clock, grace_s=grace_s)
-        writer.write(frames.encode(Kind.SETUP, app=app_path, sys_path=sys.path, log=_logging()))
+        writer.write(frames.encode(Kind.SETUP, app=app_path, sys_path=sys.path, log=logging_here()))
         return child
 
     starting = asyncio.create_task(start(), name="headgate-start-child")
@@ -392,54 +387,7 @@ async def _ended(starting: asyncio.Task[Child]) -> None:
         await starting.result().close()
 
 
-async def _start() -> tuple[asyncio.subprocess.Process, asyncio.StreamReader, asyncio.StreamWriter]:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        reader, writer = await asyncio.open_unix_connection(sock=ours)
-        try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-P",
-                "-c",
-                _BOOT,
-                str(theirs.fileno()),
-                _ROOT,
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # a process group of its own, to be killed as a whole
-            )
-        except BaseException:
-            writer.transport.abort()
-            raise
-    return process, reader, writer
-
-
-def _memory_of(pid: int) -> Callable[[], int]:
-    try:
-        process = psutil.Process(pid)
-    except psutil.NoSuchProcess:
-        return lambda: 0  # dead already
-    return lambda: process.memory_info().rss
-
-
-def _logging() -> dict[str, Any] | None:
-    """How this process logs, so that handlers log the same way in a child."""
-    root = logging.getLogger()
-    if not root.handlers:
-        return None
-    json = any(isinstance(handler.formatter, JsonFormatter) for handler in root.handlers)
-    return {"level": root.level, "json": json}
-
-
 async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
-
-
-def _described(code: int) -> str:
-    if code >= 0:
-        return f"exited with code {code}"
-    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-    hint = " (Linux does so when memory runs out)" if -code == signal.SIGKILL else ""
-    return f"was killed by {name}{hint}"
