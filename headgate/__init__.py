@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from headgate.jobs.core.topology import Priority as Priority
     from headgate.jobs.definitions.app import App as App
     from headgate.jobs.definitions.app import load_app as load_app
+    from headgate.jobs.definitions.handled_job import HandledJob as HandledJob
     from headgate.jobs.definitions.job_type import JobType as JobType
     from headgate.jobs.definitions.queue import Queue as Queue
     from headgate.jobs.definitions.schedule import Schedule as Schedule
@@ -64,6 +65,7 @@ __all__ = [
     "DoNotRetry",
     "Event",
     "Events",
+    "HandledJob",
     "HeadgateError",
     "JobContext",
     "JobHandle",
@@ -104,6 +106,7 @@ _HOMES = {
     "DoNotRetry": "errors",
     "Event": "core.events",
     "Events": "core.events",
+    "HandledJob": "definitions.handled_job",
     "HeadgateError": "errors",
     "JobContext": "core.context",
     "JobHandle": "client.handle",

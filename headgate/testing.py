@@ -2,7 +2,11 @@
 
 from headgate.jobs.testing import (
     Call,
+    Deferred,
+    Discarded,
+    Done,
     DrainUnfinished,
+    Failed,
     Faults,
     Harness,
     LoopClock,
@@ -12,6 +16,7 @@ from headgate.jobs.testing import (
     MemoryTable,
     MemoryTopic,
     MessageState,
+    Outcome,
     StoredMessage,
     Submitted,
     VirtualClock,
@@ -19,7 +24,11 @@ from headgate.jobs.testing import (
 
 __all__ = [
     "Call",
+    "Deferred",
+    "Discarded",
+    "Done",
     "DrainUnfinished",
+    "Failed",
     "Faults",
     "Harness",
     "LoopClock",
@@ -29,6 +38,7 @@ __all__ = [
     "MemoryTable",
     "MemoryTopic",
     "MessageState",
+    "Outcome",
     "StoredMessage",
     "Submitted",
     "VirtualClock",

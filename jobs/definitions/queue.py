@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Concatenate, Protocol, TypeVar, Unpack, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar, Unpack, overload
 
-from headgate.jobs.core.context import JobContext
 from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
 from headgate.jobs.core.topology import DEFAULT_LANES, Lane, Priority, PriorityName, check_name
+from headgate.jobs.definitions.handled_job import Declare, HandledJob
 from headgate.jobs.definitions.handler import payload_type
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options import JobOptions
@@ -17,30 +18,7 @@ from headgate.jobs.values.kinds import check_kind
 
 P = TypeVar("P")
 R = TypeVar("R")
-
-
-class _Declare(Protocol):
-    """What `Queue.job` returns: a decorator that turns a handler into its `JobType`."""
-
-    # The narrower come first: what takes the context alone, or nothing, has no payload.
-    @overload
-    def __call__(self, function: Callable[[], Awaitable[R]], /) -> JobType[None, R]: ...
-    @overload
-    def __call__(self, function: Callable[[], R], /) -> JobType[None, R]: ...
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[JobContext, ...], Awaitable[R]], /
-    ) -> JobType[None, R]: ...
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[JobContext, ...], R], /
-    ) -> JobType[None, R]: ...
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[P, ...], Awaitable[R]], /
-    ) -> JobType[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[Concatenate[P, ...], R], /) -> JobType[P, R]: ...
+J = TypeVar("J", bound=JobType[Any, Any])
 
 
 class Queue:
@@ -84,7 +62,7 @@ class Queue:
         self._own: dict[str, JobType[Any, Any]] = {}
         self._registries = [self._own]
 
-    def job(self, name: str, **options: Unpack[JobOptions]) -> _Declare:
+    def job(self, name: str, **options: Unpack[JobOptions]) -> Declare:
         """Declare a job type together with its handler; used as a decorator.
 
         Args:
@@ -101,11 +79,11 @@ class Queue:
                 f'a job type needs a name, got {name!r}: write @app.job("send-email")'
             )
 
-        def declare(function: Callable[..., Any], /) -> JobType[Any, Any]:
-            payload: Any = payload_type(name, function)
-            declared: JobType[Any, Any] = self.define(name, payload, **options)
-            declared.handler(function)
-            return declared
+        def declare(function: Callable[..., Any], /) -> Any:
+            def make(**declaration: Any) -> HandledJob[Any, Any, ..., Any]:
+                return HandledJob(function, **declaration)
+
+            return self._declare(make, name, payload_type(name, function), options)
 
         return declare
 
@@ -143,20 +121,22 @@ class Queue:
         reads the result. Both may be any type that pydantic reads; of one that is no class, such as
         a Union, the type checker knows nothing.
         """
+        return self._declare(partial(JobType, returns=returns), name, payload, options)
+
+    def _declare(self, make: Callable[..., J], name: str, payload: Any, options: JobOptions) -> J:
         check_name("the job type", name)
         if options.get("group_by") is not None and not self.fifo:
             raise ConfigurationError(
                 f"the type {name!r}: group_by orders the jobs of a FIFO queue, and {self.name!r} "
                 "is none: declare it with app.queue(..., fifo=True)"
             )
-        declared: JobType[Any, Any] = JobType(
-            name,
-            payload,
+        declared = make(
+            name=name,
+            payload=payload,
             queue=self.name,
             priority=self._check_priority(options.get("priority") or self._default_priority(name)),
             retry=self.retry,
             options=options,
-            returns=returns,
         )
         if declared.schedule is not None:
             _check_defaults(declared)

@@ -1,5 +1,6 @@
 """The test kit: an app's jobs in memory, clocks that a test owns, and SQS with faults on demand."""
 
+from headgate.jobs.execution.outcome import Deferred, Discarded, Done, Failed, Outcome
 from headgate.jobs.testing.clock import LoopClock, VirtualClock
 from headgate.jobs.testing.harness import DrainUnfinished, Harness, Submitted
 from headgate.jobs.testing.inspection import Call, StoredMessage
@@ -13,7 +14,11 @@ from headgate.jobs.testing.memory.topic import MemoryTopic
 
 __all__ = [
     "Call",
+    "Deferred",
+    "Discarded",
+    "Done",
     "DrainUnfinished",
+    "Failed",
     "Faults",
     "Harness",
     "LoopClock",
@@ -23,6 +28,7 @@ __all__ = [
     "MemoryTable",
     "MemoryTopic",
     "MessageState",
+    "Outcome",
     "StoredMessage",
     "Submitted",
     "VirtualClock",

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 from pydantic_core import from_json
 
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.client import Client
-from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
-from headgate.jobs.core.ports import EntryFailure, ReceivedMessage, VisibilityChange
+from headgate.jobs.core.ports import ReceivedMessage
 from headgate.jobs.core.topology import MAX_VISIBILITY, Priority, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType
@@ -23,15 +22,16 @@ from headgate.jobs.definitions.resources import Shared
 from headgate.jobs.errors import HeadgateError, MessageError
 from headgate.jobs.execution.call import Around, Means, nothing_around
 from headgate.jobs.execution.claims import Claims
-from headgate.jobs.execution.delayed_retry import Course, HandOver, Renewed, Stays
+from headgate.jobs.execution.delayed_retry import HandOver
 from headgate.jobs.execution.delivery import Delivery, envelope_of
+from headgate.jobs.execution.outcome import Outcome
 from headgate.jobs.execution.run import Executor
-from headgate.jobs.execution.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
-from headgate.jobs.execution.verdict import Verdict, parked
-from headgate.jobs.messages.envelope import Envelope
+from headgate.jobs.messages.envelope import Envelope, new_job_id
 from headgate.jobs.messages.large_payloads import unpacked
 from headgate.jobs.schedules.bridging import Bridge, read_input
 from headgate.jobs.schedules.delayed_job import PREFIX
+from headgate.jobs.submission.prepare import Overrides, prepare
+from headgate.jobs.testing.attempts import attempted
 from headgate.jobs.testing.clock import VirtualClock
 from headgate.jobs.testing.inspection import StoredMessage
 from headgate.jobs.testing.memory.scheduler import MemoryScheduler
@@ -39,6 +39,7 @@ from headgate.jobs.testing.memory.sqs import MemorySqs
 from headgate.jobs.testing.memory.store import MemoryStore
 from headgate.jobs.testing.memory.table import MemoryTable
 from headgate.jobs.testing.remembering import Remembering
+from headgate.jobs.testing.settling import follow
 
 P = TypeVar("P")
 
@@ -82,6 +83,7 @@ class Harness:
         >>> assert welcome.payload.to == "ada@example.com"
         >>> jobs.drain()
         >>> assert jobs.completed(send_email) == 1
+        >>> assert jobs.run(send_email, Email(to="Ada"), attempt=3) == Done(result=None)
     """
 
     def __init__(self, app: App, *, around: Around = nothing_around) -> None:
@@ -196,7 +198,86 @@ class Harness:
         async with self.app.resources.opened() as shared:
             await self._drain(shared, at_most)
 
-    async def _drain(self, shared: Shared, at_most: int) -> None:
+    @overload
+    def run(
+        self, job: JobType[None, Any], *, attempt: int = 1, **overrides: Unpack[Overrides]
+    ) -> Outcome: ...
+    @overload
+    def run(
+        self,
+        job: JobType[P, Any],
+        payload: Given[P],
+        *,
+        attempt: int = 1,
+        **overrides: Unpack[Overrides],
+    ) -> Outcome: ...
+    def run(
+        self,
+        job: JobType[Any, Any],
+        payload: Any = None,
+        *,
+        attempt: int = 1,
+        **overrides: Unpack[Overrides],
+    ) -> Outcome:
+        """Run one attempt of a job that is in no queue, and return how it ended.
+
+        Nothing comes of the outcome: the job is neither tried again nor dead-lettered. What its
+        handler submits waits in the queues.
+
+        Args:
+            job: the type; its handler gets context and resources as ever.
+            payload: for it; left out for a job that has none.
+            attempt: which one it is, from 1 to as many as the job has.
+            overrides: as of a submission; ``delay`` and ``at`` change nothing.
+
+        Raises:
+            ConfigurationError: a job type has no handler.
+            SubmissionError: the payload or an option is not valid.
+            ValueError: the job has no such attempt.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._attempt(job, payload, attempt, overrides))
+        raise HeadgateError("an event loop runs here: write `await jobs.arun(...)`")
+
+    @overload
+    async def arun(
+        self, job: JobType[None, Any], *, attempt: int = 1, **overrides: Unpack[Overrides]
+    ) -> Outcome: ...
+    @overload
+    async def arun(
+        self,
+        job: JobType[P, Any],
+        payload: Given[P],
+        *,
+        attempt: int = 1,
+        **overrides: Unpack[Overrides],
+    ) -> Outcome: ...
+    async def arun(
+        self,
+        job: JobType[Any, Any],
+        payload: Any = None,
+        *,
+        attempt: int = 1,
+        **overrides: Unpack[Overrides],
+    ) -> Outcome:
+        """`run`, for a test that runs in an event loop."""
+        return await self._attempt(job, payload, attempt, overrides)
+
+    async def _attempt(
+        self, job: JobType[Any, Any], payload: Any, number: int, overrides: Overrides
+    ) -> Outcome:
+        now = self.clock.now()
+        topology, job_id = self.app.topology, new_job_id(now)
+        submission = prepare(self.app, topology, job, payload, overrides, now=now, job_id=job_id)
+        self.app.load_handlers()
+        async with self.app.resources.opened() as shared:
+            outcome = await attempted(self._executor(shared), submission, number)
+            await self._call_hooks()
+        return outcome
+
+    def _executor(self, shared: Shared) -> Executor:
         means = Means(
             app=self.app,
             clock=self.clock,
@@ -207,7 +288,10 @@ class Harness:
             shared=shared,
             claims=Claims(self.table, owner="harness", clock=self.clock),
         )
-        executor = Executor(means, backlog=self._backlog)
+        return Executor(means, backlog=self._backlog)
+
+    async def _drain(self, shared: Shared, at_most: int) -> None:
+        executor = self._executor(shared)
         remembering = Remembering(
             self.app, self.table, self.store, clock=self.clock, events=self._hub
         )
@@ -222,7 +306,7 @@ class Harness:
             )
             course = await self._hand_over.take(delivery, verdict, _MAX_VISIBILITY_S)
             verdict = course.verdict
-            await self._follow(delivery, course)
+            await follow(course, delivery, self.sqs, self.app, self.clock.now())
             await remembering.settled(run, verdict, self.events[self._hooked :])
             if (event := verdict.aftermath(self.clock.now())) is not None:
                 self._hub.emit(event)
@@ -260,31 +344,6 @@ class Harness:
             waits.append((delayed - self.clock.now()).total_seconds())
         return min(waits, default=0.0)
 
-    async def _follow(self, delivery: Delivery, course: Course) -> None:
-        if isinstance(course, Stays):
-            await self._carry_out(delivery, course.verdict)
-            return
-        queue = delivery.queue.name
-        if isinstance(course, Renewed):
-            _all_done(await self.sqs.send(queue, [course.message]))
-        _all_done(await self.sqs.delete(queue, [delivery.message.receipt]))
-
-    async def _carry_out(self, delivery: Delivery, verdict: Verdict) -> None:
-        queue, receipt = delivery.queue.name, delivery.message.receipt
-        match verdict.action:
-            case Ack():
-                _all_done(await self.sqs.delete(queue, [receipt]))
-            case RetryAfter(delay_s=delay_s) | Release(delay_s=delay_s):
-                change = VisibilityChange(receipt=receipt, timeout_s=delay_s)
-                _all_done(await self.sqs.change_visibility(queue, [change]))
-            case DeadLetter() | Quarantine() as action:
-                quarantine = self.app.topology.quarantine_name
-                target, letter = parked(
-                    delivery, verdict, action, quarantine=quarantine, at=self.clock.now()
-                )
-                _all_done(await self.sqs.send(target, [letter]))
-                _all_done(await self.sqs.delete(queue, [receipt]))
-
     def _fire(self, text: str) -> None:
         """What the bridge does when a schedule invokes it."""
         self._bridge.submit(read_input(from_json(text)))
@@ -321,11 +380,6 @@ class Harness:
 
     def _count(self, kind: type[JobCompleted | JobDeadLettered], job: JobType[Any, Any]) -> int:
         return sum(isinstance(event, kind) and event.job_type == job.name for event in self.events)
-
-
-def _all_done(failures: Sequence[EntryFailure]) -> None:
-    if failures:
-        raise EntryRejected(failures[0])
 
 
 def _submitted(job: JobType[P, Any], envelope: Envelope, receives: int) -> Submitted[P]:

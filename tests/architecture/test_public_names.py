@@ -36,6 +36,7 @@ PUBLIC = [
     "DoNotRetry",
     "Event",
     "Events",
+    "HandledJob",
     "HeadgateError",
     "JobContext",
     "JobHandle",
@@ -64,7 +65,11 @@ PUBLIC = [
 
 TESTING = [
     "Call",
+    "Deferred",
+    "Discarded",
+    "Done",
     "DrainUnfinished",
+    "Failed",
     "Faults",
     "Harness",
     "LoopClock",
@@ -74,6 +79,7 @@ TESTING = [
     "MemoryTable",
     "MemoryTopic",
     "MessageState",
+    "Outcome",
     "StoredMessage",
     "Submitted",
     "VirtualClock",

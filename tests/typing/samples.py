@@ -6,11 +6,12 @@ does not come, since unused ignores are errors.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from logging import Logger
-from typing import Any, TypedDict, Union, assert_type
+from typing import Any, TypedDict, TypeVar, Union, assert_type
 
 from pydantic import BaseModel
 
@@ -30,7 +31,10 @@ from headgate import (
 )
 from headgate.jobs.records.history import JobRecord, ProgressRecord
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
-from headgate.jobs.testing import Harness, Submitted
+from headgate.jobs.testing import Done, Failed, Harness, Outcome, Submitted
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 class Email(BaseModel):
@@ -98,11 +102,16 @@ nothing = app.define("nothing")
 paying_nothing = app.define("paying-nothing", returns=Receipt)
 
 
+def contract(job: JobType[P, R]) -> JobType[P, R]:
+    """What submitters see of a handled job."""
+    return job
+
+
 def types_without_a_payload(client: Client) -> None:
-    assert_type(bare, JobType[None, Receipt])
-    assert_type(plain_bare, JobType[None, None])
-    assert_type(nightly, JobType[None, Receipt])
-    assert_type(plain_nightly, JobType[None, None])
+    assert_type(contract(bare), JobType[None, Receipt])
+    assert_type(contract(plain_bare), JobType[None, None])
+    assert_type(contract(nightly), JobType[None, Receipt])
+    assert_type(contract(plain_nightly), JobType[None, None])
     assert_type(nothing, JobType[None, None])
     assert_type(paying_nothing, JobType[None, Receipt])
     assert_type(client.submit(nightly), JobHandle[Receipt])
@@ -123,10 +132,10 @@ def submissions_without_a_payload_at_fault(client: Client) -> None:
 
 
 def types_of_declarations() -> None:
-    assert_type(async_one, JobType[Email, Receipt])
-    assert_type(async_two, JobType[Email, Receipt])
-    assert_type(plain_one, JobType[Email, Receipt])
-    assert_type(plain_two, JobType[Email, None])
+    assert_type(contract(async_one), JobType[Email, Receipt])
+    assert_type(contract(async_two), JobType[Email, Receipt])
+    assert_type(contract(plain_one), JobType[Email, Receipt])
+    assert_type(contract(plain_two), JobType[Email, None])
 
 
 def declarations_at_fault() -> None:
@@ -141,6 +150,28 @@ def declarations_at_fault() -> None:
 
     @app.job("misspelt", prioriy=Priority.LOW)  # type: ignore[call-arg]
     def misspelt(payload: Email) -> None: ...
+
+
+async def handlers_called_as_functions(ctx: JobContext, log: Logger) -> None:
+    assert_type(await async_one(email), Receipt)
+    assert_type(await async_two(email, ctx), Receipt)
+    assert_type(plain_one(email), Receipt)
+    plain_two(email, ctx)
+    assert_type(await bare(), Receipt)
+    plain_bare()
+    assert_type(await nightly(ctx), Receipt)
+    plain_nightly(ctx, log)
+    tasks = [asyncio.create_task(async_one(email))]
+    assert_type(await asyncio.gather(*tasks), list[Receipt])
+
+
+async def handlers_called_at_fault(ctx: JobContext) -> None:
+    await async_one(Wrong(to="a"))  # type: ignore[arg-type]
+    await async_two(email)  # type: ignore[call-arg]
+    await async_one(email, ctx)  # type: ignore[call-arg]
+    plain_one(email).amount  # type: ignore[attr-defined]  # noqa: B018
+    await plain_one(email)  # type: ignore[misc]
+    silent(email)  # type: ignore[operator]
 
 
 # --- contracts apart from their handlers ---------------------------------------------------------
@@ -309,6 +340,15 @@ async def of_a_handler(ctx: JobContext) -> None:
 
 def inspections(jobs: Harness) -> None:
     assert_type(jobs.submitted(async_one), list[Submitted[Email]])
+    assert_type(jobs.run(async_one, email, attempt=3, tenant="org-1"), Outcome)
+    assert_type(jobs.run(counting, {"a": 1}), Outcome)
+    assert_type(jobs.run(nightly), Outcome)
+    jobs.run(async_one, Wrong(to="a"))  # type: ignore[arg-type]
+    match jobs.run(async_one, email):
+        case Failed(error=error):
+            assert_type(error, BaseException)
+        case Done(result=result):
+            assert_type(result, Any)
     assert_type(jobs.assert_submitted(async_one, email).payload, Email)
     jobs.assert_submitted(async_one, Wrong(to="a"))  # type: ignore[arg-type]
     assert_type(jobs.assert_submitted(counting, {"a": 1}).payload, Count)

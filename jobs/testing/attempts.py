@@ -1,0 +1,37 @@
+"""One attempt of a job that is in no queue."""
+
+from __future__ import annotations
+
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.outcome import Outcome
+from headgate.jobs.execution.run import Executor
+from headgate.jobs.submission.prepare import Submission
+
+
+async def attempted(executor: Executor, submission: Submission, number: int) -> Outcome:
+    """Run the attempt of that number; returns how it ended, of which nothing comes.
+
+    Raises:
+        ValueError: the job has no such attempt.
+    """
+    run = executor.begin(_delivery(submission, number, executor.means.clock.monotonic()))
+    most = run.job.attempt.max_attempts if run.job is not None else number
+    if not 1 <= number <= most:
+        raise ValueError(f"attempt must lie between 1 and {most}, got {number}")
+    return (await run.verdict()).outcome
+
+
+def _delivery(submission: Submission, number: int, received_at: float) -> Delivery:
+    """The first delivery of a message whose job has made the attempts before that one."""
+    used = max(0, number - 1)
+    message = ReceivedMessage(
+        message_id=submission.id,
+        receipt="",
+        body=submission.envelope.model_copy(update={"attempts_used": used}).to_body(),
+        receive_count=1,
+        sent_at=submission.envelope.submitted_at,
+        attributes=submission.message.attributes,
+        group=submission.message.group,
+    )
+    return Delivery(message=message, queue=submission.queue, received_at=received_at)
