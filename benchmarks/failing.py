@@ -20,7 +20,7 @@ from benchmarks.growth import Note, Rest
 from benchmarks.stage import REGION, use_test_account
 from headgate import App, AsyncClient, Client, Events, Priority
 from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
-from headgate.jobs.errors import HeadgateError, SubmissionFailed
+from headgate.jobs.errors import HeadgateError, PartlySubmitted
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
 from tests.support.java_servers import java_process
@@ -144,7 +144,7 @@ class Stand:
             return time.monotonic() - began, 0
 
     def _refused(self, error: HeadgateError) -> int:
-        return len(error.refusals) if isinstance(error, SubmissionFailed) else self._jobs
+        return len(error.refusals) if isinstance(error, PartlySubmitted) else self._jobs
 
     async def _drain(self, jobs: int) -> float:
         rest = Rest(jobs)

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from headgate.jobs.definitions.job_type import JobType as JobType
     from headgate.jobs.definitions.queue import Queue as Queue
     from headgate.jobs.definitions.schedule import Schedule as Schedule
-    from headgate.jobs.definitions.schedule import at as at
     from headgate.jobs.definitions.schedule import cron as cron
-    from headgate.jobs.definitions.schedule import rate as rate
     from headgate.jobs.errors import Discard as Discard
     from headgate.jobs.errors import DoNotRetry as DoNotRetry
     from headgate.jobs.errors import HeadgateError as HeadgateError
@@ -85,11 +83,9 @@ __all__ = [
     "Spool",
     "Tenant",
     "UnreadableSchedule",
-    "at",
     "cron",
     "load_app",
     "log_event",
-    "rate",
 ]
 
 _HOMES = {
@@ -126,11 +122,9 @@ _HOMES = {
     "Spool": "client.spool.policy",
     "Tenant": "core.context",
     "UnreadableSchedule": "schedules.registry",
-    "at": "definitions.schedule",
     "cron": "definitions.schedule",
     "load_app": "definitions.app",
     "log_event": "core.event_log",
-    "rate": "definitions.schedule",
 }
 """The module of each name, below `headgate.jobs`: the bridge function imports none of them."""
 

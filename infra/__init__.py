@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headgate.infra.stack import HeadgateStack as HeadgateStack
     from headgate.jobs.deployment.deployment import Deployment as Deployment
     from headgate.jobs.deployment.groups import ConsumerGroup as ConsumerGroup
-    from headgate.jobs.deployment.groups import Lanes as Lanes
+    from headgate.jobs.deployment.groups import QueueSelection as QueueSelection
     from headgate.jobs.deployment.groups import WorkerGroup as WorkerGroup
     from headgate.jobs.deployment.thresholds import Thresholds as Thresholds
 
@@ -24,7 +24,7 @@ __all__ = [
     "Deployment",
     "HeadgateStack",
     "JobSystem",
-    "Lanes",
+    "QueueSelection",
     "Thresholds",
     "WorkerGroup",
 ]
@@ -34,7 +34,7 @@ _HOMES = {
     "Deployment": "jobs.deployment.deployment",
     "HeadgateStack": "infra.stack",
     "JobSystem": "infra.job_system",
-    "Lanes": "jobs.deployment.groups",
+    "QueueSelection": "jobs.deployment.groups",
     "Thresholds": "jobs.deployment.thresholds",
     "WorkerGroup": "jobs.deployment.groups",
 }

@@ -39,11 +39,16 @@ from headgate.jobs.core.topology import QUARANTINE_RETENTION
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path as find_app
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, Lanes, function_name, worker_service_name
+from headgate.jobs.deployment.groups import (
+    ConsumerGroup,
+    QueueSelection,
+    function_name,
+    worker_service_name,
+)
 from headgate.jobs.deployment.sweep_plan import sweep_plan
 from headgate.jobs.errors import ConfigurationError
 
-_ALL = Lanes()
+_ALL = QueueSelection()
 
 
 class JobSystem(Construct):
@@ -171,10 +176,17 @@ class JobSystem(Construct):
         """The dashboard; for widgets of one's own."""
         return self._watching.dashboard.dashboard
 
-    def grant_submit(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` submit any of the app's jobs, and cancel what is delayed for long."""
+    def grant_submit(self, grantee: iam.IGrantable, *, unique: bool = False) -> iam.Grant:
+        """Let ``grantee`` submit any of the app's jobs, and cancel what is delayed for long.
+
+        Args:
+            grantee: who.
+            unique: jobs that count once too, which are claimed in the table.
+        """
         queues = list(self._queues.by_name.values())
         grant = permissions.grant_submit(grantee, queues, self.bucket)
+        if unique:
+            grant = grant.combine(permissions.grant_unique(grantee, self.table))
         return self._with_delays(grant, grantee)
 
     def grant_follow(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -184,11 +196,7 @@ class JobSystem(Construct):
             return grant
         return grant.combine(self._schedules.grant_undelay(grantee))
 
-    def grant_unique(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee``, which may submit, do that with ``unique_for=`` too."""
-        return permissions.grant_unique(grantee, self.table)
-
-    def grant_work(self, grantee: iam.IGrantable, *, lanes: Lanes = _ALL) -> iam.Grant:
+    def grant_work(self, grantee: iam.IGrantable, *, lanes: QueueSelection = _ALL) -> iam.Grant:
         """Let ``grantee`` run the app's jobs, record them, and park what it gives up.
 
         Args:
@@ -207,7 +215,7 @@ class JobSystem(Construct):
 
     def grant_operate(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` look after the app: see queues, jobs and dead letters, cancel jobs, send
-        dead letters back and delete them, and do all that `grant_schedules` says."""
+        dead letters back and delete them, and do all that `grant_manage_schedules` says."""
         grant = permissions.grant_operate(
             grantee,
             list(self._queues.by_name.values()),
@@ -220,7 +228,7 @@ class JobSystem(Construct):
         undelay = self._schedules.grant_undelay(grantee)
         return grant.combine(undelay).combine(self._schedules.grant_changes(grantee))
 
-    def grant_schedules(self, grantee: iam.IGrantable) -> iam.Grant:
+    def grant_manage_schedules(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` list, pause and resume the app's schedules, and make some of its own.
 
         Raises:

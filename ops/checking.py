@@ -61,7 +61,7 @@ def show_plan(
 
 
 def _title(job: JobType[Any, Any]) -> str:
-    return f"{job.name}: {job.retry.attempts} attempts, {job.retry.backoff!r}"
+    return f"{job.name}: {job.retry.max_attempts} attempts, {job.retry.backoff!r}"
 
 
 def _bar(each: Planned, whole_s: float) -> str:

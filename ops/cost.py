@@ -63,8 +63,8 @@ def _types(found: Estimate) -> Table:
 
 def _notes(found: Estimate, others: Mapping[str, float]) -> list[str]:
     crews = [
-        f"The group {crew.group.name!r}: {crew.tasks:.3g} of {crew.group.most} tasks on average, "
-        f"{crew.at_peak} at the peak."
+        f"The group {crew.group.name!r}: {crew.tasks:.3g} of {crew.group.max_tasks} tasks on "
+        f"average, {crew.at_peak} at the peak."
         for crew in found.fleet.crews
     ]
     return [

@@ -8,7 +8,7 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 from headgate.jobs.core.topology import Priority
-from headgate.jobs.deployment.groups import Lanes
+from headgate.jobs.deployment.groups import QueueSelection
 from headgate.jobs.errors import SettingsInvalid, did_you_mean
 from headgate.jobs.values.kinds import check_kinds
 
@@ -81,9 +81,9 @@ class WorkerSettings:
             )
 
     @property
-    def lanes(self) -> Lanes:
+    def lanes(self) -> QueueSelection:
         """The queues to work on."""
-        return Lanes(queues=self.queues, priorities=self.priorities)
+        return QueueSelection(queues=self.queues, priorities=self.priorities)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,7 +113,8 @@ class Service:
 def build(scenario: Scenario, service: Service) -> tuple[App, dict[Priority, JobType[Call, None]]]:
     """The app, with one type a priority; all of them call the one service."""
     retry = Retry(
-        attempts=30, backoff=Backoff.exponential(base=1, factor=2, cap=60, jitter=scenario.jitter)
+        max_attempts=30,
+        backoff=Backoff.exponential(base=1, factor=2, cap=60, jitter=scenario.jitter),
     )
     app = App("simulation")
     if scenario.protected:
@@ -124,7 +125,7 @@ def build(scenario: Scenario, service: Service) -> tuple[App, dict[Priority, Job
             breaker=Breaker(
                 failure_ratio=0.5,
                 window=timedelta(seconds=30),
-                minimum=20,
+                min_runs=20,
                 open_for=timedelta(seconds=30),
             ),
             retry_budget=RetryBudget(per_minute, per=timedelta(minutes=1), on_exhausted="wait"),

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headgate import App, Backoff, Priority, RateLimit, Retry, cron, rate
+from headgate import App, Backoff, Priority, RateLimit, Retry, Schedule, cron
 
 _SECOND = timedelta(seconds=1)
 
@@ -21,34 +21,34 @@ app = App(
     handlers=["examples.shop.handlers"],
     # One team deploys this shop's submitters and workers at once, so a message that no worker
     # knows is parked after seconds. Where deploys roll, keep the default: about 16 minutes.
-    parking=Retry(attempts=3, backoff=Backoff.fixed(2)),
+    parking=Retry(max_attempts=3, backoff=Backoff.fixed(2)),
 )
 
 orders = app.queue(
     "orders",
     priorities=[Priority.HIGH, Priority.NORMAL],
-    retry=Retry(attempts=5, backoff=Backoff.exponential(base=3)),
+    retry=Retry(max_attempts=5, backoff=Backoff.exponential(base=3)),
     rate_limit=RateLimit(50, per=_SECOND),
 )
 
 payments = app.queue(
     "payments",
     priorities=[Priority.CRITICAL],
-    retry=Retry(attempts=3, backoff=Backoff.exponential(base=5)),
+    retry=Retry(max_attempts=3, backoff=Backoff.exponential(base=5)),
     rate_limit=RateLimit(20, per=_SECOND),
 )
 
 inventory = app.queue(
     "inventory",
     priorities=[Priority.NORMAL],
-    retry=Retry(attempts=3, backoff=Backoff.exponential(base=2)),
+    retry=Retry(max_attempts=3, backoff=Backoff.exponential(base=2)),
     rate_limit=RateLimit(100, per=_SECOND),
 )
 
 notifications = app.queue(
     "notifications",
     priorities=[Priority.HIGH, Priority.LOW],
-    retry=Retry(attempts=3, backoff=Backoff.fixed(5)),
+    retry=Retry(max_attempts=3, backoff=Backoff.fixed(5)),
     rate_limit=RateLimit(200, per=_SECOND),
 )
 
@@ -141,7 +141,7 @@ abandoned_cart_reminder = app.define(
     returns=int,
     priority=Priority.LOW,
     timeout=timedelta(minutes=5),
-    schedule=rate(timedelta(hours=1)),
+    schedule=Schedule.rate(timedelta(hours=1)),
 )
 aggregate_analytics = app.define(
     "aggregate-analytics",
@@ -161,7 +161,7 @@ update_order_status = orders.define(
     returns=int,
     priority=Priority.NORMAL,
     timeout=timedelta(minutes=1),
-    schedule=rate(timedelta(minutes=5)),
+    schedule=Schedule.rate(timedelta(minutes=5)),
 )
 
 capture_payment = payments.define(
@@ -173,7 +173,7 @@ sync_inventory = inventory.define(
     InventorySync,
     returns=int,
     timeout=timedelta(minutes=2),
-    schedule=rate(timedelta(minutes=15)),
+    schedule=Schedule.rate(timedelta(minutes=15)),
 )
 
 send_notification = notifications.define(

@@ -72,7 +72,7 @@ def loads(group: WorkerGroup, queues: Sequence[QueueSpec]) -> list[Formula]:
     That is no less than one load of all: the largest part is at least the parts' mean, and the
     policy that asks for most tasks wins.
     """
-    sleeps = group.least == 0
+    sleeps = group.min_tasks == 0
     parts = _parts(queues, (MOST_METRICS - 1) // (2 if sleeps else 1))
     target = LOAD / len(parts)
     return [_load(group, part, target, sleeps=sleeps) for part in parts]
@@ -97,7 +97,7 @@ def alarm_metrics(group: WorkerGroup, queues: Sequence[QueueSpec]) -> int:
 
     Target tracking has two alarms for each policy, one to grow and one to shrink.
     """
-    waking = wakes(queues) if group.least == 0 else []
+    waking = wakes(queues) if group.min_tasks == 0 else []
     once = [*overdue(queues), *waking]
     twice = loads(group, queues)
     return sum(len(each.metrics) for each in [*once, *twice, *twice])

@@ -69,8 +69,8 @@ class Scaling(Construct):
             service_namespace="ecs",
             scalable_dimension="ecs:service:DesiredCount",
             resource_id=f"service/{service.cluster.cluster_name}/{service.service_name}",
-            min_capacity=group.least,
-            max_capacity=group.most,
+            min_capacity=group.min_tasks,
+            max_capacity=group.max_tasks,
             scheduled_actions=self._mending(group),
         )
         for number, formula in enumerate(loads(group, queues), start=1):
@@ -79,7 +79,7 @@ class Scaling(Construct):
             "Growth", "PercentChangeInCapacity", _GROWTH_PERCENT, min_adjustment_magnitude=1
         )
         self._on("Overdue", overdue(queues), growth)
-        if group.least == 0:
+        if group.min_tasks == 0:
             # One more, and not exactly one: should it ever be wrong, that would end all others.
             first = self._step("First", "ChangeInCapacity", 1, cooldown_s=_FIRST_S)
             self._on("Waiting", wakes(queues), first)
@@ -93,9 +93,11 @@ class Scaling(Construct):
         https://docs.aws.amazon.com/AmazonECS/latest/developerguide/service-auto-scaling.html
         https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
         """
-        if group.least < _LEAST_TO_MEND:
+        if group.min_tasks < _LEAST_TO_MEND:
             return None
-        least = autoscaling.CfnScalableTarget.ScalableTargetActionProperty(min_capacity=group.least)
+        least = autoscaling.CfnScalableTarget.ScalableTargetActionProperty(
+            min_capacity=group.min_tasks
+        )
         return [
             autoscaling.CfnScalableTarget.ScheduledActionProperty(
                 schedule=_MEND, scheduled_action_name="Least", scalable_target_action=least

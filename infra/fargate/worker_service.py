@@ -154,7 +154,7 @@ class WorkerService(Construct):
             self,
             "Task",
             cpu=group.cpu,
-            memory_limit_mib=group.memory_mb,
+            memory_limit_mib=group.memory_mib,
             runtime_platform=ecs.RuntimePlatform(
                 cpu_architecture=ecs.CpuArchitecture.ARM64,
                 operating_system_family=ecs.OperatingSystemFamily.LINUX,

@@ -91,7 +91,7 @@ class Consumer(Construct):
             architecture=lambda_.Architecture.ARM_64,
             handler=group.handler,
             code=consumer_bundle(group, _output_of(self)).code(),
-            memory_size=group.memory_mb,
+            memory_size=group.memory_mib,
             timeout=_duration(group.timeout),
             role=self._role(log_group),
             log_group=log_group,
@@ -101,7 +101,7 @@ class Consumer(Construct):
                 "HEADGATE_CONCURRENCY": str(group.concurrency),
                 **environment,
             },
-            reserved_concurrent_executions=group.reserved,
+            reserved_concurrent_executions=group.reserved_concurrency,
             # Else Lambda takes the seventeenth of jobs that submit each other for a loop, and SQS
             # has it moved to the dead letters, though it never ran.
             # https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
@@ -124,9 +124,11 @@ class Consumer(Construct):
             f"{spec.group}-{spec.priority}",
             target=self.function,
             event_source_arn=queue.queue_arn,
-            batch_size=group.batch,
-            max_batching_window=_duration(group.window) if group.window else None,
-            max_concurrency=group.most,
+            batch_size=group.batch_size,
+            max_batching_window=_duration(group.max_batching_window)
+            if group.max_batching_window
+            else None,
+            max_concurrency=group.max_concurrency,
             report_batch_item_failures=True,
         )
 

@@ -25,7 +25,7 @@ _DEFAULT_BUS = "default"
 
 
 class EventRules(Construct):
-    """One rule for each `App.on_event`, on a bus that exists.
+    """One rule for each `App.event_rule`, on a bus that exists.
 
     Args:
         app: whose rules they are.

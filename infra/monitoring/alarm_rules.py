@@ -65,5 +65,5 @@ def _critical_queues(app: App) -> frozenset[str]:
     return frozenset(
         app.topology.queue(job.queue, job.priority).name
         for job in app.types.values()
-        if job.critical
+        if job.alert_at_once
     )

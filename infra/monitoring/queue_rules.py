@@ -54,7 +54,7 @@ def _deep(spec: QueueSpec, most: int) -> Rule:
         means=f"More than {most} jobs have been waiting in {spec.name} for five minutes.",
         causes="more is submitted than the workers can do, they are at their maximum of tasks, or "
         "what the jobs call is slow.",
-        first="see on the dashboard whether jobs still complete. If so, raise the group's 'most'; "
+        first="see on the dashboard whether jobs still complete. If so, raise its max_tasks; "
         "if not, read the failures.",
         metrics={"waiting": of_queue(spec.name, VISIBLE, "Minimum")},
         threshold=most,
@@ -107,8 +107,8 @@ def _late(topology: Topology, spec: QueueSpec) -> Rule:
         "hundred of those that start, or all, since more wait than are received.",
         causes="the workers are busy, too few, or gone; a group that scales from 0 starts its "
         "first task; a limit or an open breaker holds jobs back.",
-        first="look at the workers' tasks and CPU on the dashboard; raise the group's 'least' or "
-        "'most'.",
+        first="look at the workers' tasks and CPU on the dashboard; raise the group's min_tasks or "
+        "max_tasks.",
         metrics={
             "wait": of_lane(topology, spec, WAIT, "p99"),
             "waiting": of_queue(spec.name, VISIBLE, "Minimum"),

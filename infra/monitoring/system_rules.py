@@ -36,7 +36,7 @@ def idle_hands(topology: Topology, deployment: Deployment) -> Iterator[Rule]:
     """An alarm for each worker group; for one elsewhere, if nothing here runs jobs."""
     for group in deployment.workers:
         specs = _most_urgent_first(group.lanes.of(topology))
-        yield _silent(group, specs) if group.least else _unanswered(group.name, specs)
+        yield _silent(group, specs) if group.min_tasks else _unanswered(group.name, specs)
     if not deployment.workers and not deployment.consumers:
         yield _unanswered("workers", _most_urgent_first(topology.queues))
 
@@ -50,7 +50,7 @@ def set_aside(topology: Topology, *, fires: bool) -> Iterator[Rule]:
         means="A job killed its workers again and again, and is in quarantine.",
         causes="it runs out of memory, crashes an extension written in C, or calls os._exit.",
         first="the saved query 'dead letters by reason' names it; run it with isolation='process' "
-        "and a memory_mb before you replay it.",
+        "and a memory_mib before you replay it.",
     )
     yield _kept(
         "failed-sweeps",
@@ -160,7 +160,7 @@ def _silent(group: WorkerGroup, specs: Sequence[QueueSpec]) -> Rule:
     return Rule(
         name=f"{group.name}-silent",
         means=f"No worker of the group {group.name} has polled for 15 minutes, nor holds a job. "
-        f"There should be {group.least} at least.",
+        f"There should be {group.min_tasks} at least.",
         causes="the tasks can't start (image, permissions, network, capacity), or die at once.",
         first="read the service's events in ECS and the last lines of its log; roll back a deploy.",
         metrics=metrics,

@@ -351,7 +351,7 @@ class AsyncClient:
         return self._has_scheduler and await self.schedules.cancel_delayed(job_id)
 
     def _storing(self, transport: Transport, store: ObjectStore | None) -> Storing:
-        return Storing(transport, store, limit=self._app.payload_limit, paused=self._paused)
+        return Storing(transport, store, limit=self._app.max_message_bytes, paused=self._paused)
 
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
         queue = spec.name

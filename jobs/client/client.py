@@ -105,7 +105,7 @@ class Client:
                 store = s3 = SyncS3(app.topology.bucket)
                 self._closes.append(s3.close)
         self._transport = BlockingStoring(
-            transport, store, limit=app.payload_limit, paused=self._paused
+            transport, store, limit=app.max_message_bytes, paused=self._paused
         )
         self._opening = threading.Lock()
         self._scheduler = scheduler
@@ -213,7 +213,7 @@ class Client:
 
         Raises:
             SubmissionError: a payload or an option is not valid; nothing was sent.
-            SubmissionFailed: SQS took some, and not the others; it lists both.
+            PartlySubmitted: SQS took some, and not the others; it lists both.
             TransportError: SQS could not be asked, or refused; it took none.
         """
         submissions = self._deliver(

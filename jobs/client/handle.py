@@ -165,7 +165,7 @@ class JobHandle(_Handle[R]):
 
     __slots__ = ()
 
-    def status(self) -> JobState:
+    def state(self) -> JobState:
         """What the job's items say now."""
         return self.history().state
 
@@ -229,7 +229,7 @@ class AsyncJobHandle(_Handle[R]):
 
     __slots__ = ()
 
-    async def status(self) -> JobState:
+    async def state(self) -> JobState:
         """`JobHandle.status`, awaited."""
         return (await self.history()).state
 

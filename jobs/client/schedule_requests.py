@@ -103,7 +103,10 @@ def timed(spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime) 
         SettingsInvalid: it never fires, or the limit doesn't go with it.
     """
     if not isinstance(when, Schedule):
-        raise SettingsInvalid(f"when must be made by cron(...), rate(...) or at(...), got {when!r}")
+        raise SettingsInvalid(
+            "schedule must be made by cron(...), Schedule.rate(...) or Schedule.at(...), got "
+            f"{when!r}"
+        )
     if when.expression.startswith("rate(") and when.start is None:
         when = replace(when, start=now)  # so that it is known what it counts from
     if limit is not None:

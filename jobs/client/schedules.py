@@ -76,13 +76,13 @@ class AsyncSchedules(Generic[H]):
         job: JobType[P, Any],
         payload: P,
         *,
-        when: Schedule,
+        schedule: Schedule,
         limit: int | None = None,
         **overrides: Unpack[Overrides],
     ) -> ScheduleInfo:
         """`Schedules.create`, awaited."""
         spec = making.new_schedule(
-            self._app, self._clock.now(), name, job, payload, when, limit, overrides
+            self._app, self._clock.now(), name, job, payload, schedule, limit, overrides
         )
         if not await self._scheduler().create(spec, token=making.new_token()):
             raise book.taken(self._app, name)
@@ -113,10 +113,10 @@ class AsyncSchedules(Generic[H]):
         """`Schedules.resume`, awaited."""
         await self._switch(name, enabled=True)
 
-    async def reschedule(self, name: str, *, when: Schedule, limit: int | None = None) -> None:
+    async def reschedule(self, name: str, *, schedule: Schedule, limit: int | None = None) -> None:
         """`Schedules.reschedule`, awaited."""
         book.refuse_declared(self._app, name)
-        spec = making.rescheduled(await self._found(name), when, limit, self._clock.now())
+        spec = making.rescheduled(await self._found(name), schedule, limit, self._clock.now())
         await self._update(name, spec)
 
     async def remove(self, name: str) -> bool:
@@ -200,17 +200,17 @@ class Schedules:
         job: JobType[P, Any],
         payload: P,
         *,
-        when: Schedule,
+        schedule: Schedule,
         limit: int | None = None,
         **overrides: Unpack[Overrides],
     ) -> ScheduleInfo:
-        """Submit such a job at the times that ``when`` says.
+        """Submit such a job at the times that ``schedule`` says.
 
         Args:
             name: 1 to 56 letters, digits, hyphens, underscores and full stops.
             job: the type, as declared on the app.
             payload: of each of its jobs.
-            when: `headgate.cron`, `headgate.rate` or `headgate.at`.
+            schedule: `headgate.Schedule`, as made by `cron`, `rate` or `at`.
             limit: end after so many of its times, at most 100,000. They count whether it runs or is
                 paused.
             overrides: as for a submission, but for ``delay`` and ``at``.
@@ -218,9 +218,11 @@ class Schedules:
         Raises:
             ScheduleExists: there is one of that name.
             SubmissionError: the name, the payload or an option is not valid.
-            SettingsInvalid: it would never fire, or the limit doesn't go with ``when``.
+            SettingsInvalid: it would never fire, or the limit doesn't go with ``schedule``.
         """
-        return drive(self._engine.create(name, job, payload, when=when, limit=limit, **overrides))
+        return drive(
+            self._engine.create(name, job, payload, schedule=schedule, limit=limit, **overrides)
+        )
 
     def list(self) -> Sequence[ScheduleInfo | UnreadableSchedule]:
         """All that are on AWS, by name; a request for each, and one for a hundred names.
@@ -250,14 +252,14 @@ class Schedules:
         """Let it fire again, from now on; raises as `pause`."""
         drive(self._engine.resume(name))
 
-    def reschedule(self, name: str, *, when: Schedule, limit: int | None = None) -> None:
+    def reschedule(self, name: str, *, schedule: Schedule, limit: int | None = None) -> None:
         """Let it fire at other times; what it submits stays.
 
         Raises:
             ScheduleDeclared: the code declares it.
-            SettingsInvalid: it would never fire, or the limit doesn't go with ``when``.
+            SettingsInvalid: it would never fire, or the limit doesn't go with ``schedule``.
         """
-        drive(self._engine.reschedule(name, when=when, limit=limit))
+        drive(self._engine.reschedule(name, schedule=schedule, limit=limit))
 
     def remove(self, name: str) -> bool:
         """Remove it; False if there was none. What it has submitted goes its way.

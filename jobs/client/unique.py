@@ -28,7 +28,7 @@ from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.events import ClaimFailed, Event
 from headgate.jobs.core.ports import Item, Table
 from headgate.jobs.definitions.uniqueness import place
-from headgate.jobs.errors import HeadgateError, SubmissionFailed, TransportError
+from headgate.jobs.errors import HeadgateError, PartlySubmitted, TransportError
 from headgate.jobs.messages.envelope import UniqueBy
 from headgate.jobs.submission.prepare import Submission
 
@@ -64,7 +64,7 @@ class UniqueSubmitter:
 
         Raises:
             TransportError: the table or SQS could not be asked, or refused; SQS took none.
-            SubmissionFailed: SQS took some, and not the others, which it lists.
+            PartlySubmitted: SQS took some, and not the others, which it lists.
         """
         keys = self._by_key(submissions)
         try:
@@ -81,7 +81,7 @@ class UniqueSubmitter:
                 if key.is_pending:
                     await key.wait()
                     await self._send([key] if key.is_ours else [])
-        except SubmissionFailed as error:
+        except PartlySubmitted as error:
             raise _of_call(error, submissions, keys) from error
         return [self._became(each, _key_of(each, keys)) for each in submissions]
 
@@ -100,7 +100,7 @@ class UniqueSubmitter:
         refused: set[str] = set()
         try:
             await self._send_renewing([key.chosen for key in keys], [k for k in keys if k.is_asked])
-        except SubmissionFailed as error:
+        except PartlySubmitted as error:
             failure, refused = error, {refusal.id for refusal in error.refusals}
         except HeadgateError as error:
             failure, refused = error, {key.chosen.id for key in keys}
@@ -132,12 +132,12 @@ class UniqueSubmitter:
 
 
 def _of_call(
-    error: SubmissionFailed, submissions: Sequence[Submission], keys: Mapping[str, _Key]
-) -> SubmissionFailed:
+    error: PartlySubmitted, submissions: Sequence[Submission], keys: Mapping[str, _Key]
+) -> PartlySubmitted:
     """The same error, by the places that the jobs had in the call."""
     refused = {refusal.id: refusal for refusal in error.refusals}
     counting = [_key_of(each, keys) for each in submissions]
-    return SubmissionFailed(
+    return PartlySubmitted(
         [
             replace(refused[key.chosen.id], index=index, id=submissions[index].id)
             for index, key in enumerate(counting)

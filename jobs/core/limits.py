@@ -113,7 +113,7 @@ class RetryBudget:
 class Breaker:
     """Stops a job type while what it depends on is down.
 
-    It opens when, of the runs that ended within ``window``, at least ``minimum`` many,
+    It opens when, of the runs that ended within ``window``, at least ``min_runs`` many,
     ``failure_ratio`` or more failed in a way that a retry may mend. Nothing of the type is received
     or run for ``open_for``; then ``probes`` jobs are, and it closes when all of them succeed, or
     opens again at the first that fails. Each type of an app or queue that declares one has its own,
@@ -127,7 +127,7 @@ class Breaker:
 
     failure_ratio: float = 0.5
     window: timedelta = field(default=timedelta(seconds=30), kw_only=True)
-    minimum: int = field(default=10, kw_only=True)
+    min_runs: int = field(default=10, kw_only=True)
     open_for: timedelta = field(default=timedelta(seconds=30), kw_only=True)
     probes: int = field(default=3, kw_only=True)
 
@@ -138,7 +138,7 @@ class Breaker:
             )
         _check_span("Breaker", "window", self.window)
         _check_span("Breaker", "open_for", self.open_for)
-        _check_count("Breaker", "minimum", self.minimum)
+        _check_count("Breaker", "min_runs", self.min_runs)
         _check_count("Breaker", "probes", self.probes)
 
 

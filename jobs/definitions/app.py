@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 DEFAULT_QUEUE = "jobs"
 
-DEFAULT_PARKING = Retry(attempts=5, backoff=Backoff.steps(10, 60, 300, 600))
+DEFAULT_PARKING = Retry(max_attempts=5, backoff=Backoff.steps(10, 60, 300, 600))
 """A message that this worker can't read may be meant for a newer one: about 16 minutes of a
 rolling deploy pass before it is parked in the dead-letter queue."""
 
@@ -89,7 +89,7 @@ class App(Hooks):
         long_delays: delays over 15 minutes, and retries beyond the 12 hours that SQS can hide a
             message, by one-time schedules of EventBridge Scheduler. False: such delays are refused,
             such retries come sooner, and nobody needs permissions for schedules.
-        payload_limit: bytes of a message, 1,024 to SQS's 1 MiB; a payload that makes it larger is
+        max_message_bytes: of one message, 1,024 to SQS's 1 MiB; a payload that makes it larger is
             kept in the app's S3 bucket, and the message has its address.
         limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
             its jobs together; see `jobs.core.limits`.
@@ -110,7 +110,7 @@ class App(Hooks):
         records: RecordsLevel = "outcomes",
         keep: Keep | timedelta | Literal[0] = DEFAULT_KEEP,
         long_delays: bool = True,
-        payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
+        max_message_bytes: int = DEFAULT_PAYLOAD_LIMIT,
         **limits: Unpack[LimitOptions],
     ) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class App(Hooks):
             ("parking", parking, Retry),
             ("crash_limit", crash_limit, CrashLimit),
             ("long_delays", long_delays, bool),
-            ("payload_limit", payload_limit, int),
+            ("max_message_bytes", max_message_bytes, int),
         ):
             check_kind(f"App({option}=...)", given, kind)
         self._timeout_s = check_timeout(f"the app {name!r}", timeout)
@@ -140,7 +140,7 @@ class App(Hooks):
         self.records = check_level(records)
         self.keep = check_keep(f"the app {name!r}", keep) or DEFAULT_KEEP
         self.long_delays = long_delays
-        self.payload_limit = _checked_limit(payload_limit)
+        self.max_message_bytes = _checked_limit(max_message_bytes)
         self._bucket_name = Settings.from_env().bucket
         self._types: dict[str, JobType[Any, Any]] = {}
         self._queues: dict[str, Queue] = {}
@@ -190,13 +190,13 @@ class App(Hooks):
             queue.join(self._types)
             self._queues[queue.name] = queue
 
-    def on_event(
+    def event_rule(
         self,
         name: str,
         *,
         pattern: Mapping[str, Any],
-        type: JobType[Any, Any],  # noqa: A002 - what everything else calls a job type, too
-        map: Mapping[str, str] | None = None,  # noqa: A002 - the field's word for it
+        job: JobType[Any, Any],
+        fields: Mapping[str, str] | None = None,
         group: str | None = None,
         bus: str = "default",
     ) -> None:
@@ -205,8 +205,8 @@ class App(Hooks):
         Args:
             name: of the rule; lower-case words joined by hyphens.
             pattern: what an event has to look like, in EventBridge's own words.
-            type: the job type that is submitted, one of this app's.
-            map: the payload's fields with their paths in the event, as in
+            job: the job type that is submitted, one of this app's.
+            fields: the payload's fields with their paths in the event, as in
                 ``{"order": "$.detail.order_id"}``; None takes the event's ``detail``.
             group: for a FIFO queue, the path of the group's name; None puts all jobs of the rule
                 into one.
@@ -216,15 +216,15 @@ class App(Hooks):
             ConfigurationError: a name, the pattern or a path is not valid, or there is a rule of
                 that name.
         """
-        rule = event_rule(name, pattern, type, map=map, group=group, bus=bus)
-        if self._types.get(type.name) is not type:
+        rule = event_rule(name, pattern, job, fields=fields, group=group, bus=bus)
+        if self._types.get(job.name) is not job:
             raise ConfigurationError(
-                f"on_event({name!r}): {type!r} was not declared on the app {self.name!r}"
+                f"event_rule({name!r}): {job!r} was not declared on the app {self.name!r}"
             )
-        if group is not None and not self._queues[type.queue].fifo:
+        if group is not None and not self._queues[job.queue].fifo:
             raise ConfigurationError(
-                f"on_event({name!r}): group orders the jobs of a FIFO queue, and {type.queue!r} is "
-                "none: leave it out, or declare the queue with fifo=True"
+                f"event_rule({name!r}): group orders the jobs of a FIFO queue, and {job.queue!r} "
+                "is none: leave it out, or declare the queue with fifo=True"
             )
         if name in self._event_rules:
             raise ConfigurationError(f"the app {self.name!r} has two event rules {name!r}")
@@ -232,7 +232,7 @@ class App(Hooks):
 
     @property
     def event_rules(self) -> Mapping[str, EventRule]:
-        """The rules of `on_event` by name."""
+        """The rules of `event_rule` by name."""
         return self._event_rules
 
     @property
@@ -343,7 +343,7 @@ class App(Hooks):
 def _checked_limit(limit: int) -> int:
     if not _LEAST_PAYLOAD_LIMIT <= limit <= MAX_MESSAGE_BYTES:
         raise ConfigurationError(
-            f"App(payload_limit=...) must lie between {_LEAST_PAYLOAD_LIMIT:,} and "
+            f"App(max_message_bytes=...) must lie between {_LEAST_PAYLOAD_LIMIT:,} and "
             f"{MAX_MESSAGE_BYTES:,} bytes (SQS's limit), got {limit:,}"
         )
     return limit

@@ -37,7 +37,7 @@ def checked_pattern(where: str, pattern: Any) -> dict[str, Any]:
 
     Args:
         where: what errors call it.
-        pattern: what `App.on_event` was given.
+        pattern: what `App.event_rule` was given.
 
     Raises:
         ConfigurationError: EventBridge would refuse it; names the field.

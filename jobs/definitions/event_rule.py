@@ -41,7 +41,7 @@ _Text = Annotated[str, Field(min_length=1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRule:
-    """Which events become jobs, and how. Made by `App.on_event`."""
+    """Which events become jobs, and how. Made by `App.event_rule`."""
 
     name: str
     pattern: Mapping[str, Any]
@@ -60,22 +60,22 @@ class EventRule:
 def event_rule(
     name: str,
     pattern: Mapping[str, Any],
-    type: JobType[Any, Any],  # noqa: A002 - as `App.on_event` calls it
+    job: JobType[Any, Any],
     *,
-    map: Mapping[str, str] | None,  # noqa: A002 - as above
+    fields: Mapping[str, str] | None,
     group: str | None,
     bus: str,
 ) -> EventRule:
-    """A checked rule; the arguments are `App.on_event`'s.
+    """A checked rule; the arguments are `App.event_rule`'s.
 
     Raises:
         ConfigurationError: a name, the pattern or a path is not valid.
     """
     check_name("the event rule", name)
-    where = f"on_event({name!r})"
-    if not isinstance(type, JobType):
+    where = f"event_rule({name!r})"
+    if not isinstance(job, JobType):
         raise ConfigurationError(
-            f"{where}: type must be what @app.job or app.define returned, got {type!r}"
+            f"{where}: job must be what @app.job or app.define returned, got {job!r}"
         )
     if group is not None:
         check_path(f"{where}: group", group)
@@ -83,8 +83,8 @@ def event_rule(
     return EventRule(
         name=name,
         pattern=checked_pattern(where, pattern),
-        type=type,
-        fields=check_paths(where, map),
+        type=job,
+        fields=check_paths(where, fields),
         group=group,
         bus=bus,
     )

@@ -99,14 +99,14 @@ class JobType(Hooks, Generic[P, R]):
         """The queue groups whose messages may run as this type: its own, then ``accepts_from``."""
         self.schedule = options.get("schedule")
         self.isolation: Isolation = options.get("isolation", "worker")
-        self.memory_mb = options.get("memory_mb")
+        self.memory_mib = options.get("memory_mib")
         self.group_by = options.get("group_by")
         records = options.get("records")
         self.records = None if records is None else check_level(records)
         """None: as the app says; so too ``keep``."""
         self.keep = check_keep(f"the type {name!r}", options.get("keep"))
         self.once = options.get("once", False)
-        self.critical = options.get("critical", False)
+        self.alert_at_once = options.get("alert_at_once", False)
         self.unique = check_unique(name, options)
         self.limits = Limits.of(options)
         self._returns = returns

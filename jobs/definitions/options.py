@@ -48,7 +48,7 @@ class JobOptions(LimitOptions, UniqueOptions, total=False):
     """``worker`` runs the handler in the worker's own process: an ``async def`` in its event loop,
     a plain function in a thread. ``process`` runs it in a child process, which is killed at the
     timeout, and whose death is a crash of this one job."""
-    memory_mb: int | None
+    memory_mib: int | None
     """The resident memory, in MiB, at which a child process is killed; None sets no limit."""
     records: RecordsLevel | None
     """What workers write of its jobs into the app's table; None takes the app's."""
@@ -58,7 +58,7 @@ class JobOptions(LimitOptions, UniqueOptions, total=False):
     once: bool
     """Whether a job that is done never runs again, however often it is delivered, and has one
     runner at a time: it is claimed in the app's table, which costs two requests."""
-    critical: bool
+    alert_at_once: bool
     """Whether people are told at once when one of its jobs is given up, and not in a summary."""
     group_by: Callable[[Any], str] | None
     """On a FIFO queue: from a payload, the name of the group within which jobs keep their order and
@@ -92,11 +92,12 @@ def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
     retry, schedule = options.get("retry"), options.get("schedule")
     if not isinstance(retry, Retry | None):
         raise ConfigurationError(
-            f"the type {name!r}: retry must be a Retry, got {retry!r}: write Retry(attempts=5)"
+            f"the type {name!r}: retry must be a Retry, got {retry!r}: write Retry(max_attempts=5)"
         )
     if not isinstance(schedule, Schedule | None):
         raise ConfigurationError(
-            f"the type {name!r}: schedule must be made by cron(...) or rate(...), got {schedule!r}"
+            f"the type {name!r}: schedule must be made by cron(...) or Schedule.rate(...), got "
+            f"{schedule!r}"
         )
     if not isinstance(accepts := options.get("accepts"), Accepts | None):
         raise ConfigurationError(
@@ -107,7 +108,7 @@ def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
     check_kind(f"the type {name!r}: schema", schema := options.get("schema", 1), int)
     if schema < 1:
         raise ConfigurationError(f"the type {name!r}: schema counts from 1, got {schema}")
-    for flag in ("once", "critical"):
+    for flag in ("once", "alert_at_once"):
         if not isinstance(given := options.get(flag, False), bool):
             raise ConfigurationError(
                 f"the type {name!r}: {flag} must be True or False, got {given!r}"
@@ -125,17 +126,19 @@ def _check_accepts_from(name: str, queues: object) -> None:
 
 
 def _check_isolation(name: str, options: Mapping[str, Any]) -> None:
-    isolation, memory_mb = options.get("isolation", "worker"), options.get("memory_mb")
+    isolation, memory_mib = options.get("isolation", "worker"), options.get("memory_mib")
     if isolation not in get_args(Isolation):
         raise ConfigurationError(
             f"the type {name!r}: isolation must be 'worker' or 'process', got {isolation!r}"
         )
-    check_kind(f"the type {name!r}: memory_mb", memory_mb, int | None)
-    if memory_mb is None:
+    check_kind(f"the type {name!r}: memory_mib", memory_mib, int | None)
+    if memory_mib is None:
         return
     if isolation != "process":
         raise ConfigurationError(
-            f"the type {name!r}: memory_mb bounds a process of its own: add isolation='process'"
+            f"the type {name!r}: memory_mib bounds a process of its own: add isolation='process'"
         )
-    if memory_mb < 1:
-        raise ConfigurationError(f"the type {name!r}: memory_mb must be positive, got {memory_mb}")
+    if memory_mib < 1:
+        raise ConfigurationError(
+            f"the type {name!r}: memory_mib must be positive, got {memory_mib}"
+        )

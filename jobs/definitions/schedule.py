@@ -23,7 +23,7 @@ _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The times at which something happens by itself. Made by `cron`, `rate` and `at`.
+    """The times at which something happens by itself. Made by `cron`, `rate` or `at`.
 
     Raises:
         SettingsInvalid: EventBridge Scheduler would refuse it, or it could never fire.
@@ -52,12 +52,98 @@ class Schedule:
                 f"{self.expression}: start ({self.start}) must lie before end ({self.end})"
             )
 
+    @staticmethod
+    def cron(
+        expression: str,
+        *,
+        timezone: str = "UTC",
+        flexible_window: timedelta | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+    ) -> Schedule:
+        """Fire at the times of a six-field cron expression, as in ``cron("0 8 * * ? *")``.
+
+        Args:
+            expression: minutes, hours, day of month, month, day of week, year.
+            timezone: the IANA zone that the expression is read in.
+            flexible_window: how far AWS may spread the firing.
+            start: not earlier; aware.
+            end: not later; aware.
+
+        Raises:
+            SettingsInvalid: not six fields, one that can't be read or names what there isn't, or
+                both or neither of the day fields are ``?`` (EventBridge demands exactly one).
+        """
+        if not isinstance(expression, str):
+            raise SettingsInvalid(
+                f'cron({expression!r}): the expression must be a text: write cron("0 8 * * ? *")'
+            )
+        return Schedule(
+            expression=f"cron({' '.join(expression.split())})",
+            timezone=timezone,
+            flexible_window=flexible_window,
+            start=start,
+            end=end,
+        )
+
+    @staticmethod
+    def rate(
+        every: timedelta,
+        *,
+        flexible_window: timedelta | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+    ) -> Schedule:
+        """Fire again and again, ``every`` so often: ``Schedule.rate(timedelta(minutes=15))``.
+
+        The first time is ``start``, to the minute, and all others follow from it; without a
+        ``start`` it is as soon as the schedule exists, and again whenever a deploy changes it.
+
+        Raises:
+            SettingsInvalid: not a positive number of whole minutes, EventBridge's finest step.
+        """
+        if not isinstance(every, timedelta):
+            raise SettingsInvalid(
+                f"rate({every!r}): it must be a timedelta: "
+                "write Schedule.rate(timedelta(minutes=15))"
+            )
+        seconds = every // timedelta(seconds=1) if not every % timedelta(seconds=1) else 0
+        for unit, length in _UNITS:
+            if seconds >= length and seconds % length == 0:
+                count = seconds // length
+                return Schedule(
+                    expression=f"rate({count} {unit.removesuffix('s') if count == 1 else unit})",
+                    flexible_window=flexible_window,
+                    start=start,
+                    end=end,
+                )
+        raise SettingsInvalid(
+            f"rate({every!r}): EventBridge Scheduler fires by whole minutes, 1 or more"
+        )
+
+    @staticmethod
+    def at(moment: datetime) -> Schedule:
+        """Fire once: ``Schedule.at(datetime(2026, 3, 1, 8, tzinfo=UTC))``.
+
+        AWS does within the minute after.
+
+        A fraction of a second is rounded up, since AWS takes none.
+
+        Raises:
+            SettingsInvalid: the time has no time zone, or lies outside the years 1970 to 2199.
+        """
+        _check_moment("at(...)", "the time", moment)
+        rounded_up = moment.astimezone(UTC) + timedelta(
+            microseconds=-moment.microsecond % 1_000_000
+        )
+        return Schedule(expression=f"at({rounded_up:%Y-%m-%dT%H:%M:%S})")
+
 
 def _check_expression(expression: object) -> None:
     if not isinstance(expression, str):
         raise SettingsInvalid(
             f"a schedule's expression must be a text, got {expression!r}: make the schedule by "
-            "cron(...), rate(...) or at(...)"
+            "cron(...), Schedule.rate(...) or Schedule.at(...)"
         )
     try:
         check_expression(expression)
@@ -108,82 +194,5 @@ def _check_moment(expression: str, name: str, moment: object) -> datetime:
     return moment
 
 
-def cron(
-    expression: str,
-    *,
-    timezone: str = "UTC",
-    flexible_window: timedelta | None = None,
-    start: datetime | None = None,
-    end: datetime | None = None,
-) -> Schedule:
-    """Fire at the times of a six-field cron expression, as in ``cron("0 8 * * ? *")``.
-
-    Args:
-        expression: minutes, hours, day of month, month, day of week, year.
-        timezone: the IANA zone that the expression is read in.
-        flexible_window: how far AWS may spread the firing.
-        start: not earlier; aware.
-        end: not later; aware.
-
-    Raises:
-        SettingsInvalid: not six fields, one that can't be read or names what there isn't, or both
-            or neither of the day fields are ``?`` (EventBridge demands exactly one).
-    """
-    if not isinstance(expression, str):
-        raise SettingsInvalid(
-            f'cron({expression!r}): the expression must be a text: write cron("0 8 * * ? *")'
-        )
-    return Schedule(
-        expression=f"cron({' '.join(expression.split())})",
-        timezone=timezone,
-        flexible_window=flexible_window,
-        start=start,
-        end=end,
-    )
-
-
-def rate(
-    every: timedelta,
-    *,
-    flexible_window: timedelta | None = None,
-    start: datetime | None = None,
-    end: datetime | None = None,
-) -> Schedule:
-    """Fire again and again, ``every`` so often: ``rate(timedelta(minutes=15))``.
-
-    The first time is ``start``, to the minute, and all others follow from it; without a ``start``
-    it is as soon as the schedule exists, and again whenever a deploy changes the schedule.
-
-    Raises:
-        SettingsInvalid: not a positive number of whole minutes, EventBridge's finest step.
-    """
-    if not isinstance(every, timedelta):
-        raise SettingsInvalid(
-            f"rate({every!r}): it must be a timedelta: write rate(timedelta(minutes=15))"
-        )
-    seconds = every // timedelta(seconds=1) if not every % timedelta(seconds=1) else 0
-    for unit, length in _UNITS:
-        if seconds >= length and seconds % length == 0:
-            count = seconds // length
-            return Schedule(
-                expression=f"rate({count} {unit.removesuffix('s') if count == 1 else unit})",
-                flexible_window=flexible_window,
-                start=start,
-                end=end,
-            )
-    raise SettingsInvalid(
-        f"rate({every!r}): EventBridge Scheduler fires by whole minutes, 1 or more"
-    )
-
-
-def at(moment: datetime) -> Schedule:
-    """Fire once: ``at(datetime(2026, 3, 1, 8, tzinfo=UTC))``; AWS does within the minute after.
-
-    A fraction of a second is rounded up, since AWS takes none.
-
-    Raises:
-        SettingsInvalid: the time has no time zone, or lies outside the years 1970 to 2199.
-    """
-    _check_moment("at(...)", "the time", moment)
-    rounded_up = moment.astimezone(UTC) + timedelta(microseconds=-moment.microsecond % 1_000_000)
-    return Schedule(expression=f"at({rounded_up:%Y-%m-%dT%H:%M:%S})")
+cron = Schedule.cron
+"""Short for the most common kind."""

@@ -5,7 +5,7 @@
     "context": {
       "headgate:app": "shop.app:app",
       "headgate:deployment": {"alerts_to": ["oncall@example.com"]},
-      "headgate:stages": {"prod": {"workers": [{"name": "workers", "least": 2, "most": 20}]}}
+      "headgate:stages": {"prod": {"workers": [{"min_tasks": 2, "max_tasks": 20}]}}
     }
 """
 

@@ -57,7 +57,7 @@ _MOST_WINDOW = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lanes:
+class QueueSelection:
     """Queues by group and priority; all that have both."""
 
     queues: tuple[str, ...] | None = None
@@ -105,17 +105,17 @@ class WorkerGroup:
     """Of these groups, the priorities; None: all that they have."""
     cpu: int = 256
     """CPU units of a task, 1,024 to the vCPU."""
-    memory_mb: int = 512
+    memory_mib: int = 512
     concurrency: int = 50
     """Jobs at once in each worker process."""
     processes: int = 1
     """Worker processes in a task; one to the vCPU is a good number."""
-    least: int = 1
+    min_tasks: int = 1
     """Tasks when there is nothing to do. 0 lets an idle group cost nothing, and its first job wait
     for a task to start, which takes some minutes; after six idle hours up to 15 more, since
     CloudWatch then notices a queue that late.
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/monitoring-using-cloudwatch.html"""
-    most: int = 10
+    max_tasks: int = 10
     """Tasks at most."""
     typical: timedelta = timedelta(seconds=1)
     """How long a typical job runs. With "start within" it says how many waiting jobs are too many
@@ -138,15 +138,16 @@ class WorkerGroup:
                 f"the worker group {self.name!r}: cpu must be one of "
                 f"{', '.join(map(str, FARGATE_MEMORY_MB))}, got {self.cpu}"
             )
-        if self.memory_mb not in memories:
+        if self.memory_mib not in memories:
             raise ConfigurationError(
-                f"the worker group {self.name!r}: memory_mb of a task with {self.cpu} CPU units "
-                f"may be {_listed(memories)}, got {self.memory_mb}"
+                f"the worker group {self.name!r}: memory_mib of a task with {self.cpu} CPU units "
+                f"may be {_listed(memories)}, got {self.memory_mib}"
             )
-        if not 0 <= self.least <= self.most <= _MOST_TASKS or self.most < 1:
+        if not 0 <= self.min_tasks <= self.max_tasks <= _MOST_TASKS or self.max_tasks < 1:
             raise ConfigurationError(
-                f"the worker group {self.name!r}: tasks must be 0 <= least <= most <= "
-                f"{_MOST_TASKS}, with most at least 1, got {self.least} and {self.most}"
+                f"the worker group {self.name!r}: tasks must be 0 <= min_tasks <= max_tasks <= "
+                f"{_MOST_TASKS}, with max_tasks at least 1, got {self.min_tasks} and "
+                f"{self.max_tasks}"
             )
         if not (
             1 <= self.concurrency <= _MOST_CONCURRENCY and 1 <= self.processes <= _MOST_PROCESSES
@@ -167,15 +168,15 @@ class WorkerGroup:
             )
 
     @property
-    def lanes(self) -> Lanes:
+    def lanes(self) -> QueueSelection:
         """The queues that they serve."""
-        return Lanes(queues=self.queues, priorities=self.priorities)
+        return QueueSelection(queues=self.queues, priorities=self.priorities)
 
     @property
     def on_demand(self) -> int:
         """Tasks that are never on spare capacity, if so many run. One of a group that always has a
         task: so it goes on where there is no spare capacity."""
-        return min(1, self.least) if self.spot else self.most
+        return min(1, self.min_tasks) if self.spot else self.max_tasks
 
     @property
     def drain(self) -> timedelta:
@@ -208,12 +209,12 @@ class ConsumerGroup:
     priorities: tuple[Priority, ...] | None = None
     timeout: timedelta = timedelta(seconds=30)
     """The function's, 5 s to 15 min; at most the visibility timeout of each of its queues."""
-    memory_mb: int = 512
-    batch: int = 10
+    memory_mib: int = 512
+    batch_size: int = 10
     """Messages of one invocation, 1 to 10,000; 10 at most of a FIFO queue or without a window."""
-    window: timedelta = timedelta(0)
+    max_batching_window: timedelta = timedelta(0)
     """How long messages are gathered for a batch, up to 5 min."""
-    most: int = 10
+    max_concurrency: int = 10
     """Invocations at once of each queue, 2 to 1,000 (MaximumConcurrency)."""
     concurrency: int = FUNCTION_CONCURRENCY
     """Jobs of one invocation at once, 1 to 1,000; the function has it as ``HEADGATE_CONCURRENCY``,
@@ -222,9 +223,10 @@ class ConsumerGroup:
     """How long a typical job runs. A batch of such jobs has to fit into the function's time."""
     submits: bool = True
     """Its handlers may submit jobs to any of the app's queues (``ctx.submit``)."""
-    reserved: int | None = None
-    """Concurrency that the function alone may use of the account's, at least `most` for each of its
-    queues (ReservedConcurrentExecutions). None reserves nothing: `most` limits it already.
+    reserved_concurrency: int | None = None
+    """Concurrency that the function alone may use of the account's, at least `max_concurrency`
+    for each of its queues (ReservedConcurrentExecutions). None reserves nothing: `max_concurrency`
+    limits it already.
     https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html"""
 
     def __post_init__(self) -> None:
@@ -239,25 +241,27 @@ class ConsumerGroup:
                 f"the consumer {self.name!r}: timeout must lie between 5 s and 15 min, Lambda's "
                 f"limit, got {self.timeout}"
             )
-        if not _LEAST_FUNCTION_MB <= self.memory_mb <= _MOST_FUNCTION_MB:
+        if not _LEAST_FUNCTION_MB <= self.memory_mib <= _MOST_FUNCTION_MB:
             raise ConfigurationError(
-                f"the consumer {self.name!r}: memory_mb must lie between {_LEAST_FUNCTION_MB} and "
-                f"{_MOST_FUNCTION_MB}, got {self.memory_mb}"
+                f"the consumer {self.name!r}: memory_mib must lie between {_LEAST_FUNCTION_MB} and "
+                f"{_MOST_FUNCTION_MB}, got {self.memory_mib}"
             )
-        if not timedelta(0) <= self.window <= _MOST_WINDOW:
+        if not timedelta(0) <= self.max_batching_window <= _MOST_WINDOW:
             raise ConfigurationError(
-                f"the consumer {self.name!r}: window must lie between 0 and 5 min, got "
-                f"{self.window}"
+                f"the consumer {self.name!r}: max_batching_window must lie between 0 and 5 min, "
+                f"got {self.max_batching_window}"
             )
-        most = _MOST_BATCH if self.window >= timedelta(seconds=1) else 10
-        if not 1 <= self.batch <= most:
+        most = _MOST_BATCH if self.max_batching_window >= timedelta(seconds=1) else 10
+        if not 1 <= self.batch_size <= most:
             raise ConfigurationError(
-                f"the consumer {self.name!r}: batch must lie between 1 and {most}"
-                f"{'' if most > 10 else ' unless window is at least 1 s'}, got {self.batch}"
+                f"the consumer {self.name!r}: batch_size must lie between 1 and {most}"
+                f"{'' if most > 10 else ' unless max_batching_window is at least 1 s'}, got "
+                f"{self.batch_size}"
             )
-        if not 2 <= self.most <= 1_000:
+        if not 2 <= self.max_concurrency <= 1_000:
             raise ConfigurationError(
-                f"the consumer {self.name!r}: most must lie between 2 and 1,000, got {self.most}"
+                f"the consumer {self.name!r}: max_concurrency must lie between 2 and 1,000, got "
+                f"{self.max_concurrency}"
             )
         if not 1 <= self.concurrency <= _MOST_CONCURRENCY:
             raise ConfigurationError(
@@ -270,9 +274,9 @@ class ConsumerGroup:
             )
 
     @property
-    def lanes(self) -> Lanes:
+    def lanes(self) -> QueueSelection:
         """The queues whose jobs it runs."""
-        return Lanes(queues=self.queues, priorities=self.priorities)
+        return QueueSelection(queues=self.queues, priorities=self.priorities)
 
     @property
     def longest_job(self) -> timedelta:
@@ -282,19 +286,19 @@ class ConsumerGroup:
     @property
     def typical_batch(self) -> timedelta:
         """What the jobs of a whole batch take, with `concurrency` of them at once."""
-        return self.typical * math.ceil(self.batch / self.concurrency)
+        return self.typical * math.ceil(self.batch_size / self.concurrency)
 
     @property
     def hidden(self) -> timedelta:
         """How long a message has to stay hidden, for Lambda holds it while a batch gathers and
         while the function runs; nothing extends it."""
-        return self.timeout + self.window
+        return self.timeout + self.max_batching_window
 
     @property
     def advised_visibility(self) -> timedelta:
         """What AWS advises for the queues of a function: six times its timeout, and the window.
         https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
-        return 6 * self.timeout + self.window
+        return 6 * self.timeout + self.max_batching_window
 
 
 def worker_service_name(topology: Topology, group: WorkerGroup) -> str:

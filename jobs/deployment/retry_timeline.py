@@ -38,7 +38,7 @@ def timeline(job: JobType[Any, Any], *, long_delays: bool = False) -> list[Plann
         SettingsInvalid: a custom backoff failed.
     """
     planned = [Planned(attempt=1, least_wait_s=0, most_wait_s=0, earliest_s=0, latest_s=0)]
-    for least, most in islice(job.retry.backoff.bounds(), job.retry.attempts - 1):
+    for least, most in islice(job.retry.backoff.bounds(), job.retry.max_attempts - 1):
         last, most_s = planned[-1], math.inf if long_delays else _LONGEST_S
         shortest, longest = min(least, most_s), min(most, most_s)
         planned.append(

@@ -53,12 +53,13 @@ def consumed(topology: Topology, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
     _check_batch(group)
     for spec in specs:
         _check_fit(spec, group)
-    most = group.most * len(specs)
-    if group.reserved is not None and group.reserved < most:
+    most = group.max_concurrency * len(specs)
+    if group.reserved_concurrency is not None and group.reserved_concurrency < most:
         raise ConfigurationError(
-            f"the consumer {group.name!r}: reserved={group.reserved} is less than its "
-            f"{len(specs)} queues may run at once, {group.most} each: Lambda would throttle "
-            f"deliveries, and SQS count them as received. Reserve {most} at the least, or nothing"
+            f"the consumer {group.name!r}: reserved_concurrency={group.reserved_concurrency} is "
+            f"less than its {len(specs)} queues may run at once, {group.max_concurrency} each: "
+            "Lambda would throttle deliveries, and SQS count them as received. Reserve "
+            f"{most} at the least, or nothing"
         )
     return specs
 
@@ -82,7 +83,7 @@ def _check_served(spec: QueueSpec, servers: tuple[Server, ...]) -> None:
 def _check_batch(group: ConsumerGroup) -> None:
     if group.typical_batch > group.longest_job:
         raise ConfigurationError(
-            f"the consumer {group.name!r}: a batch of {group.batch:,} jobs of "
+            f"the consumer {group.name!r}: a batch of {group.batch_size:,} jobs of "
             f"{_seconds(group.typical)}, {group.concurrency} at once, takes "
             f"{_seconds(group.typical_batch)}, and the function has {_seconds(group.longest_job)} "
             "for its jobs: what it has no time for is given back each time. Lower batch=, raise "
@@ -93,14 +94,20 @@ def _check_batch(group: ConsumerGroup) -> None:
 def _check_fit(spec: QueueSpec, group: ConsumerGroup) -> None:
     visibility = spec.lane.visibility
     if group.hidden > visibility:
-        gathers = f"gathers a batch for {_seconds(group.window)} and " if group.window else ""
+        gathers = (
+            f"gathers a batch for {_seconds(group.max_batching_window)} and "
+            if group.max_batching_window
+            else ""
+        )
         raise ConfigurationError(
             f"the consumer {group.name!r} {gathers}may run for {_seconds(group.timeout)}, the "
             f"queue {spec.name} shows a message again after {_seconds(visibility)}, and nothing "
             "extends that in a function: lower the consumer's timeout or window, or raise the "
             "queue's visibility"
         )
-    if spec.fifo and (group.batch > MOST_FIFO_BATCH or group.window > timedelta(0)):
+    if spec.fifo and (
+        group.batch_size > MOST_FIFO_BATCH or group.max_batching_window > timedelta(0)
+    ):
         raise ConfigurationError(
             f"the consumer {group.name!r}: of the FIFO queue {spec.name} Lambda takes batches of "
             f"{MOST_FIFO_BATCH} at the most, and without a window"

@@ -67,7 +67,7 @@ class SweepPlan(BaseModel):
     """The app's name, with its stage's if any."""
     queues: tuple[ParkingQueue, ...]
     critical: frozenset[str]
-    """The job types marked ``critical=True``."""
+    """The job types marked ``alert_at_once=True``."""
 
 
 def sweep_plan(app: App, *, has_bridge: bool) -> SweepPlan:
@@ -80,7 +80,7 @@ def sweep_plan(app: App, *, has_bridge: bool) -> SweepPlan:
     return SweepPlan(
         app="-".join(filter(None, (app.name, app.stage))),
         queues=tuple(_queues(app, has_bridge=has_bridge)),
-        critical=frozenset(job.name for job in app.types.values() if job.critical),
+        critical=frozenset(job.name for job in app.types.values() if job.alert_at_once),
     )
 
 

@@ -28,8 +28,8 @@ class Thresholds:
     oldest: timedelta = timedelta(minutes=30)
     """How long the oldest job of a queue has waited."""
     dead_letters: int = 100
-    """Dead letters of one queue. Where jobs of a type with ``critical=True`` go, one is too many
-    already."""
+    """Dead letters of one queue. Where jobs of a type with ``alert_at_once=True`` go, one is
+    too many already."""
     failed_percent: float = 5
     """Of the runs of a queue's jobs that ended in 15 minutes, those that failed."""
     schedules_percent: float = 1

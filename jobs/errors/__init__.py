@@ -14,7 +14,7 @@ HeadgateError
 │   ├── OptionInvalid
 │   ├── UnknownJobType
 │   └── UnknownQueue                no such queue, or not with that priority
-├── SubmissionFailed                SQS did not take some of a batch
+├── PartlySubmitted                SQS did not take some of a batch
 ├── ScheduleError                   a schedule can't be what was asked for
 │   ├── ScheduleExists
 │   ├── ScheduleMissing
@@ -106,6 +106,7 @@ from headgate.jobs.errors.submission import (
     DelayInvalid,
     InlineFailed,
     OptionInvalid,
+    PartlySubmitted,
     PayloadInvalid,
     PayloadTooLarge,
     Refusal,
@@ -114,7 +115,6 @@ from headgate.jobs.errors.submission import (
     ScheduleExists,
     ScheduleMissing,
     SubmissionError,
-    SubmissionFailed,
     UnknownJobType,
     UnknownQueue,
 )
@@ -168,6 +168,7 @@ __all__ = [
     "MessageTypeUnknown",
     "MessageUnreadable",
     "OptionInvalid",
+    "PartlySubmitted",
     "PayloadInvalid",
     "PayloadLost",
     "PayloadTooLarge",
@@ -194,7 +195,6 @@ __all__ = [
     "SpoolNewer",
     "Stopped",
     "SubmissionError",
-    "SubmissionFailed",
     "TableMissing",
     "Throttled",
     "TransportError",

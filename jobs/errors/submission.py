@@ -51,7 +51,7 @@ class Refusal:
     """True when SQS blames the request, so that sending it again can't help."""
 
 
-class SubmissionFailed(HeadgateError):
+class PartlySubmitted(HeadgateError):
     """SQS took none or only some of the submitted jobs, after retries.
 
     ``refusals`` lists those that it is not known to have taken, ``sent`` has the ids of those that

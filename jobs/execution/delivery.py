@@ -139,7 +139,7 @@ def _loaded(app: App, delivery: Delivery) -> Job:
         attempt=Attempt(
             job_id=str(envelope.id),
             number=envelope.attempts_used + delivery.message.receive_count,
-            max_attempts=(options.attempts if options else None) or declared.retry.attempts,
+            max_attempts=(options.attempts if options else None) or declared.retry.max_attempts,
             receives=delivery.message.receive_count,
             receive_limit=delivery.queue.max_receive_count,
             backstop=_backstop(app, declared, delivery),
@@ -177,7 +177,7 @@ def _backstop(app: App, declared: JobType[Any, Any], delivery: Delivery) -> int:
     limited = any(level.limits != Limits() for level in levels)
     if delivery.queue.fifo or limited or declared.isolation == "process":
         return 0
-    return max(declared.retry.attempts, app.parking.attempts) + BACKSTOP_MARGIN
+    return max(declared.retry.max_attempts, app.parking.max_attempts) + BACKSTOP_MARGIN
 
 
 def validated(job: Job) -> Job:

@@ -94,7 +94,7 @@ class Desk:
         """Return when SQS has all that was submitted.
 
         Raises:
-            TransportError, SubmissionFailed: of the first that it hasn't.
+            TransportError, PartlySubmitted: of the first that it hasn't.
         """
         if self._pending:
             await asyncio.gather(*self._pending)

@@ -359,7 +359,7 @@ class Run:
         attempt = Attempt(
             job_id=str(envelope.id) if envelope else message.message_id,
             number=message.receive_count if self._tries is None else self._tries + 1,
-            max_attempts=self._executor.means.app.parking.attempts,
+            max_attempts=self._executor.means.app.parking.max_attempts,
             receives=message.receive_count,
             known=self.known,
             lives_s=self._lives_s,

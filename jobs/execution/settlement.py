@@ -237,7 +237,7 @@ def _decided(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
         case Spent(reason=reason, error_type=error_type, error_message=message):
             return DeadLetter(reason=reason, error_type=error_type, error_message=message)
         case Unrunnable(reason=reason, detail=detail):
-            tried_enough = attempt.known and attempt.number >= policy.attempts
+            tried_enough = attempt.known and attempt.number >= policy.max_attempts
             if tried_enough or _is_worn_out(attempt):
                 return DeadLetter(reason=reason, error_type="", error_message=detail)
             return _backed_off(policy, attempt.number, attempt)

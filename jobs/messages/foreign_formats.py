@@ -77,16 +77,16 @@ class Accepts:
     """The payload's fields with their paths; None takes the whole."""
 
     @classmethod
-    def json(cls, map: Mapping[str, str] | None = None) -> Accepts:  # noqa: A002 - as `App.on_event` calls it
+    def json(cls, fields: Mapping[str, str] | None = None) -> Accepts:
         """The body is the payload, as JSON.
 
         Where several types of a queue group accept JSON, the attribute ``JobType`` says which one
         a message is for.
 
         Args:
-            map: the payload's fields with their paths in the body (`jobs.messages.json_paths`).
+            fields: the payload's fields with their paths in the body (`jobs.messages.json_paths`).
         """
-        return cls(format="json", fields=check_paths("Accepts.json", map))
+        return cls(format="json", fields=check_paths("Accepts.json", fields))
 
     @classmethod
     def s3(cls) -> Accepts:
@@ -95,22 +95,22 @@ class Accepts:
         return cls(format="s3")
 
     @classmethod
-    def sns(cls, map: Mapping[str, str] | None = None) -> Accepts:  # noqa: A002 - as above
+    def sns(cls, fields: Mapping[str, str] | None = None) -> Accepts:
         """What was published to an SNS topic, as JSON or else as text; wrapped, or raw.
 
         Args:
-            map: the payload's fields with their paths in what was published.
+            fields: the payload's fields with their paths in what was published.
         """
-        return cls(format="sns", fields=check_paths("Accepts.sns", map))
+        return cls(format="sns", fields=check_paths("Accepts.sns", fields))
 
     @classmethod
-    def eventbridge(cls, map: Mapping[str, str] | None = None) -> Accepts:  # noqa: A002 - as above
+    def eventbridge(cls, fields: Mapping[str, str] | None = None) -> Accepts:
         """Events that an EventBridge rule sends to the queue; the payload is their ``detail``.
 
         Args:
-            map: the payload's fields with their paths in the whole event, ``$.detail`` and so on.
+            fields: the payload's fields with their paths in the whole event (``$.detail``).
         """
-        return cls(format="eventbridge", fields=check_paths("Accepts.eventbridge", map))
+        return cls(format="eventbridge", fields=check_paths("Accepts.eventbridge", fields))
 
     def payload(self, foreign: Foreign) -> Any:
         """The JSON values of the payload.

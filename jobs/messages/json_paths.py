@@ -30,13 +30,13 @@ def check_paths(where: str, fields: Any) -> Mapping[str, str] | None:
         return None
     if not isinstance(fields, Mapping) or not fields:
         raise ConfigurationError(
-            f"{where}: map must name at least one field of the payload and its path, got "
-            f'{fields!r}: write map={{"order": "$.detail.order_id"}}'
+            f"{where}: fields must name at least one field of the payload and its path, got "
+            f'{fields!r}: write fields={{"order": "$.detail.order_id"}}'
         )
     for field, path in fields.items():
         if not isinstance(field, str) or not field or not is_utf8(field):
-            raise ConfigurationError(f"{where}: map names fields of the payload, got {field!r}")
-        check_path(f"{where}: map[{field!r}]", path)
+            raise ConfigurationError(f"{where}: fields names those of the payload, got {field!r}")
+        check_path(f"{where}: fields[{field!r}]", path)
     return dict(fields)
 
 

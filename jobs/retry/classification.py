@@ -19,10 +19,10 @@ from headgate.jobs.errors import (
     AccessDenied,
     CredentialsMissing,
     JobTimeout,
+    PartlySubmitted,
     QueueMissing,
     RegionMissing,
     SubmissionError,
-    SubmissionFailed,
     TransportError,
 )
 
@@ -105,7 +105,7 @@ def _kind_of_own(error: BaseException) -> ErrorKind | None:
             return ErrorKind.PERMANENT
         case SubmissionError():
             return ErrorKind.PERMANENT
-        case SubmissionFailed() if not any(refusal.sender_fault for refusal in error.refusals):
+        case PartlySubmitted() if not any(refusal.sender_fault for refusal in error.refusals):
             return ErrorKind.TRANSIENT
     return None
 

@@ -41,7 +41,7 @@ class Retry:
         SettingsInvalid: a field is out of range, or contradicts another.
     """
 
-    attempts: int = 3
+    max_attempts: int = 3
     """Runs in all, the first included: 1 (no retry) to 1000, SQS's own limit on receives."""
     backoff: Backoff = _DEFAULT_BACKOFF
     retry_on: tuple[type[BaseException], ...] = ()
@@ -52,7 +52,7 @@ class Retry:
     """What to do about an error that is neither named here nor known."""
 
     def __post_init__(self) -> None:
-        check_count("attempts", self.attempts, most=_MOST_ATTEMPTS)
+        check_count("max_attempts", self.max_attempts, most=_MOST_ATTEMPTS)
         if not isinstance(self.backoff, Backoff):
             raise SettingsInvalid(
                 f"backoff must be a Backoff, such as Backoff.fixed(30), got {self.backoff!r}"

@@ -20,7 +20,7 @@ from math import gcd
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from headgate.jobs.definitions.occurrences import period_of
-from headgate.jobs.definitions.schedule import Schedule, rate
+from headgate.jobs.definitions.schedule import Schedule
 
 _MINUTE = timedelta(minutes=1)
 _HOUR, _DAY = 60, 24  # in minutes, in hours
@@ -64,7 +64,7 @@ def declared(times: Schedule, start: Start | None) -> Schedule:
         return times
     if start.every_minutes is None:
         return replace(times, start=start.at)
-    expression = rate(timedelta(minutes=start.every_minutes)).expression
+    expression = Schedule.rate(timedelta(minutes=start.every_minutes)).expression
     return replace(times, expression=expression, start=start.at)
 
 

@@ -27,8 +27,8 @@ from headgate.jobs.errors import (
     HeadgateError,
     InlineFailed,
     OptionInvalid,
+    PartlySubmitted,
     Refusal,
-    SubmissionFailed,
     TransportError,
     UnknownJobType,
     UnknownQueue,
@@ -57,7 +57,7 @@ class JobRef(Generic[R]):
 class PendingJob(JobRef[R]):
     """A job that is on its way to SQS; awaiting it waits until SQS has it. Its id is known at once.
 
-    Awaited, it raises the `TransportError` or `SubmissionFailed` of a job that SQS didn't take.
+    Awaited, it raises the `TransportError` or `PartlySubmitted` of a job that SQS didn't take.
     """
 
     taken: Awaitable[object] = field(repr=False, compare=False)
@@ -96,7 +96,7 @@ class Overrides(UniqueOptions, total=False):
     at: datetime | None
     """Not before this time; aware. A past one means now."""
     priority: Priority | PriorityName | None
-    attempts: int | None
+    max_attempts: int | None
     """Runs in all, the first included."""
     timeout: timedelta | None
     """The longest that one attempt may take."""
@@ -265,7 +265,7 @@ def raise_refused(
     Raises:
         TransportError: one and the same error kept all of them from being sent.
         InlineFailed: the only one ran in place, and failed.
-        SubmissionFailed: SQS refused some by name, or failed after it had taken others.
+        PartlySubmitted: SQS refused some by name, or failed after it had taken others.
     """
     refused = [index for index, error in enumerate(results) if error is not None]
     if not refused:
@@ -275,7 +275,7 @@ def raise_refused(
     alone = isinstance(first, InlineFailed) and len(results) == 1
     if first is not None and len(refused) == len(results) and (shared or alone):
         raise first
-    raise SubmissionFailed(
+    raise PartlySubmitted(
         [_refusal(index, submissions[index].id, results[index]) for index in refused],
         submitted=len(submissions),
         sent=[each.id for each, error in zip(submissions, results, strict=True) if error is None],
@@ -422,7 +422,7 @@ def _fifo_group(
 def _options(
     job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec, unique: UniqueBy | None
 ) -> Options | None:
-    attempts, timeout = overrides.get("attempts"), overrides.get("timeout")
+    attempts, timeout = overrides.get("max_attempts"), overrides.get("timeout")
     if attempts is None and timeout is None and unique is None:
         return None
     if attempts is not None:
@@ -452,10 +452,10 @@ def _unique(
 
 def _check_attempts(job: JobType[Any, Any], attempts: object, queue: QueueSpec) -> None:
     if not isinstance(attempts, int) or isinstance(attempts, bool):
-        raise OptionInvalid(f"{job.name!r}: attempts must be a whole number, got {attempts!r}")
+        raise OptionInvalid(f"{job.name!r}: max_attempts must be a whole number, got {attempts!r}")
     if not 1 <= attempts < queue.max_receive_count:
         raise OptionInvalid(
-            f"{job.name!r}: attempts must lie between 1 and {queue.max_receive_count - 1}, got "
+            f"{job.name!r}: max_attempts must lie between 1 and {queue.max_receive_count - 1}, got "
             f"{attempts}: SQS itself dead-letters a message after {queue.max_receive_count} "
             "receives"
         )

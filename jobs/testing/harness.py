@@ -82,7 +82,7 @@ class Harness:
         >>> [welcome] = jobs.submitted(send_email)
         >>> assert welcome.payload.to == "ada@example.com"
         >>> jobs.drain()
-        >>> assert jobs.completed(send_email) == 1
+        >>> assert [each.payload.to for each in jobs.completed(send_email)] == ["ada@example.com"]
         >>> assert jobs.run(send_email, Email(to="Ada"), attempt=3) == Done(result=None)
     """
 
@@ -109,6 +109,8 @@ class Harness:
             events=self._hub,
             store=self.store,
         )
+        self._received: dict[str, tuple[Envelope, int]] = {}
+        """Each job as it was last received, with its receive count; by its id."""
         self._hooked = 0
         """How many of them have had their hooks called."""
         self.client = Client(
@@ -137,7 +139,7 @@ class Harness:
         found = []
         for spec in self.app.topology.queues:
             for message in self.sqs.messages(spec.name):
-                envelope = self._envelope(spec, message)
+                envelope = self._envelope(spec, _as_received(message))
                 if envelope is not None and envelope.type == job.name:
                     found.append(_submitted(job, envelope, message.receive_count))
         order = self._order_of_submission()
@@ -167,36 +169,40 @@ class Harness:
             if job is None or message.attributes.get("JobType") == job.name
         ]
 
-    def completed(self, job: JobType[Any, Any]) -> int:
-        """How many jobs of this type have completed."""
-        return self._count(JobCompleted, job)
+    def completed(self, job: JobType[P, Any]) -> list[Submitted[P]]:
+        """The jobs of this type that have completed, in that order."""
+        return self._ended(JobCompleted, job)
 
-    def dead_lettered(self, job: JobType[Any, Any]) -> int:
-        """How many jobs of this type have been dead-lettered."""
-        return self._count(JobDeadLettered, job)
+    def dead_lettered(self, job: JobType[P, Any]) -> list[Submitted[P]]:
+        """The jobs of this type that have been dead-lettered, in that order.
 
-    def drain(self, *, at_most: int = 10_000) -> None:
+        Raises:
+            PayloadInvalid: of one for a payload that its type can't read; see `dead_letters`.
+        """
+        return self._ended(JobDeadLettered, job)
+
+    def drain(self, *, max_runs: int = 10_000) -> None:
         """Run jobs, one after the other, until every queue is empty; retries and delays included.
 
         Args:
-            at_most: runs before this gives up on jobs that never end.
+            max_runs: runs before this gives up on jobs that never end.
 
         Raises:
             ConfigurationError: a job type has no handler.
-            DrainUnfinished: more than ``at_most`` runs were made.
+            DrainUnfinished: more than ``max_runs`` runs were made.
         """
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            asyncio.run(self.adrain(at_most=at_most))
+            asyncio.run(self.adrain(max_runs=max_runs))
         else:
             raise HeadgateError("an event loop runs here: write `await jobs.adrain()`")
 
-    async def adrain(self, *, at_most: int = 10_000) -> None:
+    async def adrain(self, *, max_runs: int = 10_000) -> None:
         """`drain`, for a test that runs in an event loop."""
         self.app.load_handlers()
         async with self.app.resources.opened() as shared:
-            await self._drain(shared, at_most)
+            await self._drain(shared, max_runs)
 
     @overload
     def run(
@@ -295,10 +301,12 @@ class Harness:
         remembering = Remembering(
             self.app, self.table, self.store, clock=self.clock, events=self._hub
         )
-        for _ in range(at_most):
+        for _ in range(max_runs):
             if not (taken := await self._take()):
                 return
             spec, message = taken
+            if (envelope := self._envelope(spec, message)) is not None:
+                self._received[str(envelope.id)] = (envelope, message.receive_count)
             delivery = Delivery(message=message, queue=spec, received_at=self.clock.monotonic())
             run = executor.begin(delivery)
             verdict = (
@@ -311,7 +319,7 @@ class Harness:
             if (event := verdict.aftermath(self.clock.now())) is not None:
                 self._hub.emit(event)
             await self._call_hooks()
-        raise DrainUnfinished(f"after {at_most} runs there are still jobs in the queues")
+        raise DrainUnfinished(f"after {max_runs} runs there are still jobs in the queues")
 
     async def _call_hooks(self) -> None:
         """Call the hooks of what has happened since; what one raises is the test's to see."""
@@ -351,23 +359,15 @@ class Harness:
     async def _pass(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
-    def _envelope(self, spec: QueueSpec, message: StoredMessage) -> Envelope | None:
+    def _envelope(self, spec: QueueSpec, message: ReceivedMessage) -> Envelope | None:
         """The job that a message is, with its payload wherever that is; None if it is none."""
-        received = ReceivedMessage(
-            message_id=message.message_id,
-            receipt="",
-            body=message.body,
-            receive_count=message.receive_count,
-            sent_at=message.sent_at,
-            attributes=message.attributes,
-        )
         try:
-            envelope, _ = envelope_of(self.app, received, spec)
+            envelope, _ = envelope_of(self.app, message, spec)
+            if (ref := envelope.payload_ref) is None:
+                return envelope
+            payload = unpacked(ref, self.store.objects.get(ref.key))
         except MessageError:
             return None
-        if (ref := envelope.payload_ref) is None:
-            return envelope
-        payload = unpacked(ref, self.store.objects.get(ref.key))
         return envelope.model_copy(update={"payload": payload, "payload_ref": None})
 
     async def _backlog(self, queue: str) -> int:
@@ -378,8 +378,26 @@ class Harness:
         submissions = (event for event in self.events if isinstance(event, JobSubmitted))
         return {event.job_id: number for number, event in enumerate(submissions)}
 
-    def _count(self, kind: type[JobCompleted | JobDeadLettered], job: JobType[Any, Any]) -> int:
-        return sum(isinstance(event, kind) and event.job_type == job.name for event in self.events)
+    def _ended(
+        self, kind: type[JobCompleted | JobDeadLettered], job: JobType[P, Any]
+    ) -> list[Submitted[P]]:
+        ids = [
+            event.job_id
+            for event in self.events
+            if isinstance(event, kind) and event.job_type == job.name
+        ]
+        return [_submitted(job, *self._received[each]) for each in ids]
+
+
+def _as_received(message: StoredMessage) -> ReceivedMessage:
+    return ReceivedMessage(
+        message_id=message.message_id,
+        receipt="",
+        body=message.body,
+        receive_count=message.receive_count,
+        sent_at=message.sent_at,
+        attributes=message.attributes,
+    )
 
 
 def _submitted(job: JobType[P, Any], envelope: Envelope, receives: int) -> Submitted[P]:

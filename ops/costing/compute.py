@@ -55,7 +55,7 @@ def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Itera
 
 def _tasks(crew: Crew, *, is_public: bool) -> Iterator[Charge]:
     """Hours of tasks: those that jobs keep busy by the jobs' types, the others by nobody."""
-    vcpu, gb = crew.group.cpu / 1024, crew.group.memory_mb / 1024
+    vcpu, gb = crew.group.cpu / 1024, crew.group.memory_mib / 1024
     steady = min(crew.tasks, crew.group.on_demand)
     parts = _parts(crew)
     for job_type, part in parts.items():
@@ -96,12 +96,12 @@ def _consumer(
     entries = batch_of(consumer, stream, load)
     invocations = stream.runs * part / entries
     run_s = fleet.run_s[stream.job.name] * math.ceil(entries / consumer.concurrency) + _OWN_S
-    gb_s = run_s * consumer.memory_mb / 1024
+    gb_s = run_s * consumer.memory_mib / 1024
     yield Charge(price=INVOCATIONS, units=invocations, job_type=stream.job.name)
     yield Charge(price=DURATION, units=invocations * gb_s, job_type=stream.job.name)
 
 
 def batch_of(consumer: ConsumerGroup, stream: Stream, load: Load) -> float:
     """Messages of one invocation: those that come together, or gather within the window."""
-    gathered = 1 + stream.runs * load.peak / MONTH_S * consumer.window.total_seconds()
-    return min(float(consumer.batch), max(load.together, gathered))
+    gathered = 1 + stream.runs * load.peak / MONTH_S * consumer.max_batching_window.total_seconds()
+    return min(float(consumer.batch_size), max(load.together, gathered))

@@ -64,7 +64,7 @@ def _streams(app: App, deployment: Deployment, load: Load, now: datetime) -> lis
 
 
 def _charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iterator[Charge]:
-    yield from sqs.charges(fleet, load, app.payload_limit)
+    yield from sqs.charges(fleet, load, app.max_message_bytes)
     yield from records.charges(app, fleet, load)
     yield from objects.charges(app, fleet, load)
     yield from compute.charges(app, deployment, fleet, load)
@@ -94,7 +94,7 @@ def _warnings(fleet: Fleet) -> Iterator[str]:
         if crew.is_overloaded:
             yield (
                 f"the worker group {crew.group.name!r} needs {crew.needed * crew.peak:,.1f} tasks "
-                f"at its peak, and may have {crew.group.most}: jobs will wait; raise most"
+                f"at its peak, and may have {crew.group.max_tasks}: jobs will wait; raise max_tasks"
             )
     for stream in fleet.streams:
         if stream.jobs and not fleet.pollers(stream.queue):

@@ -39,17 +39,17 @@ class Crew:
     def at_peak(self) -> int:
         """Tasks while jobs come."""
         wanted = math.ceil(self.needed * self.peak)
-        return min(max(wanted, self.group.least), self.group.most)
+        return min(max(wanted, self.group.min_tasks), self.group.max_tasks)
 
     @property
     def tasks(self) -> float:
         """Tasks on average."""
-        return self.at_peak / self.peak + self.group.least * (1 - 1 / self.peak)
+        return self.at_peak / self.peak + self.group.min_tasks * (1 - 1 / self.peak)
 
     @property
     def is_overloaded(self) -> bool:
         """Whether the most tasks that it may have are too few at the peak."""
-        return self.needed * self.peak > self.group.most
+        return self.needed * self.peak > self.group.max_tasks
 
     @property
     def processes(self) -> float:

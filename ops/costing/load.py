@@ -167,7 +167,7 @@ def _stream(
     app: App, job: JobType[Any, Any], load: Load, jobs: float, *, by_event: bool, now: datetime
 ) -> Stream:
     by_schedule = firings(job.schedule, now) if job.schedule is not None else 0.0
-    fails, most = load.failure_rate, job.retry.attempts
+    fails, most = load.failure_rate, job.retry.max_attempts
     return Stream(
         job=job,
         queue=app.topology.queue(job.queue, job.priority),

@@ -21,7 +21,7 @@ def charges(app: App, fleet: Fleet, load: Load) -> Iterator[Charge]:
     kept = app.topology.payload_retention.total_seconds() / MONTH_S
     for stream in fleet.streams:
         name = stream.job.name
-        if is_offloaded(stream, load, app.payload_limit):
+        if is_offloaded(stream, load, app.max_message_bytes):
             stored = stream.jobs * load.payload_bytes / _GB * kept
             yield Charge(price=OBJECTS_PUT, units=stream.jobs, job_type=name)
             yield Charge(price=OBJECTS_GOT, units=stream.runs, job_type=name)

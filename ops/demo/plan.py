@@ -132,7 +132,7 @@ def _counts(jobs: int) -> dict[str, int]:
 
 # --- faults --------------------------------------------------------------------------------------
 
-_TWICE_AT_MOST = Overrides(attempts=2)
+_TWICE_AT_MOST = Overrides(max_attempts=2)
 """The shop's own policies would go on for longer than a demo should."""
 
 

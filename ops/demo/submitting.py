@@ -55,7 +55,7 @@ class Submitter:
         """Submit everything.
 
         Raises:
-            TransportError, SubmissionFailed: SQS did not take something.
+            TransportError, PartlySubmitted: SQS did not take something.
         """
         await self._send_messages(self._plan.messages)
         async with asyncio.TaskGroup() as group:

@@ -56,11 +56,9 @@ PUBLIC = [
     "Spool",
     "Tenant",
     "UnreadableSchedule",
-    "at",
     "cron",
     "load_app",
     "log_event",
-    "rate",
 ]
 
 TESTING = [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, Priority, Retry, cron, rate
+from headgate import App, Priority, Retry, Schedule, cron
 from headgate.jobs.deployment.deployment import Deployment
 
 # Read when jsii starts its Node process, which importing aws_cdk does: Node 20 is still fine.
@@ -38,13 +38,13 @@ def app() -> App:
         "daily-report", Params, schedule=cron("0 8 * * ? *", timezone="Europe/Berlin"), schema=2
     )
     payments = app.queue(
-        "payments", priorities=[Priority.CRITICAL, Priority.LOW], retry=Retry(attempts=7)
+        "payments", priorities=[Priority.CRITICAL, Priority.LOW], retry=Retry(max_attempts=7)
     )
     payments.define(
         "sync-balances",
         Params,
         priority=Priority.LOW,
-        schedule=rate(timedelta(minutes=15), flexible_window=timedelta(minutes=5)),
+        schedule=Schedule.rate(timedelta(minutes=15), flexible_window=timedelta(minutes=5)),
     )
     return app
 

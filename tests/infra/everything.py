@@ -18,7 +18,9 @@ GROUPS = ("jobs", "ledger")
 DEPLOYMENT = Deployment(
     workers=(
         WorkerGroup(queues=GROUPS),
-        WorkerGroup(name="batch", queues=GROUPS, priorities=(Priority.LOW,), least=0, spot=True),
+        WorkerGroup(
+            name="batch", queues=GROUPS, priorities=(Priority.LOW,), min_tasks=0, spot=True
+        ),
     ),
     consumers=(
         ConsumerGroup(
@@ -47,5 +49,5 @@ def everything(stage: str | None = "prod") -> App:
     ledger.define("book", Params, group_by=lambda params: str(params.days))
     mail = app.queue("mail", priorities=[Priority.NORMAL])
     mail.define("send-letter", Params, timeout=timedelta(seconds=20))
-    app.on_event("order-placed", pattern={"source": ["shop"]}, type=report)
+    app.event_rule("order-placed", pattern={"source": ["shop"]}, job=report)
     return app

@@ -36,7 +36,7 @@ STAGES: dict[str, Any] = {
         "account": "111122223333",
         "region": "eu-central-1",
         "budget_usd": 900,
-        "workers": [{"name": "workers", "least": 2, "most": 20}],
+        "workers": [{"name": "workers", "min_tasks": 2, "max_tasks": 20}],
     },
 }
 COMMON: dict[str, Any] = {"alerts_to": ["oncall@example.com"], "budget_usd": 20}
@@ -54,7 +54,7 @@ def test_a_stage_has_what_all_have_and_its_own_beside_or_instead() -> None:
         deployment=Deployment(
             alerts_to=("oncall@example.com",),
             budget_usd=900,
-            workers=(WorkerGroup(least=2, most=20),),
+            workers=(WorkerGroup(min_tasks=2, max_tasks=20),),
         ),
         account="111122223333",
         region="eu-central-1",
@@ -132,7 +132,7 @@ def test_a_stage_of_the_context_is_deployed_where_and_as_it_says() -> None:
 
     assert stack.stack_name == "store-prod"
     assert (stack.account, stack.region) == ("111122223333", "eu-central-1")
-    assert stack.jobs.deployment.workers == (WorkerGroup(least=2, most=20),)
+    assert stack.jobs.deployment.workers == (WorkerGroup(min_tasks=2, max_tasks=20),)
     assert stack.jobs.deployment.alerts_to == ("oncall@example.com",)
 
 

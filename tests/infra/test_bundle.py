@@ -135,7 +135,7 @@ def _of_event() -> tuple[dict[str, Any], str]:
     """The same of an event; to a queue that the schedule doesn't feed."""
     app = App("shop", stage="test")
     job = app.define("send-email", Params, priority=Priority.HIGH)
-    app.on_event("placed", pattern={"source": ["shop"]}, type=job)
+    app.event_rule("placed", pattern={"source": ["shop"]}, job=job)
     happened = {"id": "1", "time": "2026-03-01T08:00:00Z", "detail": {"days": 3}}
     template = event_input(app.topology, app.event_rules["placed"])
     event: dict[str, Any] = json.loads(

@@ -65,18 +65,18 @@ def mailer(project: Path) -> ConsumerGroup:
         queues=("mail",),
         submits=False,
         timeout=timedelta(seconds=SHOWS_AGAIN_S - 2),
-        batch=25,
-        window=timedelta(seconds=2),
-        most=7,
+        batch_size=25,
+        max_batching_window=timedelta(seconds=2),
+        max_concurrency=7,
         concurrency=25,
-        reserved=20,
+        reserved_concurrency=20,
     )
 
 
 @pytest.fixture(scope="module")
 def clerk(project: Path) -> ConsumerGroup:
     return ConsumerGroup(
-        name="clerk", handler=HANDLER, source=str(project), queues=("books",), memory_mb=256
+        name="clerk", handler=HANDLER, source=str(project), queues=("books",), memory_mib=256
     )
 
 
@@ -128,10 +128,10 @@ def test_each_consumer_is_a_function_of_its_size_and_stage(
     for group in deployment.consumers:
         function = properties_of(template, functions[group.name])
         assert function["Timeout"] == group.timeout.total_seconds()
-        assert function["MemorySize"] == group.memory_mb
+        assert function["MemorySize"] == group.memory_mib
         assert function["Handler"] == group.handler
         assert function["Architectures"] == ["arm64"]
-        assert function.get("ReservedConcurrentExecutions") == group.reserved
+        assert function.get("ReservedConcurrentExecutions") == group.reserved_concurrency
         assert function.get("RecursiveLoop") == ("Allow" if group.submits else None)
         [bucket] = resources(template, "AWS::S3::Bucket")
         assert function["Environment"]["Variables"] == {
@@ -152,10 +152,10 @@ def test_each_of_its_queues_is_mapped_to_it_and_failures_are_reported_one_by_one
         assert mappings.keys() == {spec.name for spec in group.lanes.of(app.topology)}
         for mapping in mappings.values():
             assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-            assert mapping["BatchSize"] == group.batch
-            assert mapping["ScalingConfig"] == {"MaximumConcurrency": group.most}
+            assert mapping["BatchSize"] == group.batch_size
+            assert mapping["ScalingConfig"] == {"MaximumConcurrency": group.max_concurrency}
             window = mapping.get("MaximumBatchingWindowInSeconds", 0)
-            assert window == group.window.total_seconds()
+            assert window == group.max_batching_window.total_seconds()
             assert "FilterCriteria" not in mapping
             assert "DestinationConfig" not in mapping  # SQS's redrive is what there is
 
@@ -306,7 +306,7 @@ def test_a_batch_that_gathers_until_its_messages_show_again_is_refused(
     app: App, project: Path
 ) -> None:
     group = ConsumerGroup(
-        name="slow", handler=HANDLER, source=str(project), window=timedelta(minutes=5)
+        name="slow", handler=HANDLER, source=str(project), max_batching_window=timedelta(minutes=5)
     )
     with pytest.raises(ConfigurationError, match=r"'slow' gathers a batch for 300 s and may run"):
         _synthesized(app, group)

@@ -36,7 +36,7 @@ def broad() -> App:
 
 
 IMAGE = "workers/Dockerfile"
-TWO = (WorkerGroup(), WorkerGroup(name="spare", least=0))
+TWO = (WorkerGroup(), WorkerGroup(name="spare", min_tasks=0))
 
 
 @pytest.mark.parametrize(

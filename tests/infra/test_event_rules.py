@@ -1,4 +1,4 @@
-"""The rules of `App.on_event` are deployed as declared, and fail as schedules do."""
+"""The rules of `App.event_rule` are deployed as declared, and fail as schedules do."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def app() -> App:
     app = App("shop", long_delays=False, stage="test")
     report = app.define("report", Params, priority=Priority.LOW)
     app.define("send-email", Params)
-    app.on_event("order-placed", pattern=PATTERN, type=report, map={"days": "$.detail.days"})
-    app.on_event("elsewhere", pattern=PATTERN, type=report, bus="orders")
+    app.event_rule("order-placed", pattern=PATTERN, job=report, fields={"days": "$.detail.days"})
+    app.event_rule("elsewhere", pattern=PATTERN, job=report, bus="orders")
     return app
 
 

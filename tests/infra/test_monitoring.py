@@ -239,7 +239,7 @@ def test_failing_runs_alarm_by_their_rate_if_they_are_more_than_a_few(
 def test_dead_letters_alarm_when_they_are_many_and_of_critical_types_at_once() -> None:
     app = App("shop", stage="test")
     app.define("send-email", Params, priority=Priority.HIGH)
-    app.define("capture", Params, priority=Priority.CRITICAL, critical=True)
+    app.define("capture", Params, priority=Priority.CRITICAL, alert_at_once=True)
     told = rules(app)
     most = THRESHOLDS.dead_letters
 
@@ -258,7 +258,7 @@ def test_a_dead_letter_alarm_stays_on_while_somebody_looks_at_the_letters(
 
 def test_nor_is_a_critical_dead_letter_told_as_gone_because_a_sweep_hides_it_for_a_minute() -> None:
     app = App("shop", stage="test")
-    app.define("capture", Params, priority=Priority.CRITICAL, critical=True)
+    app.define("capture", Params, priority=Priority.CRITICAL, alert_at_once=True)
     told = rules(app)["jobs-critical-dead"]
     assert goes_off(told, {"dead": [1, 1, 1, 1, 0]})
     assert goes_off(told, {"dead": [1, 1, 1, 0, 0]})
@@ -275,7 +275,7 @@ def test_in_flight_alarms_before_sqs_gives_out_nothing(all_rules: Mapping[str, R
 
 
 def test_workers_that_should_be_there_are_missed_though_nothing_waits(app: App) -> None:
-    rule = rules(app, Deployment(workers=(WorkerGroup(least=1),)))["workers-silent"]
+    rule = rules(app, Deployment(workers=(WorkerGroup(min_tasks=1),)))["workers-silent"]
     gone = {name: steady(0) for name in rule.metrics}
 
     assert goes_off(rule, gone)
@@ -285,7 +285,7 @@ def test_workers_that_should_be_there_are_missed_though_nothing_waits(app: App) 
 
 
 def test_workers_that_may_be_none_are_missed_when_something_waits(app: App) -> None:
-    rule = rules(app, Deployment(workers=(WorkerGroup(least=0),)))["workers-silent"]
+    rule = rules(app, Deployment(workers=(WorkerGroup(min_tasks=0),)))["workers-silent"]
 
     assert not goes_off(rule, {})
     assert goes_off(rule, {"waiting1": steady(4)})

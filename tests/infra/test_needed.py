@@ -32,7 +32,7 @@ from headgate import (
     Events,
     JobContext,
     RetryLater,
-    rate,
+    Schedule,
 )
 from headgate.infra.job_system import JobSystem
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
@@ -84,9 +84,13 @@ class Declared:
 
 def declare(stage: str) -> Declared:
     app = App("needs", stage=stage)
-    echo = app.define("echo", Note, returns=str, once=True, schedule=rate(timedelta(hours=1)))
+    echo = app.define(
+        "echo", Note, returns=str, once=True, schedule=Schedule.rate(timedelta(hours=1))
+    )
     limit = Concurrency(5, scope="fleet")
-    failing: JobType[Note, None] = app.define("failing", Note, concurrency=limit, critical=True)
+    failing: JobType[Note, None] = app.define(
+        "failing", Note, concurrency=limit, alert_at_once=True
+    )
     later: JobType[Note, None] = app.define("later", Note)
 
     @echo.handler
@@ -141,8 +145,7 @@ def policies_of(app: App) -> tuple[Policies, dict[str, str], str]:
     tasks = iam.ServicePrincipal(TASKS)
     made = {name: iam.Role(stack, name, assumed_by=tasks, role_name=name) for name in ROLES}
     system.grant_submit(made["Submitter"])
-    system.grant_submit(made["Unique"])
-    system.grant_unique(made["Unique"])
+    system.grant_submit(made["Unique"], unique=True)
     system.grant_follow(made["Follower"])
     system.grant_work(made["Worker"])
     system.grant_operate(made["Operator"])
@@ -285,7 +288,7 @@ async def test_who_follows_jobs_may_make_every_call_of_a_handle(watched: Watched
         async with working(declared.app, lambda event: event.name == "job.completed"):
             pass
         watched.take()
-        await handle.status()
+        await handle.state()
         assert await handle.result() == LARGE
         await cancelled.cancel()
 
@@ -307,7 +310,9 @@ async def test_an_operator_may_make_every_call_that_schedules_and_depths_take(
     app = watched.declared.app
     async with AsyncClient(app) as client:
         schedules = client.schedules
-        await schedules.create("own", watched.declared.later, Note(), when=rate(timedelta(hours=1)))
+        await schedules.create(
+            "own", watched.declared.later, Note(), schedule=Schedule.rate(timedelta(hours=1))
+        )
         await schedules.list()
         await schedules.pause("own")
         await schedules.resume("own")

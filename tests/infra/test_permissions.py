@@ -62,10 +62,10 @@ def synthesized(*, encrypted: bool) -> Resolved:
     tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
     made = {name: iam.Role(stack, name, assumed_by=tasks, role_name=name) for name in GRANTED}
     system.grant_submit(made["Submitter"])
-    system.grant_unique(made["Unique"])
+    system.grant_submit(made["Unique"], unique=True)
     system.grant_follow(made["Follower"])
     system.grant_work(made["Worker"])
-    system.grant_schedules(made["Scheduling"])
+    system.grant_manage_schedules(made["Scheduling"])
     system.grant_operate(made["Operator"])
     return resolve(template_of(stack))
 
@@ -363,7 +363,7 @@ def test_what_holds_jobs_is_encrypted_with_the_key_and_without_one_by_aws(
     ("who", "services"),
     [
         ("Submitter", {"sqs", "s3"}),
-        ("Unique", {"dynamodb"}),
+        ("Unique", {"sqs", "s3", "dynamodb"}),
         ("Follower", {"dynamodb", "s3"}),
         ("Worker", {"sqs", "dynamodb", "s3"}),
         ("Operator", {"sqs", "dynamodb", "s3"}),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from headgate import App, Priority, rate
+from headgate import App, Priority, Schedule
 from headgate.infra.monitoring.queries import OF_JOBS, OF_THE_BRIDGE
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import (
@@ -166,8 +166,8 @@ HAPPENED = {
 def bridged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Sequence[Line]:
     """What the bridge logs of a schedule, an event and a delayed job."""
     app = App("shop")
-    report = app.define("report", Params, schedule=rate(timedelta(days=1)))
-    app.on_event("placed", pattern={"source": ["shop"]}, type=report)
+    report = app.define("report", Params, schedule=Schedule.rate(timedelta(days=1)))
+    app.event_rule("placed", pattern={"source": ["shop"]}, job=report)
     queue = app.topology.queue("jobs", Priority.NORMAL).name
     delayed = DelayedJob(
         delayed_until=NOW, job_id="1", type="report", queue_name=queue, body="{}", attributes={}

@@ -38,7 +38,7 @@ SHOP = shop()
 QUEUES = SHOP.topology.queues
 JOBS = SHOP.topology.select(["jobs"])
 CRITICAL, HIGH, NORMAL, LOW = JOBS
-SLEEPY = WorkerGroup(least=0)
+SLEEPY = WorkerGroup(min_tasks=0)
 
 
 Told = Mapping[tuple[str | None, str], float]
@@ -136,7 +136,7 @@ def many(count: int) -> list[QueueSpec]:
 def test_in_parts_a_group_asks_for_no_fewer_tasks_than_in_one(
     depths: list[int], running: int, least: int
 ) -> None:
-    group, queues = WorkerGroup(least=least), many(len(depths))
+    group, queues = WorkerGroup(min_tasks=least), many(len(depths))
     told = waiting(dict(zip(queues, depths, strict=True)), running=running)
     whole = sum(depths) / acceptable_backlog(group, NORMAL) / running
     asked = max(value(formula, told) / formula.target for formula in loads(group, queues))
@@ -148,7 +148,7 @@ def test_in_parts_a_group_asks_for_no_fewer_tasks_than_in_one(
 def test_no_formula_has_more_metrics_than_an_alarm_takes_and_none_misses_a_queue(
     count: int, least: int
 ) -> None:
-    group, queues = WorkerGroup(least=least), many(count)
+    group, queues = WorkerGroup(min_tasks=least), many(count)
     for formulas in (loads(group, queues), overdue(queues), wakes(queues)):
         assert all(len(formula.metrics) <= MOST_METRICS for formula in formulas)
         watched = [
@@ -222,7 +222,7 @@ def policies(system: Deployed, group: WorkerGroup, kind: str) -> list[Properties
 @GROUPS
 def test_a_service_has_as_many_tasks_as_declared(system: Deployed, group: WorkerGroup) -> None:
     [target] = system.of_group(group, "AWS::ApplicationAutoScaling::ScalableTarget")
-    assert (target["MinCapacity"], target["MaxCapacity"]) == (group.least, group.most)
+    assert (target["MinCapacity"], target["MaxCapacity"]) == (group.min_tasks, group.max_tasks)
     assert target["ScalableDimension"] == "ecs:service:DesiredCount"
     *_, name = target["ResourceId"]["Fn::Join"][1]
     assert system.resource(name) == system.service(group)
@@ -287,7 +287,7 @@ def test_a_service_that_is_made_with_one_task_is_brought_up_to_its_least(
     [target] = system.of_group(group, "AWS::ApplicationAutoScaling::ScalableTarget")
     actions = target.get("ScheduledActions", [])
     assert [each["ScalableTargetAction"] for each in actions] == (
-        [{"MinCapacity": group.least}] if group.least > 1 else []
+        [{"MinCapacity": group.min_tasks}] if group.min_tasks > 1 else []
     )
 
 

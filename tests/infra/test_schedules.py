@@ -11,7 +11,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_iam as iam
 
-from headgate import App, Priority, at, cron, rate
+from headgate import App, Priority, Schedule, cron
 from headgate.infra.job_system import JobSystem
 from headgate.infra.stack import HeadgateStack
 from headgate.jobs.aws.schedule_wire import Place, create_request
@@ -46,7 +46,7 @@ def granting(app: App) -> Mapping[str, Any]:
     tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
     system.grant_submit(iam.Role(stack, "Web", assumed_by=tasks))
     system.grant_work(iam.Role(stack, "Worker", assumed_by=tasks))
-    system.grant_schedules(iam.Role(stack, "Console", assumed_by=tasks))
+    system.grant_manage_schedules(iam.Role(stack, "Console", assumed_by=tasks))
     return template_of(stack)
 
 
@@ -175,13 +175,13 @@ def test_without_long_delays_nobody_is_given_schedules() -> None:
     assert "scheduler:" not in json.dumps(policy(template, "Web"))
     assert not [each for each in template["Resources"] if each.startswith("JobsSchedules")]
     with pytest.raises(ConfigurationError, match="long_delays=True"):
-        system.grant_schedules(web)
+        system.grant_manage_schedules(web)
 
 
 def test_a_declared_start_is_the_bridge_s_and_a_declared_end_is_deployed() -> None:
     app = App("shop", stage="test")
     start, end = datetime(2030, 1, 1, 8, 30, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
-    app.define("weekly", Params, schedule=rate(timedelta(days=7), start=start, end=end))
+    app.define("weekly", Params, schedule=Schedule.rate(timedelta(days=7), start=start, end=end))
     [schedule] = resources(synthesized(app), "AWS::Scheduler::Schedule", "JobsSchedules").values()
     assert schedule["ScheduleExpression"] == "cron(30 8 * * ? *)"
     assert "StartDate" not in schedule
@@ -194,8 +194,8 @@ def test_the_template_of_a_schedule_is_the_same_before_its_start_and_after_its_e
     app = App("shop", stage="test")
     start, end = datetime(2030, 1, 1, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
     app.define("daily", Params, schedule=cron("0 8 * * ? *", start=start, end=end))
-    app.define("often", Params, schedule=rate(timedelta(minutes=90), start=start, end=end))
-    app.define("once", Params, schedule=at(start))
+    app.define("often", Params, schedule=Schedule.rate(timedelta(minutes=90), start=start, end=end))
+    app.define("once", Params, schedule=Schedule.at(start))
 
     def synthesized_at(now: datetime) -> Mapping[str, Any]:
         stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")

@@ -309,7 +309,7 @@ def granted(app: App) -> Mapping[str, Any]:
     system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
     tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
     system.grant_submit(iam.Role(stack, "Web", assumed_by=tasks))
-    system.grant_unique(iam.Role(stack, "Shop", assumed_by=tasks))
+    system.grant_submit(iam.Role(stack, "Shop", assumed_by=tasks), unique=True)
     system.grant_follow(iam.Role(stack, "Desk", assumed_by=tasks))
     system.grant_work(iam.Role(stack, "Worker", assumed_by=tasks))
     return template_of(stack)

@@ -65,7 +65,7 @@ def test_every_queue_that_messages_end_in_is_swept_with_its_own_retention(
 def test_critical_types_are_in_the_plan_in_a_stable_order() -> None:
     app = App("shop", stage="test", long_delays=False)
     for name in ("zip", "capture", "notify"):
-        app.define(name, Params, critical=name != "notify")
+        app.define(name, Params, alert_at_once=name != "notify")
     template = synthesized(app)
     [schedule] = resources(template, "AWS::Scheduler::Schedule", SWEEP).values()
     given = json.loads(schedule["Target"]["Input"])

@@ -68,7 +68,7 @@ def test_a_task_is_as_large_as_declared_and_runs_on_arm(
     system: Deployed, group: WorkerGroup
 ) -> None:
     task = system.task(group)
-    assert (task["Cpu"], task["Memory"]) == (str(group.cpu), str(group.memory_mb))
+    assert (task["Cpu"], task["Memory"]) == (str(group.cpu), str(group.memory_mib))
     assert task["RequiresCompatibilities"] == ["FARGATE"]
     assert task["RuntimePlatform"] == {
         "CpuArchitecture": "ARM64",

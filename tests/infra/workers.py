@@ -26,16 +26,16 @@ URGENT = WorkerGroup(
     queues=("payments",),
     priorities=(Priority.CRITICAL, Priority.HIGH),
     cpu=1024,
-    memory_mb=2048,
+    memory_mib=2048,
     concurrency=20,
     processes=2,
-    least=2,
-    most=8,
+    min_tasks=2,
+    max_tasks=8,
     typical=timedelta(seconds=5),
     stop_timeout=timedelta(seconds=90),
 )
 NIGHT = WorkerGroup(
-    name="night", priorities=(Priority.LOW,), least=0, most=4, spot=True, submits=False
+    name="night", priorities=(Priority.LOW,), min_tasks=0, max_tasks=4, spot=True, submits=False
 )
 SPARE = WorkerGroup(name="spare", queues=("payments",), spot=True)
 

@@ -117,7 +117,7 @@ async def letters(
 ) -> AsyncIterator[Letters]:
     with_test_credentials(monkeypatch, tmp_path)
     app = App("letters", stage=f"t{uuid4().hex[:12]}")
-    retry = Retry(attempts=ATTEMPTS, backoff=Backoff.fixed(1))
+    retry = Retry(max_attempts=ATTEMPTS, backoff=Backoff.fixed(1))
     mail = app.queue("mail", priorities=[Priority.NORMAL], retry=retry)
     mail.define("send", Letter)
     await provision(app.topology, endpoint_url=server)

@@ -39,7 +39,7 @@ from headgate.lambdas.consume import consumer
 from pydantic import BaseModel
 
 app = App(os.environ["APP"])
-retry = Retry(attempts=5, backoff=Backoff.fixed(1))
+retry = Retry(max_attempts=5, backoff=Backoff.fixed(1))
 mail = app.queue("mail", priorities=[Priority.NORMAL], retry=retry)
 books = app.queue("books", priorities=[Priority.NORMAL], retry=retry, fifo=True)
 

@@ -177,7 +177,7 @@ async def test_what_a_rule_of_on_event_hands_over_is_an_occurrence(place: Place)
     """To the queue in place of the bridge, which gets the same input."""
     order = place.app.types["of-events"]
     paths = {"order": "$.detail.order", "text": "$.detail.text", "from": "$.source"}
-    place.app.on_event("placed", pattern=PATTERN, type=order, map=paths)
+    place.app.event_rule("placed", pattern=PATTERN, job=order, fields=paths)
     template = event_input(place.app.topology, place.app.event_rules["placed"])
     await _rule(place, InputTransformer={"InputTemplate": template})
 

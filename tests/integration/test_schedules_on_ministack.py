@@ -21,7 +21,7 @@ import boto3
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, Events, JobContext, Priority, RetryLater, at, rate
+from headgate import App, AsyncClient, Events, JobContext, Priority, RetryLater, Schedule
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.scheduler import EventBridgeScheduler
 from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
@@ -177,7 +177,11 @@ async def test_a_recurring_schedule_fires_by_itself_and_the_bridge_submits_its_j
 ) -> None:
     before = datetime.now(UTC) - timedelta(seconds=1)  # scheduled times are in whole seconds
     await deployed.client.schedules.create(
-        "hourly", deployed.note, Note(text="a"), when=rate(timedelta(hours=1)), tenant="org-1"
+        "hourly",
+        deployed.note,
+        Note(text="a"),
+        schedule=Schedule.rate(timedelta(hours=1)),
+        tenant="org-1",
     )
 
     envelope = parse((await deployed.received()).body)
@@ -189,8 +193,8 @@ async def test_a_recurring_schedule_fires_by_itself_and_the_bridge_submits_its_j
 
 
 async def test_a_schedule_runs_on_request(deployed: Deployed) -> None:
-    later = at(datetime.now(UTC) + timedelta(hours=1))
-    await deployed.client.schedules.create("once", deployed.note, Note(text="a"), when=later)
+    later = Schedule.at(datetime.now(UTC) + timedelta(hours=1))
+    await deployed.client.schedules.create("once", deployed.note, Note(text="a"), schedule=later)
     handle = await deployed.client.schedules.run_now("once")
     assert str(parse((await deployed.received()).body).id) == handle.id
 

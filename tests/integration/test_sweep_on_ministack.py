@@ -134,7 +134,9 @@ async def deployed(
     with_test_credentials(monkeypatch, tmp_path)
     app = App(f"t{uuid4().hex[:12]}")
     app.define("send-email", Order)
-    app.queue("payments", priorities=[Priority.CRITICAL]).define("capture", Order, critical=True)
+    app.queue("payments", priorities=[Priority.CRITICAL]).define(
+        "capture", Order, alert_at_once=True
+    )
     ledger = app.queue("ledger", priorities=[Priority.NORMAL], fifo=True)
     ledger.define("book", Order, group_by=lambda _: "g")
     await provision(app.topology, endpoint_url=server)

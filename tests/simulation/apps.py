@@ -16,7 +16,7 @@ from headgate.jobs.core.retention import Keep
 from headgate.jobs.core.topology import DEFAULT_LANES, Lane, Priority
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import Queue
-from headgate.jobs.definitions.schedule import rate
+from headgate.jobs.definitions.schedule import Schedule
 from tests.simulation.plan import Act, How, LimitPlan, Plan, QueuePlan, TypePlan
 
 LARGE = 320_000
@@ -79,7 +79,7 @@ def build(plan: Plan, stage: Stage | None, *, old: bool = False) -> App:
         records=plan.records,
         keep=Keep(timedelta(seconds=plan.keep_s)),
         long_delays=plan.long_delays,
-        payload_limit=plan.payload_limit,
+        max_message_bytes=plan.max_message_bytes,
         **_limits(plan, "app"),
     )
     queues = {each.name: _queue(app, plan, each) for each in plan.queues}
@@ -112,7 +112,7 @@ def _declare(
 ) -> JobType[Work, Any]:
     options: dict[str, Any] = {
         "priority": declared.priority,
-        "retry": Retry(attempts=declared.attempts, backoff=_backoff(declared)),
+        "retry": Retry(max_attempts=declared.attempts, backoff=_backoff(declared)),
         "once": declared.once,
         "isolation": "process" if declared.isolated else "worker",
         **_limits(plan, f"type:{declared.name}"),
@@ -129,7 +129,7 @@ def _declare(
     if declared.schema > 1 and not old:
         options |= {"schema": declared.schema, "upgrade": {1: _as_it_is}}
     if declared.every_min is not None:
-        options["schedule"] = rate(timedelta(minutes=declared.every_min))
+        options["schedule"] = Schedule.rate(timedelta(minutes=declared.every_min))
     made: JobType[Work, Any] = queue.define(declared.name, Work, returns=dict, **options)
     if stage is not None:
         made.handler(_handler(declared, stage))
@@ -174,7 +174,7 @@ def _limits(plan: Plan, owner: str) -> LimitOptions:
 
 
 def _breaker(limit: LimitPlan) -> Breaker:
-    return Breaker(0.5, minimum=limit.limit, open_for=timedelta(seconds=limit.per_s), probes=1)
+    return Breaker(0.5, min_runs=limit.limit, open_for=timedelta(seconds=limit.per_s), probes=1)
 
 
 # --- handlers ------------------------------------------------------------------------------------

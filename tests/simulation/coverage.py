@@ -109,7 +109,7 @@ def _of_job(plan: Plan, life: Life) -> Iterator[str]:
         yield "beyond-visibility"
     if (job := life.plan) is None:
         return
-    if job.pad and plan.payload_limit < job.pad:
+    if job.pad and plan.max_message_bytes < job.pad:
         yield "large-payload"
     if job.delay_s:
         yield "long-delay" if job.delay_s > MAX_DELAY.total_seconds() else "delay"

@@ -74,7 +74,7 @@ class _Drawing:
             kills=self._kills(busy_s, workers),
             faults=self._faults(busy_s, workers),
             old_receipts_work=self._may(0.3),
-            payload_limit=rng.choice((262_144, 2_048)),
+            max_message_bytes=rng.choice((262_144, 2_048)),
             sweeps=self._may(0.3),
         )
 

@@ -149,7 +149,7 @@ def _was_met_by_old_ones(world: World, life: Life, reason: str) -> Violations:
     seen = len(life.told(MessageUnrunnable))
     if not any(worker.old for worker in world.plan.workers):
         yield "false-reason", f"{reason}, where every worker is new"
-    elif seen < world.app.parking.attempts and level_of(world, life) != "off":
+    elif seen < world.app.parking.max_attempts and level_of(world, life) != "off":
         yield "parked-early", f"{reason} after it was met {seen} times"
 
 

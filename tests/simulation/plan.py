@@ -198,7 +198,7 @@ class Plan:
     kills: tuple[KillPlan, ...]
     faults: tuple[FaultPlan, ...]
     old_receipts_work: bool = False
-    payload_limit: int = 262_144
+    max_message_bytes: int = 262_144
     sweeps: bool = False
     removed: frozenset[str] = field(default=frozenset())
 

@@ -23,7 +23,7 @@ _DECLARATIONS = """
 
     app = App("letters")
     mail = app.queue(
-        "mail", priorities=[Priority.NORMAL], retry=Retry(attempts=3, backoff=Backoff.fixed(1))
+        "mail", priorities=[Priority.NORMAL], retry=Retry(max_attempts=3, backoff=Backoff.fixed(1))
     )
 
 
@@ -61,7 +61,7 @@ def write_project(root: Path) -> ConsumerGroup:
         handler="letters.function.handler",
         source=str(root),
         requirements=str(root / "requirements.txt"),
-        most=2,  # each starts cold
+        max_concurrency=2,  # each starts cold
     )
 
 

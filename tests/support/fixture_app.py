@@ -142,12 +142,12 @@ def make_app(stage: str | None = None, records: RecordsLevel | None = None) -> A
                     visibility=visibility, start_within=timedelta(minutes=1), share=0.0
                 )
             },
-            retry=Retry(attempts=2, backoff=Backoff.fixed(1)),
+            retry=Retry(max_attempts=2, backoff=Backoff.fixed(1)),
         )
         for behaviour in ASYNC_BEHAVIOURS:
             queue.job(f"{name}-{behaviour.__name__}")(behaviour)
         queue.job(f"{name}-blocking")(blocking)
-        queue.job(f"{name}-poisonous", retry=Retry(attempts=MANY))(poisonous)
+        queue.job(f"{name}-poisonous", retry=Retry(max_attempts=MANY))(poisonous)
     return app
 
 

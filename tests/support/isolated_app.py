@@ -19,7 +19,7 @@ from headgate import App, Backoff, Discard, DoNotRetry, JobContext, Priority, Re
 app = App("isolated")
 TRIES = 2
 _queue = app.queue(
-    "work", priorities=[Priority.NORMAL], retry=Retry(attempts=TRIES, backoff=Backoff.fixed(0))
+    "work", priorities=[Priority.NORMAL], retry=Retry(max_attempts=TRIES, backoff=Backoff.fixed(0))
 )
 
 
@@ -83,7 +83,7 @@ async def killed(_work: Work) -> None:
     await asyncio.sleep(60)
 
 
-@_queue.job("greedy", isolation="process", memory_mb=200)
+@_queue.job("greedy", isolation="process", memory_mib=200)
 def greedy(_work: Work) -> None:
     hoard = []
     while True:

@@ -35,7 +35,7 @@ def make_app(stage: str | None = None) -> App:
         "payments",
         priorities=[Priority.NORMAL],
         lanes={Priority.NORMAL: lane},
-        retry=Retry(attempts=MANY, backoff=Backoff.fixed(1)),
+        retry=Retry(max_attempts=MANY, backoff=Backoff.fixed(1)),
     )
     queue.job("charge", once=True)(_charge)
     return app

@@ -36,7 +36,7 @@ def make_app() -> App:
     ledger = app.queue("ledger", priorities=[Priority.NORMAL], fifo=True)
     ledger.define("book", Order, group_by=lambda _: "g")
     payments = app.queue("payments", priorities=[Priority.CRITICAL])
-    payments.define("capture", Order, critical=True)
+    payments.define("capture", Order, alert_at_once=True)
     return app
 
 

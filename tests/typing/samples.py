@@ -25,9 +25,8 @@ from headgate import (
     JobState,
     JobType,
     Priority,
+    Schedule,
     Tenant,
-    at,
-    rate,
 )
 from headgate.jobs.records.history import JobRecord, ProgressRecord
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
@@ -89,7 +88,7 @@ async def bare() -> Receipt:
 def plain_bare() -> None: ...
 
 
-@app.job("nightly", schedule=rate(timedelta(days=1)))
+@app.job("nightly", schedule=Schedule.rate(timedelta(days=1)))
 async def nightly(ctx: JobContext) -> Receipt:
     return Receipt(ctx.attempt)
 
@@ -247,7 +246,7 @@ def submissions(client: Client) -> None:
         email,
         delay=timedelta(minutes=1),
         priority=Priority.LOW,
-        attempts=3,
+        max_attempts=3,
         timeout=timedelta(seconds=5),
         tenant="org-1",
     )
@@ -262,7 +261,7 @@ def submissions_with_options_that_may_be_none(
     client: Client, delay: timedelta | None, at: datetime | None, org: str | None
 ) -> None:
     client.submit(async_two, email, delay=delay, at=at, tenant=org, group=org, priority=None)
-    client.submit(async_two, email, attempts=None, timeout=delay, unique_for=delay)
+    client.submit(async_two, email, max_attempts=None, timeout=delay, unique_for=delay)
 
 
 def submissions_at_fault(client: Client) -> None:
@@ -276,7 +275,7 @@ def submissions_at_fault(client: Client) -> None:
     client.submit(async_one, email, delay=60)  # type: ignore[call-overload]
     client.submit(async_one, email, at="2026-01-01")  # type: ignore[call-overload]
     client.submit(async_one, email, priority="lower")  # type: ignore[call-overload]
-    client.submit(async_one, email, attempts="3")  # type: ignore[call-overload]
+    client.submit(async_one, email, max_attempts="3")  # type: ignore[call-overload]
     client.submit(async_one, email, timeout=5)  # type: ignore[call-overload]
     client.submit(async_one, email, tenant=42)  # type: ignore[call-overload]
     client.submit(async_one, email, prioriy=Priority.LOW)  # type: ignore[call-overload]
@@ -307,7 +306,7 @@ async def async_submissions_at_fault(client: AsyncClient) -> None:
 def results(client: Client) -> None:
     job = client.submit(async_one, email)
     assert_type(job.result(timeout=30), Receipt)
-    assert_type(job.status(), JobState)
+    assert_type(job.state(), JobState)
     assert_type(job.wait(), JobState)
     assert_type(job.progress(), ProgressRecord | None)
     assert_type(job.history(), JobRecord)
@@ -325,7 +324,7 @@ def results_at_fault(client: Client) -> None:
 async def async_results(client: AsyncClient) -> None:
     job = await client.submit(async_one, email)
     assert_type(await job.result(timeout=30), Receipt)
-    assert_type(await job.status(), JobState)
+    assert_type(await job.state(), JobState)
     assert_type(await job.history(), JobRecord)
     assert_type(await client.handle("id", paying).result(), Receipt)
 
@@ -358,18 +357,20 @@ def inspections(jobs: Harness) -> None:
 
 
 def a_schedule_takes_its_types_payload(client: Client) -> None:
-    hourly = rate(timedelta(hours=1))
-    made = client.schedules.create("hourly", async_one, email, when=hourly, tenant="org-1")
+    hourly = Schedule.rate(timedelta(hours=1))
+    made = client.schedules.create("hourly", async_one, email, schedule=hourly, tenant="org-1")
     assert_type(made, ScheduleInfo)
-    client.schedules.create("hourly", async_one, Wrong(to="a"), when=hourly)  # type: ignore[misc]
-    client.schedules.create("hourly", async_one, email, when="hourly")  # type: ignore[arg-type]
-    client.schedules.create("hourly", async_one, email, when=hourly, tennant="a")  # type: ignore[call-arg]
+    client.schedules.create("hourly", async_one, Wrong(to="a"), schedule=hourly)  # type: ignore[misc]
+    client.schedules.create("hourly", async_one, email, schedule="hourly")  # type: ignore[arg-type]
+    client.schedules.create("hourly", async_one, email, schedule=hourly, tennant="a")  # type: ignore[call-arg]
     assert_type(client.schedules.next_times("hourly", 3), Sequence[datetime])
     for each in client.schedules.list():
         assert_type(each, ScheduleInfo | UnreadableSchedule)
 
 
 async def awaited_schedules_are_the_same(client: AsyncClient) -> None:
-    made = await client.schedules.create("once", async_one, email, when=at(datetime.now(UTC)))
+    made = await client.schedules.create(
+        "once", async_one, email, schedule=Schedule.at(datetime.now(UTC))
+    )
     assert_type(made, ScheduleInfo)
     assert_type(await client.schedules.cancel_delayed("id"), bool)

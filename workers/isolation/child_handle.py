@@ -263,7 +263,7 @@ class Child:
         )
 
     async def _until_over(self, attempt: _Attempt, job: Job) -> None:
-        limit_mb = job.type.memory_mb
+        limit_mb = job.type.memory_mib
         end = self._clock.monotonic() + job.timeout_s
         while not attempt.over.done():
             if (left_s := end - self._clock.monotonic()) <= 0:

@@ -256,7 +256,7 @@ def _has_room(child: Child, job: Job) -> bool:
 
     It may have taken half of it: a job must not be killed for what others did not give back.
     """
-    limit_mb = job.type.memory_mb
+    limit_mb = job.type.memory_mib
     if limit_mb is None or child.jobs == 0:
         return True
     return child.rss_mb - child.fresh_mb <= (limit_mb - child.fresh_mb) / 2

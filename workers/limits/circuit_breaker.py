@@ -151,7 +151,7 @@ class Circuit:
     def _judge(self, now: float) -> None:
         runs = sum(part.runs for part in self._parts)
         failures = sum(part.failures for part in self._parts)
-        if runs >= self._breaker.minimum and failures >= self._breaker.failure_ratio * runs:
+        if runs >= self._breaker.min_runs and failures >= self._breaker.failure_ratio * runs:
             self._open(now, failures=failures, runs=runs)
 
     def _open(self, now: float, *, failures: int, runs: int) -> None:

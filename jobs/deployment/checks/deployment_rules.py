@@ -79,11 +79,11 @@ def nobody_is_told(app: App, deployment: Deployment) -> Iterator[Fault]:
     if deployment.alerts_to:
         return
     for job in app.types.values():
-        if job.critical:
+        if job.alert_at_once:
             yield Fault(
                 rule="nobody-is-told",
                 where=place_of(job),
-                what="it is critical, and the deployment names nobody in alerts_to",
+                what="it has alert_at_once, and the deployment names nobody in alerts_to",
                 why="Its dead letters are told on a topic to which nobody is subscribed",
                 instead='Write "alerts_to": ["oncall@example.com"] in the deployment, or subscribe '
                 "something else to JobSystem.alerts",
@@ -106,8 +106,8 @@ def limits_not_in_functions(app: App, deployment: Deployment) -> Iterator[Fault]
                     what=f"the function {group.name!r} runs it, and {owner} has limits",
                     why="Workers apply limits and breakers; in a function only its concurrency is "
                     "limited",
-                    instead="Let workers serve its queue, or set most= of the consumer and drop "
-                    "the limits",
+                    instead="Let workers serve its queue, or set max_concurrency= of the "
+                    "consumer and drop the limits",
                     severity="warning",
                 )
 

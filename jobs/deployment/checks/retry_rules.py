@@ -33,7 +33,7 @@ def custom_backoff_fails(app: App, _now: datetime) -> Iterator[Fault]:
 def wait_beyond_visibility(app: App, _now: datetime) -> Iterator[Fault]:
     """A retry that should come later than SQS can hide a message."""
     for job in _with_timeline(app):
-        waits = islice(job.retry.backoff.bounds(), job.retry.attempts - 1)
+        waits = islice(job.retry.backoff.bounds(), job.retry.max_attempts - 1)
         longest = timedelta(seconds=max((most for _, most in waits), default=0))
         if longest > MAX_VISIBILITY and not has_long_delays(app, job):
             yield Fault(
@@ -51,12 +51,13 @@ def retries_outlive_retention(app: App, _now: datetime) -> Iterator[Fault]:
     for job in _with_timeline(app):
         queue = app.topology.queue(job.queue, job.priority)
         timeout_s = job.timeout_s if job.timeout_s and not is_endless(job.timeout_s) else 0.0
-        window_s = timeline(job)[-1].latest_s + job.retry.attempts * timeout_s
+        window_s = timeline(job)[-1].latest_s + job.retry.max_attempts * timeout_s
         if window_s > queue.retention.total_seconds() and not has_long_delays(app, job):
             yield Fault(
                 rule="retries-outlive-retention",
                 where=place_of(job),
-                what=f"its {job.retry.attempts} attempts may take {timedelta(seconds=window_s)}",
+                what=f"its {job.retry.max_attempts} attempts may take "
+                f"{timedelta(seconds=window_s)}",
                 why=f"SQS deletes a message after {queue.retention}, so it is dead-lettered before",
                 instead="Have fewer attempts, a shorter timeout or a lower cap of the backoff",
             )
@@ -66,11 +67,11 @@ def attempts_above_backstop(app: App, _now: datetime) -> Iterator[Fault]:
     """More attempts than SQS's own redrive lets a message have."""
     most = MAX_RECEIVE_COUNT - BACKSTOP_MARGIN
     for job in app.types.values():
-        if job.retry.attempts > most:
+        if job.retry.max_attempts > most:
             yield Fault(
                 rule="attempts-above-backstop",
                 where=place_of(job),
-                what=f"it may make {job.retry.attempts} attempts",
+                what=f"it may make {job.retry.max_attempts} attempts",
                 why=f"SQS moves a message away after {MAX_RECEIVE_COUNT} receives, and what is "
                 "given back unstarted is received again",
                 instead=f"Declare at most {most} attempts",

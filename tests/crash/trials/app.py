@@ -32,7 +32,7 @@ def make_app(stage: str | None = None) -> App:
         QUEUE,
         priorities=[Priority.NORMAL],
         lanes={Priority.NORMAL: lane},
-        retry=Retry(attempts=MOST_ATTEMPTS, backoff=Backoff.fixed(1)),
+        retry=Retry(max_attempts=MOST_ATTEMPTS, backoff=Backoff.fixed(1)),
     )
     for behaviour in (quick, slow, flaky):
         queue.job(behaviour.__name__)(behaviour)

@@ -56,7 +56,7 @@ class Order(BaseModel):
 
 def _make_app() -> App:
     """A type for each way in which a message can be read."""
-    app = App("fuzz", parking=Retry(attempts=2, backoff=Backoff.fixed(1)))
+    app = App("fuzz", parking=Retry(max_attempts=2, backoff=Backoff.fixed(1)))
     queue = app.queue("work", priorities=[Priority.NORMAL])
 
     @queue.job("done", accepts=Accepts.json())
@@ -72,7 +72,7 @@ def _make_app() -> App:
     @queue.job("told", schema=3, accepts=Accepts.sns(), upgrade={2: lambda value: value["text"]})
     async def told(_told: Any) -> None: ...
 
-    @queue.job("event", accepts=Accepts.eventbridge(map={"text": "$.detail.text"}))
+    @queue.job("event", accepts=Accepts.eventbridge(fields={"text": "$.detail.text"}))
     async def event(_note: Note) -> None: ...
 
     @queue.job("files", accepts=Accepts.s3())

@@ -15,12 +15,12 @@ from headgate.jobs.errors import (
     HeadgateError,
     JobSignal,
     JobTimeout,
+    PartlySubmitted,
     QueueMissing,
     Refusal,
     ResultTimeout,
     RetryLater,
     Stopped,
-    SubmissionFailed,
     did_you_mean,
 )
 
@@ -102,7 +102,7 @@ def test_a_failed_submission_says_how_many_which_and_what_to_submit_again() -> N
     refusal = Refusal(
         index=3, id="the-id", code="InternalError", message="try later", sender_fault=False
     )
-    error = SubmissionFailed([refusal], submitted=7)
+    error = PartlySubmitted([refusal], submitted=7)
     assert error.refusals == (refusal,)
     assert error.submitted == 7
     assert "1 of 7 jobs" in str(error)

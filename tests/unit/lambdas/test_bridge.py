@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, JobContext, Priority, cron, rate
+from headgate import App, JobContext, Priority, Schedule, cron
 from headgate.jobs.aws.dynamo.table import DynamoTable
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.events import Event, Events, JobCompleted
@@ -253,7 +253,7 @@ def test_a_schedules_input_has_every_field_of_a_firing(shop: Shop) -> None:
 
 def test_names_that_are_too_long_for_a_schedule_are_refused() -> None:
     long = App("a" * (MAX_SCHEDULER_NAME - 4), stage="test")
-    hourly = rate(timedelta(hours=1))
+    hourly = Schedule.rate(timedelta(hours=1))
     fits = long.define("b" * MAX_SCHEDULER_NAME, Report, schedule=hourly)
     exceeds = long.define("c" * (MAX_SCHEDULER_NAME + 1), Report, schedule=hourly)
 

@@ -29,8 +29,8 @@ AT = datetime(2026, 3, 1, 8, tzinfo=UTC)
 APP = App("shop", stage="test")
 REPORT = APP.define("report", dict[str, Any], schedule=cron("0 8 * * ? *"))
 BOOK = APP.queue("ledger", fifo=True).define("book", dict[str, Any], group_by=lambda _: "a")
-APP.on_event("placed", pattern={"source": ["shop"]}, type=REPORT)
-APP.on_event("booked", pattern={"source": ["shop"]}, type=BOOK, group="$.detail.account")
+APP.event_rule("placed", pattern={"source": ["shop"]}, job=REPORT)
+APP.event_rule("booked", pattern={"source": ["shop"]}, job=BOOK, group="$.detail.account")
 
 
 @dataclass

@@ -216,7 +216,7 @@ class Function:
 
 def _mail(handler: Callable[..., Any], **options: Any) -> tuple[Function, JobType[Note, Any]]:
     app = App("shop")
-    retry = Retry(attempts=3, backoff=Backoff.fixed(40))
+    retry = Retry(max_attempts=3, backoff=Backoff.fixed(40))
     queue = app.queue("mail", priorities=[Priority.NORMAL], retry=retry)
     job = queue.job("send", **options)(handler)
     return Function(app), job
@@ -532,11 +532,11 @@ def test_waiting_before_does_not_shorten_the_time_until_a_message_is_parked() ->
             tries += 1
             function.invoke()
             function.clock.advance(3600)
-    assert tries == function.app.parking.attempts
+    assert tries == function.app.parking.max_attempts
 
 
 def test_a_function_runs_no_type_of_another_queue() -> None:
-    app = App("shop", parking=Retry(attempts=2, backoff=Backoff.fixed(10)))
+    app = App("shop", parking=Retry(max_attempts=2, backoff=Backoff.fixed(10)))
     ran: list[str] = []
 
     @app.queue("mail", priorities=[Priority.NORMAL]).job("send")
@@ -640,7 +640,7 @@ def test_the_apps_timeout_ends_an_attempt_before_the_functions_time_is_up() -> N
         await asyncio.Event().wait()
 
     app = App("shop", timeout=timedelta(seconds=5))
-    mail = app.queue("mail", priorities=[Priority.NORMAL], retry=Retry(attempts=1))
+    mail = app.queue("mail", priorities=[Priority.NORMAL], retry=Retry(max_attempts=1))
     job, function = mail.job("send")(hang), Function(app)
     with _closed(function):
         function.submit(job)
@@ -905,7 +905,7 @@ def _ledger(failing: tuple[str, int]) -> tuple[Function, JobType[Entry, None], l
         "books",
         priorities=[Priority.NORMAL],
         fifo=True,
-        retry=Retry(attempts=5, backoff=Backoff.fixed(40)),
+        retry=Retry(max_attempts=5, backoff=Backoff.fixed(40)),
     )
 
     @books.job("post", group_by=lambda entry: entry.account)
@@ -1262,7 +1262,7 @@ def test_a_table_that_is_away_costs_no_job_anything() -> None:
 
 def _once(handler: Callable[..., Any], **options: Any) -> tuple[Function, JobType[Note, Any]]:
     app = App("shop")
-    retry = Retry(attempts=3, backoff=Backoff.fixed(40))
+    retry = Retry(max_attempts=3, backoff=Backoff.fixed(40))
     queue = app.queue("mail", priorities=[Priority.NORMAL], retry=retry)
     job = queue.job("send", once=True, **options)(handler)
     return Function(app), job
@@ -1375,8 +1375,8 @@ def test_a_job_that_was_cancelled_before_its_invocation_never_starts() -> None:
         cancelled.cancel("a mistake")
         assert function.invoke() == {"batchItemFailures": []}
         assert ran == ["two"]
-        assert cancelled.status() is JobState.CANCELLED
-        assert other.status() is JobState.COMPLETED
+        assert cancelled.state() is JobState.CANCELLED
+        assert other.state() is JobState.COMPLETED
     function.consumer.close()
     assert [event.reason for event in function.events if isinstance(event, JobCancelled)] == [
         "a mistake"

@@ -38,7 +38,7 @@ def function_of(
         "mail",
         priorities=[Priority.NORMAL],
         lanes={Priority.NORMAL: lane},
-        retry=Retry(attempts=5, backoff=Backoff.fixed(10)),
+        retry=Retry(max_attempts=5, backoff=Backoff.fixed(10)),
         fifo=fifo,
     )
     queue.job("send")(send)

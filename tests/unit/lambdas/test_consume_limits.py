@@ -32,7 +32,7 @@ from headgate.jobs.messages.envelope import parse
 from tests.support.functions import Function
 
 QUARANTINE = "shop-quarantine"
-RETRY = Retry(attempts=3, backoff=Backoff.fixed(10))
+RETRY = Retry(max_attempts=3, backoff=Backoff.fixed(10))
 
 
 class Note(BaseModel):

@@ -17,7 +17,7 @@ QUEUE = "shop-mail-normal"
 
 def _function(ran: list[int]) -> tuple[Function, MemoryStore]:
     app = App("shop")
-    retry = Retry(attempts=3, backoff=Backoff.fixed(40))
+    retry = Retry(max_attempts=3, backoff=Backoff.fixed(40))
     queue = app.queue("mail", priorities=[Priority.NORMAL], retry=retry)
 
     @queue.job("send", accepts=Accepts.json())

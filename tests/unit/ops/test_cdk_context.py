@@ -14,9 +14,9 @@ from headgate.jobs.errors import ConfigurationError
 from headgate.ops.cdk_context import deployment_from_cdk_json
 
 CONTEXT = {
-    "headgate:deployment": {"budget_usd": 20, "workers": [{"name": "few", "most": 2}]},
+    "headgate:deployment": {"budget_usd": 20, "workers": [{"name": "few", "max_tasks": 2}]},
     "headgate:stages": {
-        "prod": {"region": "eu-central-1", "workers": [{"name": "many", "most": 40}]}
+        "prod": {"region": "eu-central-1", "workers": [{"name": "many", "max_tasks": 40}]}
     },
 }
 
@@ -32,7 +32,7 @@ def test_without_declared_stages_all_have_what_is_common(tmp_path: Path, stage: 
     path = written(tmp_path / "cdk.json", {"app": "x", "context": common})
 
     assert deployment_from_cdk_json(path, stage) == Deployment(
-        budget_usd=20, workers=(WorkerGroup(name="few", most=2),)
+        budget_usd=20, workers=(WorkerGroup(name="few", max_tasks=2),)
     )
 
 
@@ -56,7 +56,7 @@ def test_what_is_said_of_a_stage_replaces_what_is_common(tmp_path: Path) -> None
     path = written(tmp_path / "cdk.json", {"context": CONTEXT})
 
     assert deployment_from_cdk_json(path, "prod") == Deployment(
-        budget_usd=20, workers=(WorkerGroup(name="many", most=40),)
+        budget_usd=20, workers=(WorkerGroup(name="many", max_tasks=40),)
     )
 
 

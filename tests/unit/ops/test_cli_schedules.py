@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 import headgate.ops.cli
-from headgate import App, Client, cron, load_app, rate
+from headgate import App, Client, Schedule, cron, load_app
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.errors import ScheduleGroupMissing
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing import MemoryScheduler, MemorySqs
@@ -67,7 +66,7 @@ class Shop:
     def create(self, name: str, when: Schedule = NIGHTLY) -> None:
         app = load_app("cli_schedules_shop:app")
         email = sys.modules["cli_schedules_shop"].Email(to="ada")
-        self._client(app).schedules.create(name, app.find_type("send-email"), email, when=when)
+        self._client(app).schedules.create(name, app.find_type("send-email"), email, schedule=when)
 
     def run(self, *words: str, app: str | None = "cli_schedules_shop:app") -> tuple[int, str, str]:
         """What a shell sees: exit code, standard output, standard error."""
@@ -87,7 +86,7 @@ def shop(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 def test_ls_shows_each_schedule_with_its_times_and_its_state(shop: Shop) -> None:
     shop.create("nightly")
-    shop.create("often", rate(timedelta(hours=1)))
+    shop.create("often", Schedule.rate(timedelta(hours=1)))
     shop.run("pause", "often")
     code, out, _ = shop.run("ls")
     assert code == 0

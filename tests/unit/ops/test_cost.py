@@ -15,9 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from examples.shop.app import app as shop
-from headgate import App, Priority, at, cron, rate
+from headgate import App, Priority, Schedule, cron
 from headgate.jobs.core.retention import RecordsLevel
-from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.errors import SettingsInvalid, UnknownJobType
@@ -160,12 +159,12 @@ def test_a_load_that_can_not_be_is_refused(wrong: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [
-        (rate(timedelta(minutes=5)), MONTH_S / 300),
+        (Schedule.rate(timedelta(minutes=5)), MONTH_S / 300),
         (cron("0 8 * * ? *"), 30.4),
         (cron("* * * * ? *"), MONTH_S / 60),
         (cron("0 0 1 * ? *"), 1.0),
         (cron("0 8 * * ? 2020"), 0.0),
-        (at(NOW + timedelta(days=3)), 0.0),
+        (Schedule.at(NOW + timedelta(days=3)), 0.0),
     ],
     ids=lambda value: getattr(value, "expression", None),
 )
@@ -183,7 +182,7 @@ def test_a_standby_region_fires_nothing() -> None:
 def test_an_event_or_a_long_delay_takes_an_invocation_of_the_bridge() -> None:
     app = App("shop")
     email = app.define("send-email", Note, returns=str)
-    app.on_event("signed-up", type=email, pattern={"source": ["shop"]})
+    app.event_rule("signed-up", job=email, pattern={"source": ["shop"]})
     by_event, directly = month(app), month(make())
     delayed = month(make(), delayed=1.0)
     for found in (by_event, delayed):
@@ -207,7 +206,7 @@ def test_an_event_or_a_long_delay_takes_an_invocation_of_the_bridge() -> None:
 def test_as_many_tasks_run_as_the_jobs_keep_busy(
     jobs: float, peak: float, at_peak: int, tasks: float
 ) -> None:
-    deployment = Deployment(workers=(WorkerGroup(least=1, most=10),))
+    deployment = Deployment(workers=(WorkerGroup(min_tasks=1, max_tasks=10),))
     found = month(make(), deployment, jobs=jobs, peak=peak)
     [crew] = found.fleet.crews
     assert (crew.at_peak, crew.tasks) == (at_peak, tasks)
@@ -216,7 +215,7 @@ def test_as_many_tasks_run_as_the_jobs_keep_busy(
 
 
 def test_spare_capacity_is_for_the_tasks_beyond_the_first() -> None:
-    group = WorkerGroup(least=3, most=3, spot=True)
+    group = WorkerGroup(min_tasks=3, max_tasks=3, spot=True)
     found = month(make(), Deployment(workers=(group,)))
     assert units(found, prices.VCPU) == pytest.approx(1 * 730 * 0.25)
     assert units(found, prices.SPOT_VCPU) == pytest.approx(2 * 730 * 0.25)
@@ -230,7 +229,7 @@ def test_a_public_network_has_an_address_for_each_task_and_no_endpoints() -> Non
 
 
 def test_a_function_that_runs_jobs_is_paid_by_its_invocations_and_their_time() -> None:
-    consumer = ConsumerGroup(name="mailer", handler="shop.mailer", batch=10, memory_mb=1024)
+    consumer = ConsumerGroup(name="mailer", handler="shop.mailer", batch_size=10, memory_mib=1024)
     deployment = Deployment(workers=(), consumers=(consumer,))
     alone, together = month(make(), deployment), month(make(), deployment, together=10)
     assert units(alone, prices.VCPU) == 0

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.looptime
 
 JOBS = 200
 ATTEMPTS = 3
-RETRY = Retry(attempts=ATTEMPTS, backoff=Backoff.fixed(5))
+RETRY = Retry(max_attempts=ATTEMPTS, backoff=Backoff.fixed(5))
 LEVELS: list[RecordsLevel] = ["off", "failures", "outcomes", "full"]
 
 
@@ -123,7 +123,7 @@ def stream_of(app: App, job: JobType[Any, Any], fails: int, jobs: float = JOBS) 
 
 def fleet(app: App, stream: Stream, load: Load) -> Fleet:
     """One worker."""
-    return fleet_of(app.topology, Deployment(workers=(WorkerGroup(most=1),)), load, [stream])
+    return fleet_of(app.topology, Deployment(workers=(WorkerGroup(max_tasks=1),)), load, [stream])
 
 
 @pytest.mark.parametrize("fails", [0, 1, ATTEMPTS])
@@ -137,7 +137,7 @@ async def test_a_job_takes_as_many_requests_to_sqs_as_the_model_says(
 
     load = Load(jobs=JOBS, together=together, payload_bytes=20)
     stream = stream_of(app, job, fails)
-    expected = sqs.of_job(stream, fleet(app, stream, load), load, app.payload_limit)
+    expected = sqs.of_job(stream, fleet(app, stream, load), load, app.max_message_bytes)
 
     assert measured.requests == pytest.approx(expected, rel=0.1)
 

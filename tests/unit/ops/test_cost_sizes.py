@@ -173,4 +173,4 @@ def test_a_message_has_as_many_bytes_as_the_model_says() -> None:
     real = size_of(OutgoingMessage(body=sent.body, attributes=sent.attributes))
 
     load = Load(jobs=1, payload_bytes=len(f'{{"text":"{text}"}}'))
-    assert sqs.message_bytes(stream, load, app.payload_limit) == pytest.approx(real, abs=8)
+    assert sqs.message_bytes(stream, load, app.max_message_bytes) == pytest.approx(real, abs=8)

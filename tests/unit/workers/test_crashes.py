@@ -41,7 +41,7 @@ VISIBILITY_S = 60
 """Long enough for a worker that has just started to see who is dead before the message shows."""
 
 
-THRICE = Retry(attempts=3, backoff=Backoff.fixed(1))
+THRICE = Retry(max_attempts=3, backoff=Backoff.fixed(1))
 
 
 def recorded(
@@ -112,7 +112,7 @@ async def test_a_delivery_that_ended_without_a_word_is_a_crash_and_an_attempt() 
 
 
 async def test_a_job_is_quarantined_at_its_third_crash_without_being_run_again() -> None:
-    app, queue = recorded(Retry(attempts=10))
+    app, queue = recorded(Retry(max_attempts=10))
     seen: list[int] = []
     rig = Rig(app)
     [job_id] = await rig.submit(sender(queue, seen))
@@ -140,7 +140,7 @@ async def _found_by_the_next(rig: Rig, job_id: str) -> None:
 async def test_a_crash_that_was_the_last_attempt_is_parked_and_not_run_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    app, mail = recorded(Retry(attempts=1))
+    app, mail = recorded(Retry(max_attempts=1))
 
     @mail.job("charge", isolation="process")
     def charge(_note: Note) -> None: ...
@@ -165,7 +165,7 @@ async def test_a_crash_that_was_the_last_attempt_is_parked_and_not_run_again(
 
 async def test_crashes_further_apart_than_the_window_do_not_add_up() -> None:
     app, queue = recorded(
-        Retry(attempts=10), crash_limit=CrashLimit(crashes=2, within=timedelta(minutes=1))
+        Retry(max_attempts=10), crash_limit=CrashLimit(crashes=2, within=timedelta(minutes=1))
     )
     seen: list[int] = []
     rig = Rig(app)
@@ -303,7 +303,7 @@ async def test_without_its_table_jobs_run_and_are_counted_by_deliveries() -> Non
 
 
 async def test_suspects_run_one_at_a_time_and_others_beside_them() -> None:
-    app, queue = recorded(Retry(attempts=10))
+    app, queue = recorded(Retry(max_attempts=10))
     gate = Gate()
     risky, plain = queue.define("risky", Note), queue.define("plain", Note)
     risky.handler(gate.__call__)
@@ -343,7 +343,7 @@ async def test_without_records_a_job_delivered_much_too_often_goes_to_quarantine
     seen: list[int] = []
     rig = Rig(app)
     [job_id] = await rig.submit(sender(queue, seen))
-    deliveries = max(DEFAULT_RETRY.attempts, app.parking.attempts) + BACKSTOP_MARGIN
+    deliveries = max(DEFAULT_RETRY.max_attempts, app.parking.max_attempts) + BACKSTOP_MARGIN
     for _ in range(deliveries - 1):
         await Dying(rig).receive(started=False)
     async with rig.working():
@@ -354,7 +354,7 @@ async def test_without_records_a_job_delivered_much_too_often_goes_to_quarantine
 
 
 async def test_a_second_delivery_while_the_first_still_runs_is_no_crash() -> None:
-    app, queue = recorded(Retry(attempts=5))
+    app, queue = recorded(Retry(max_attempts=5))
     gate = Gate()
     slow = queue.define("slow", Note)
     slow.handler(gate.__call__)
@@ -398,7 +398,7 @@ class Showing:
 
 
 async def test_a_failure_that_could_not_be_written_is_no_crash() -> None:
-    app, queue = recorded(Retry(attempts=5, backoff=Backoff.fixed(1)))
+    app, queue = recorded(Retry(max_attempts=5, backoff=Backoff.fixed(1)))
     runs = 0
 
     @queue.job("flaky")
@@ -419,7 +419,7 @@ async def test_a_failure_that_could_not_be_written_is_no_crash() -> None:
 
 
 async def test_a_killer_is_quarantined_after_three_deaths_however_soon_it_comes_again() -> None:
-    app, queue = recorded(Retry(attempts=10))
+    app, queue = recorded(Retry(max_attempts=10))
     seen: list[int] = []
     rig = Rig(app)
     [job_id] = await rig.submit(sender(queue, seen))
@@ -437,7 +437,7 @@ async def test_a_killer_is_quarantined_after_three_deaths_however_soon_it_comes_
 
 
 async def test_a_job_that_may_have_killed_its_workers_runs_once_they_are_known_to_live() -> None:
-    app, queue = recorded(Retry(attempts=10))
+    app, queue = recorded(Retry(max_attempts=10))
     seen: list[int] = []
     rig = Rig(app)
     await rig.submit(sender(queue, seen))

@@ -79,7 +79,7 @@ async def test_it_dies_where_it_came_from_and_by_the_policy_of_its_type() -> Non
     app.queue("uploads", priorities=priorities)
     attempts: list[int] = []
 
-    @app.queue("payments", priorities=priorities, retry=Retry(attempts=2)).job(
+    @app.queue("payments", priorities=priorities, retry=Retry(max_attempts=2)).job(
         "capture", accepts_from=["uploads"]
     )
     async def capture(_note: Note, ctx: JobContext) -> None:

@@ -9,7 +9,7 @@ import pytest
 from headgate import App, Priority
 from headgate.jobs.core.events import JobCompleted
 from headgate.jobs.core.topology import MAX_BATCH
-from headgate.jobs.deployment.groups import Lanes
+from headgate.jobs.deployment.groups import QueueSelection
 from headgate.jobs.errors import ConfigurationError, SettingsInvalid, UnknownQueue
 from headgate.workers.configuration import WorkerSettings, read_priorities
 from tests.unit.workers.rig import Gate, Note, Rig
@@ -42,7 +42,7 @@ async def test_a_worker_receives_from_the_queues_of_its_priorities_alone() -> No
         await rig.happens(JobCompleted, 3)
         await asyncio.sleep(60)
     asked = {call.queue for call in rig.sqs.calls if call.action == "receive"}
-    assert asked == {spec.name for spec in Lanes(priorities=URGENT).of(app.topology)}
+    assert asked == {spec.name for spec in QueueSelection(priorities=URGENT).of(app.topology)}
     assert rig.remaining() == 3
 
 

@@ -145,10 +145,10 @@ def discard(_payload: Secret) -> None:
 
 
 def test_no_line_ever_shows_a_payload_however_its_job_ends(errors: Written) -> None:
-    app = App("shop", stage="test", parking=Retry(attempts=1))
+    app = App("shop", stage="test", parking=Retry(max_attempts=1))
     handlers = {"done": lambda _payload: None, "fail": fail, "discard": discard}
     for name, handler in handlers.items():
-        retry = Retry(attempts=2, backoff=Backoff.fixed(1))
+        retry = Retry(max_attempts=2, backoff=Backoff.fixed(1))
         app.define(name, Secret, retry=retry).handler(handler)
     jobs = Harness(app)
     configure(level=logging.DEBUG, json=True)

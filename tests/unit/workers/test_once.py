@@ -348,7 +348,7 @@ async def test_a_table_that_hangs_holds_a_slot_for_two_seconds_at_most(how: str)
 
 
 async def test_a_failed_attempt_is_retried_without_waiting_for_its_lease() -> None:
-    app, mail = one_lane(Retry(attempts=3, backoff=Backoff.fixed(2)), visibility_s=VISIBILITY_S)
+    app, mail = one_lane(Retry(max_attempts=3, backoff=Backoff.fixed(2)), visibility_s=VISIBILITY_S)
 
     @mail.job("charge", once=True)
     async def charge(_note: Note) -> None:
@@ -492,7 +492,7 @@ async def test_a_runner_that_was_overtaken_is_stopped_and_its_message_is_given_b
 async def test_what_a_runner_comes_to_after_it_was_overtaken_counts_for_nothing(
     ending: str,
 ) -> None:
-    app, mail = one_lane(Retry(attempts=1), visibility_s=VISIBILITY_S)
+    app, mail = one_lane(Retry(max_attempts=1), visibility_s=VISIBILITY_S)
 
     @mail.job("charge", once=True)
     async def charge(_note: Note, ctx: JobContext) -> None:
@@ -518,7 +518,7 @@ async def test_what_a_runner_comes_to_after_it_was_overtaken_counts_for_nothing(
 
 
 async def test_without_the_table_a_once_job_does_not_run_and_others_do() -> None:
-    app, mail = one_lane(Retry(attempts=1), visibility_s=VISIBILITY_S)
+    app, mail = one_lane(Retry(max_attempts=1), visibility_s=VISIBILITY_S)
     ran = []
 
     @mail.job("charge", once=True)

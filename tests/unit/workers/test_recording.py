@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, AsyncJobHandle, Backoff, Discard, JobContext, Retry, rate
+from headgate import App, AsyncClient, AsyncJobHandle, Backoff, Discard, JobContext, Retry, Schedule
 from headgate.jobs.core.events import (
     JobCompleted,
     JobDeadLettered,
@@ -39,7 +39,7 @@ from tests.unit.workers.rig import Note, Rig
 
 pytestmark = pytest.mark.looptime
 
-ONCE_MORE = Retry(attempts=2, backoff=Backoff.fixed(1))
+ONCE_MORE = Retry(max_attempts=2, backoff=Backoff.fixed(1))
 
 
 class Receipt(BaseModel):
@@ -240,7 +240,7 @@ async def test_how_a_job_ended_otherwise_is_told_with_its_reason() -> None:
     async def moot(_note: Note) -> None:
         raise Discard("no longer wanted")
 
-    @app.job("broken", retry=Retry(attempts=1))
+    @app.job("broken", retry=Retry(max_attempts=1))
     async def broken(_note: Note) -> None:
         raise ValueError("no such order")
 
@@ -261,7 +261,7 @@ async def test_how_a_job_ended_otherwise_is_told_with_its_reason() -> None:
 async def test_dead_jobs_are_found_in_their_types_lists_the_last_one_first() -> None:
     app = App("shop")
 
-    @app.job("broken", retry=Retry(attempts=1))
+    @app.job("broken", retry=Retry(max_attempts=1))
     async def broken(_note: Note) -> None:
         raise ValueError("no such order")
 
@@ -288,7 +288,7 @@ async def test_attempts_count_though_their_records_are_kept_shorter_than_a_retry
     app = App("shop", keep=Keep(failed=timedelta(minutes=5)))
     made: list[int] = []
 
-    @app.job("work", retry=Retry(attempts=3, backoff=Backoff.fixed(600)))
+    @app.job("work", retry=Retry(max_attempts=3, backoff=Backoff.fixed(600)))
     async def work(_note: Note, ctx: JobContext) -> None:
         made.append(ctx.attempt)
         raise ConnectionError("refused")
@@ -435,7 +435,7 @@ async def test_trimming_leaves_what_keeps_a_job_from_being_sent_or_run_twice() -
     app = App("shop")
     ran: list[str] = []
 
-    @app.job("report", keep=Keep(last=1), once=True, schedule=rate(timedelta(hours=1)))
+    @app.job("report", keep=Keep(last=1), once=True, schedule=Schedule.rate(timedelta(hours=1)))
     async def report(_note: Note, ctx: JobContext) -> None:
         ran.append(ctx.id)
 

@@ -31,7 +31,7 @@ class Receipt(BaseModel):
 
 def mailing(records: RecordsLevel = "outcomes") -> tuple[App, Queue]:
     app = App("shop", records=records)
-    retry = Retry(attempts=2, backoff=Backoff.fixed(60))
+    retry = Retry(max_attempts=2, backoff=Backoff.fixed(60))
     return app, app.queue("mail", priorities=[Priority.NORMAL], retry=retry)
 
 
@@ -110,15 +110,15 @@ async def test_a_job_is_followed_from_its_start_through_a_retry_to_its_end() -> 
     async with client_of(rig) as client:
         job = await client.submit(send, Note(), tenant="org-1")
         await asyncio.sleep(1)  # the submission is written beside it
-        assert await job.status() is JobState.SUBMITTED
+        assert await job.state() is JobState.SUBMITTED
         async with rig.working():
             await rig.happens(JobStarted)
             await asyncio.sleep(2)
-            assert await job.status() is JobState.RUNNING
+            assert await job.state() is JobState.RUNNING
             progress = await job.progress()
             go_on.set()
             await rig.happens(JobRetryScheduled)
-            retrying = await job.status()
+            retrying = await job.state()
             assert await job.wait(timeout=120) is JobState.COMPLETED
             await job.result()
         history = await job.history()
@@ -181,7 +181,7 @@ async def test_a_discarded_job_has_no_result() -> None:
 
 async def test_a_job_that_killed_its_workers_is_dead_to_who_waits() -> None:
     app = App("shop", records="outcomes")
-    retry = Retry(attempts=3, backoff=Backoff.fixed(1))
+    retry = Retry(max_attempts=3, backoff=Backoff.fixed(1))
     mail = app.queue("mail", priorities=[Priority.NORMAL], retry=retry)
 
     @mail.job("send")
@@ -204,4 +204,4 @@ async def test_a_job_that_killed_its_workers_is_dead_to_who_waits() -> None:
             with pytest.raises(JobDead, match="ended with their worker") as raised:
                 await job.result(timeout=600)
         assert raised.value.reason == "quarantined"
-        assert await job.status() is JobState.QUARANTINED
+        assert await job.state() is JobState.QUARANTINED

@@ -331,7 +331,7 @@ async def test_a_worker_that_is_cancelled_gives_back_what_it_holds_first() -> No
 
 
 async def test_settlements_under_way_are_finished_within_the_bound() -> None:
-    app, mail = one_lane(Retry(attempts=3, backoff=Backoff.fixed(900)))
+    app, mail = one_lane(Retry(max_attempts=3, backoff=Backoff.fixed(900)))
 
     @mail.job("work")
     async def work(_note: Note) -> None:

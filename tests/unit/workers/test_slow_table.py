@@ -41,7 +41,7 @@ async def marks(rig: Rig, job_id: str) -> list[str]:
 
 
 async def test_a_retry_after_a_second_comes_within_about_two_more() -> None:
-    app, mail = one_lane(Retry(attempts=5, backoff=Backoff.fixed(1)))
+    app, mail = one_lane(Retry(max_attempts=5, backoff=Backoff.fixed(1)))
 
     @mail.job("fail")
     async def fail(_note: Note) -> None:
@@ -78,7 +78,7 @@ async def test_a_worker_that_stops_leaves_no_message_hidden() -> None:
 
 
 async def test_what_could_not_be_written_is_written_once_the_table_answers() -> None:
-    app, mail = one_lane(Retry(attempts=5, backoff=Backoff.fixed(1)))
+    app, mail = one_lane(Retry(max_attempts=5, backoff=Backoff.fixed(1)))
 
     @mail.job("fail")
     async def fail(_note: Note) -> None:
@@ -97,7 +97,7 @@ async def test_what_could_not_be_written_is_written_once_the_table_answers() -> 
 
 
 async def test_deliveries_alone_never_spend_the_attempts_of_a_job() -> None:
-    app, mail = one_lane(Retry(attempts=2, backoff=Backoff.fixed(1)))
+    app, mail = one_lane(Retry(max_attempts=2, backoff=Backoff.fixed(1)))
     ready = False
 
     @mail.job("poll")
@@ -123,7 +123,7 @@ async def test_deliveries_alone_never_spend_the_attempts_of_a_job() -> None:
 
 
 async def test_a_failure_at_what_may_be_the_last_attempt_is_not_dead_lettered_blindly() -> None:
-    app, mail = one_lane(Retry(attempts=2, backoff=Backoff.fixed(1)))
+    app, mail = one_lane(Retry(max_attempts=2, backoff=Backoff.fixed(1)))
     seen: list[int] = []
 
     @mail.job("fail")
@@ -153,7 +153,7 @@ async def test_attempts_that_are_spent_are_not_made_again_after_a_restart(
     error: Exception, reason: str
 ) -> None:
     app, mail = one_lane(
-        Retry(attempts=2, backoff=Backoff.fixed(1), never_on=(KeyError,)), visibility_s=30
+        Retry(max_attempts=2, backoff=Backoff.fixed(1), never_on=(KeyError,)), visibility_s=30
     )
     runs = 0
 

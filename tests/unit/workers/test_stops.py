@@ -18,7 +18,7 @@ from headgate.jobs.testing import Harness, MemorySqs, VirtualClock
 from tests.unit.workers.rig import Note, Rig, one_lane
 
 _LIMIT_S = 30.0
-_ONCE = Retry(attempts=1)
+_ONCE = Retry(max_attempts=1)
 
 
 async def test_a_thread_that_swallows_exceptions_is_cancelled_and_not_completed() -> None:

@@ -31,7 +31,7 @@ from tests.unit.workers.rig import DEAD_MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
 
-TWICE = Retry(attempts=2, backoff=Backoff.fixed(1))
+TWICE = Retry(max_attempts=2, backoff=Backoff.fixed(1))
 
 HOSTILE = {
     "long": "x" * 500_000,

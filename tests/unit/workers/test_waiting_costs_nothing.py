@@ -142,8 +142,8 @@ async def test_thirty_jobs_behind_a_breaker_that_is_open_for_two_hours() -> None
 
     @queue.job(
         "capture",
-        retry=Retry(attempts=3, backoff=Backoff.fixed(1)),
-        breaker=Breaker(0.5, minimum=4, open_for=timedelta(hours=2)),
+        retry=Retry(max_attempts=3, backoff=Backoff.fixed(1)),
+        breaker=Breaker(0.5, min_runs=4, open_for=timedelta(hours=2)),
     )
     async def capture(_note: Note) -> None:
         if down:
@@ -163,7 +163,7 @@ async def test_retries_that_wait_for_their_budget() -> None:
 
     @queue.job(
         "notify",
-        retry=Retry(attempts=2, backoff=Backoff.fixed(1)),
+        retry=Retry(max_attempts=2, backoff=Backoff.fixed(1)),
         retry_budget=RetryBudget(1, per=timedelta(minutes=5), on_exhausted="wait"),
     )
     async def notify(_note: Note, ctx: JobContext) -> None:
@@ -183,7 +183,7 @@ async def test_a_fifo_group_of_ten_jobs_that_fail_often() -> None:
     failed: Counter[str] = Counter()
     done: list[str] = []
 
-    @orders.job("ship", retry=Retry(attempts=4, backoff=Backoff.fixed(1)))
+    @orders.job("ship", retry=Retry(max_attempts=4, backoff=Backoff.fixed(1)))
     async def ship(note: Note) -> None:
         failed[note.text] += 1
         if failed[note.text] < 4:

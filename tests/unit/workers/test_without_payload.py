@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headgate import App, AsyncClient, JobContext, JobType, Priority, rate
+from headgate import App, AsyncClient, JobContext, JobType, Priority, Schedule
 from headgate.errors import PayloadInvalid
 from headgate.events import JobCompleted
 from headgate.jobs.core.clock import SystemClock
@@ -35,7 +35,7 @@ class Nightly:
         def pool() -> Iterator[Pool]:
             yield Pool()
 
-        @self.mail.job("bare", schedule=rate(timedelta(hours=1)))
+        @self.mail.job("bare", schedule=Schedule.rate(timedelta(hours=1)))
         def bare() -> None:
             self.ran.append("bare")
 

@@ -18,13 +18,13 @@ from headgate.jobs.errors import (
     CredentialsMissing,
     DelayInvalid,
     OptionInvalid,
+    PartlySubmitted,
     PayloadInvalid,
     PayloadTooLarge,
     QueueMissing,
     RegionMissing,
     ServiceUnavailable,
     SubmissionError,
-    SubmissionFailed,
     UnknownQueue,
 )
 from headgate.jobs.messages.envelope import parse
@@ -135,7 +135,7 @@ def _constructed() -> Any:
         (_constructed(), {}, PayloadInvalid, "to: Field required"),
         (Email(to="a", body="x" * MAX_MESSAGE_BYTES), {}, PayloadTooLarge, "bytes; SQS takes"),
         (EMAIL, {"delay": timedelta.max}, DelayInvalid, "ends after the year 9999"),
-        (EMAIL, {"attempts": 0}, OptionInvalid, "attempts must lie"),
+        (EMAIL, {"max_attempts": 0}, OptionInvalid, "max_attempts must lie"),
         (EMAIL, {"tennant": "org"}, OptionInvalid, "did you mean 'tenant'"),
     ],
 )
@@ -203,7 +203,7 @@ async def test_a_request_that_keeps_failing_keeps_no_other_from_being_sent(
     monkeypatch.setattr(bench.sqs, "send", fails_for_ada)
     emails = [Email(to="ada" if number == 12 else "bob") for number in range(33)]
     async with bench.client as client:
-        with pytest.raises(SubmissionFailed, match="did not take 10 of 33") as raised:
+        with pytest.raises(PartlySubmitted, match="did not take 10 of 33") as raised:
             await client.submit_many(send_email, emails)
     assert [refusal.index for refusal in raised.value.refusals] == list(range(10, 20))
     assert sorted(raised.value.sent) == sorted(bench.sent()) == sorted(bench.reported())
@@ -220,7 +220,7 @@ async def test_of_concurrent_submits_only_the_refused_one_hears_of_it(
         )
     assert isinstance(first, AsyncJobHandle)
     assert isinstance(third, AsyncJobHandle)
-    assert isinstance(second, SubmissionFailed)
+    assert isinstance(second, PartlySubmitted)
     assert second.refusals[0].id not in bench.sent()
     assert bench.sent() == bench.reported() == [first.id, third.id]
 

@@ -17,13 +17,13 @@ from headgate.jobs.errors import (
     CredentialsMissing,
     DelayInvalid,
     OptionInvalid,
+    PartlySubmitted,
     PayloadInvalid,
     PayloadTooLarge,
     QueueMissing,
     RegionMissing,
     ServiceUnavailable,
     SubmissionError,
-    SubmissionFailed,
     Throttled,
     TransportError,
     UnknownJobType,
@@ -161,7 +161,7 @@ def _mutated() -> Email:
         (EMAIL, {"delay": timedelta(seconds=-1)}, DelayInvalid, "delay must not be negative"),
         (EMAIL, {"delay": timedelta.max}, DelayInvalid, "ends after the year 9999"),
         (EMAIL, {"at": datetime(2026, 1, 1)}, DelayInvalid, "at=.*no time zone"),  # noqa: DTZ001 - the point
-        (EMAIL, {"attempts": 0}, OptionInvalid, "attempts must lie"),
+        (EMAIL, {"max_attempts": 0}, OptionInvalid, "max_attempts must lie"),
         (EMAIL, {"tenant": "my org"}, OptionInvalid, "tenant must be"),
         (EMAIL, {"priority": "urgent"}, OptionInvalid, "'urgent' is no priority"),
         (EMAIL, {"tennant": "org"}, OptionInvalid, "did you mean 'tenant'"),
@@ -208,7 +208,7 @@ def test_an_entry_that_sqs_keeps_refusing_is_given_up_after_four_tries_and_liste
     bench: Bench, send_email: JobType[Email, None]
 ) -> None:
     bench.sqs.faults.fail_entries("send", indexes=[0], times=4)
-    with pytest.raises(SubmissionFailed, match="did not take 1 of 3 jobs") as raised:
+    with pytest.raises(PartlySubmitted, match="did not take 1 of 3 jobs") as raised:
         bench.client.submit_many(send_email, [EMAIL] * 3)
     assert bench.entries() == [3, 1, 1, 1]
     assert len(bench.pauses) == 3
@@ -221,7 +221,7 @@ def test_an_entry_that_is_itself_at_fault_is_not_sent_again(
     bench: Bench, send_email: JobType[Email, None]
 ) -> None:
     bench.sqs.faults.fail_entries("send", sender_fault=True)
-    with pytest.raises(SubmissionFailed):
+    with pytest.raises(PartlySubmitted):
         bench.client.submit(send_email, EMAIL)
     assert bench.entries() == [1]
     assert bench.events == []
@@ -241,7 +241,7 @@ def test_a_request_that_fails_keeps_no_other_from_being_sent(
     bench: Bench, send_email: JobType[Email, None]
 ) -> None:
     bench.sqs.faults.raise_on("send", ServiceUnavailable("gone"))
-    with pytest.raises(SubmissionFailed, match="did not take 10 of 33") as raised:
+    with pytest.raises(PartlySubmitted, match="did not take 10 of 33") as raised:
         bench.client.submit_many(send_email, [EMAIL] * 33)
     assert [refusal.index for refusal in raised.value.refusals] == list(range(10))
     assert list(raised.value.sent) == bench.sent() == bench.reported()
@@ -306,7 +306,7 @@ def test_an_error_in_mid_way_says_what_was_taken_and_what_was_not(
         clock=bench.clock,
         events=Events(bench.events.append),
     )
-    with pytest.raises(SubmissionFailed, match="did not take 13 of 23") as raised:
+    with pytest.raises(PartlySubmitted, match="did not take 13 of 23") as raised:
         client.submit_many(send_email, [EMAIL] * 23)
     assert [refusal.index for refusal in raised.value.refusals] == list(range(10, 23))
     assert raised.value.__cause__ is outage
@@ -379,7 +379,7 @@ def test_what_was_taken_before_a_resend_broke_off_is_not_reported_as_refused(
     def broken() -> None:
         sqs.faults.raise_on("send", Throttled("slow down"))
 
-    with pytest.raises(SubmissionFailed) as failed:
+    with pytest.raises(PartlySubmitted) as failed:
         client.submit_many(send_email, [Email(to=str(number)) for number in range(10)])
     assert [refusal.index for refusal in failed.value.refusals] == [3]
     assert len(events) == 9

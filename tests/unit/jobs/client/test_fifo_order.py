@@ -20,7 +20,7 @@ from headgate import App, AsyncClient, Client, JobContext, Priority
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.events import JobCompleted
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
-from headgate.jobs.errors import ServiceUnavailable, SubmissionFailed, TransportError
+from headgate.jobs.errors import PartlySubmitted, ServiceUnavailable, TransportError
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing import LoopClock, MemorySqs, MemoryTable
 from tests.unit.workers.rig import Note, Rig
@@ -116,10 +116,10 @@ def assert_in_order(sqs: MemorySqs) -> None:
 
 
 def assert_none_after_a_refused_one(
-    call: Sequence[Entry], error: SubmissionFailed | TransportError
+    call: Sequence[Entry], error: PartlySubmitted | TransportError
 ) -> None:
     """Of a call, nothing was taken of a group behind what was not."""
-    if not isinstance(error, SubmissionFailed):
+    if not isinstance(error, PartlySubmitted):
         return  # then none of it was
     refused = {refusal.index for refusal in error.refusals}
     stopped = set()
@@ -153,7 +153,7 @@ async def test_a_clients_batches_keep_each_groups_order(
         call = [numbered.pop(0) for _ in groups]
         try:
             client.submit_many(book, call)
-        except (SubmissionFailed, TransportError) as error:
+        except (PartlySubmitted, TransportError) as error:
             assert_none_after_a_refused_one(call, error)
     assert_in_order(sqs)
     assert all(len(set(batch)) == len(batch) for batch in flaky.batches)
@@ -173,7 +173,7 @@ async def test_calls_that_overlap_share_batches_and_keep_each_groups_order(
         async def submit(call: Sequence[Entry]) -> None:
             try:
                 await client.submit_many(book, call)
-            except (SubmissionFailed, TransportError) as error:
+            except (PartlySubmitted, TransportError) as error:
                 assert_none_after_a_refused_one(call, error)
 
         async with asyncio.TaskGroup() as tasks:

@@ -132,12 +132,12 @@ def test_what_is_no_id_is_refused(bench: Bench) -> None:
 
 async def test_each_look_is_one_query_and_shows_what_is_there(bench: Bench) -> None:
     job = bench.handle()
-    assert await answer(job.status()) is JobState.UNKNOWN
+    assert await answer(job.state()) is JobState.UNKNOWN
     assert await answer(job.progress()) is None
     await bench.write(Story().run(1, "started").progress(2, 40, "packing"))
     bench.table.calls.clear()
 
-    assert await answer(job.status()) is JobState.RUNNING
+    assert await answer(job.state()) is JobState.RUNNING
     progress = await answer(job.progress())
     history = await answer(job.history())
 
@@ -149,7 +149,7 @@ async def test_each_look_is_one_query_and_shows_what_is_there(bench: Bench) -> N
 async def test_a_table_that_cant_be_asked_is_an_error_and_no_state(bench: Bench) -> None:
     bench.table.faults.raise_on("query", ServiceUnavailable("gone"))
     with pytest.raises(ServiceUnavailable, match="gone"):
-        await answer(bench.handle().status())
+        await answer(bench.handle().state())
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ async def test_a_negative_timeout_is_refused(bench: Bench) -> None:
 async def test_without_records_nothing_can_be_asked(kind: Literal["plain", "async"]) -> None:
     bench = Bench(kind, "off")
     job = bench.handle()
-    for ask in (job.status, job.progress, job.history, job.wait, job.result, job.cancel):
+    for ask in (job.state, job.progress, job.history, job.wait, job.result, job.cancel):
         with pytest.raises(RecordsOff, match="records='outcomes'"):
             await answer(ask())
     assert bench.table.calls == []
@@ -346,7 +346,7 @@ async def test_where_only_failures_are_kept_nobody_waits_in_vain(
     for ask in (job.wait, job.result):
         with pytest.raises(RecordsOff, match="at records='failures', keeps nothing"):
             await answer(ask(timeout=5))
-    assert await answer(job.status()) is JobState.RETRYING
+    assert await answer(job.state()) is JobState.RETRYING
 
 
 # --- cancelling ----------------------------------------------------------------------------------
@@ -424,10 +424,10 @@ async def test_a_handle_of_a_closed_async_client_says_so() -> None:
     async with client:
         job = client.handle(JOB)
     with pytest.raises(ConfigurationError, match="is closed: ask within its `async with`"):
-        await job.status()
+        await job.state()
 
 
 async def test_only_the_jobs_own_partition_is_read(bench: Bench) -> None:
     await bench.write(Story("0196a2b4-0000-7000-8000-000000000009").run(1, "dead"))
     await bench.table.put([Item(pk=f"job#{JOB}x", sk="cancel", data={"at": START.isoformat()})])
-    assert await answer(bench.handle().status()) is JobState.UNKNOWN
+    assert await answer(bench.handle().state()) is JobState.UNKNOWN

@@ -40,15 +40,15 @@ from headgate.jobs.errors import (
     AppImportError,
     HandlerMissing,
     InlineFailed,
+    PartlySubmitted,
     RetryLater,
     ServiceUnavailable,
-    SubmissionFailed,
 )
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from tests.support.spool_bench import EMAIL, FOR_EVER, NORMAL, Email
 
 OUTAGE = ServiceUnavailable("no connection")
-AT_ONCE = Retry(attempts=3, backoff=Backoff.fixed(0))
+AT_ONCE = Retry(max_attempts=3, backoff=Backoff.fixed(0))
 
 
 class Pool:
@@ -88,7 +88,7 @@ class Rig:
         def plain(email: Email, ctx: JobContext) -> None:
             self._do(f"{email.to} #{ctx.attempt}")
 
-        @self.app.job("slow-to-retry", retry=Retry(attempts=3, backoff=Backoff.fixed(60)))
+        @self.app.job("slow-to-retry", retry=Retry(max_attempts=3, backoff=Backoff.fixed(60)))
         async def slow_to_retry(email: Email) -> None:
             self._do(email.to)
 
@@ -237,7 +237,7 @@ async def test_a_job_that_discards_itself_is_done(rig: Rig, make: Make) -> None:
 @both
 async def test_of_many_each_failure_is_listed_and_the_others_have_run(rig: Rig, make: Make) -> None:
     rig.errors = [DoNotRetry("the address is gone")]
-    with pytest.raises(SubmissionFailed) as raised:
+    with pytest.raises(PartlySubmitted) as raised:
         await make(rig).submit_many(rig.plain, [EMAIL] * 3)
     [refusal] = raised.value.refusals
     assert (refusal.index, refusal.code) == (0, "InlineFailed")
@@ -428,7 +428,7 @@ async def test_of_a_long_list_what_a_minute_has_no_room_for_is_refused_as_withou
         clock.advance(25)
         rig.did.append("slow")
 
-    with pytest.raises(SubmissionFailed) as raised:
+    with pytest.raises(PartlySubmitted) as raised:
         await make(rig).submit_many(slow, [EMAIL] * 8)
     assert len(rig.did) == 3
     assert [refusal.index for refusal in raised.value.refusals] == [3, 4, 5, 6, 7]
@@ -440,14 +440,14 @@ async def test_the_waits_of_a_long_list_are_bounded_together(
     rig: Rig, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headgate.jobs.client.inline.PATIENCE_S", 1.5)
-    slow_to_retry = Retry(attempts=2, backoff=Backoff.fixed(1))
+    slow_to_retry = Retry(max_attempts=2, backoff=Backoff.fixed(1))
 
     @rig.app.job("flaky", retry=slow_to_retry)
     async def flaky(_email: Email) -> None:
         rig.did.append("flaky")
         raise ConnectionError("reset")
 
-    with pytest.raises(SubmissionFailed) as raised:
+    with pytest.raises(PartlySubmitted) as raised:
         await make(rig).submit_many(flaky, [EMAIL] * 3)
     assert len(raised.value.refusals) == 3
     assert len(rig.did) == 4, "the first is tried again, and there is no time for the others"

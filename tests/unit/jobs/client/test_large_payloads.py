@@ -13,10 +13,10 @@ from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.errors import (
     BucketMissing,
     ConfigurationError,
+    PartlySubmitted,
     PayloadTooLarge,
     QueueMissing,
     ServiceUnavailable,
-    SubmissionFailed,
 )
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.large_payloads import unpacked
@@ -102,7 +102,7 @@ async def test_a_message_of_exactly_the_limit_keeps_its_payload(app: App, by: st
     size = len(message.body) + sum(
         len(name) + len("String") + len(value) for name, value in message.attributes.items()
     )
-    room = app.payload_limit - size
+    room = app.max_message_bytes - size
 
     await submit(bench, by, Note(text="y" * (room + 1)), Note(text="y" * (room + 2)))
 
@@ -134,7 +134,7 @@ async def test_small_jobs_are_submitted_though_the_large_ones_among_them_are_not
     bench = Bench(app)
     bench.store.missing = True
 
-    with pytest.raises(SubmissionFailed, match=r"1 of 3 jobs.*BucketMissing: .*cdk deploy") as some:
+    with pytest.raises(PartlySubmitted, match=r"1 of 3 jobs.*BucketMissing: .*cdk deploy") as some:
         await submit(bench, by, SMALL, LARGE, SMALL)
     [refusal] = some.value.refusals
     assert (refusal.index, refusal.sender_fault) == (1, True)
@@ -146,7 +146,7 @@ async def test_what_sqs_fails_of_a_batch_is_named_by_its_own_place(app: App, by:
     bench.store.missing = True
     bench.sqs.faults.fail_entries("send", indexes=[1], sender_fault=True)
 
-    with pytest.raises(SubmissionFailed) as some:
+    with pytest.raises(PartlySubmitted) as some:
         await submit(bench, by, LARGE, SMALL, SMALL)
     assert [refusal.index for refusal in some.value.refusals] == [0, 2]
 
@@ -198,8 +198,10 @@ def test_a_harness_shows_and_runs_large_payloads_like_others(app: App) -> None:
 
 @pytest.mark.parametrize("limit", [0, 1_023, MAX_MESSAGE_BYTES + 1])
 def test_a_limit_that_sqs_or_sense_forbids_is_refused(limit: int) -> None:
-    with pytest.raises(ConfigurationError, match=r"payload_limit=\.\.\.\) must lie between 1,024"):
-        App("shop", payload_limit=limit)
+    with pytest.raises(
+        ConfigurationError, match=r"max_message_bytes=\.\.\.\) must lie between 1,024"
+    ):
+        App("shop", max_message_bytes=limit)
 
 
 # --- the bucket's name ---------------------------------------------------------------------------

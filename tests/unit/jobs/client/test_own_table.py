@@ -94,12 +94,12 @@ async def test_clients_close_the_table_that_they_opened_and_no_other(opened: typ
     sqs = MemorySqs(VirtualClock())
     job_id = "0196a2b4-0000-7000-8000-000000000001"
     with Client(app, transport=sqs.blocking) as client:
-        client.handle(job_id).status()
+        client.handle(job_id).state()
     async with AsyncClient(app, transport=sqs) as async_client:
-        await async_client.handle(job_id).status()
+        await async_client.handle(job_id).state()
     assert opened.made == opened.closed == ["dynamodb", "shop-records"]
     given = MemoryTable(VirtualClock())
     with Client(app, transport=sqs.blocking, table=given.blocking) as client:
-        client.handle(job_id).status()
+        client.handle(job_id).state()
     assert given.calls == ["query"]
     assert opened.made == ["dynamodb", "shop-records"]

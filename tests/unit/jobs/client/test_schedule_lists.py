@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, Client, cron, rate
+from headgate import App, AsyncClient, Client, Schedule, cron
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import (
@@ -106,7 +106,7 @@ class Shop:
 
     def create(self, *names: str) -> None:
         for name in names:
-            self.client.schedules.create(name, self.report, Report(), when=NIGHTLY)
+            self.client.schedules.create(name, self.report, Report(), schedule=NIGHTLY)
 
     def spoil(self, name: str, **changes: Any) -> None:
         """Change what is stored, as somebody else might."""
@@ -208,7 +208,7 @@ async def test_a_refusal_that_would_meet_all_ends_the_list_at_once(
 
 def test_a_schedule_that_a_type_declares_later_hides_none_of_its_name(shop: Shop) -> None:
     shop.create("nightly")
-    app, _ = shop.declared(schedule=rate(timedelta(hours=1)))
+    app, _ = shop.declared(schedule=Schedule.rate(timedelta(hours=1)))
     later = shop.client_of(app).schedules
     [made] = later.list()
     assert (made.name, made.declared) == ("dynamic.nightly", False)
@@ -219,13 +219,13 @@ def test_a_schedule_that_a_type_declares_later_hides_none_of_its_name(shop: Shop
         "dynamic.nightly": False,
         "nightly": True,
     }
-    assert later.get("nightly").when == rate(timedelta(hours=1))
+    assert later.get("nightly").when == Schedule.rate(timedelta(hours=1))
     assert later.get("dynamic.nightly").when == NIGHTLY
     with pytest.raises(ScheduleDeclared, match=r"One made at run time goes by 'dynamic\.nightly'"):
         later.remove("nightly")
     later.pause("dynamic.nightly")
     assert [each.enabled for each in shop.scheduler.schedules] == [False, True]
-    later.reschedule("dynamic.nightly", when=cron("0 3 * * ? *"))
+    later.reschedule("dynamic.nightly", schedule=cron("0 3 * * ? *"))
     assert later.remove("dynamic.nightly")
     assert [each.name for each in shop.scheduler.schedules] == ["nightly"]
 

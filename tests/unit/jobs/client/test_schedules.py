@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, cast
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, Client, JobContext, Priority, at, cron, rate
+from headgate import App, AsyncClient, Client, JobContext, Priority, cron
 from headgate.jobs.client.schedules import AsyncSchedules, Schedules
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.definitions.job_type import JobType
@@ -114,7 +114,7 @@ def shop(request: pytest.FixtureRequest) -> Shop:
 
 
 def test_a_schedule_made_at_run_time_submits_its_payload_at_its_times(shop: Shop) -> None:
-    shop.schedules.create("nightly", shop.report, Report(kind="full"), when=NIGHTLY)
+    shop.schedules.create("nightly", shop.report, Report(kind="full"), schedule=NIGHTLY)
     shop.pass_days(1)
     shop.pass_days(1)
     shop.pass_days(1)
@@ -128,9 +128,9 @@ def test_its_jobs_are_as_if_submitted_with_the_same_overrides(shop: Shop) -> Non
         "nightly",
         shop.report,
         Report(),
-        when=NIGHTLY,
+        schedule=NIGHTLY,
         priority=Priority.HIGH,
-        attempts=7,
+        max_attempts=7,
         timeout=timedelta(seconds=9),
         tenant="org-1",
     )
@@ -145,7 +145,7 @@ def test_its_jobs_are_as_if_submitted_with_the_same_overrides(shop: Shop) -> Non
 
 def test_one_time_it_fires_once_and_is_gone(shop: Shop) -> None:
     due = shop.jobs.clock.now() + timedelta(days=40)
-    shop.schedules.create("inventory", shop.report, Report(), when=at(due))
+    shop.schedules.create("inventory", shop.report, Report(), schedule=Schedule.at(due))
     shop.pass_days(41)
     assert [when for _, when in shop.jobs.scheduler.fired] == [due]
     assert shop.kinds() == ["daily"]
@@ -154,10 +154,10 @@ def test_one_time_it_fires_once_and_is_gone(shop: Shop) -> None:
 
 @pytest.mark.parametrize(
     ("when", "days"),
-    [(NIGHTLY, 10.0), (rate(timedelta(hours=12)), 10.0), (cron("* * * * ? *"), 0.1)],
+    [(NIGHTLY, 10.0), (Schedule.rate(timedelta(hours=12)), 10.0), (cron("* * * * ? *"), 0.1)],
 )
 def test_a_limit_ends_it_after_so_many_times(shop: Shop, when: Schedule, days: float) -> None:
-    shop.schedules.create("few", shop.report, Report(), when=when, limit=3)
+    shop.schedules.create("few", shop.report, Report(), schedule=when, limit=3)
     shop.pass_days(days)
     shop.pass_days(days)
     assert len(shop.ran) == 3
@@ -167,14 +167,14 @@ def test_a_limit_ends_it_after_so_many_times(shop: Shop, when: Schedule, days: f
 def test_a_limit_and_an_end_both_hold(shop: Shop) -> None:
     end = shop.jobs.clock.now() + timedelta(days=2)
     soon = cron("0 2 * * ? *", end=end)
-    shop.schedules.create("few", shop.report, Report(), when=soon, limit=9)
+    shop.schedules.create("few", shop.report, Report(), schedule=soon, limit=9)
     shop.pass_days(30)
     assert len(shop.ran) == 2
 
 
 def test_a_start_holds_it_back(shop: Shop) -> None:
     start = shop.jobs.clock.now() + timedelta(days=5)
-    shop.schedules.create("later", shop.report, Report(), when=cron("0 2 * * ? *", start=start))
+    shop.schedules.create("later", shop.report, Report(), schedule=cron("0 2 * * ? *", start=start))
     shop.pass_days(5)
     assert shop.ran == []
     shop.pass_days(1)
@@ -184,7 +184,7 @@ def test_a_start_holds_it_back(shop: Shop) -> None:
 def test_a_paused_schedule_misses_its_times_and_a_resumed_one_makes_up_for_none(
     shop: Shop,
 ) -> None:
-    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
     shop.schedules.pause("nightly")
     assert not shop.schedules.get("nightly").enabled
     shop.pass_days(3)
@@ -198,7 +198,7 @@ def test_a_paused_schedule_misses_its_times_and_a_resumed_one_makes_up_for_none(
 
 def test_pausing_and_resuming_changes_nothing_else(shop: Shop) -> None:
     when = cron("0 2 * * ? *", timezone="Asia/Tokyo", flexible_window=timedelta(minutes=10))
-    shop.schedules.create("nightly", shop.report, Report(kind="full"), when=when)
+    shop.schedules.create("nightly", shop.report, Report(kind="full"), schedule=when)
     [before] = shop.jobs.scheduler.schedules
     shop.schedules.pause("nightly")
     shop.schedules.resume("nightly")
@@ -213,7 +213,7 @@ LONG_AGO = timedelta(days=3, minutes=20)
 def long_since(shop: Shop) -> tuple[Schedule, Schedule]:
     """A cron expression and a rate that began long ago."""
     start = shop.jobs.clock.now() - LONG_AGO
-    return cron("0 2 * * ? *", start=start), rate(timedelta(hours=1), start=start)
+    return cron("0 2 * * ? *", start=start), Schedule.rate(timedelta(hours=1), start=start)
 
 
 def test_a_start_that_is_over_is_created_with_the_same_times_from_now_on(shop: Shop) -> None:
@@ -222,8 +222,8 @@ def test_a_start_that_is_over_is_created_with_the_same_times_from_now_on(shop: S
         "daily": list(islice(times_of(daily, shop.jobs.clock.now()), 2)),
         "hourly": list(islice(times_of(hourly, shop.jobs.clock.now()), 30)),
     }
-    shop.schedules.create("daily", shop.report, Report(), when=daily)
-    shop.schedules.create("hourly", shop.report, Report(), when=hourly)
+    shop.schedules.create("daily", shop.report, Report(), schedule=daily)
+    shop.schedules.create("hourly", shop.report, Report(), schedule=hourly)
     shop.pass_days(2)
     for name, times in promised.items():
         fired = [when for of, when in shop.jobs.scheduler.fired if of == f"dynamic.{name}"]
@@ -231,17 +231,19 @@ def test_a_start_that_is_over_is_created_with_the_same_times_from_now_on(shop: S
 
 
 def test_a_schedule_can_be_given_times_that_began_long_ago(shop: Shop) -> None:
-    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
     for when in long_since(shop):
         due = list(islice(times_of(when, shop.jobs.clock.now()), 3))
-        shop.schedules.reschedule("nightly", when=when)
+        shop.schedules.reschedule("nightly", schedule=when)
         assert shop.schedules.next_times("nightly", 3) == due
 
 
 @pytest.mark.parametrize("minutes", [2, 6, 600])
 def test_a_rate_keeps_its_times_when_it_is_paused_and_resumed(shop: Shop, minutes: int) -> None:
     created = shop.jobs.clock.now()
-    shop.schedules.create("often", shop.report, Report(), when=rate(timedelta(hours=7)))
+    shop.schedules.create(
+        "often", shop.report, Report(), schedule=Schedule.rate(timedelta(hours=7))
+    )
     shop.jobs.clock.advance(timedelta(minutes=minutes))
     shop.schedules.pause("often")
     shop.jobs.clock.advance(timedelta(minutes=minutes))
@@ -255,8 +257,8 @@ def test_a_rate_keeps_its_times_when_it_is_paused_and_resumed(shop: Shop, minute
 
 def test_a_rate_that_is_paused_in_its_last_interval_still_fires_at_its_end(shop: Shop) -> None:
     end = shop.jobs.clock.now() + timedelta(hours=2)
-    hourly = rate(timedelta(hours=1), end=end)
-    shop.schedules.create("twice", shop.report, Report(), when=hourly)
+    hourly = Schedule.rate(timedelta(hours=1), end=end)
+    shop.schedules.create("twice", shop.report, Report(), schedule=hourly)
     shop.jobs.clock.advance(timedelta(minutes=90))
     shop.schedules.pause("twice")
     shop.schedules.resume("twice")
@@ -268,8 +270,8 @@ def test_a_rate_that_is_paused_in_its_last_interval_still_fires_at_its_end(shop:
 
 def test_a_rate_of_which_no_time_is_left_does_not_begin_anew(shop: Shop) -> None:
     created = shop.jobs.clock.now()
-    rarely = rate(timedelta(hours=6), end=created + timedelta(hours=11))
-    shop.schedules.create("twice", shop.report, Report(), when=rarely)
+    rarely = Schedule.rate(timedelta(hours=6), end=created + timedelta(hours=11))
+    shop.schedules.create("twice", shop.report, Report(), schedule=rarely)
     shop.jobs.clock.advance(timedelta(hours=1))
     shop.schedules.pause("twice")
     shop.jobs.clock.advance(timedelta(hours=6))
@@ -277,7 +279,7 @@ def test_a_rate_of_which_no_time_is_left_does_not_begin_anew(shop: Shop) -> None
         shop.schedules.resume("twice")
     shop.jobs.clock.advance(timedelta(days=1))
     assert [when for _, when in shop.jobs.scheduler.fired] == [created]
-    shop.schedules.reschedule("twice", when=NIGHTLY)
+    shop.schedules.reschedule("twice", schedule=NIGHTLY)
     shop.schedules.resume("twice")
     assert len(shop.schedules.next_times("twice")) == 5
 
@@ -286,12 +288,12 @@ def test_a_client_whose_clock_is_behind_can_change_what_has_begun(shop: Shop) ->
     behind = VirtualClock(shop.jobs.clock.now() - timedelta(minutes=4))
     scheduler = shop.jobs.scheduler
     schedules = shop.schedules_behind(behind)
-    hourly = rate(timedelta(hours=1), start=behind.now() - timedelta(minutes=3))
-    schedules.create("often", shop.report, Report(), when=hourly)
+    hourly = Schedule.rate(timedelta(hours=1), start=behind.now() - timedelta(minutes=3))
+    schedules.create("often", shop.report, Report(), schedule=hourly)
     changes: list[Callable[[], None]] = [
         lambda: schedules.pause("often"),
         lambda: schedules.resume("often"),
-        lambda: schedules.reschedule("often", when=hourly),
+        lambda: schedules.reschedule("often", schedule=hourly),
     ]
     for change in changes:
         change()
@@ -302,8 +304,8 @@ def test_a_client_whose_clock_is_behind_can_change_what_has_begun(shop: Shop) ->
 
 
 def test_a_rescheduled_schedule_fires_at_its_new_times_with_its_old_payload(shop: Shop) -> None:
-    shop.schedules.create("nightly", shop.report, Report(kind="full"), when=NIGHTLY)
-    shop.schedules.reschedule("nightly", when=cron("30 4 * * ? *"), limit=1)
+    shop.schedules.create("nightly", shop.report, Report(kind="full"), schedule=NIGHTLY)
+    shop.schedules.reschedule("nightly", schedule=cron("30 4 * * ? *"), limit=1)
     shop.pass_days(5)
     [(_, fired_at)] = shop.jobs.scheduler.fired
     assert (fired_at.hour, fired_at.minute) == (4, 30)
@@ -311,7 +313,7 @@ def test_a_rescheduled_schedule_fires_at_its_new_times_with_its_old_payload(shop
 
 
 def test_a_removed_schedule_fires_no_more(shop: Shop) -> None:
-    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
     assert shop.schedules.remove("nightly")
     assert not shop.schedules.remove("nightly")
     shop.pass_days(3)
@@ -320,12 +322,12 @@ def test_a_removed_schedule_fires_no_more(shop: Shop) -> None:
 
 def test_a_removed_schedule_can_be_made_again(shop: Shop) -> None:
     for _ in range(2):
-        shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+        shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
         shop.schedules.remove("nightly")
 
 
 def test_run_now_submits_a_job_of_its_own_beside_the_times(shop: Shop) -> None:
-    shop.schedules.create("nightly", shop.report, Report(kind="full"), when=NIGHTLY)
+    shop.schedules.create("nightly", shop.report, Report(kind="full"), schedule=NIGHTLY)
     shop.schedules.pause("nightly")
     first, second = (shop.schedules.run_now("nightly") for _ in range(2))
     shop.jobs.drain()
@@ -336,7 +338,7 @@ def test_run_now_submits_a_job_of_its_own_beside_the_times(shop: Shop) -> None:
 
 
 def test_run_now_of_a_removed_type_is_refused_before_anything_is_sent(shop: Shop) -> None:
-    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
     without = App("shop", stage="test")
     without.define("other", Report)
     later = Harness(without)
@@ -348,8 +350,10 @@ def test_run_now_of_a_removed_type_is_refused_before_anything_is_sent(shop: Shop
 
 
 def test_next_times_are_those_that_it_then_fires_at(shop: Shop) -> None:
-    shop.schedules.create("often", shop.report, Report(), when=rate(timedelta(hours=7)))
-    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    shop.schedules.create(
+        "often", shop.report, Report(), schedule=Schedule.rate(timedelta(hours=7))
+    )
+    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
     promised = {name: shop.schedules.next_times(name, 4) for name in ("often", "nightly")}
     shop.pass_days(10)
     for name, times in promised.items():
@@ -364,7 +368,7 @@ def test_a_list_has_what_the_code_declares_and_what_was_made_later_but_no_delaye
     shop: Shop,
 ) -> None:
     shop.deploy()
-    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
     shop.jobs.client.submit(shop.report, Report(), delay=timedelta(days=3))
     listed = {
         each.name: (each.job_type, each.declared)
@@ -380,7 +384,7 @@ def test_a_declared_schedule_can_be_paused_and_run_but_not_changed_or_removed(sh
     assert not shop.schedules.get("weekly").enabled
     assert shop.schedules.run_now("weekly").type == "weekly"
     with pytest.raises(ScheduleDeclared, match="change it in the code"):
-        shop.schedules.reschedule("weekly", when=NIGHTLY)
+        shop.schedules.reschedule("weekly", schedule=NIGHTLY)
     with pytest.raises(ScheduleDeclared, match="change it in the code"):
         shop.schedules.remove("weekly")
 
@@ -405,21 +409,29 @@ def test_a_declared_schedule_that_was_not_deployed_is_missing_and_says_so(shop: 
         ({"at": datetime(2027, 1, 1, tzinfo=UTC)}, OptionInvalid, "takes no at"),
         ({"payload": {"kind": 5}}, PayloadInvalid, "kind"),
         ({"payload": Report(kind="x" * MAX_INPUT_BYTES)}, PayloadTooLarge, "256 KiB"),
-        ({"attempts": 0}, OptionInvalid, "attempts"),
+        ({"max_attempts": 0}, OptionInvalid, "attempts"),
         ({"job": "report"}, UnknownJobType, "no job type"),
-        ({"when": at(datetime(2025, 1, 1, tzinfo=UTC))}, SettingsInvalid, "never fires"),
-        ({"when": cron("0 0 30 2 ? *")}, SettingsInvalid, "never fires"),
+        (
+            {"schedule": Schedule.at(datetime(2025, 1, 1, tzinfo=UTC))},
+            SettingsInvalid,
+            "never fires",
+        ),
+        ({"schedule": cron("0 0 30 2 ? *")}, SettingsInvalid, "never fires"),
         ({"name": 5}, OptionInvalid, "name 5 must be"),
-        ({"when": "cron(0 2 * * ? *)"}, SettingsInvalid, "when must be made by cron"),
-        ({"when": None}, SettingsInvalid, "when must be made by cron"),
+        ({"schedule": "cron(0 2 * * ? *)"}, SettingsInvalid, "schedule must be made by cron"),
+        ({"schedule": None}, SettingsInvalid, "schedule must be made by cron"),
         ({"limit": 0}, SettingsInvalid, "limit must be a whole number of 1 to 100,000, got 0"),
         ({"limit": 2.5}, SettingsInvalid, r"limit must be a whole number .* got 2\.5"),
         ({"limit": "3"}, SettingsInvalid, "limit must be a whole number .* got '3'"),
         ({"limit": True}, SettingsInvalid, "limit must be a whole number .* got True"),
         ({"limit": 10**30}, SettingsInvalid, "limit must be a whole number"),
-        ({"when": at(datetime(2027, 1, 1, tzinfo=UTC)), "limit": 2}, SettingsInvalid, "fires once"),
         (
-            {"when": cron("0 2 * * ? *", flexible_window=timedelta(minutes=5)), "limit": 2},
+            {"schedule": Schedule.at(datetime(2027, 1, 1, tzinfo=UTC)), "limit": 2},
+            SettingsInvalid,
+            "fires once",
+        ),
+        (
+            {"schedule": cron("0 2 * * ? *", flexible_window=timedelta(minutes=5)), "limit": 2},
             SettingsInvalid,
             "exclude each other",
         ),
@@ -432,7 +444,7 @@ def test_a_faulty_schedule_is_refused_before_anything_is_made(
         "name": "n",
         "job": shop.report,
         "payload": Report(),
-        "when": NIGHTLY,
+        "schedule": NIGHTLY,
     } | changes
     with pytest.raises(error, match=fault):
         shop.schedules.create(**arguments)
@@ -441,18 +453,18 @@ def test_a_faulty_schedule_is_refused_before_anything_is_made(
 
 def test_an_option_of_none_is_as_if_left_out_of_a_schedule(shop: Shop) -> None:
     options: Any = dict.fromkeys(Overrides.__annotations__)
-    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY, **options)
+    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY, **options)
     assert len(shop.jobs.scheduler.schedules) == 1
 
 
 def test_a_schedule_submits_jobs_without_a_payload(shop: Shop) -> None:
     ran: list[str] = []
 
-    @shop.app.job("tick", schedule=rate(timedelta(hours=1)))
+    @shop.app.job("tick", schedule=Schedule.rate(timedelta(hours=1)))
     def tick(ctx: JobContext) -> None:
         ran.append(ctx.type)
 
-    shop.schedules.create("made", tick, None, when=NIGHTLY)
+    shop.schedules.create("made", tick, None, schedule=NIGHTLY)
     shop.schedules.run_now("made")
     shop.jobs.drain()
     firing = schedule_input(shop.app, tick) | {
@@ -468,9 +480,9 @@ def test_a_schedule_submits_jobs_without_a_payload(shop: Shop) -> None:
 
 
 def test_a_name_that_is_taken_is_refused(shop: Shop) -> None:
-    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
     with pytest.raises(ScheduleExists, match="'nightly'"):
-        shop.schedules.create("nightly", shop.report, Report(kind="other"), when=NIGHTLY)
+        shop.schedules.create("nightly", shop.report, Report(kind="other"), schedule=NIGHTLY)
     shop.schedules.run_now("nightly")
     shop.jobs.drain()
     assert shop.kinds() == ["daily"]
@@ -481,7 +493,7 @@ def test_a_name_that_is_taken_is_refused(shop: Shop) -> None:
     [
         lambda schedules, name: schedules.get(name),
         lambda schedules, name: schedules.pause(name),
-        lambda schedules, name: schedules.reschedule(name, when=NIGHTLY),
+        lambda schedules, name: schedules.reschedule(name, schedule=NIGHTLY),
         lambda schedules, name: schedules.remove(name),
         lambda schedules, name: schedules.run_now(name),
         lambda schedules, name: schedules.next_times(name),
@@ -497,7 +509,7 @@ def test_a_schedule_s_name_that_is_no_text_is_refused(
 
 @pytest.mark.parametrize("count", [-1, 2.5, "3", None])
 def test_a_number_of_next_times_that_is_none_is_refused(shop: Shop, count: Any) -> None:
-    shop.schedules.create("nightly", shop.report, Report(), when=NIGHTLY)
+    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
     with pytest.raises(SettingsInvalid, match="count must be a whole number, 0 or more, got"):
         shop.schedules.next_times("nightly", count)
 
@@ -508,7 +520,7 @@ def test_a_number_of_next_times_that_is_none_is_refused(shop: Shop, count: Any) 
         lambda schedules: schedules.get("nope"),
         lambda schedules: schedules.pause("nope"),
         lambda schedules: schedules.resume("nope"),
-        lambda schedules: schedules.reschedule("nope", when=NIGHTLY),
+        lambda schedules: schedules.reschedule("nope", schedule=NIGHTLY),
         lambda schedules: schedules.run_now("nope"),
         lambda schedules: schedules.next_times("nope"),
     ],
@@ -541,7 +553,7 @@ def test_the_async_one_has_the_same_methods_with_the_same_arguments() -> None:
 
 def test_an_input_of_our_own_has_the_context_attributes_and_no_others(shop: Shop) -> None:
     shop.schedules.create(
-        "odd", shop.report, Report(kind="<aws.scheduler.scheduled-time>"), when=NIGHTLY
+        "odd", shop.report, Report(kind="<aws.scheduler.scheduled-time>"), schedule=NIGHTLY
     )
     [spec] = shop.jobs.scheduler.schedules
     assert spec.input.count("<aws.scheduler.") == 4

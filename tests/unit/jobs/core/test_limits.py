@@ -33,7 +33,7 @@ class Note(BaseModel):
         (lambda: RetryBudget(0), r"RetryBudget\(limit=...\)"),
         (lambda: Breaker(0), r"failure_ratio=...\) must lie in \(0, 1\]"),
         (lambda: Breaker(1.1), "failure_ratio"),
-        (lambda: Breaker(minimum=0), "minimum"),
+        (lambda: Breaker(min_runs=0), "min_runs"),
         (lambda: Breaker(probes=0), "probes"),
         (lambda: Breaker(window=timedelta(0)), "window"),
         (lambda: Breaker(open_for=timedelta(seconds=-1)), "open_for"),

@@ -86,8 +86,8 @@ def test_a_misspelt_variable_stops_the_app_and_names_the_right_one(
 
 
 def test_a_type_takes_its_policy_and_priority_from_its_queue_unless_it_names_others() -> None:
-    patient = Retry(attempts=9, backoff=Backoff.fixed(60))
-    hasty = Retry(attempts=1)
+    patient = Retry(max_attempts=9, backoff=Backoff.fixed(60))
+    hasty = Retry(max_attempts=1)
     payments = App("shop").queue("payments", retry=patient, priorities=[Priority.CRITICAL])
     taken = payments.define("capture", Order)
     own = payments.define("refund", Order, retry=hasty)
@@ -189,7 +189,7 @@ def test_the_topology_follows_every_later_declaration() -> None:
 @pytest.mark.parametrize("attempts", [1, 40, 1000])
 def test_every_queue_grants_as_many_receives_as_sqs_allows(attempts: int) -> None:
     app = App("shop")
-    app.define("stubborn", Order, retry=Retry(attempts=attempts))
+    app.define("stubborn", Order, retry=Retry(max_attempts=attempts))
     assert {spec.max_receive_count for spec in app.topology.queues} == {1000}
 
 
@@ -249,7 +249,7 @@ def test_a_worker_hears_at_its_start_of_a_payload_that_pydantic_can_not_read() -
     class Opaque: ...
 
     app = App("shop")
-    app.job("first", retry=Retry(attempts=1))(_takes_anything)
+    app.job("first", retry=Retry(max_attempts=1))(_takes_anything)
     app.load_handlers()
     opaque = app.define("opaque", Opaque)
     opaque.handler(_takes_anything)

@@ -156,8 +156,10 @@ def test_an_or_has_patterns_each_of_which_may_match() -> None:
 def test_a_comparison_that_eventbridge_would_refuse_is_refused_by_its_place(
     wanted: Any, fault: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=rf"on_event\('n'\): pattern\['detail'\].*{fault}"):
-        checked_pattern("on_event('n')", choice(wanted))
+    with pytest.raises(
+        ConfigurationError, match=rf"event_rule\('n'\): pattern\['detail'\].*{fault}"
+    ):
+        checked_pattern("event_rule('n')", choice(wanted))
 
 
 def endless() -> dict[str, Any]:
@@ -192,8 +194,8 @@ def endless() -> dict[str, Any]:
 def test_a_pattern_that_eventbridge_would_refuse_is_refused_by_its_place(
     pattern: Any, fault: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=rf"on_event\('n'\): .*{fault}"):
-        checked_pattern("on_event('n')", pattern)
+    with pytest.raises(ConfigurationError, match=rf"event_rule\('n'\): .*{fault}"):
+        checked_pattern("event_rule('n')", pattern)
 
 
 def test_a_pattern_may_be_as_long_as_eventbridge_takes_it() -> None:
@@ -239,9 +241,9 @@ ANYTHING = st.recursive(
 @given(ANYTHING | st.dictionaries(NAMES, ANYTHING, min_size=1, max_size=3))
 def test_whatever_a_pattern_is_it_is_copied_or_refused_by_a_typed_error(pattern: Any) -> None:
     try:
-        checked = checked_pattern("on_event('n')", pattern)
+        checked = checked_pattern("event_rule('n')", pattern)
     except ConfigurationError:
         return
     text = json.dumps(checked, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     assert len(text.encode().decode()) <= LONGEST_PATTERN
-    assert checked_pattern("on_event('n')", json.loads(text)) == checked
+    assert checked_pattern("event_rule('n')", json.loads(text)) == checked

@@ -52,15 +52,17 @@ def app() -> App:
     confirm = app.define("confirm-order", Order, priority=Priority.HIGH, schema=3)
     ledger = app.queue("ledger", priorities=[Priority.NORMAL], fifo=True)
     book = ledger.define("book-order", Order, group_by=lambda order: order.customer)
-    app.on_event(
+    app.event_rule(
         "order-placed",
         pattern=PATTERN,
-        type=confirm,
-        map={"order": "$.detail.order_id", "customer": "$.detail.customer.name"},
+        job=confirm,
+        fields={"order": "$.detail.order_id", "customer": "$.detail.customer.name"},
     )
-    app.on_event("raw", pattern=PATTERN, type=confirm)
-    app.on_event("booked", pattern=PATTERN, type=book, group="$.detail.customer.name", bus="orders")
-    app.on_event("in-line", pattern=PATTERN, type=book)
+    app.event_rule("raw", pattern=PATTERN, job=confirm)
+    app.event_rule(
+        "booked", pattern=PATTERN, job=book, group="$.detail.customer.name", bus="orders"
+    )
+    app.event_rule("in-line", pattern=PATTERN, job=book)
     return app
 
 
@@ -157,7 +159,7 @@ def test_a_fifo_group_that_sqs_would_refuse_is_named_by_its_path(app: App, name:
 
 def test_a_rule_keeps_its_pattern_whatever_becomes_of_what_it_was_made_of(app: App) -> None:
     sources = ["shop"]
-    app.on_event("kept", pattern={"source": sources}, type=app.types["confirm-order"])
+    app.event_rule("kept", pattern={"source": sources}, job=app.types["confirm-order"])
 
     sources.append("elsewhere")
 
@@ -195,7 +197,7 @@ def test_an_input_that_no_rule_made_is_refused_without_its_values() -> None:
 
 def test_nothing_of_a_rule_is_taken_for_a_variable_of_eventbridge_s(app: App) -> None:
     odd = app.define("odd", dict[str, Any])
-    app.on_event("odd", pattern=PATTERN, type=odd, map={"<order>": "$.detail.<id>"})
+    app.event_rule("odd", pattern=PATTERN, job=odd, fields={"<order>": "$.detail.<id>"})
 
     template = event_input(app.topology, app.event_rules["odd"])
 
@@ -206,7 +208,7 @@ def test_nothing_of_a_rule_is_taken_for_a_variable_of_eventbridge_s(app: App) ->
 
 def test_a_rule_is_named_after_app_and_stage(app: App) -> None:
     assert rule_name(app.topology, app.event_rules["raw"]) == "shop-test-raw"
-    app.on_event("x" * 60, pattern=PATTERN, type=app.types["confirm-order"])
+    app.event_rule("x" * 60, pattern=PATTERN, job=app.types["confirm-order"])
     with pytest.raises(ConfigurationError, match="EventBridge allows 64"):
         rule_name(app.topology, app.event_rules["x" * 60])
 
@@ -220,12 +222,12 @@ def test_a_rule_is_named_after_app_and_stage(app: App) -> None:
         ({"pattern": {"source": "shop"}}, r"write {'source': \['shop'\]}"),
         ({"pattern": {"detail": {"state": "new"}}}, r"\['detail'\]: .*'state': 'new'"),
         ({"pattern": {"source": []}}, "the list of what it may be"),
-        ({"type": "confirm-order"}, "type must be what @app.job or app.define returned"),
-        ({"type": App("other").define("x", Order)}, "was not declared on the app 'shop'"),
-        ({"map": {"order": "detail.order"}}, r"map\['order'\] must be a path"),
-        ({"map": {5: "$.detail.order"}}, "map names fields of the payload, got 5"),
-        ({"map": {"": "$.detail.order"}}, "map names fields of the payload, got ''"),
-        ({"map": {"order": "$.detail.\ud800"}}, r"map\['order'\] must be a path"),
+        ({"job": "confirm-order"}, "job must be what @app.job or app.define returned"),
+        ({"job": App("other").define("x", Order)}, "was not declared on the app 'shop'"),
+        ({"fields": {"order": "detail.order"}}, r"fields\['order'\] must be a path"),
+        ({"fields": {5: "$.detail.order"}}, "fields names those of the payload, got 5"),
+        ({"fields": {"": "$.detail.order"}}, "fields names those of the payload, got ''"),
+        ({"fields": {"order": "$.detail.\ud800"}}, r"fields\['order'\] must be a path"),
         ({"group": "customer"}, "group must be a path"),
         ({"group": 5}, "group must be a path"),
         ({"group": "$.detail.id"}, "orders the jobs of a FIFO queue, and 'jobs' is none"),
@@ -241,9 +243,9 @@ def test_a_rule_that_can_not_work_is_refused_where_it_is_declared(
     arguments: dict[str, Any] = {
         "name": "new",
         "pattern": PATTERN,
-        "type": app.types["confirm-order"],
+        "job": app.types["confirm-order"],
     } | changed
     name = arguments.pop("name")
 
     with pytest.raises(ConfigurationError, match=complaint):
-        app.on_event(name, **arguments)
+        app.event_rule(name, **arguments)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from headgate import Schedule, cron, rate
+from headgate import Schedule, cron
 from headgate.jobs.errors import SettingsInvalid
 
 
@@ -52,7 +52,7 @@ def test_a_faulty_cron_expression_is_refused_with_the_field(expression: str, fau
     ],
 )
 def test_a_rate_is_written_in_the_largest_unit_that_fits(every: timedelta, expression: str) -> None:
-    assert rate(every).expression == expression
+    assert Schedule.rate(every).expression == expression
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_rate_is_written_in_the_largest_unit_that_fits(every: timedelta, expre
 )
 def test_a_rate_that_is_no_whole_number_of_minutes_is_refused(every: timedelta) -> None:
     with pytest.raises(SettingsInvalid, match="fires by whole minutes, 1 or more"):
-        rate(every)
+        Schedule.rate(every)
 
 
 def test_a_cron_expression_is_read_in_utc_unless_it_names_a_zone() -> None:
@@ -93,7 +93,7 @@ def test_utc_needs_no_time_zone_data_and_other_zones_say_that_it_is_missing(
 )
 def test_a_flexible_window_is_1_to_1440_whole_minutes(window: timedelta) -> None:
     with pytest.raises(SettingsInvalid, match="flexible_window must be 1 to 1440 whole minutes"):
-        rate(timedelta(hours=1), flexible_window=window)
+        Schedule.rate(timedelta(hours=1), flexible_window=window)
     fitting = timedelta(minutes=15)
     assert cron("0 8 * * ? *", flexible_window=fitting).flexible_window == fitting
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headgate import Schedule, at, cron, rate
+from headgate import Schedule, cron
 from headgate.jobs.definitions import schedule as schedules
 from headgate.jobs.definitions.occurrences import LONGEST_EXPRESSION, check_expression, occurrences
 from headgate.jobs.errors import SettingsInvalid
@@ -145,7 +145,7 @@ ODD: st.SearchStrategy[object] = st.one_of(
 @example(timedelta(minutes=1, microseconds=1))
 @example(15)
 def test_whatever_a_rate_is_it_is_taken_or_refused_by_a_typed_error(every: Any) -> None:
-    made = outcome(lambda: rate(every))
+    made = outcome(lambda: Schedule.rate(every))
     if isinstance(made, Schedule):
         assert every % timedelta(minutes=1) == timedelta(0)
         told(made)
@@ -155,7 +155,7 @@ def test_whatever_a_rate_is_it_is_taken_or_refused_by_a_typed_error(every: Any) 
 @example(datetime(2026, 3, 1, 8, 0, 0, 1, tzinfo=UTC))
 @example(datetime(2199, 12, 31, 23, 59, 59, 1, tzinfo=UTC))
 def test_whatever_a_time_is_it_is_taken_or_refused_by_a_typed_error(moment: Any) -> None:
-    made = outcome(lambda: at(moment))
+    made = outcome(lambda: Schedule.at(moment))
     if isinstance(made, Schedule):
         [due] = occurrences(made.expression, made.timezone, since=FIRST)
         assert moment <= due < moment + timedelta(seconds=1)
@@ -185,9 +185,9 @@ def test_whatever_a_schedule_is_made_of_it_is_taken_or_refused_by_a_typed_error(
     [
         cron("0 0 1 1 ? 1970,2199"),
         cron("59 23 31 12 ? 1970,2199"),
-        rate(timedelta(minutes=1)),
-        rate(timedelta(days=999_999_999)),
-        at(NOW),
+        Schedule.rate(timedelta(minutes=1)),
+        Schedule.rate(timedelta(days=999_999_999)),
+        Schedule.at(NOW),
     ],
 )
 def test_the_next_times_can_be_told_at_any_time(when: Schedule, zone: str, now: datetime) -> None:
@@ -222,10 +222,13 @@ untyped: Any = schedules
         (lambda: Schedule(expression="at(2026-03-01T08:00:00+02:00)"), "is no time"),
         (lambda: Schedule(expression="rate(0 minutes)"), "is no rate"),
         (lambda: Schedule(expression="rate(1 week)"), "is no rate"),
-        (lambda: untyped.rate(15), "write rate.timedelta.minutes=15.."),
-        (lambda: rate(timedelta(minutes=1, microseconds=1)), "fires by whole minutes"),
-        (lambda: at(NOW.replace(tzinfo=Nowhere())), "the time must be a datetime with a time zone"),
-        (lambda: at(LAST), "the time must lie in the years 1970 to 2199"),
+        (lambda: untyped.Schedule.rate(15), "write Schedule.rate.timedelta.minutes=15.."),
+        (lambda: Schedule.rate(timedelta(minutes=1, microseconds=1)), "fires by whole minutes"),
+        (
+            lambda: Schedule.at(NOW.replace(tzinfo=Nowhere())),
+            "the time must be a datetime with a time zone",
+        ),
+        (lambda: Schedule.at(LAST), "the time must lie in the years 1970 to 2199"),
         (lambda: cron("0 8 * * ? *", start=FIRST), "start must lie in the years 1970 to 2199"),
         (lambda: cron("0 8 * * ? *", end=LAST), "end must lie in the years 1970 to 2199"),
         (
@@ -248,7 +251,7 @@ def test_what_is_of_the_wrong_kind_is_refused_by_its_name(
 
 
 def test_a_time_with_a_fraction_of_a_second_never_fires_before_it() -> None:
-    assert at(NOW.replace(microsecond=1)).expression == "at(2026-03-01T12:00:01)"
+    assert Schedule.at(NOW.replace(microsecond=1)).expression == "at(2026-03-01T12:00:01)"
 
 
 def outcome(make: Callable[[], Schedule]) -> Schedule | SettingsInvalid:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from examples.shop.contracts import app as shop
-from headgate import Accepts, App, Backoff, Priority, RateLimit, Retry, at, cron, rate
+from headgate import Accepts, App, Backoff, Priority, RateLimit, Retry, cron
 from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.deployment.checks.check import DEPLOYMENT_RULES, RULES, check
 from headgate.jobs.deployment.deployment import Deployment
@@ -51,16 +51,16 @@ def accepting(*queues: str) -> App:
     return app
 
 
-def on_event(field: str) -> App:
+def event_rule(field: str) -> App:
     app = declared()
-    app.on_event(
-        "noted", pattern={"source": ["x"]}, type=app.types["note"], map={field: "$.detail.text"}
+    app.event_rule(
+        "noted", pattern={"source": ["x"]}, job=app.types["note"], fields={field: "$.detail.text"}
     )
     return app
 
 
 def hourly(limit: RateLimit) -> App:
-    return declared(schedule=rate(timedelta(minutes=1)), rate_limit=limit)
+    return declared(schedule=Schedule.rate(timedelta(minutes=1)), rate_limit=limit)
 
 
 PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
@@ -69,28 +69,30 @@ PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
         lambda: declared(retry=Retry(backoff=Backoff.custom(lambda attempt: 1 - attempt))),
     ),
     "wait-beyond-visibility": (
-        lambda: declared(retry=Retry(attempts=2, backoff=Backoff.fixed(43_200))),
-        lambda: in_order(retry=Retry(attempts=2, backoff=Backoff.fixed(43_201))),
+        lambda: declared(retry=Retry(max_attempts=2, backoff=Backoff.fixed(43_200))),
+        lambda: in_order(retry=Retry(max_attempts=2, backoff=Backoff.fixed(43_201))),
     ),
     "retries-outlive-retention": (
         lambda: declared(
-            retry=Retry(attempts=9, backoff=Backoff.fixed(42_000)), timeout=timedelta(minutes=10)
+            retry=Retry(max_attempts=9, backoff=Backoff.fixed(42_000)),
+            timeout=timedelta(minutes=10),
         ),
         lambda: in_order(
-            retry=Retry(attempts=9, backoff=Backoff.fixed(42_000)), timeout=timedelta(minutes=20)
+            retry=Retry(max_attempts=9, backoff=Backoff.fixed(42_000)),
+            timeout=timedelta(minutes=20),
         ),
     ),
     "attempts-above-backstop": (
-        lambda: declared(retry=Retry(attempts=990)),
-        lambda: declared(retry=Retry(attempts=991)),
+        lambda: declared(retry=Retry(max_attempts=990)),
+        lambda: declared(retry=Retry(max_attempts=991)),
     ),
     "schedule-never-fires": (
         lambda: declared(schedule=cron("0 8 29 2 ? *")),
         lambda: declared(schedule=cron("0 8 30 2 ? *")),
     ),
     "schedule-over": (
-        lambda: declared(schedule=at(NOW + timedelta(days=1))),
-        lambda: declared(schedule=at(NOW - timedelta(days=1))),
+        lambda: declared(schedule=Schedule.at(NOW + timedelta(days=1))),
+        lambda: declared(schedule=Schedule.at(NOW - timedelta(days=1))),
     ),
     "rate-below-schedule": (
         lambda: hourly(RateLimit(1, per=timedelta(minutes=1))),
@@ -107,7 +109,7 @@ PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
     "fifo-without-group": (lambda: fifo(group_by=lambda note: note.text), fifo),
     "accepts-from-unknown-queue": (lambda: accepting("partners"), lambda: accepting("partner")),
     "accepts-ambiguous": (lambda: accepting("jobs", "partners"), lambda: accepting("uploads")),
-    "event-fields-unfit": (lambda: on_event("text"), lambda: on_event("txt")),
+    "event-fields-unfit": (lambda: event_rule("text"), lambda: event_rule("txt")),
 }
 
 
@@ -152,12 +154,12 @@ WITH_A_DEPLOYMENT: dict[
         (lambda: declared(timeout=timedelta(seconds=28)), on_lambda()),
     ),
     "visibility-below-advice": (
-        (brief, on_lambda(timeout=timedelta(seconds=49), window=timedelta(seconds=6))),
-        (brief, on_lambda(timeout=timedelta(seconds=49), window=timedelta(seconds=7))),
+        (brief, on_lambda(timeout=timedelta(seconds=49), max_batching_window=timedelta(seconds=6))),
+        (brief, on_lambda(timeout=timedelta(seconds=49), max_batching_window=timedelta(seconds=7))),
     ),
     "nobody-is-told": (
-        (lambda: declared(critical=True), Deployment(alerts_to=("oncall@example.com",))),
-        (lambda: declared(critical=True), Deployment()),
+        (lambda: declared(alert_at_once=True), Deployment(alerts_to=("oncall@example.com",))),
+        (lambda: declared(alert_at_once=True), Deployment()),
     ),
     "limits-not-in-functions": (
         (lambda: declared(timeout=timedelta(seconds=27)), on_lambda()),
@@ -219,7 +221,9 @@ def test_an_app_without_a_timeout_leaves_children_to_hang() -> None:
 def test_a_function_that_outlasts_the_visibility_is_an_error_not_advice(
     timeout_s: int, window_s: int
 ) -> None:
-    function = on_lambda(timeout=timedelta(seconds=timeout_s), window=timedelta(seconds=window_s))
+    function = on_lambda(
+        timeout=timedelta(seconds=timeout_s), max_batching_window=timedelta(seconds=window_s)
+    )
     [fault] = check(brief(), NOW, function)
     assert (fault.rule, fault.severity) == ("deployment-unfit", "error")
 
@@ -261,12 +265,12 @@ def before(days: float) -> datetime:
 @pytest.mark.parametrize(
     "schedule",
     [
-        at(before(1)),
+        Schedule.at(before(1)),
         cron("0 8 1 1 ? 2025"),
         cron("0 8 * * ? *", end=before(1)),
         cron("0 8 * * ? *", start=before(9), end=before(1)),
-        rate(timedelta(hours=1), start=before(9), end=before(1)),
-        rate(timedelta(hours=1), end=before(1)),
+        Schedule.rate(timedelta(hours=1), start=before(9), end=before(1)),
+        Schedule.rate(timedelta(hours=1), end=before(1)),
     ],
     ids=lambda schedule: f"{schedule.expression} {schedule.start or ''}-{schedule.end or ''}",
 )
@@ -291,7 +295,7 @@ def test_a_schedule_that_never_could_fire_is_an_error_whenever_it_ends(schedule:
 
 def test_errors_come_first() -> None:
     app = fifo()
-    app.define("note", Note, retry=Retry(attempts=991))
+    app.define("note", Note, retry=Retry(max_attempts=991))
     assert [fault.severity for fault in check(app, NOW)] == ["error", "warning"]
 
 

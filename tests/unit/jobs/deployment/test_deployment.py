@@ -9,21 +9,26 @@ import pytest
 
 from headgate import App, Priority
 from headgate.jobs.deployment.deployment import INTERFACE_ENDPOINTS, Deployment
-from headgate.jobs.deployment.groups import FARGATE_MEMORY_MB, ConsumerGroup, Lanes, WorkerGroup
+from headgate.jobs.deployment.groups import (
+    FARGATE_MEMORY_MB,
+    ConsumerGroup,
+    QueueSelection,
+    WorkerGroup,
+)
 from headgate.jobs.errors import ConfigurationError, UnknownQueue
 from headgate.workers.configuration import WorkerSettings
 
 
 def test_a_later_layers_fields_replace_an_earliers() -> None:
     common = {"alerts_to": ["oncall@example.com"], "budget_usd": 10}
-    prod = {"budget_usd": 500, "workers": [{"name": "low", "priorities": ["low"], "least": 0}]}
+    prod = {"budget_usd": 500, "workers": [{"name": "low", "priorities": ["low"], "min_tasks": 0}]}
 
     deployment = Deployment.parse(common, prod)
 
     assert deployment.alerts_to == ("oncall@example.com",)
     assert deployment.budget_usd == 500
     [group] = deployment.workers
-    assert (group.name, group.priorities, group.least) == ("low", (Priority.LOW,), 0)
+    assert (group.name, group.priorities, group.min_tasks) == ("low", (Priority.LOW,), 0)
 
 
 def test_durations_are_written_in_seconds() -> None:
@@ -39,12 +44,12 @@ def test_durations_are_written_in_seconds() -> None:
         ({"workers": [{"priorities": ["lo"]}]}, "'lo'"),
         ({"workers": [{"cpu": 300}]}, "cpu must be one of 256, 512"),
         (
-            {"workers": [{"memory_mb": 600}]},
-            "memory_mb of a task with 256 CPU units may be 512, 1024, 2048, got 600",
+            {"workers": [{"memory_mib": 600}]},
+            "memory_mib of a task with 256 CPU units may be 512, 1024, 2048, got 600",
         ),
-        ({"workers": [{"cpu": 512, "memory_mb": 512}]}, "1024 to 4096 .in steps of 1024."),
-        ({"workers": [{"least": 3, "most": 2}]}, "0 <= least <= most"),
-        ({"workers": [{"least": 0, "most": 0}]}, "most at least 1"),
+        ({"workers": [{"cpu": 512, "memory_mib": 512}]}, "1024 to 4096 .in steps of 1024."),
+        ({"workers": [{"min_tasks": 3, "max_tasks": 2}]}, "0 <= min_tasks <= max_tasks"),
+        ({"workers": [{"min_tasks": 0, "max_tasks": 0}]}, "max_tasks at least 1"),
         ({"workers": [{"concurrency": 0}]}, "at least 1, .* got 0 and 1"),
         ({"workers": [{"typical": 0}]}, "typical must be positive"),
         ({"workers": [{"stop_timeout": 121}]}, "between 30 and 120 s"),
@@ -52,8 +57,14 @@ def test_durations_are_written_in_seconds() -> None:
         ({"workers": [{}, {}]}, "called 'workers'"),
         ({"consumers": [{"name": "bridge", "handler": "a.b"}]}, "has a function of that name"),
         ({"consumers": [{"name": "x"}]}, "consumers.0.handler: field required"),
-        ({"consumers": [{"name": "x", "handler": "a.b", "batch": 11}]}, "unless window"),
-        ({"consumers": [{"name": "x", "handler": "a.b", "most": 1}]}, "between 2 and 1,000"),
+        (
+            {"consumers": [{"name": "x", "handler": "a.b", "batch_size": 11}]},
+            "unless max_batching_window",
+        ),
+        (
+            {"consumers": [{"name": "x", "handler": "a.b", "max_concurrency": 1}]},
+            "between 2 and 1,000",
+        ),
         ({"consumers": [{"name": "x", "handler": "a.b", "timeout": 901}]}, "15 min"),
         (
             {"consumers": [{"name": "x", "handler": "a.b", "concurrency": 0}]},
@@ -63,11 +74,17 @@ def test_durations_are_written_in_seconds() -> None:
             {"consumers": [{"name": "x", "handler": "a.b", "typical": 0}]},
             "typical must be positive",
         ),
-        ({"consumers": [{"name": "x", "handler": "a.b", "window": 301}]}, "0 and 5 min"),
-        ({"consumers": [{"name": "x", "handler": "a.b", "memory_mb": 64}]}, "128 and 10240"),
+        (
+            {"consumers": [{"name": "x", "handler": "a.b", "max_batching_window": 301}]},
+            "0 and 5 min",
+        ),
+        ({"consumers": [{"name": "x", "handler": "a.b", "memory_mib": 64}]}, "128 and 10240"),
         ({"consumers": [{"name": "workers", "handler": "a.b"}]}, "called 'workers'"),
         ({"alarms": {"dept": 9}}, r"alarms.dept: .* did you mean 'depth'\?"),
-        ({"workers": {"least": 0}}, "deployment's workers: must be a list, got {'least': 0}"),
+        (
+            {"workers": {"min_tasks": 0}},
+            "deployment's workers: must be a list, got {'min_tasks': 0}",
+        ),
         ({"workers": ["few"]}, "workers.0: must be an object, got 'few'"),
         ({"alerts_to": "a@b.example"}, "alerts_to: must be a list, got 'a@b.example'"),
         ({"budget_usd": "lots"}, "budget_usd: must be a whole number, got 'lots'"),
@@ -89,13 +106,15 @@ def test_what_aws_would_refuse_is_refused_by_name(fields: dict[str, Any], messag
 
 @pytest.mark.parametrize(("cpu", "memories"), FARGATE_MEMORY_MB.items())
 def test_every_size_of_fargates_is_taken(cpu: int, memories: tuple[int, ...]) -> None:
-    for memory_mb in memories:
-        assert WorkerGroup(cpu=cpu, memory_mb=memory_mb).memory_mb == memory_mb
+    for memory_mib in memories:
+        assert WorkerGroup(cpu=cpu, memory_mib=memory_mib).memory_mib == memory_mib
 
 
 def test_a_consumer_may_have_large_batches_where_it_gathers_them() -> None:
-    group = ConsumerGroup(name="x", handler="a.b", batch=10_000, window=timedelta(seconds=1))
-    assert group.batch == 10_000
+    group = ConsumerGroup(
+        name="x", handler="a.b", batch_size=10_000, max_batching_window=timedelta(seconds=1)
+    )
+    assert group.batch_size == 10_000
 
 
 def test_lanes_are_the_queues_of_both_group_and_priority() -> None:
@@ -103,18 +122,18 @@ def test_lanes_are_the_queues_of_both_group_and_priority() -> None:
     app.define("report", dict)
     app.queue("payments", priorities=[Priority.CRITICAL])
 
-    def names(lanes: Lanes) -> list[str]:
+    def names(lanes: QueueSelection) -> list[str]:
         return [spec.name for spec in lanes.of(app.topology)]
 
-    assert names(Lanes(queues=("jobs",), priorities=(Priority.LOW, Priority.HIGH))) == [
+    assert names(QueueSelection(queues=("jobs",), priorities=(Priority.LOW, Priority.HIGH))) == [
         "shop-jobs-high",
         "shop-jobs-low",
     ]
-    assert names(Lanes()) == [spec.name for spec in app.topology.queues]
+    assert names(QueueSelection()) == [spec.name for spec in app.topology.queues]
     with pytest.raises(ConfigurationError, match="payments has the priority low"):
-        Lanes(queues=("payments",), priorities=(Priority.LOW,)).of(app.topology)
+        QueueSelection(queues=("payments",), priorities=(Priority.LOW,)).of(app.topology)
     with pytest.raises(UnknownQueue, match="payments"):
-        Lanes(queues=("payment",)).of(app.topology)
+        QueueSelection(queues=("payment",)).of(app.topology)
 
 
 def test_a_group_drains_for_its_stop_timeout_but_what_settling_takes() -> None:
@@ -136,9 +155,9 @@ def test_a_network_that_is_public_or_not_there_has_none(deployment: Deployment) 
 @pytest.mark.parametrize(
     ("group", "on_demand"),
     [
-        (WorkerGroup(most=7), 7),
-        (WorkerGroup(spot=True, least=2), 1),
-        (WorkerGroup(spot=True, least=0), 0),
+        (WorkerGroup(max_tasks=7), 7),
+        (WorkerGroup(spot=True, min_tasks=2), 1),
+        (WorkerGroup(spot=True, min_tasks=0), 0),
     ],
     ids=["on demand", "spot", "spot, from none"],
 )

@@ -13,7 +13,7 @@ class Note(BaseModel):
 
 
 def test_each_attempt_comes_between_the_sums_of_the_shortest_and_the_longest_waits() -> None:
-    retry = Retry(attempts=4, backoff=Backoff.exponential(base=10, cap=30, jitter="equal"))
+    retry = Retry(max_attempts=4, backoff=Backoff.exponential(base=10, cap=30, jitter="equal"))
     planned = timeline(App("shop").define("note", Note, retry=retry))
     assert [(each.attempt, each.earliest_s, each.latest_s) for each in planned] == [
         (1, 0, 0),
@@ -24,6 +24,6 @@ def test_each_attempt_comes_between_the_sums_of_the_shortest_and_the_longest_wai
 
 
 def test_a_wait_is_cut_to_the_twelve_hours_that_sqs_can_hide_a_message() -> None:
-    retry = Retry(attempts=2, backoff=Backoff.fixed(100_000))
+    retry = Retry(max_attempts=2, backoff=Backoff.fixed(100_000))
     [_, second] = timeline(App("shop").define("note", Note, retry=retry))
     assert second.latest_s == 43_200

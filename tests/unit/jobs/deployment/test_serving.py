@@ -88,23 +88,30 @@ def test_a_function_may_run_until_its_messages_show_again(topology: Topology) ->
             "consumer 'function' may run for 61 s, the queue shop-mail-high shows .* after 60 s",
         ),
         (
-            {"queues": ("books",), "batch": 11, "window": timedelta(seconds=1)},
+            {"queues": ("books",), "batch_size": 11, "max_batching_window": timedelta(seconds=1)},
             "of the FIFO queue shop-books-normal.fifo Lambda takes batches of 10",
         ),
-        ({"queues": ("books",), "window": timedelta(seconds=1)}, "without a window"),
+        ({"queues": ("books",), "max_batching_window": timedelta(seconds=1)}, "without a window"),
         (
-            {"queues": ("mail",), "window": timedelta(seconds=31)},
+            {"queues": ("mail",), "max_batching_window": timedelta(seconds=31)},
             "consumer 'function' gathers a batch for 31 s and may run for 30 s, .* after 60 s",
         ),
         (
-            {"queues": ("mail",), "batch": 10_000, "window": timedelta(seconds=1)},
+            {
+                "queues": ("mail",),
+                "batch_size": 10_000,
+                "max_batching_window": timedelta(seconds=1),
+            },
             "a batch of 10,000 jobs of 1 s, 10 at once, takes 1000 s, and the function has 27 s",
         ),
         (
             {"queues": ("books",), "timeout": timedelta(seconds=5), "concurrency": 3},
             "a batch of 10 jobs of 1 s, 3 at once, takes 4 s, and the function has 2 s",
         ),
-        ({"queues": ("mail",), "most": 5, "reserved": 9}, "Reserve 10 at the least"),
+        (
+            {"queues": ("mail",), "max_concurrency": 5, "reserved_concurrency": 9},
+            "Reserve 10 at the least",
+        ),
     ],
 )
 def test_what_lambda_would_refuse_or_throttle_is_refused_by_name(
@@ -115,7 +122,11 @@ def test_what_lambda_would_refuse_or_throttle_is_refused_by_name(
 
 
 def test_a_large_batch_that_fits_into_the_function_s_time_is_taken(topology: Topology) -> None:
-    large = {"batch": 10_000, "window": timedelta(seconds=1), "typical": timedelta(milliseconds=27)}
+    large = {
+        "batch_size": 10_000,
+        "max_batching_window": timedelta(seconds=1),
+        "typical": timedelta(milliseconds=27),
+    }
     consumed(topology, function(queues=("mail",), **large))
     with pytest.raises(ConfigurationError, match="takes 28 s"):
         consumed(

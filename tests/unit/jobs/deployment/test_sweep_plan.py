@@ -20,7 +20,9 @@ class Order(BaseModel):
 def make_app() -> App:
     app = App("shop", stage="test")
     app.define("send-email", Order)
-    app.queue("payments", priorities=[Priority.CRITICAL]).define("capture", Order, critical=True)
+    app.queue("payments", priorities=[Priority.CRITICAL]).define(
+        "capture", Order, alert_at_once=True
+    )
     return app
 
 
@@ -50,14 +52,14 @@ def test_what_is_urgent_is_looked_into_first() -> None:
 
 def test_types_are_critical_where_they_say_so() -> None:
     app = make_app()
-    assert not app.find_type("send-email").critical
+    assert not app.find_type("send-email").alert_at_once
     assert sweep_plan(app, has_bridge=True).critical == {"capture"}
 
 
 @pytest.mark.parametrize("critical", ["yes", 1, None])
-def test_critical_is_true_or_false(critical: Any) -> None:
-    with pytest.raises(ConfigurationError, match="critical must be True or False"):
-        App("shop").define("capture", Order, critical=critical)
+def test_alert_at_once_is_true_or_false(critical: Any) -> None:
+    with pytest.raises(ConfigurationError, match="alert_at_once must be True or False"):
+        App("shop").define("capture", Order, alert_at_once=critical)
 
 
 @pytest.mark.parametrize("event", [{}, {"app": "shop", "queues": [{"name": "a"}], "critical": []}])

@@ -37,17 +37,17 @@ class Note(BaseModel):
 
 def _app() -> App:
     """Each way that a handler may take, and each format that a type may accept."""
-    app = App("shop", parking=Retry(attempts=_TRIES, backoff=Backoff.fixed(10)))
+    app = App("shop", parking=Retry(max_attempts=_TRIES, backoff=Backoff.fixed(10)))
 
     @app.job("done", accepts=Accepts.json())
     async def done(note: Note) -> Any:
         return note.rest
 
-    @app.job("fails", retry=Retry(attempts=5, backoff=Backoff.exponential(base=1, cap=9_999)))
+    @app.job("fails", retry=Retry(max_attempts=5, backoff=Backoff.exponential(base=1, cap=9_999)))
     async def fails(note: Note) -> None:
         raise OSError(note.text)
 
-    @app.job("later", accepts=Accepts.eventbridge(map={"text": "$.detail.text"}))
+    @app.job("later", accepts=Accepts.eventbridge(fields={"text": "$.detail.text"}))
     async def later(note: Note) -> None:
         raise RetryLater(timedelta(days=len(note.text) * 100_000, seconds=1), note.text)
 

@@ -46,7 +46,7 @@ from headgate.jobs.testing import LoopClock
 pytestmark = pytest.mark.looptime
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
-_FIXED = Retry(attempts=3, backoff=Backoff.fixed(7))
+_FIXED = Retry(max_attempts=3, backoff=Backoff.fixed(7))
 
 
 class Note(BaseModel):
@@ -150,7 +150,7 @@ class _Odd(BaseException):
     ids=lambda error: type(error).__name__,
 )
 async def test_whatever_a_handler_raises_is_a_failure_of_that_attempt(error: BaseException) -> None:
-    bench = _Bench(_raising(error), retry=Retry(attempts=2, unknown="retry"))
+    bench = _Bench(_raising(error), retry=Retry(max_attempts=2, unknown="retry"))
     verdict = await bench.verdict(receives=2)
     assert isinstance(verdict.action, DeadLetter)
     [failed] = [event for event in bench.events if isinstance(event, JobFailed)]
@@ -282,7 +282,7 @@ async def test_an_interruption_after_the_handlers_end_changes_nothing() -> None:
 
     bench = _Bench(
         _raising(ConnectionError("refused")),
-        retry=Retry(attempts=3, backoff=Backoff.adaptive(base=4, jitter=None)),
+        retry=Retry(max_attempts=3, backoff=Backoff.adaptive(base=4, jitter=None)),
     )
     bench.executor.backlog = backlog
     run = bench.begin()
@@ -365,7 +365,7 @@ async def test_a_plain_function_that_raises_stop_iteration_fails() -> None:
     def handler(_note: Note) -> None:
         next(iter(()))
 
-    bench = _Bench(handler, retry=Retry(attempts=1))
+    bench = _Bench(handler, retry=Retry(max_attempts=1))
     assert isinstance((await bench.verdict()).action, DeadLetter)
     [failed] = [event for event in bench.events if isinstance(event, JobFailed)]
     assert "StopIteration" in failed.error_message
@@ -423,7 +423,7 @@ async def test_what_a_job_waited_is_told_from_when_it_was_due_and_only_once() ->
 async def test_an_unreadable_message_is_parked_by_its_receives_alone() -> None:
     bench = _Bench(_raising(AssertionError("it ran")))
     early = await bench.verdict(body="hello", receives=1)
-    late = await bench.verdict(body="hello", receives=DEFAULT_PARKING.attempts)
+    late = await bench.verdict(body="hello", receives=DEFAULT_PARKING.max_attempts)
     assert early.action == RetryAfter(delay_s=10)
     assert isinstance(late.action, DeadLetter)
     assert late.action.reason == "unreadable"

@@ -43,7 +43,7 @@ from headgate.jobs.values.texts import text_of
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _YEAR_S = 31_536_000
 _POLICY = Retry(
-    attempts=3, backoff=Backoff.fixed(7), never_on=(ZeroDivisionError,), retry_on=(KeyError,)
+    max_attempts=3, backoff=Backoff.fixed(7), never_on=(ZeroDivisionError,), retry_on=(KeyError,)
 )
 
 
@@ -251,7 +251,7 @@ def test_each_outcome_has_the_action_that_the_table_says(
 @pytest.mark.parametrize("number", [3, 4, 500])
 def test_what_deliveries_alone_call_spent_is_put_off(outcome: Outcome, number: int) -> None:
     attempt = _attempt(number, known=False)
-    action = settle(outcome, attempt, Retry(attempts=3, backoff=Backoff.fixed(0)))
+    action = settle(outcome, attempt, Retry(max_attempts=3, backoff=Backoff.fixed(0)))
     assert isinstance(action, RetryAfter)
     assert 3 <= action.delay_s <= 300
 
@@ -424,7 +424,7 @@ _BACKOFFS = st.sampled_from(
 )
 _POLICIES = st.builds(
     Retry,
-    attempts=st.integers(1, 1000),
+    max_attempts=st.integers(1, 1000),
     backoff=_BACKOFFS,
     never_on=st.sampled_from([(), (ZeroDivisionError,)]),
     unknown=st.sampled_from(["retry", "dead-letter"]),
@@ -446,7 +446,7 @@ def test_any_delivery_gets_one_action_and_no_rule_is_broken(
             assert isinstance(action, DeadLetter)
     if isinstance(outcome, Unrunnable):
         near_the_end = attempt.receives >= attempt.receive_limit - 1
-        tried_enough = attempt.number >= policy.attempts
+        tried_enough = attempt.number >= policy.max_attempts
         assert isinstance(action, DeadLetter) == (tried_enough or near_the_end)
     if isinstance(action, Quarantine):
         assert isinstance(outcome, Crashed)
@@ -463,7 +463,7 @@ def test_a_retrys_delay_is_the_policys_to_the_second(
     number: int, job_id: str, backoff: Backoff
 ) -> None:
     attempt = _attempt(number, max_attempts=1000, job_id=job_id)
-    action = settle(_failed(_ERROR), attempt, Retry(attempts=1000, backoff=backoff))
+    action = settle(_failed(_ERROR), attempt, Retry(max_attempts=1000, backoff=backoff))
     assert isinstance(action, RetryAfter)
     if not action.note:
         assert action.delay_s == round(backoff.delay_s(number, job_rng(job_id)))

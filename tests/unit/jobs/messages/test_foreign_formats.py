@@ -132,7 +132,7 @@ def test_plain_json_without_an_attribute_is_for_the_only_type_that_accepts_it() 
 
 
 def test_json_from_elsewhere_may_have_its_own_shape() -> None:
-    app = accepting(ship=(Order, Accepts.json(map={"order": "$.data[1].number"})))
+    app = accepting(ship=(Order, Accepts.json(fields={"order": "$.data[1].number"})))
 
     assert read(app, {"data": [{}, {"number": 7}]}).payload == Order(order=7)
 
@@ -187,7 +187,7 @@ def test_the_detail_of_an_event_is_the_payload(body: Any) -> None:
 def test_fields_of_an_event_are_taken_by_their_paths() -> None:
     paths = {"order": "$.detail.order", "what": "$.detail-type", "sku": "$.detail.items[0].sku"}
 
-    job = read(accepting(ship=(dict[str, Any], Accepts.eventbridge(map=paths))), EVENT)
+    job = read(accepting(ship=(dict[str, Any], Accepts.eventbridge(fields=paths))), EVENT)
 
     assert job.payload == {"order": 7, "what": "OrderPlaced", "sku": "a"}
 
@@ -345,7 +345,7 @@ def test_a_message_of_a_newer_format_is_left_to_newer_workers() -> None:
 def test_whatever_comes_is_a_job_or_unreadable(body: Any, wrapped: bool) -> None:
     app = accepting(
         a=(Any, Accepts.s3()),
-        b=(Any, Accepts.eventbridge(map={"x": "$.detail.x"})),
+        b=(Any, Accepts.eventbridge(fields={"x": "$.detail.x"})),
         c=(Any, Accepts.sns()),
         d=(Any, Accepts.json()),
     )
@@ -393,14 +393,14 @@ def test_accepts_from_has_to_be_a_list_of_names(queues: Any) -> None:
     "path", ["detail.order", "$detail", "$.", "$..order", "$.items[x]", "$.items[", "", 5]
 )
 def test_what_is_no_path_is_refused_where_it_is_declared(path: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"map\['order'\] must be a path"):
-        Accepts.eventbridge(map={"order": path})
+    with pytest.raises(ConfigurationError, match=r"fields\['order'\] must be a path"):
+        Accepts.eventbridge(fields={"order": path})
 
 
 @pytest.mark.parametrize("fields", [{}, ["$.order"]])
 def test_a_map_has_to_name_a_field(fields: Any) -> None:
-    with pytest.raises(ConfigurationError, match="map must name at least one field"):
-        Accepts.json(map=fields)
+    with pytest.raises(ConfigurationError, match="fields must name at least one field"):
+        Accepts.json(fields=fields)
 
 
 # --- in tests ------------------------------------------------------------------------------------
@@ -445,6 +445,6 @@ def test_a_harness_runs_no_type_of_another_queue() -> None:
 
     harness.drain()
 
-    assert harness.completed(app.types["ship"]) == 0
+    assert len(harness.completed(app.types["ship"])) == 0
     [letter] = harness.dead_letters(app.types["ship"])
     assert letter.attributes["Reason"] == "wrong-queue"

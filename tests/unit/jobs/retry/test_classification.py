@@ -291,7 +291,7 @@ def test_a_refused_batch_is_transient_unless_sqs_blames_the_request(
     refusal = errors.Refusal(
         index=0, id="job-1", code="InternalError", message="", sender_fault=sender_fault
     )
-    assert classify(errors.SubmissionFailed([refusal], submitted=10)) is kind
+    assert classify(errors.PartlySubmitted([refusal], submitted=10)) is kind
 
 
 # --- by what caused it, or what it holds ---------------------------------------------------------

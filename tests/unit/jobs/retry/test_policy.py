@@ -20,7 +20,7 @@ class CardDeclined(PaymentError):
 
 def test_by_default_a_job_runs_three_times_with_full_jitter_up_to_a_minute() -> None:
     assert Retry() == DEFAULT_RETRY
-    assert DEFAULT_RETRY.attempts == 3
+    assert DEFAULT_RETRY.max_attempts == 3
     assert DEFAULT_RETRY.backoff == Backoff.exponential(base=1, factor=2, cap=60, jitter="full")
 
 
@@ -88,10 +88,13 @@ def test_a_wrapped_error_is_judged_by_the_error_that_was_raised_before_its_cause
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"attempts": 0}, "attempts must be a whole number between 1 and 1,000, got 0"),
-        ({"attempts": 1001}, "attempts must be a whole number between 1 and 1,000, got 1001"),
-        ({"attempts": 2.0}, "attempts must be a whole number .* got 2.0"),
-        ({"attempts": True}, "attempts must be a whole number .* got True"),
+        ({"max_attempts": 0}, "max_attempts must be a whole number between 1 and 1,000, got 0"),
+        (
+            {"max_attempts": 1001},
+            "max_attempts must be a whole number between 1 and 1,000, got 1001",
+        ),
+        ({"max_attempts": 2.0}, "max_attempts must be a whole number .* got 2.0"),
+        ({"max_attempts": True}, "max_attempts must be a whole number .* got True"),
         ({"backoff": 30}, r"backoff must be a Backoff, such as Backoff.fixed\(30\), got 30"),
         ({"retry_on": TimeoutError}, r"retry_on must be a tuple .* such as \(TimeoutError,\)"),
         ({"never_on": [TimeoutError]}, "never_on must be a tuple of exception classes"),
@@ -114,7 +117,7 @@ def test_a_policy_that_could_not_be_followed_is_refused(fields: dict[str, Any], 
 
 
 def test_policies_are_values() -> None:
-    policy = Retry(attempts=5, backoff=Backoff.fixed(10), retry_on=(PaymentError,))
-    same = Retry(attempts=5, backoff=Backoff.fixed(10), retry_on=(PaymentError,))
+    policy = Retry(max_attempts=5, backoff=Backoff.fixed(10), retry_on=(PaymentError,))
+    same = Retry(max_attempts=5, backoff=Backoff.fixed(10), retry_on=(PaymentError,))
     assert policy == same
     assert hash(policy) == hash(same)

@@ -12,7 +12,7 @@ import pytest
 from headgate import App, Client, Priority
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT
-from headgate.jobs.definitions.schedule import rate
+from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.delivery import Delivery, load
 from headgate.jobs.records.items import partition
@@ -31,7 +31,9 @@ class Bench:
 
     def __init__(self) -> None:
         self.app = App("shop")
-        self.report = self.app.define("report", dict[str, Any], schedule=rate(timedelta(hours=1)))
+        self.report = self.app.define(
+            "report", dict[str, Any], schedule=Schedule.rate(timedelta(hours=1))
+        )
         self.clock = VirtualClock()
         self.sqs, self.table = MemorySqs(self.clock), MemoryTable(self.clock)
         self.sqs.provision(self.app.topology)

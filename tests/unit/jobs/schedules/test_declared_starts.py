@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from headgate import App, cron, rate
+from headgate import App, Schedule, cron
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.definitions.occurrences import occurrences
-from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.errors import MessageUnreadable
 from headgate.jobs.schedules.declared_starts import Start, deployed
 from headgate.jobs.schedules.firing import read_scheduled, schedule_input
@@ -50,8 +49,8 @@ def test_a_rate_counts_from_its_start_whenever_it_is_deployed(
     to_the_minute = start.replace(second=0, microsecond=0)
     if to_the_minute < start:
         to_the_minute += timedelta(minutes=1)
-    promised = occurrences(rate(every).expression, "UTC", since=since, start=to_the_minute)
-    assert fires(rate(every, start=start), since, 3) == list(islice(promised, 3))
+    promised = occurrences(Schedule.rate(every).expression, "UTC", since=since, start=to_the_minute)
+    assert fires(Schedule.rate(every, start=start), since, 3) == list(islice(promised, 3))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_a_rate_with_a_start_is_deployed_as_the_rarest_times_that_hold_its_own(
     minutes: int, expression: str
 ) -> None:
     start = datetime(2026, 3, 1, 20, 37, tzinfo=UTC)
-    times, _ = deployed(rate(timedelta(minutes=minutes), start=start))
+    times, _ = deployed(Schedule.rate(timedelta(minutes=minutes), start=start))
     assert times.expression == expression
     assert times.start is None
 
@@ -85,7 +84,7 @@ def test_a_cron_expression_keeps_its_times_and_its_zone_from_its_start_on() -> N
 
 
 def test_a_schedule_without_a_start_is_deployed_as_it_is_declared() -> None:
-    hourly = rate(timedelta(hours=1), end=NOW, flexible_window=timedelta(minutes=5))
+    hourly = Schedule.rate(timedelta(hours=1), end=NOW, flexible_window=timedelta(minutes=5))
     assert deployed(hourly) == (hourly, None)
 
 
@@ -99,7 +98,7 @@ def test_a_time_told_with_its_seconds_counts_as_its_minute() -> None:
 def test_a_period_that_no_rate_can_have_makes_an_input_unreadable() -> None:
     app = App("shop", stage="test")
 
-    @app.job("report", schedule=rate(timedelta(hours=1), start=NOW))
+    @app.job("report", schedule=Schedule.rate(timedelta(hours=1), start=NOW))
     def report(_report: Report) -> None: ...
 
     given = schedule_input(app, report)
@@ -117,8 +116,8 @@ def test_a_period_that_no_rate_can_have_makes_an_input_unreadable() -> None:
     "schedule",
     [
         cron("0 2 * * ? *", timezone="Europe/Berlin", start=NOW),
-        rate(timedelta(minutes=90), start=NOW),
-        rate(timedelta(days=14), start=NOW),
+        Schedule.rate(timedelta(minutes=90), start=NOW),
+        Schedule.rate(timedelta(days=14), start=NOW),
     ],
     ids=lambda schedule: schedule.expression,
 )

@@ -21,10 +21,10 @@ from headgate.jobs.errors import (
     AccessDenied,
     DelayInvalid,
     MessageUnreadable,
+    PartlySubmitted,
     PayloadTooLarge,
     RetryLater,
     ServiceUnavailable,
-    SubmissionFailed,
 )
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.records.state import JobState
@@ -162,9 +162,9 @@ def test_a_handle_does_not_call_a_job_cancelled_that_its_schedule_has_sent() -> 
     jobs.scheduler.lingers = timedelta(minutes=10)
     job = jobs.client.submit(note, Note(), delay=timedelta(days=3))
     jobs.drain()
-    assert job.status() is JobState.COMPLETED
+    assert job.state() is JobState.COMPLETED
     job.cancel("too late")
-    assert job.status() is JobState.COMPLETED
+    assert job.state() is JobState.COMPLETED
 
 
 async def test_an_async_client_holds_and_cancels_as_a_plain_one() -> None:
@@ -212,7 +212,7 @@ def test_what_arrives_is_the_message_as_it_was_prepared() -> None:
         Note(text="<aws.scheduler.scheduled-time> \uffff ünïcode"),
         at=at,
         priority=Priority.HIGH,
-        attempts=9,
+        max_attempts=9,
         tenant="org-1",
     )
     jobs.clock.advance(timedelta(days=1))
@@ -305,7 +305,7 @@ async def test_what_was_scheduled_before_the_scheduler_failed_is_not_reported_as
             return await super().create(schedule, token=token)
 
     client = AsyncClient(app, transport=MemorySqs(clock), scheduler=Failing(clock), clock=clock)
-    with pytest.raises(SubmissionFailed) as refused:
+    with pytest.raises(PartlySubmitted) as refused:
         await client.submit_many(note, [Note()] * 5, delay=timedelta(days=1))
     assert len(refused.value.refusals) == 3
 
@@ -316,7 +316,7 @@ def test_retries_and_deferrals_beyond_twelve_hours_come_when_they_are_due_and_ar
     jobs: list[Harness] = []
     start: list[datetime] = []
 
-    @app.job("note", retry=Retry(attempts=3, backoff=Backoff.fixed(86_400)))
+    @app.job("note", retry=Retry(max_attempts=3, backoff=Backoff.fixed(86_400)))
     def note(_note: Note, ctx: JobContext) -> None:
         at = jobs[0].clock.now()
         start.append(at)

@@ -20,10 +20,10 @@ from headgate.jobs.errors import (
     AccessDenied,
     DelayInvalid,
     OptionInvalid,
+    PartlySubmitted,
     PayloadInvalid,
     ServiceUnavailable,
     SubmissionError,
-    SubmissionFailed,
     TransportError,
     UnknownJobType,
     UnknownQueue,
@@ -49,7 +49,7 @@ class Email(BaseModel):
 
 APP = App("shop", stage="test")
 SEND: JobType[Email, None] = APP.define(
-    "send-email", Email, priority=Priority.HIGH, retry=Retry(attempts=5)
+    "send-email", Email, priority=Priority.HIGH, retry=Retry(max_attempts=5)
 )
 CAPTURE: JobType[dict[str, Any], None] = APP.queue(
     "payments", priorities=[Priority.CRITICAL, Priority.HIGH]
@@ -90,7 +90,7 @@ def test_overrides_decide_for_one_submission_only() -> None:
     sent = submission(
         priority=Priority.LOW,
         delay=timedelta(minutes=3),
-        attempts=7,
+        max_attempts=7,
         timeout=timedelta(seconds=1.5),
         tenant=Tenant(org="org-1", workspace="eu"),
     )
@@ -172,13 +172,13 @@ def test_a_faulty_delay_is_refused_with_type_and_field(
         ({"prioriy": Priority.LOW}, "no option 'prioriy': did you mean 'priority'"),
         (
             {"eta": 1},
-            "no option 'eta': known are: at, attempts, delay, group, priority, tenant, timeout",
+            "no option 'eta': known are: at, delay, group, max_attempts, priority, tenant, timeout",
         ),
         ({"priority": "urgent"}, "'urgent' is no priority; there are critical, high, normal, low"),
-        ({"attempts": 0}, "attempts must lie between 1 and 999, got 0"),
-        ({"attempts": 1000}, "attempts must lie between 1 and 999, got 1000: SQS itself"),
-        ({"attempts": "3"}, "attempts must be a whole number, got '3'"),
-        ({"attempts": True}, "attempts must be a whole number, got True"),
+        ({"max_attempts": 0}, "max_attempts must lie between 1 and 999, got 0"),
+        ({"max_attempts": 1000}, "max_attempts must lie between 1 and 999, got 1000: SQS itself"),
+        ({"max_attempts": "3"}, "max_attempts must be a whole number, got '3'"),
+        ({"max_attempts": True}, "max_attempts must be a whole number, got True"),
         ({"timeout": timedelta(0)}, "timeout must lie between 0 and 11:50:00"),
         ({"timeout": timedelta(hours=12)}, "timeout must lie between 0 and 11:50:00"),
         ({"timeout": 30}, r"timeout must be a timedelta, got 30: write timedelta\(seconds="),
@@ -319,7 +319,7 @@ def test_an_error_that_kept_all_from_being_sent_is_raised_as_itself() -> None:
 
 def test_entries_that_were_refused_are_listed_by_index_and_id() -> None:
     submissions, outcomes = results(None, refused("TooBig", sender_fault=True), None)
-    with pytest.raises(SubmissionFailed) as raised:
+    with pytest.raises(PartlySubmitted) as raised:
         raise_refused(submissions, outcomes)
     [refusal] = raised.value.refusals
     assert (refusal.index, refusal.id) == (1, submissions[1].id)
@@ -329,7 +329,7 @@ def test_entries_that_were_refused_are_listed_by_index_and_id() -> None:
 
 def test_an_error_after_others_were_taken_lists_what_it_kept_from_being_sent() -> None:
     submissions, outcomes = results(None, ServiceUnavailable("gone"), AccessDenied("no"))
-    with pytest.raises(SubmissionFailed) as raised:
+    with pytest.raises(PartlySubmitted) as raised:
         raise_refused(submissions, outcomes)
     said = [
         (refusal.index, refusal.code, refusal.sender_fault) for refusal in raised.value.refusals

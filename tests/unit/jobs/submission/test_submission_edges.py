@@ -42,7 +42,7 @@ EACH_WAY = pytest.mark.parametrize(
         lambda client, payload: client.submit(ANYTHING, payload, delay=DAYS),
         lambda client, payload: client.submit(ANYTHING, payload, at=NOW + DAYS),
         lambda client, payload: client.submit_many(ANYTHING, [None, payload]),
-        lambda client, payload: client.schedules.create("n", ANYTHING, payload, when=NIGHTLY),
+        lambda client, payload: client.schedules.create("n", ANYTHING, payload, schedule=NIGHTLY),
     ],
     ids=["submit", "delay", "at", "submit_many", "schedule"],
 )
@@ -95,7 +95,7 @@ OVERRIDES = st.fixed_dictionaries(
         "delay": ODD,
         "at": ODD,
         "priority": ODD | st.sampled_from(Priority),
-        "attempts": ODD,
+        "max_attempts": ODD,
         "timeout": ODD,
         "tenant": ODD | st.builds(Tenant, org=st.just("org-1") | st.text(), workspace=ODD),
         "group": ODD | st.just("a"),

@@ -36,7 +36,7 @@ class Hello:
         def pool() -> Iterator[Pool]:
             yield Pool()
 
-        @self.app.job("greet", retry=Retry(attempts=5))
+        @self.app.job("greet", retry=Retry(max_attempts=5))
         async def greet(greeting: Greeting, ctx: JobContext, pool: Pool) -> str:
             assert isinstance(pool, Pool)
             org = ctx.tenant.org if ctx.tenant else None

@@ -15,8 +15,8 @@ from headgate import (
     Priority,
     Retry,
     RetryLater,
+    Schedule,
     Tenant,
-    rate,
 )
 from headgate.jobs.core.events import JobRetryScheduled
 from headgate.jobs.core.ports import OutgoingMessage
@@ -99,7 +99,7 @@ def test_drain_runs_async_and_plain_handlers_until_every_queue_is_empty(app: App
     jobs.client.submit(plain, Email(to="b"))
     jobs.drain()
     assert sorted(ran) == ["a", "b 1"]
-    assert (jobs.completed(asynchronous), jobs.completed(plain)) == (1, 1)
+    assert (len(jobs.completed(asynchronous)), len(jobs.completed(plain))) == (1, 1)
     assert jobs.submitted(plain) == []
 
 
@@ -124,13 +124,13 @@ async def test_a_test_in_an_event_loop_drains_there(app: App) -> None:
     jobs = Harness(app)
     await jobs.async_client.submit(send, Email(to="a"))
     await jobs.adrain()
-    assert jobs.completed(send) == 1
+    assert len(jobs.completed(send)) == 1
 
 
 def test_retries_and_delays_pass_in_virtual_time(app: App) -> None:
     attempts: list[float] = []
 
-    @app.job("flaky", retry=Retry(attempts=3, backoff=Backoff.steps(60, 3600)))
+    @app.job("flaky", retry=Retry(max_attempts=3, backoff=Backoff.steps(60, 3600)))
     def flaky(_email: Email) -> None:
         attempts.append(jobs.clock.monotonic())
         if len(attempts) < 3:
@@ -140,13 +140,13 @@ def test_retries_and_delays_pass_in_virtual_time(app: App) -> None:
     jobs.client.submit(flaky, Email(to="a"), delay=timedelta(minutes=10))
     jobs.drain()
     assert attempts == [600, 660, 4260]
-    assert jobs.completed(flaky) == 1
+    assert len(jobs.completed(flaky)) == 1
     waits = [event.delay_s for event in jobs.events if isinstance(event, JobRetryScheduled)]
     assert waits == [60, 3600]
 
 
 def test_a_job_out_of_attempts_becomes_a_dead_letter_that_says_why(app: App) -> None:
-    @app.job("broken", retry=Retry(attempts=2, backoff=Backoff.fixed(1)))
+    @app.job("broken", retry=Retry(max_attempts=2, backoff=Backoff.fixed(1)))
     def broken(_email: Email) -> None:
         raise TimeoutError("no answer")
 
@@ -158,7 +158,7 @@ def test_a_job_out_of_attempts_becomes_a_dead_letter_that_says_why(app: App) -> 
     handle = jobs.client.submit(broken, Email(to="a"))
     jobs.client.submit(refused, Email(to="a"))
     jobs.drain()
-    assert (jobs.dead_lettered(broken), jobs.dead_lettered(refused)) == (1, 1)
+    assert (len(jobs.dead_lettered(broken)), len(jobs.dead_lettered(refused))) == (1, 1)
     [letter] = jobs.dead_letters(broken)
     assert letter.attributes["JobId"] == handle.id
     assert letter.attributes["Reason"] == "attempts-exhausted"
@@ -170,7 +170,7 @@ def test_a_job_out_of_attempts_becomes_a_dead_letter_that_says_why(app: App) -> 
 def test_a_deferred_job_comes_back_without_losing_an_attempt(app: App, after: timedelta) -> None:
     runs: list[int] = []
 
-    @app.job("patient", retry=Retry(attempts=1))
+    @app.job("patient", retry=Retry(max_attempts=1))
     def patient(_email: Email) -> None:
         runs.append(1)
         if len(runs) == 1:
@@ -179,7 +179,7 @@ def test_a_deferred_job_comes_back_without_losing_an_attempt(app: App, after: ti
     jobs = Harness(app)
     jobs.client.submit(patient, Email(to="a"))
     jobs.drain()
-    assert jobs.completed(patient) == 1
+    assert len(jobs.completed(patient)) == 1
     assert jobs.clock.monotonic() >= min(after, timedelta(hours=11)).total_seconds()
 
 
@@ -203,7 +203,7 @@ def test_a_discarded_job_is_neither_completed_nor_dead(app: App) -> None:
     jobs = Harness(app)
     jobs.client.submit(stale, Email(to="a"))
     jobs.drain()
-    assert (jobs.completed(stale), jobs.dead_lettered(stale)) == (0, 0)
+    assert (len(jobs.completed(stale)), len(jobs.dead_lettered(stale))) == (0, 0)
     assert jobs.submitted(stale) == []
 
 
@@ -233,7 +233,7 @@ def test_jobs_that_never_end_are_given_up_with_an_error(app: App) -> None:
     jobs = Harness(app)
     jobs.client.submit(endless, Email(to="a"))
     with pytest.raises(DrainUnfinished, match="after 5 runs"):
-        jobs.drain(at_most=5)
+        jobs.drain(max_runs=5)
 
 
 def test_a_type_without_a_handler_is_reported_before_anything_runs(app: App) -> None:
@@ -249,7 +249,7 @@ def test_a_type_without_a_handler_is_reported_before_anything_runs(app: App) -> 
 
 
 def test_after_a_drain_handles_tell_results_states_and_attempts(app: App) -> None:
-    @app.job("send-email", retry=Retry(attempts=2, backoff=Backoff.fixed(60)))
+    @app.job("send-email", retry=Retry(max_attempts=2, backoff=Backoff.fixed(60)))
     async def send(email: Email, ctx: JobContext) -> Email:
         await ctx.progress(40, "writing")
         if ctx.attempt == 1 or email.to == "nobody":
@@ -259,7 +259,7 @@ def test_after_a_drain_handles_tell_results_states_and_attempts(app: App) -> Non
     jobs = Harness(app)
     sent = jobs.client.submit(send, Email(to="ada"))
     lost = jobs.client.submit(send, Email(to="nobody"))
-    assert sent.status() is JobState.UNKNOWN
+    assert sent.state() is JobState.UNKNOWN
     jobs.drain()
     assert sent.result(timeout=0) == Email(to="ada")
     assert [attempt.outcome for attempt in sent.history().attempts] == ["failed", "completed"]
@@ -314,7 +314,7 @@ def test_with_records_giving_back_is_no_attempt_and_without_it_is(app: App) -> N
     for tested, expected in ((app, [1, 1, 1, 1]), (silent, [1, 2, 3, 4])):
         seen: list[int] = []
 
-        @tested.job("poll", retry=Retry(attempts=9))
+        @tested.job("poll", retry=Retry(max_attempts=9))
         def poll(_email: Email, ctx: JobContext, seen: list[int] = seen) -> None:
             seen.append(ctx.attempt)
             if len(seen) < 4:
@@ -342,8 +342,8 @@ def test_a_once_job_that_is_delivered_twice_has_the_result_of_its_one_run(app: A
     jobs.drain()
     assert runs == ["a"]
     assert handle.result(timeout=1) == "receipt 1"
-    assert handle.status() is JobState.COMPLETED
-    assert jobs.completed(charge) == 1
+    assert handle.state() is JobState.COMPLETED
+    assert len(jobs.completed(charge)) == 1
 
 
 def test_a_schedule_that_fires_twice_submits_one_job(app: App) -> None:
@@ -354,7 +354,9 @@ def test_a_schedule_that_fires_twice_submits_one_job(app: App) -> None:
         ran.append(ctx.id)
 
     jobs = Harness(app)
-    jobs.client.schedules.create("hourly", send, Email(to="ada"), when=rate(timedelta(hours=1)))
+    jobs.client.schedules.create(
+        "hourly", send, Email(to="ada"), schedule=Schedule.rate(timedelta(hours=1))
+    )
     jobs.clock.advance(timedelta(hours=1))
     jobs.scheduler.repeat()
     jobs.client.schedules.remove("hourly")
@@ -368,7 +370,7 @@ def test_a_schedule_that_fires_twice_submits_one_job(app: App) -> None:
 def test_a_delayed_job_that_waits_for_days_between_attempts_makes_all_of_them(app: App) -> None:
     seen: list[int] = []
 
-    @app.job("send-email", retry=Retry(attempts=3, backoff=Backoff.fixed(86_400)))
+    @app.job("send-email", retry=Retry(max_attempts=3, backoff=Backoff.fixed(86_400)))
     def send(_email: Email, ctx: JobContext) -> None:
         seen.append(ctx.attempt)
         raise RetryLater(timedelta(days=1)) if len(seen) == 1 else ConnectionError("refused")
@@ -377,4 +379,4 @@ def test_a_delayed_job_that_waits_for_days_between_attempts_makes_all_of_them(ap
     jobs.client.submit(send, Email(to="ada"), delay=timedelta(days=3))
     jobs.drain()
     assert seen == [1, 1, 2, 3]
-    assert jobs.dead_lettered(send) == 1
+    assert len(jobs.dead_lettered(send)) == 1

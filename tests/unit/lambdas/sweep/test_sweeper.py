@@ -250,7 +250,7 @@ def test_while_s3_is_down_the_rest_is_done_and_the_next_sweep_saves(bench: Sweep
 
 def test_the_alert_in_the_documents_is_one_that_is_sent() -> None:
     app = App("shop", stage="prod")
-    app.define("capture-payment", Order, priority=Priority.CRITICAL, critical=True)
+    app.define("capture-payment", Order, priority=Priority.CRITICAL, alert_at_once=True)
     bench = SweepBench(app)
     for number in range(5):
         bench.die("capture-payment", id=f"00000000-0000-7000-8000-{number:012}")

@@ -54,7 +54,7 @@ def _books(retry: Retry | None = None) -> tuple[Rig, Ledger, JobType[Entry, None
         "books",
         priorities=[Priority.NORMAL],
         fifo=True,
-        retry=retry or Retry(attempts=20, backoff=Backoff.fixed(60)),
+        retry=retry or Retry(max_attempts=20, backoff=Backoff.fixed(60)),
     )
 
     @books.job("post", group_by=lambda entry: entry.account)
@@ -107,7 +107,7 @@ async def test_a_failing_job_blocks_its_group_until_it_succeeds_and_no_other_gro
 
 @pytest.mark.looptime
 async def test_a_job_that_is_given_up_lets_the_next_of_its_group_go_on() -> None:
-    rig, ledger, post = _books(Retry(attempts=1))
+    rig, ledger, post = _books(Retry(max_attempts=1))
     ledger.failures["a", 1] = 99
     await _post(rig, post, "a", 5)
     async with rig.working(concurrency=10):

@@ -89,8 +89,8 @@ async def test_a_tenants_slots_are_used_while_its_jobs_wait() -> None:
 
 
 async def test_what_an_open_breaker_held_back_runs_once_it_has_closed() -> None:
-    breaker = Breaker(0.5, minimum=4, open_for=timedelta(minutes=5), probes=2)
-    retry = Retry(attempts=100, backoff=Backoff.fixed(10))
+    breaker = Breaker(0.5, min_runs=4, open_for=timedelta(minutes=5), probes=2)
+    retry = Retry(max_attempts=100, backoff=Backoff.fixed(10))
     shop = Shop(0, breaker=breaker, retry=retry)
     up = False
 
@@ -233,7 +233,7 @@ async def test_critical_jobs_start_at_once_whatever_a_limit_holds_back_of_their_
 
 async def test_critical_jobs_start_at_once_though_settled_ones_can_not_be_parked() -> None:
     app = App("shop")
-    mail = app.queue("mail", priorities=[Priority.NORMAL], retry=Retry(attempts=1))
+    mail = app.queue("mail", priorities=[Priority.NORMAL], retry=Retry(max_attempts=1))
 
     @mail.job("broken")
     async def broken(_note: Note) -> None:

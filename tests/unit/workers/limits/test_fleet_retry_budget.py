@@ -168,7 +168,7 @@ async def test_a_table_that_hangs_holds_up_no_worker_that_stops() -> None:
 
 # --- through workers -----------------------------------------------------------------------------
 
-MANY = Retry(attempts=1000, backoff=Backoff.fixed(5))
+MANY = Retry(max_attempts=1000, backoff=Backoff.fixed(5))
 
 
 def _app(on_exhausted: OnExhausted = "wait") -> App:

@@ -48,7 +48,7 @@ from headgate.workers.worker import Worker
 from tests.support.records import mark
 from tests.unit.workers.rig import MAIL, Note, Rig, one_lane
 
-MANY = Retry(attempts=100, backoff=Backoff.fixed(10))
+MANY = Retry(max_attempts=100, backoff=Backoff.fixed(10))
 
 
 def _app(*, on: str = "queue", retry: Retry = MANY, takes_s: float = 0.01, **limits: Any) -> App:
@@ -225,7 +225,7 @@ def _calling(dependency: Dependency, **limits: Any) -> tuple[Rig, JobType[Note, 
     return Rig(app), call
 
 
-_BREAKER = Breaker(0.5, minimum=10, open_for=timedelta(minutes=5), probes=2)
+_BREAKER = Breaker(0.5, min_runs=10, open_for=timedelta(minutes=5), probes=2)
 
 
 @pytest.mark.looptime
@@ -268,7 +268,7 @@ async def test_what_no_retry_mends_opens_no_breaker() -> None:
     app = App("shop")
     calls = app.queue("calls", priorities=[Priority.NORMAL], breaker=_BREAKER)
 
-    @calls.job("refuse", retry=Retry(attempts=3, never_on=(ValueError,)))
+    @calls.job("refuse", retry=Retry(max_attempts=3, never_on=(ValueError,)))
     async def refuse(_note: Note) -> None:
         raise ValueError
 
@@ -313,7 +313,7 @@ async def _submit_killer(rig: Rig) -> None:
 async def test_a_job_that_is_parked_unrun_does_not_open_its_breaker() -> None:
     app, mail = one_lane()
 
-    @mail.job("send", breaker=Breaker(minimum=1, failure_ratio=0.5))
+    @mail.job("send", breaker=Breaker(min_runs=1, failure_ratio=0.5))
     async def send(_note: Note) -> None: ...
 
     rig = Rig(app)

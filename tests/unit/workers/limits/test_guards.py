@@ -91,7 +91,7 @@ class _Bench:
             self.end(self.start(), ending)
 
 
-_BREAKER = Breaker(0.5, minimum=4, probes=2)
+_BREAKER = Breaker(0.5, min_runs=4, probes=2)
 
 
 def test_a_breaker_opens_at_its_ratio_and_not_before_its_minimum() -> None:

@@ -69,7 +69,7 @@ def job(cls: type[Event], **fields: Any) -> Event:
 
 @pytest.mark.looptime
 async def test_a_worker_s_jobs_are_counted_by_type_and_outcome() -> None:
-    app, queue = one_lane(Retry(attempts=2, backoff=Backoff.fixed(1)))
+    app, queue = one_lane(Retry(max_attempts=2, backoff=Backoff.fixed(1)))
 
     @queue.job("good")
     async def good(_note: Note) -> None:

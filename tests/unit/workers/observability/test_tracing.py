@@ -107,7 +107,7 @@ def test_a_job_that_a_handler_submits_belongs_to_its_attempt_s_trace() -> None:
 def test_a_failure_is_recorded_and_a_deferral_is_none() -> None:
     app = App("shop")
 
-    @app.job("fail", retry=Retry(attempts=1))
+    @app.job("fail", retry=Retry(max_attempts=1))
     def fail(_note: Note) -> None:
         raise ConnectionError("down")
 

@@ -184,7 +184,7 @@ async def test_a_lost_receipt_interrupts_an_async_job_and_settles_nothing() -> N
 
 
 async def test_the_verdict_on_a_job_whose_receipt_was_lost_is_its_new_holders() -> None:
-    app, mail = one_lane(Retry(attempts=1), visibility_s=6)
+    app, mail = one_lane(Retry(max_attempts=1), visibility_s=6)
 
     @mail.job("render")
     async def render(_note: Note) -> None:
@@ -207,7 +207,7 @@ async def test_the_verdict_on_a_job_whose_receipt_was_lost_is_its_new_holders() 
 
 async def test_an_extension_under_way_never_overtakes_a_retrys_visibility_change() -> None:
     """The extension's request reaches SQS late: after the retry's, if that did not wait."""
-    app, mail = one_lane(Retry(attempts=2, backoff=Backoff.fixed(500)), visibility_s=30)
+    app, mail = one_lane(Retry(max_attempts=2, backoff=Backoff.fixed(500)), visibility_s=30)
 
     @mail.job("render")
     async def render(_note: Note) -> None:
@@ -235,7 +235,7 @@ async def test_an_extension_under_way_never_overtakes_a_retrys_visibility_change
 
 
 async def test_while_the_answer_to_a_retry_is_under_way_its_message_is_not_extended() -> None:
-    app, mail = one_lane(Retry(attempts=2, backoff=Backoff.fixed(15)), visibility_s=30)
+    app, mail = one_lane(Retry(max_attempts=2, backoff=Backoff.fixed(15)), visibility_s=30)
 
     @mail.job("render")
     async def render(_note: Note) -> None:
@@ -256,7 +256,7 @@ async def test_while_the_answer_to_a_retry_is_under_way_its_message_is_not_exten
 
 @pytest.mark.parametrize("ends_after_s", [8.75, 9.99, 10.0, 10.01, 10.2])
 async def test_a_retry_in_the_very_moment_of_a_beat_keeps_its_delay(ends_after_s: float) -> None:
-    app, mail = one_lane(Retry(attempts=2, backoff=Backoff.fixed(500)), visibility_s=30)
+    app, mail = one_lane(Retry(max_attempts=2, backoff=Backoff.fixed(500)), visibility_s=30)
 
     @mail.job("render")
     async def render(_note: Note) -> None:
@@ -400,7 +400,7 @@ async def test_what_was_received_before_a_long_suspension_is_not_started_after_i
 async def test_a_failure_after_its_lease_has_lapsed_is_left_to_the_next_delivery(
     old_receipts_work: bool,
 ) -> None:
-    app, mail = one_lane(visibility_s=30, retry=Retry(attempts=2, backoff=Backoff.fixed(1000)))
+    app, mail = one_lane(visibility_s=30, retry=Retry(max_attempts=2, backoff=Backoff.fixed(1000)))
 
     @mail.job("render")
     async def render(_note: Note, ctx: JobContext) -> None:

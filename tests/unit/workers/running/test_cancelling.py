@@ -46,7 +46,7 @@ async def cancel(rig: Rig, job_id: str, reason: str = "a mistake") -> None:
 
 async def state(rig: Rig, job_id: str) -> JobState:
     async with AsyncClient(rig.app, transport=rig.sqs, table=rig.table, clock=rig.clock) as client:
-        return await client.handle(job_id).status()
+        return await client.handle(job_id).state()
 
 
 async def test_what_was_cancelled_before_the_worker_started_never_starts() -> None:
@@ -189,7 +189,7 @@ async def test_a_handler_that_returns_though_it_was_cancelled_has_completed() ->
 
 
 async def test_a_failed_job_that_is_cancelled_before_its_retry_is_done_with() -> None:
-    app, mail = mailing(retry=Retry(attempts=3, backoff=Backoff.fixed(60)))
+    app, mail = mailing(retry=Retry(max_attempts=3, backoff=Backoff.fixed(60)))
     runs: list[int] = []
 
     @mail.job("send")

@@ -20,7 +20,7 @@ from headgate import (
     Retry,
     RetryBudget,
     RetryLater,
-    rate,
+    Schedule,
 )
 from headgate.jobs.core.events import (
     Event,
@@ -55,7 +55,9 @@ HALF_DAY_S = 13 * 3_600
 
 def daily(attempts: int = 3) -> tuple[App, JobType[Note, None], list[int]]:
     """An app whose one type fails, and is tried again a day later; the attempts that it made."""
-    app, mail = one_lane(Retry(attempts=attempts, backoff=Backoff.fixed(DAY_S)), visibility_s=300)
+    app, mail = one_lane(
+        Retry(max_attempts=attempts, backoff=Backoff.fixed(DAY_S)), visibility_s=300
+    )
     made: list[int] = []
 
     @mail.job("charge")
@@ -127,7 +129,7 @@ async def test_a_retry_beyond_twelve_hours_leaves_the_queue_and_comes_when_it_is
 
 
 async def test_retry_later_beyond_twelve_hours_uses_up_no_attempt() -> None:
-    app, mail = one_lane(Retry(attempts=2), visibility_s=300)
+    app, mail = one_lane(Retry(max_attempts=2), visibility_s=300)
     made: list[int] = []
 
     @mail.job("charge")
@@ -148,7 +150,7 @@ async def test_retry_later_beyond_twelve_hours_uses_up_no_attempt() -> None:
 
 
 async def test_a_delayed_job_that_is_retried_and_deferred_for_long_runs_each_time() -> None:
-    app, mail = one_lane(Retry(attempts=3, backoff=Backoff.fixed(HALF_DAY_S)), visibility_s=300)
+    app, mail = one_lane(Retry(max_attempts=3, backoff=Backoff.fixed(HALF_DAY_S)), visibility_s=300)
     made: list[int] = []
 
     @mail.job("charge")
@@ -176,10 +178,10 @@ async def test_a_delayed_job_that_is_retried_and_deferred_for_long_runs_each_tim
 
 
 async def test_a_recurring_job_makes_all_its_daily_attempts() -> None:
-    app, mail = one_lane(Retry(attempts=4, backoff=Backoff.fixed(DAY_S)), visibility_s=300)
+    app, mail = one_lane(Retry(max_attempts=4, backoff=Backoff.fixed(DAY_S)), visibility_s=300)
     made: list[int] = []
 
-    @mail.job("report", schedule=rate(timedelta(days=30)))
+    @mail.job("report", schedule=Schedule.rate(timedelta(days=30)))
     async def report(_note: Note, ctx: JobContext) -> None:
         made.append(ctx.attempt)
         raise ConnectionError("refused")
@@ -231,7 +233,7 @@ async def test_a_message_that_can_not_be_deleted_leaves_the_job_twice_under_one_
 
 
 async def test_a_once_job_that_a_schedule_holds_too_completes_once() -> None:
-    app, mail = one_lane(Retry(attempts=3))
+    app, mail = one_lane(Retry(max_attempts=3))
     made: list[str] = []
 
     @mail.job("charge", once=True)
@@ -303,7 +305,7 @@ async def test_a_fifo_queue_keeps_its_order_and_so_its_message() -> None:
         "books",
         fifo=True,
         priorities=[Priority.NORMAL],
-        retry=Retry(attempts=2, backoff=Backoff.fixed(DAY_S)),
+        retry=Retry(max_attempts=2, backoff=Backoff.fixed(DAY_S)),
     )
 
     @books.job("book", group_by=lambda note: note.text or "a")
@@ -319,7 +321,7 @@ async def test_a_fifo_queue_keeps_its_order_and_so_its_message() -> None:
 
 
 async def test_a_retry_that_would_outlive_the_messages_retention_is_handed_over() -> None:
-    app, mail = one_lane(Retry(attempts=2, backoff=Backoff.fixed(7_200)), visibility_s=300)
+    app, mail = one_lane(Retry(max_attempts=2, backoff=Backoff.fixed(7_200)), visibility_s=300)
 
     @mail.job("charge")
     async def charge(_note: Note) -> None:
@@ -516,10 +518,10 @@ async def test_jobs_of_every_kind_of_wait_live_through_a_fortnight_under_workers
         return handle
 
     types = [
-        waiting("often", Retry(attempts=200, backoff=Backoff.fixed(3 * 3_600)), 110),
-        waiting("half-daily", Retry(attempts=50, backoff=Backoff.fixed(HALF_DAY_S)), 24),
-        waiting("charge", Retry(attempts=5, backoff=Backoff.fixed(5 * DAY_S)), 2, once=True),
-        waiting("poll", Retry(attempts=2), 8, later=40 * 3_600),
+        waiting("often", Retry(max_attempts=200, backoff=Backoff.fixed(3 * 3_600)), 110),
+        waiting("half-daily", Retry(max_attempts=50, backoff=Backoff.fixed(HALF_DAY_S)), 24),
+        waiting("charge", Retry(max_attempts=5, backoff=Backoff.fixed(5 * DAY_S)), 2, once=True),
+        waiting("poll", Retry(max_attempts=2), 8, later=40 * 3_600),
     ]
     rig = Scheduled(app)
     if not long_delays:
@@ -551,7 +553,7 @@ async def test_a_fifo_retry_that_a_budget_holds_back_is_dead_lettered_in_time() 
         "books",
         fifo=True,
         priorities=[Priority.NORMAL],
-        retry=Retry(attempts=9, backoff=Backoff.fixed(60)),
+        retry=Retry(max_attempts=9, backoff=Backoff.fixed(60)),
         retry_budget=RetryBudget(1, per=timedelta(hours=2), on_exhausted="wait"),
     )
 

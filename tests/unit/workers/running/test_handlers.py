@@ -68,7 +68,7 @@ async def test_a_plain_function_runs_off_the_loop_and_others_run_meanwhile() -> 
 
 @pytest.mark.parametrize("error", [StopIteration("none left"), SystemExit(3), ValueError("no")])
 async def test_whatever_a_plain_function_raises_is_a_failure(error: BaseException) -> None:
-    app, mail = one_lane(Retry(attempts=1))
+    app, mail = one_lane(Retry(max_attempts=1))
 
     @mail.job("raises")
     def raises(_note: Note) -> None:

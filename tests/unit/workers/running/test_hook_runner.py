@@ -17,7 +17,7 @@ from tests.unit.workers.rig import Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
 
-TWICE = Retry(attempts=2, backoff=Backoff.fixed(1))
+TWICE = Retry(max_attempts=2, backoff=Backoff.fixed(1))
 
 
 async def test_a_hook_of_one_type_hears_nothing_of_another() -> None:

@@ -47,7 +47,7 @@ surrogates = pytest.mark.parametrize("twisted", _SURROGATES.values(), ids=_SURRO
 
 
 def _app() -> App:
-    app = App("shop", parking=Retry(attempts=2, backoff=Backoff.fixed(1)))
+    app = App("shop", parking=Retry(max_attempts=2, backoff=Backoff.fixed(1)))
 
     @app.job("echo")
     async def echo(note: Note) -> None:
@@ -227,7 +227,7 @@ async def test_a_validator_that_calls_exit_costs_its_own_message_alone() -> None
         def _exit(cls, text: str) -> str:
             raise SystemExit(text)
 
-    app, other = App("shop", parking=Retry(attempts=2, backoff=Backoff.fixed(1))), App("shop")
+    app, other = App("shop", parking=Retry(max_attempts=2, backoff=Backoff.fixed(1))), App("shop")
     app.job("echo")(_never)
     app.types["echo"].payload = Exits
     rig = Rig(app)

@@ -103,7 +103,7 @@ async def test_a_worker_reads_and_writes_what_is_large_in_threads(size: int, onc
 
 @sizes
 def test_a_function_reads_and_writes_what_is_large_in_threads(size: int) -> None:
-    app = App("shop", payload_limit=1_048_576)
+    app = App("shop", max_message_bytes=1_048_576)
 
     @app.job("echo")
     async def echo(text: Text) -> Text:
@@ -132,7 +132,7 @@ async def test_the_harness_and_inline_read_what_is_large_in_threads(size: int) -
     sqs = MemorySqs(VirtualClock())
     sqs.faults.raise_on("send", ServiceUnavailable("no connection"), times=1000)
     app = _app()
-    app.payload_limit = 1_048_576
+    app.max_message_bytes = 1_048_576
     await AsyncClient(app, transport=sqs, fallback="inline").submit(
         app.types["echo"], Text(text="y" * size)
     )

@@ -28,7 +28,7 @@ from tests.unit.workers.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
 
-_PARKING = Retry(attempts=3, backoff=Backoff.steps(10, 60))
+_PARKING = Retry(max_attempts=3, backoff=Backoff.steps(10, 60))
 LARGE = "y" * 300_000
 
 
@@ -70,7 +70,7 @@ async def test_a_payload_within_the_limit_never_touches_the_store() -> None:
 
 
 async def test_the_limit_is_the_app_s() -> None:
-    app = App("shop", payload_limit=1_024)
+    app = App("shop", max_message_bytes=1_024)
 
     @app.job("send")
     async def send(_note: Note) -> None: ...
@@ -91,7 +91,7 @@ async def test_the_limit_is_the_app_s() -> None:
 )
 async def test_a_store_that_can_not_be_asked_costs_no_attempt(error: TransportError) -> None:
     ran: list[str] = []
-    rig = _rig(ran, retry=Retry(attempts=1))
+    rig = _rig(ran, retry=Retry(max_attempts=1))
     await rig.submit(_send(rig.app), LARGE)
     rig.store.fail("get", error, times=4)
     async with rig.working():

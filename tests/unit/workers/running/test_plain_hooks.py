@@ -29,7 +29,7 @@ from headgate.workers.running.hook_runner import _Line, _Threads
 from headgate.workers.worker import Worker
 from tests.unit.workers.rig import Note, Rig, one_lane
 
-TWICE = Retry(attempts=2, backoff=Backoff.fixed(1))
+TWICE = Retry(max_attempts=2, backoff=Backoff.fixed(1))
 
 
 @pytest.fixture

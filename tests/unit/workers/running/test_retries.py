@@ -49,7 +49,7 @@ def _delays_on_the_server(rig: Rig) -> list[int]:
 
 @pytest.mark.parametrize("backoff", BACKOFFS, ids=repr)
 async def test_the_delays_that_sqs_sees_are_the_policys(backoff: Backoff) -> None:
-    app, mail = one_lane(Retry(attempts=5, backoff=backoff), visibility_s=300)
+    app, mail = one_lane(Retry(max_attempts=5, backoff=backoff), visibility_s=300)
 
     @mail.job("charge")
     async def charge(_note: Note) -> None:
@@ -72,7 +72,7 @@ async def test_the_delays_that_sqs_sees_are_the_policys(backoff: Backoff) -> Non
 
 async def test_an_adaptive_backoff_stretches_with_what_waits_in_the_queue() -> None:
     backoff = Backoff.adaptive(base=3, cap=400, backlog=2, jitter=None)
-    app, mail = one_lane(Retry(attempts=2, backoff=backoff), visibility_s=300)
+    app, mail = one_lane(Retry(max_attempts=2, backoff=backoff), visibility_s=300)
 
     @mail.job("charge")
     async def charge(note: Note) -> None:
@@ -107,7 +107,7 @@ class _Busy(Exception):
 async def test_a_retry_after_wins_over_the_backoff_and_is_rounded_up(
     asked: Callable[[object], object],
 ) -> None:
-    app, mail = one_lane(Retry(attempts=2, backoff=Backoff.fixed(1)), visibility_s=300)
+    app, mail = one_lane(Retry(max_attempts=2, backoff=Backoff.fixed(1)), visibility_s=300)
 
     @mail.job("charge")
     async def charge(_note: Note) -> None:
@@ -127,7 +127,7 @@ async def test_a_custom_backoff_that_fails_is_replaced_by_the_default_and_said()
     def broken(attempt: int) -> float:
         raise KeyError(attempt)
 
-    retry = Retry(attempts=2, backoff=Backoff.custom(broken))
+    retry = Retry(max_attempts=2, backoff=Backoff.custom(broken))
     app, mail = one_lane(retry, visibility_s=300)
 
     @mail.job("charge")
@@ -143,7 +143,7 @@ async def test_a_custom_backoff_that_fails_is_replaced_by_the_default_and_said()
 
 
 async def test_attempts_are_counted_by_receives_and_told_to_the_handler() -> None:
-    app, mail = one_lane(Retry(attempts=4, backoff=Backoff.fixed(1)))
+    app, mail = one_lane(Retry(max_attempts=4, backoff=Backoff.fixed(1)))
     seen: list[tuple[int, int]] = []
 
     @mail.job("charge")
@@ -160,14 +160,14 @@ async def test_attempts_are_counted_by_receives_and_told_to_the_handler() -> Non
 
 
 async def test_a_submission_may_override_the_attempts_of_its_type() -> None:
-    app, mail = one_lane(Retry(attempts=2, backoff=Backoff.fixed(1)))
+    app, mail = one_lane(Retry(max_attempts=2, backoff=Backoff.fixed(1)))
 
     @mail.job("charge")
     async def charge(_note: Note) -> None:
         raise ConnectionError("refused")
 
     rig = Rig(app)
-    await rig.submit(charge, attempts=5)
+    await rig.submit(charge, max_attempts=5)
     async with rig.working():
         [dead] = await rig.happens(JobDeadLettered)
     assert dead.attempt == 5

@@ -36,7 +36,9 @@ async def first_delays(jitter: Jitter) -> Counter[int]:
     queue = app.queue(
         "mail",
         priorities=[Priority.NORMAL],
-        retry=Retry(attempts=2, backoff=Backoff.exponential(base=BASE_S, cap=600, jitter=jitter)),
+        retry=Retry(
+            max_attempts=2, backoff=Backoff.exponential(base=BASE_S, cap=600, jitter=jitter)
+        ),
     )
 
     @queue.job("send")

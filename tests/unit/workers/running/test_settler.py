@@ -25,7 +25,7 @@ from tests.unit.workers.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
 
-_RETRY = Retry(attempts=3, backoff=Backoff.fixed(2))
+_RETRY = Retry(max_attempts=3, backoff=Backoff.fixed(2))
 _FAULTS: list[TransportError] = [Throttled("slow down"), ServiceUnavailable("503")]
 
 
@@ -141,7 +141,7 @@ async def test_only_the_parking_is_retried_while_the_dead_letter_queue_refuses(
     rig.sqs.faults.fail_entries("send", queue=DEAD_MAIL, times=100_000, sender_fault=True)
     async with rig.working():
         await asyncio.sleep(3600)
-        assert len(rig.heard(JobStarted)) == _RETRY.attempts
+        assert len(rig.heard(JobStarted)) == _RETRY.max_attempts
         assert len(rig.sqs.messages(MAIL)) == 1
         assert rig.heard(SettlementFailed)
         rig.sqs.faults.clear()
@@ -158,7 +158,7 @@ async def test_a_letter_that_sqs_finds_fault_with_is_sent_without_its_details() 
     rig.refuse_sends(lambda message: len(message.attributes) > 2)
     async with rig.working():
         await rig.happens(JobDeadLettered)
-    assert len(rig.heard(JobStarted)) == _RETRY.attempts
+    assert len(rig.heard(JobStarted)) == _RETRY.max_attempts
     assert rig.heard(SettlementFailed), "that details are lost is told"
     [letter] = rig.sqs.messages(DEAD_MAIL)
     assert letter.body == original.body
@@ -176,7 +176,7 @@ async def test_a_finished_job_whose_delete_fails_for_good_is_said_and_left() -> 
 
 
 async def test_a_dead_letter_is_sent_before_the_original_is_deleted_and_says_why() -> None:
-    app, mail = one_lane(Retry(attempts=2, backoff=Backoff.fixed(2)))
+    app, mail = one_lane(Retry(max_attempts=2, backoff=Backoff.fixed(2)))
 
     @mail.job("charge")
     async def charge(_note: Note) -> None:
@@ -210,7 +210,7 @@ async def test_a_dead_letter_is_sent_before_the_original_is_deleted_and_says_why
 
 
 async def test_the_dead_letter_of_a_body_of_one_mebibyte_can_be_sent() -> None:
-    app, mail = one_lane(Retry(attempts=1))
+    app, mail = one_lane(Retry(max_attempts=1))
 
     @mail.job("charge")
     async def charge(_note: Note) -> None:
@@ -225,7 +225,7 @@ async def test_the_dead_letter_of_a_body_of_one_mebibyte_can_be_sent() -> None:
 
 
 async def test_an_error_whose_text_can_not_be_made_is_a_failure_like_any_other() -> None:
-    app, mail = one_lane(Retry(attempts=1))
+    app, mail = one_lane(Retry(max_attempts=1))
 
     class Mute(Exception):
         def __str__(self) -> str:

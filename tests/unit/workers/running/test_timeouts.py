@@ -15,7 +15,7 @@ from headgate.jobs.testing import Harness, MemorySqs, VirtualClock
 from tests.support.stub_children import StubChildren
 from tests.unit.workers.rig import Note, Rig
 
-_ONCE = Retry(attempts=1)
+_ONCE = Retry(max_attempts=1)
 
 
 @pytest.mark.looptime

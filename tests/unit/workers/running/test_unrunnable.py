@@ -20,7 +20,7 @@ from tests.unit.workers.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
 
-_PARKING = Retry(attempts=3, backoff=Backoff.steps(10, 60))
+_PARKING = Retry(max_attempts=3, backoff=Backoff.steps(10, 60))
 
 
 class Fussy(Note):
@@ -208,7 +208,7 @@ async def test_a_job_that_no_worker_could_run_is_dead_with_its_reason() -> None:
         rig.app, transport=rig.sqs.blocking, table=rig.table.blocking, clock=rig.clock
     ) as client:
         handle = client.handle("01960000-0000-7000-8000-000000000000")
-        assert handle.status() is JobState.DEAD
+        assert handle.state() is JobState.DEAD
         assert handle.history().attempts == ()
         with pytest.raises(JobDead, match="payload-invalid"):
             handle.result(timeout=1)

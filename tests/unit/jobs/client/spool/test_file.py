@@ -73,7 +73,7 @@ def test_what_was_put_is_there_for_the_next_process_and_leaves_when_it_is_sent(
 
 def test_a_message_is_sent_as_it_would_have_been(bench: Bench, file: SpoolFile) -> None:
     order = bench.submission(bench.order, Email(body="\u00e9\ud7ff\x00"), group="org-1")
-    email = bench.submission(tenant="org-2", attempts=7, priority=Priority.CRITICAL)
+    email = bench.submission(tenant="org-2", max_attempts=7, priority=Priority.CRITICAL)
     file.put([order, email])
     bench.drain(file)
     [kept_order], [kept_email] = bench.sqs.messages(FIFO), bench.sqs.messages(CRITICAL)

@@ -21,13 +21,13 @@ from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.errors import (
     AccessDenied,
     CredentialsMissing,
+    PartlySubmitted,
     QueueMissing,
     ServiceUnavailable,
     SettingsInvalid,
     SpoolCorrupt,
     SpoolError,
     SpoolFull,
-    SubmissionFailed,
     Throttled,
     TransportError,
 )
@@ -136,7 +136,7 @@ async def test_an_entry_that_sqs_fails_on_its_side_is_kept_and_one_at_fault_is_r
     await client.close()
     assert bench.sent() == [kept.id]
     bench.sqs.faults.fail_entries("send", sender_fault=True)
-    with pytest.raises(SubmissionFailed):
+    with pytest.raises(PartlySubmitted):
         await client.submit(bench.email, EMAIL)
     await client.close()
 
