@@ -7,7 +7,7 @@
                a function puts each job that it was running into quarantine
     back       what there was no time for, with a delay
 
-`lambdas.timetable` says when. What has ended is deleted while others go on (`lambdas.deleting`).
+`lambdas.timetable` says when. `lambdas.verdicts` settles what has ended, while others go on.
 """
 
 from __future__ import annotations
@@ -18,22 +18,19 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from headgate.jobs.core.ports import Scheduler, Transport
 from headgate.jobs.execution.delivery import Delivery
-from headgate.jobs.execution.outcome import Interrupted
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor, Run
-from headgate.jobs.execution.settlement import Ack, RetryAfter
+from headgate.jobs.execution.settlement import Ack
 from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.records.cancellations import Cancelling
-from headgate.lambdas.deleting import Deletes
-from headgate.lambdas.settling import Settler
 from headgate.lambdas.source import Line, lines_of
 from headgate.lambdas.spreading import spread
 from headgate.lambdas.timetable import START_S, Timetable
+from headgate.lambdas.verdicts import Verdicts, job_id_of
 
 _log = logging.getLogger("headgate.consume")
 
@@ -91,36 +88,26 @@ class Batch:
         """What waits for everything else."""
         self._running: set[Run] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._settler = Settler(
+        self._verdicts = Verdicts(
+            executor,
             transport,
-            self._means.app.topology,
-            clock=self._means.clock,
-            events=self._means.events,
+            settled_at=times.settled_at,
             eager=lambda: not self._running,
-            ends_at=times.settled_at,
             scheduler=scheduler,
-            store=self._means.store,
+            recorder=recorder,
         )
-        self._deletes = Deletes(transport, clock=self._means.clock, events=self._means.events)
         self._rng = random.Random()  # noqa: S311 - spreads returns, guards no secret
-        self._done: set[str] = set()
-        """Ids of the messages that Lambda may delete."""
         self._started = 0
         self._unstarted = 0
         self._is_late = False
         """There was no time for a job, so that no other starts."""
-        self._answered = False
-        self._abandoned: set[Run] = set()
-        """Plain functions, whose threads go on."""
-        self._given_up: set[Run] = set()
-        """Jobs that are settled though their handlers, which ignore being cancelled, go on."""
         self.strays: set[asyncio.Task[None]] = set()
         """What has been cancelled and has not ended."""
 
     @property
     def stuck(self) -> bool:
         """Whether threads were left to themselves."""
-        return bool(self._abandoned)
+        return bool(self._verdicts.abandoned)
 
     async def run(self, records: Sequence[Mapping[str, Any]]) -> list[str]:
         """Run them; returns the ids of those that stay in their queues, before the time is up.
@@ -143,12 +130,12 @@ class Batch:
         finally:
             for alarm in alarms:
                 alarm.cancel()
-            self._answered = True
+            self._verdicts.answered = True
         work.cancel()
         self._part()
         await self._finish(beside)
         ids = (str(record["messageId"]) for record in records)
-        return [each for each in ids if each not in self._done]
+        return [each for each in ids if each not in self._verdicts.done]
 
     # --- beside the jobs -------------------------------------------------------------------------
 
@@ -192,7 +179,7 @@ class Batch:
             await asyncio.wait([*self._tasks])
 
     def _fill(self) -> None:
-        while self._free and self._lines and not self._answered:
+        while self._free and self._lines and not self._verdicts.answered:
             self._free -= 1
             self._spawn(self._run_next(self._lines.popleft()))
 
@@ -221,7 +208,7 @@ class Batch:
     async def _run_alone(self, line: Line) -> None:
         """Run a line with nothing beside it, and nothing left to lose."""
         while line:
-            await self._deletes.drain()
+            await self._verdicts.drain()
             await self._write_down()
             self._secure()
             run = await self._begun(line[0])
@@ -265,31 +252,15 @@ class Batch:
             self._give_back_unstarted(line)
             line.clear()
             return
-        if run not in self._given_up and await self._settle(run, verdict):
-            self._delete(run.delivery, at_once=not isinstance(verdict.action, Ack))
+        if run not in self._verdicts.given_up and await self._verdicts.settle(run, verdict):
+            self._verdicts.delete(run.delivery, at_once=not isinstance(verdict.action, Ack))
             line.popleft()
             return
         behind = [*line][1:]
         line.clear()
-        if self._answered:
+        if self._verdicts.answered:
             return
-        # At once: SQS shows none of a group while one before it is hidden.
-        await self._settler.give_back([(delivery, 0) for delivery in behind])
-
-    async def _settle(self, run: Run, verdict: Verdict) -> bool:
-        """Carry a verdict out; returns whether the message may be deleted."""
-        if self._answered:
-            return False  # Lambda has been told that it stays, so that is what it does
-        if self._recorder is not None:
-            await self._recorder.explain(run, verdict)
-        if run in self._abandoned and isinstance(verdict.outcome, Interrupted):
-            # Its thread goes on: shown at once, it would run twice at the same time.
-            self._settler.tell(verdict)
-            return False
-        gone = await self._settler.settle(run.delivery, verdict)
-        if gone and self._recorder is not None:
-            self._recorder.parked(run, verdict)
-        return gone
+        await self._verdicts.release(behind)
 
     def _give_back_unstarted(self, line: Line) -> None:
         """Give back a line that has no time to begin, and all that waits.
@@ -309,33 +280,7 @@ class Batch:
         )
         self._unstarted += len(returns)
         if returns:
-            self._spawn(self._return(returns))
-
-    async def _return(self, unstarted: Sequence[tuple[Delivery, int]]) -> None:
-        now = self._means.clock.now()
-        back = [each for each in unstarted if each[0].may_go_back(now)]
-        ending = [each for each in unstarted if not each[0].may_go_back(now)]
-        await asyncio.gather(self._settler.give_back(back), *map(self._renew, ending))
-
-    async def _renew(self, unstarted: tuple[Delivery, int]) -> None:
-        """Settle one that is not run and can't go back: it goes on in another message.
-
-        That carries the attempts that were made. While these can't be read the message is left
-        alone, unless SQS would not deliver it again.
-        """
-        delivery, delay_s = unstarted
-        run = self._executor.begin(delivery)
-        if self._recorder is not None:
-            await self._recorder.recall(run)
-        if not run.known and delivery.comes_again(self._means.clock.now()):
-            return
-        verdict = run.unstarted(delay_s) if run.foregone is None else await run.verdict()
-        if await self._settle(run, verdict):
-            self._delete(delivery)
-
-    def _delete(self, delivery: Delivery, *, at_once: bool = False) -> None:
-        self._done.add(delivery.message.message_id)
-        self._deletes.put(delivery, at_once=at_once)
+            self._spawn(self._verdicts.give_back(returns))
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -347,11 +292,11 @@ class Batch:
     def _abandon(self) -> None:
         for run in self._running:
             if run.running and not run.cancellable:
-                self._abandoned.add(run)
+                self._verdicts.abandoned.add(run)
                 _log.warning(
                     "a plain function can't be stopped: it goes on while this environment does, "
                     "and its message is delivered again when its visibility timeout ends: %s",
-                    _job_id(run),
+                    job_id_of(run),
                 )
             run.interrupt(_WHY, abandon=True)
         if self._running:
@@ -360,26 +305,8 @@ class Batch:
     async def _give_up(self) -> None:
         """Settle the jobs whose handlers ignore that they have been cancelled twice."""
         await asyncio.sleep(_LAST_WORD_S)
-        stubborn = [each for each in self._running if each not in self._abandoned]
-        await asyncio.gather(*map(self._settle_running, stubborn))
-
-    async def _settle_running(self, run: Run) -> None:
-        """Settle a job whose handler goes on. It has failed: its end is explained by that, and not
-        taken for a crash, and it comes again no more often than it has attempts."""
-        if (verdict := run.given_up()) is None:
-            return
-        self._given_up.add(run)
-        _log.warning("a handler goes on though it was cancelled: %s", _job_id(run))
-        is_retry = isinstance(verdict.action, RetryAfter)
-        if not (is_retry and run.delivery.comes_again(self._means.clock.now())):
-            if await self._settle(run, verdict):
-                self._delete(run.delivery)
-            return
-        # Shown before its visibility timeout ends, it would run twice at the same time.
-        verdict = replace(verdict, action=RetryAfter(delay_s=run.delivery.queue.visibility_s))
-        if self._recorder is not None:
-            await self._recorder.explain(run, verdict)
-        self._settler.tell(verdict)
+        stubborn = [each for each in self._running if each not in self._verdicts.abandoned]
+        await asyncio.gather(*map(self._verdicts.settle_running, stubborn))
 
     def _part(self) -> None:
         """Let go of what has not ended."""
@@ -391,7 +318,7 @@ class Batch:
 
     async def _finish(self, beside: Sequence[asyncio.Task[Any]]) -> None:
         """End what stands beside the jobs, within a bound."""
-        await asyncio.gather(self._deletes.close(), self._write_down())
+        await asyncio.gather(self._verdicts.close(), self._write_down())
         for task in beside:
             task.cancel()
             task.add_done_callback(_log_fault)
@@ -411,10 +338,6 @@ class Batch:
 def _is_dangerous(run: Run) -> bool:
     """Whether its job is a suspect that would run."""
     return run.job is not None and run.foregone is None and run.job.attempt.suspect
-
-
-def _job_id(run: Run) -> str:
-    return run.job.attempt.job_id if run.job is not None else ""
 
 
 def _log_fault(task: asyncio.Task[Any]) -> None:

@@ -21,8 +21,8 @@ from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.records.lives import Fate
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import DelayedJob
-from headgate.lambdas.batches import Batch
 from headgate.lambdas.sweep.memory import SweepMemory
+from headgate.lambdas.verdicts import Verdicts
 from headgate.workers.dispatch.fifo_groups import Groups
 from headgate.workers.held import Hold, Holdings
 from headgate.workers.limits.fleet_leases import Fleet
@@ -109,7 +109,7 @@ def _forget(*_given: Any, **_named: Any) -> None:
     """Likewise."""
 
 
-async def _shown_at_once(self: Batch, run: Run, verdict: Verdict) -> bool:
+async def _shown_at_once(self: Verdicts, run: Run, verdict: Verdict) -> bool:
     return await self._settler.settle(run.delivery, verdict)
 
 
@@ -168,8 +168,8 @@ BREAKS: dict[str, Break] = {
         kind="untold",
     ),
     "a function shows at once what its thread still runs": Break(
-        owner=Batch,
-        name="_settle",
+        owner=Verdicts,
+        name="settle",
         by=_shown_at_once,
         plan=_LEFT_BEHIND,
         kind="group-order",
