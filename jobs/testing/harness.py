@@ -296,7 +296,7 @@ class Harness:
         )
         return Executor(means, backlog=self._backlog)
 
-    async def _drain(self, shared: Shared, at_most: int) -> None:
+    async def _drain(self, shared: Shared, max_runs: int) -> None:
         executor = self._executor(shared)
         remembering = Remembering(
             self.app, self.table, self.store, clock=self.clock, events=self._hub
