@@ -84,7 +84,7 @@ def test_an_attempt_that_the_job_does_not_have_is_refused(attempt: int) -> None:
 
 def test_an_override_may_give_the_job_more_attempts() -> None:
     hello = Hello()
-    hello.jobs.run(hello.greet, Greeting(), attempt=30, attempts=30)
+    hello.jobs.run(hello.greet, Greeting(), attempt=30, max_attempts=30)
     assert hello.seen == [(30, 30, None)]
 
 
