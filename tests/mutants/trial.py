@@ -63,10 +63,10 @@ class Copy:
             text=True,
         )
         for name in filter(None, listed.stdout.split("\0")):
-            if (source := ROOT / name).is_file():
-                target = folder / name
+            source, target = ROOT / name, folder / name
+            if source.is_file() or source.is_symlink():
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, target)
+                shutil.copy2(source, target, follow_symlinks=False)
 
     def try_(self, mutant: Mutant) -> Trial:
         """Make the change, run its tests, and undo it."""
