@@ -1,4 +1,4 @@
-"""CDK's entry point, ``python -m infra.app``: synthesizes the stack of one app.
+"""CDK's entry point, ``python -m headgate.infra.app``: synthesizes the stack of one app.
 
 The CDK context says which (``headgate:app``, as ``module:attribute``) and, if at all, for which
 stage (``headgate:stage``); without them ``HEADGATE_APP`` and ``HEADGATE_STAGE`` do. What a stage
