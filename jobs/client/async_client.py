@@ -11,12 +11,11 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from headgate.jobs.client.async_large_payloads import Storing
 from headgate.jobs.client.async_submission_records import Register
 from headgate.jobs.client.concurrency import Tasks
 from headgate.jobs.client.fallback import AsyncFallback, FallbackName, check_choice
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
-from headgate.jobs.client.large_payloads import refuse_if
+from headgate.jobs.client.large_payloads import Storing, refuse_if
 from headgate.jobs.client.own_table import AsyncOwnTable
 from headgate.jobs.client.schedules import AsyncSchedules
 from headgate.jobs.client.spool.policy import Spool, StrPath
@@ -91,6 +90,7 @@ class AsyncClient:
         fallback: FallbackName | None = None,
     ) -> None:
         self._app = app
+        self._concurrency = Tasks()
         self._clock = clock or SystemClock()
         kept_in = check_choice(spool, fallback)
         self._events = events or (Events(log_event) if kept_in or fallback else Events())
@@ -98,9 +98,8 @@ class AsyncClient:
         # A submitter with a fallback need not wait for an outage to end.
         insist = pacing.insist and not (kept_in or fallback or self._paused)
         self._pacing = replace(pacing, insist=insist)
-        self._concurrency = Tasks()
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
-        self._transport = self._storing(transport, store) if transport is not None else None
+        self._storing = self._storing_by(transport, store) if transport is not None else None
         self._store = store
         self._scheduler = scheduler
         # A transport of the caller's own comes with a scheduler, or there is none.
@@ -152,7 +151,7 @@ class AsyncClient:
         return table
 
     async def __aenter__(self) -> Self:
-        if self._transport is None:
+        if self._storing is None:
             from headgate.jobs.aws.sqs.transport import SqsTransport
 
             sqs = await self._owned.enter_async_context(SqsTransport())
@@ -161,7 +160,7 @@ class AsyncClient:
 
                 own = S3Store(self._app.topology.bucket)
                 self._store = await self._owned.enter_async_context(own)
-            self._transport = self._storing(sqs, self._store)
+            self._storing = self._storing_by(sqs, self._store)
         if self._fallback is not None:
             try:
                 await self._fallback.open()
@@ -288,8 +287,8 @@ class AsyncClient:
                 submissions, self._told(submissions, await self.schedules.hold(submissions))
             )
             return
-        if self._transport is not None:
-            self._transport.check(each.message for each in submissions)
+        if self._storing is not None:
+            self._storing.check(each.message for each in submissions)
         if self._fallback and submissions and await self._fallback.takes(submissions):
             return
         pending = [self._batcher(each.queue).put(each.message) for each in submissions]
@@ -350,8 +349,14 @@ class AsyncClient:
     async def _unschedule(self, job_id: str) -> bool:
         return self._has_scheduler and await self.schedules.cancel_delayed(job_id)
 
-    def _storing(self, transport: Transport, store: ObjectStore | None) -> Storing:
-        return Storing(transport, store, limit=self._app.max_message_bytes, paused=self._paused)
+    def _storing_by(self, transport: Transport, store: ObjectStore | None) -> Storing:
+        return Storing(
+            transport,
+            store,
+            concurrency=self._concurrency,
+            limit=self._app.max_message_bytes,
+            paused=self._paused,
+        )
 
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
         queue = spec.name
@@ -368,10 +373,10 @@ class AsyncClient:
             self._batchers[queue] = batcher
         return batcher
 
-    def _opened(self) -> Transport:
-        if self._transport is None:
+    def _opened(self) -> Storing:
+        if self._storing is None:
             raise ConfigurationError("AsyncClient is not open: use it in `async with`")
-        return self._transport
+        return self._storing
 
 
 def _error_of(future: asyncio.Future[None]) -> TransportError | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from headgate.jobs.client.concurrency import Threads
 from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice
 from headgate.jobs.client.handle import JobHandle, Lookup
-from headgate.jobs.client.large_payloads import BlockingStoring, refuse_if
+from headgate.jobs.client.large_payloads import Storing, refuse_if
 from headgate.jobs.client.sending import Sending
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.submission_records import BlockingRegister
@@ -24,6 +24,7 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import (
     ImmediateObjectStore,
     ImmediateScheduler,
+    ImmediateSender,
     ImmediateTable,
     drive,
     immediate,
@@ -33,6 +34,8 @@ from headgate.jobs.core.ports import (
     BlockingScheduler,
     BlockingTable,
     BlockingTransport,
+    EntryFailure,
+    OutgoingMessage,
 )
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
@@ -104,8 +107,14 @@ class Client:
 
                 store = s3 = SyncS3(app.topology.bucket)
                 self._closes.append(s3.close)
-        self._transport = BlockingStoring(
-            transport, store, limit=app.max_message_bytes, paused=self._paused
+        kept = None if store is None else ImmediateObjectStore(store)
+        self._transport = transport
+        self._storing = Storing(
+            ImmediateSender(transport),
+            kept,
+            concurrency=self._concurrency,
+            limit=app.max_message_bytes,
+            paused=self._paused,
         )
         self._opening = threading.Lock()
         self._scheduler = scheduler
@@ -118,7 +127,6 @@ class Client:
         self._register = BlockingRegister(
             app, table, clock=self._clock, events=self._events, rng=self._rng, sleep=sleep
         )
-        kept = None if store is None else ImmediateObjectStore(store)
         self._lookup = Lookup(
             app=app,
             table=ImmediateTable(table),
@@ -253,7 +261,7 @@ class Client:
             refuse_if(self._paused)
             raise_refused(submissions, self._told(submissions, self.schedules.hold(submissions)))
             return
-        self._transport.check(each.message for each in submissions)
+        self._storing.check(each.message for each in submissions)
         if self._fallback and submissions and self._fallback.takes(submissions):
             return
         results = self._send_in_order(submissions)
@@ -280,11 +288,16 @@ class Client:
             return []
         return Sending(
             [submission.message for submission in submissions],
-            partial(self._transport.send, submissions[0].queue.name),
+            partial(self._send, submissions[0].queue.name),
             sleep=self._sleep,
             rng=self._rng,
             goes_on=self._fallback is None,
         ).run()
+
+    def _send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        if self._storing.passes(messages):  # no coroutine for what is not large
+            return self._transport.send(queue, messages)
+        return drive(self._storing.send(queue, messages))
 
     def _open_scheduler(self) -> BlockingScheduler:
         with self._opening:
@@ -304,7 +317,7 @@ class Client:
 
             return Spooler(
                 spool,
-                send=self._transport.send,
+                send=self._send,
                 sent=self._register.enter,
                 clock=self._clock,
                 events=self._events,

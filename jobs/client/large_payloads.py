@@ -1,7 +1,6 @@
-"""A transport that keeps large payloads in the object store: the object first, then the message.
+"""Sending that keeps large payloads in the object store: the object first, then the message.
 
 Whatever sends through it (a client, its batches, its spool) has messages with all of their payload.
-This is the one for plain code; `jobs.client.async_large_payloads` has that for an event loop.
 """
 
 from __future__ import annotations
@@ -9,38 +8,37 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from headgate.jobs.core.ports import (
-    BlockingObjectStore,
-    BlockingTransport,
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.client.concurrency import Concurrency
+from headgate.jobs.core.ports import EntryFailure, ObjectStore, OutgoingMessage, Sender
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.errors import PayloadTooLarge, ServiceUnavailable, TransportError
 from headgate.jobs.messages.large_payloads import LARGEST, parted
 from headgate.jobs.messages.outgoing import size_of
 
 
-class BlockingStoring:
-    """A `jobs.core.ports.BlockingTransport` over another one.
+class Storing:
+    """Sends messages, for one client; its ports are awaited.
 
     Args:
         transport: what carries the messages.
         store: where payloads go that are too large; None refuses them, as SQS would.
+        concurrency: packs payloads.
         limit: bytes of a message; without a ``store`` SQS's own limit counts.
         paused: send nothing, as if SQS could not be reached.
     """
 
     def __init__(
         self,
-        transport: BlockingTransport,
-        store: BlockingObjectStore | None,
+        transport: Sender,
+        store: ObjectStore | None,
         *,
+        concurrency: Concurrency,
         limit: int,
-        paused: bool = False,
+        paused: bool,
     ) -> None:
         self._transport = transport
         self._store = store
+        self._concurrency = concurrency
         self._limit = limit
         self._paused = paused
 
@@ -52,29 +50,43 @@ class BlockingStoring:
         """
         check_sizes(messages, has_store=self._store is not None)
 
-    def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+    def passes(self, messages: Sequence[OutgoingMessage]) -> bool:
+        """True for a batch that goes as it is, which `send` would do no more with.
+
+        Raises:
+            ServiceUnavailable: submissions are paused.
+        """
+        refuse_if(self._paused)
+        return self._store is None or all(size_of(each) <= self._limit for each in messages)
+
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         """Send a batch; a message whose payload could not be kept is a failed entry of it.
 
         Raises:
             TransportError: no message of the batch could be sent.
         """
-        refuse_if(self._paused)
-        if self._store is None or all(size_of(each) <= self._limit for each in messages):
-            return self._transport.send(queue, messages)
+        if self.passes(messages):
+            return await self._transport.send(queue, messages)
         batch = Batch()
         for message in messages:
             try:
-                batch.take(self._fitting(message, self._store))
+                batch.take(await self._fitting(message))
             except TransportError as error:
                 batch.leave(error)
-        return batch.failures(self._transport.send(queue, batch.fitting()))
+        return batch.failures(await self._transport.send(queue, batch.fitting()))
 
-    def _fitting(self, message: OutgoingMessage, store: BlockingObjectStore) -> OutgoingMessage:
-        if size_of(message) <= self._limit:
+    async def _fitting(self, message: OutgoingMessage) -> OutgoingMessage:
+        if self._store is None or size_of(message) <= self._limit:
             return message
-        slim, kept = parted(message)
-        store.put(kept.ref.key, kept.packed())
+        slim, key, content = await self._concurrency.aside(lambda: _packed(message))
+        await self._store.put(key, content)
         return slim
+
+
+def _packed(message: OutgoingMessage) -> tuple[OutgoingMessage, str, bytes]:
+    """A message without its payload, and the object that the payload goes into."""
+    slim, kept = parted(message)
+    return slim, kept.ref.key, kept.packed()
 
 
 def refuse_if(paused: bool) -> None:

@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
-from headgate.jobs.core.ports import BlockingObjectStore, BlockingScheduler, BlockingTable
+from headgate.jobs.core.ports import (
+    BlockingObjectStore,
+    BlockingScheduler,
+    BlockingTable,
+    BlockingTransport,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,6 +44,13 @@ def immediate(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
         return function(*args, **kwargs)
 
     return call
+
+
+class ImmediateSender:
+    """A `jobs.core.ports.Sender` that never suspends."""
+
+    def __init__(self, transport: BlockingTransport) -> None:
+        self.send = immediate(transport.send)
 
 
 class ImmediateTable:

@@ -86,6 +86,12 @@ class QueueDepth:
     delayed: int
 
 
+class Sender(Protocol):
+    """The one call of a `Transport` that a submitter needs."""
+
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]: ...
+
+
 class Transport(Protocol):
     """The queue service, for an event loop. Any method may raise a `TransportError`.
 
@@ -114,7 +120,7 @@ class Transport(Protocol):
 
 
 class BlockingTransport(Protocol):
-    """The one call that a synchronous submitter needs."""
+    """`Sender`, for synchronous code."""
 
     def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]: ...
 

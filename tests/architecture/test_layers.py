@@ -62,7 +62,6 @@ HEAVY = {
     "headgate.infra",
     "headgate.jobs.client.async_client",
     "headgate.jobs.client.async_submission_records",
-    "headgate.jobs.client.async_large_payloads",
     "headgate.jobs.aws",
     "headgate.jobs.testing",
     "headgate.lambdas",

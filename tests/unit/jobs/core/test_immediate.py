@@ -13,13 +13,14 @@ from headgate.jobs.core import ports
 from headgate.jobs.core.immediate import (
     ImmediateObjectStore,
     ImmediateScheduler,
+    ImmediateSender,
     ImmediateTable,
     drive,
     immediate,
 )
 from headgate.jobs.core.ports import Item
 from headgate.jobs.errors import Throttled
-from headgate.jobs.testing import MemoryScheduler, MemoryStore, MemoryTable, VirtualClock
+from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryStore, MemoryTable, VirtualClock
 
 
 def test_a_coroutine_over_functions_comes_to_what_they_return() -> None:
@@ -62,6 +63,7 @@ def test_a_coroutine_that_suspends_is_closed_and_named() -> None:
 @pytest.mark.parametrize(
     ("port", "make"),
     [
+        (ports.Sender, lambda: ImmediateSender(MemorySqs(VirtualClock()).blocking)),
         (ports.Table, lambda: ImmediateTable(MemoryTable(VirtualClock()).blocking)),
         (ports.Scheduler, lambda: ImmediateScheduler(MemoryScheduler(VirtualClock()).blocking)),
         (ports.ObjectStore, lambda: ImmediateObjectStore(MemoryStore().blocking)),
