@@ -263,7 +263,7 @@ async def test_a_cancelled_child_ends_and_its_job_is_done_with(
     await bench.submit(job, Work(path=said))
     async with bench.working() as worker:
         [pid, *_] = await lines(said)
-        [hold] = worker._running.unfinished
+        [hold] = worker._parts.running.unfinished
         hold.run.cancel("a mistake")
         [cancelled] = await bench.happens(JobCancelled)
         if job is isolated_app.busy:

@@ -228,7 +228,7 @@ class Observer:
         for name, worker in fleet.workers.items():
             actor = self._world.actors[name]
             serves = any(each.name == spec.name for each in worker._app.topology.queues)
-            polls = any(poller.queue.name == spec.name for poller in worker._pollers)
+            polls = any(poller.queue.name == spec.name for poller in worker._parts.pollers)
             if not (actor.alive and worker.is_receiving and serves and polls):
                 continue
             running = sum(run.actor is actor for run in self._ledger.running)
@@ -275,10 +275,10 @@ class Observer:
     def has_stopped(self, actor: Actor, worker: Worker) -> None:
         """A worker has stopped in order: nothing of it is left."""
         left = {
-            "holds": len(worker._holdings),
-            "slots": worker._demand.busy,
-            "waiting": len(worker._waiting),
-            "children": worker._admission._in_children,
+            "holds": len(worker._parts.holdings),
+            "slots": worker._parts.demand.busy,
+            "waiting": len(worker._parts.waiting),
+            "children": worker._parts.admission._in_children,
             "tasks": len(actor.left),
         }
         if any(left.values()) and actor.trouble_until < self._ledger.now:

@@ -254,7 +254,7 @@ class World:
             calm = 0 if self._is_busy(worker) else calm + 1
 
     def _is_busy(self, worker: Worker | None) -> bool:
-        if self.ledger.running or (worker is not None and len(worker._holdings)):
+        if self.ledger.running or (worker is not None and len(worker._parts.holdings)):
             return True
         return self._due_in_s() < _WORTH_WAITING_S
 

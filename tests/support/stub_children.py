@@ -181,7 +181,7 @@ class StubChildren:
         """Have `workers.isolation.child_pool.child_handle` start these."""
         monkeypatch.setattr(child_handle, "start_process", self._start)
         monkeypatch.setattr("os.killpg", self._kill)
-        monkeypatch.setattr("headgate.workers.worker.app_path", lambda _app: "stub:app")
+        monkeypatch.setattr("headgate.workers.parts.app_path", lambda _app: "stub:app")
 
     @property
     def left(self) -> list[StubProcess]:

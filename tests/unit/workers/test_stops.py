@@ -38,7 +38,7 @@ async def test_a_thread_that_swallows_exceptions_is_cancelled_and_not_completed(
     await rig.submit(render, "long")
     async with asyncio.timeout(_LIMIT_S), rig.working(concurrency=1) as worker:
         await asyncio.to_thread(begun.wait, _LIMIT_S)
-        [hold] = worker._running.unfinished
+        [hold] = worker._parts.running.unfinished
         hold.run.cancel("a mistake")
         await rig.happens(JobCancelled)
         assert not rig.heard(JobCompleted)
@@ -61,7 +61,7 @@ async def test_an_async_handler_may_end_by_a_stop_where_it_was_cancelled() -> No
     await rig.submit(render)
     async with rig.working() as worker:
         await asyncio.sleep(1)
-        [hold] = worker._running.unfinished
+        [hold] = worker._parts.running.unfinished
         hold.run.cancel("a mistake")
         await rig.happens(JobCancelled)
     assert not rig.heard(JobCompleted)

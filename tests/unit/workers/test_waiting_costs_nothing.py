@@ -74,8 +74,8 @@ async def test_ten_reports_of_ten_minutes_on_two_children_beside_email(
     async def report(_note: Note) -> None:
         await asyncio.sleep(600)
 
-    monkeypatch.setattr("headgate.workers.worker.app_path", lambda _app: "shop:app")
-    monkeypatch.setattr("headgate.workers.worker.ChildPool", Children)
+    monkeypatch.setattr("headgate.workers.parts.app_path", lambda _app: "shop:app")
+    monkeypatch.setattr("headgate.workers.parts.ChildPool", Children)
     rig = Rig(app)
     await rig.submit(report, *map(str, range(10)))
     async with rig.working(children=2):

@@ -113,8 +113,8 @@ async def test_isolated_jobs_beside_others_keep_their_children_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     children = _Children(2, takes_s=10 * MINUTE)
-    monkeypatch.setattr("headgate.workers.worker.ChildPool", children)
-    monkeypatch.setattr("headgate.workers.worker.app_path", lambda _app: "shop:app")
+    monkeypatch.setattr("headgate.workers.parts.ChildPool", children)
+    monkeypatch.setattr("headgate.workers.parts.app_path", lambda _app: "shop:app")
     app = App("shop")
     calls = app.queue("calls", priorities=[Priority.NORMAL])
 
@@ -342,8 +342,8 @@ async def test_short_jobs_behind_a_limit_follow_each_other_at_once(
 async def test_short_isolated_jobs_beside_others_follow_each_other_at_once(
     monkeypatch: pytest.MonkeyPatch, records: RecordsLevel
 ) -> None:
-    monkeypatch.setattr("headgate.workers.worker.ChildPool", _Children(2, takes_s=0.05))
-    monkeypatch.setattr("headgate.workers.worker.app_path", lambda _app: "shop:app")
+    monkeypatch.setattr("headgate.workers.parts.ChildPool", _Children(2, takes_s=0.05))
+    monkeypatch.setattr("headgate.workers.parts.app_path", lambda _app: "shop:app")
     shop = Shop(0, records=records, isolation="process")
     await shop.rig.submit(shop.limited, *map(str, range(100)))
     took_s = await shop.finish(100)

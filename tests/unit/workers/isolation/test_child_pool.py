@@ -73,7 +73,7 @@ def _stop(worker: Worker, run: asyncio.Task[Any], how: str) -> None:
             run.cancel()
             asyncio.get_running_loop().call_soon(run.cancel)
         case "cancel the job":
-            for hold in worker._running.unfinished:
+            for hold in worker._parts.running.unfinished:
                 hold.run.cancel("a mistake")
 
 

@@ -335,7 +335,7 @@ async def test_a_message_that_can_not_be_taken_in_costs_no_other_and_comes_again
         await rig.happens(JobCompleted, 2)
         assert rig.clock.monotonic() - before < 1
         await asyncio.sleep(1)
-        assert (len(worker._holdings), len(worker._waiting)) == (0, 0)
+        assert (len(worker._parts.holdings), len(worker._parts.waiting)) == (0, 0)
         await rig.happens(JobCompleted, 3)
         assert rig.clock.monotonic() - before > 29, "SQS hid it for so long"
     assert "processing message" in caplog.text

@@ -1,0 +1,121 @@
+"""All that a worker keeps in the table beside claims and limits; without a table, nothing.
+
+records         what happened to jobs, written and read (`jobs.execution.recording`)
+lifeline        that this worker lives, for others to judge its deliveries by
+cancellations   which jobs are cancelled
+trimming        completed jobs that are kept by count
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+from headgate.jobs.core.ports import ObjectStore, Table
+from headgate.jobs.execution.delivery import Job
+from headgate.jobs.execution.recording.recorder import Recorder
+from headgate.jobs.records.cancellations import Cancelling
+from headgate.jobs.records.lives import Lives
+from headgate.workers.observability.lifeline import Lifeline
+from headgate.workers.running.trimmer import Trimmer
+from headgate.workers.services import Services
+
+
+class Bookkeeping:
+    """Records, the sign of life, cancellations and trimming of one worker.
+
+    Args:
+        services: the worker's.
+        table: open, and left open; None: nothing is kept.
+        store: where results go that are too large for a record.
+        groups: the queue groups that it works on.
+        on_cancelled: called when jobs have been cancelled that may run here.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        table: Table | None,
+        store: ObjectStore | None,
+        *,
+        groups: set[str],
+        on_cancelled: Callable[[], None],
+    ) -> None:
+        self._app = services.app
+        clock, events, rng = services.clock, services.events, services.rng
+        self.recorder: Recorder | None = None
+        """None: attempts are counted by deliveries."""
+        self._lifeline: Lifeline | None = None
+        self._cancelling: Cancelling | None = None
+        self._trimmer: Trimmer | None = None
+        if table is None:
+            return
+        if services.app.keeps_records:
+            lives = Lives(table, own=services.name, clock=clock)
+            self.recorder = Recorder(
+                services.app,
+                table,
+                worker=services.name,
+                clock=clock,
+                events=events,
+                rng=rng,
+                store=store,
+                lives=lives,
+            )
+            events.subscribe(self.recorder)
+            self._lifeline = Lifeline(
+                table,
+                lives,
+                name=services.name,
+                groups=groups,
+                clock=clock,
+                events=events,
+                rng=rng,
+            )
+        self._trimmer = Trimmer(services.app, table, clock=clock, events=events, rng=rng)
+        events.subscribe(self._trimmer)
+        if services.app.keeps_records:
+            self._cancelling = Cancelling(
+                table, clock=clock, events=events, rng=rng, on_news=on_cancelled
+            )
+
+    def is_recorded(self, job: Job) -> bool:
+        """True if something is written of such a job."""
+        return self.recorder is not None and self._app.records_of(job.type) != "off"
+
+    def cancelled(self, job_id: str) -> str | None:
+        """Why a job is cancelled, if it is."""
+        return self._cancelling.reason(job_id) if self._cancelling is not None else None
+
+    async def introduce(self) -> None:
+        """Learn what is cancelled already, which must not start, and begin to live."""
+        if self._cancelling is not None:
+            await self._cancelling.look()
+        if self._lifeline is not None:
+            await self._lifeline.start()
+
+    def running(self) -> Iterator[tuple[str, Coroutine[Any, Any, Any]]]:
+        """What has to run while the worker does, by name."""
+        if self.recorder is not None:
+            yield "records", self.recorder.run()
+        if self._lifeline is not None:
+            yield "life", self._lifeline.run()
+        if self._trimmer is not None and self._trimmer.is_needed:
+            yield "trim", self._trimmer.run()
+        if self._cancelling is not None:
+            yield "cancellations", self._cancelling.run()
+
+    def hurry(self) -> None:
+        """Wait for less from now on: the worker is stopping."""
+        if self.recorder is not None:
+            self.recorder.hurry()
+
+    async def drain(self) -> None:
+        """Write what still waits; what is left is shed."""
+        if self.recorder is not None:
+            await self.recorder.drain()
+
+    async def close(self) -> None:
+        """Say that this worker has ended."""
+        if self._lifeline is not None:
+            await self._lifeline.close()

@@ -1,0 +1,311 @@
+"""The parts of a worker, put together: what each is handed, and what sets the others going."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+from headgate.jobs.client.async_client import AsyncClient
+from headgate.jobs.core.context import JobContext
+from headgate.jobs.core.ports import ObjectStore, OutgoingMessage, Scheduler, Table, Transport
+from headgate.jobs.core.topology import Priority, QueueSpec
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.app_path import app_path
+from headgate.jobs.execution.call import Around, Means
+from headgate.jobs.execution.claimed_call import require_claims
+from headgate.jobs.execution.claims import Claims
+from headgate.jobs.execution.run import Executor
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.submission.prepare import Submission
+from headgate.workers.bookkeeping import Bookkeeping
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.dispatch.admission import Admission
+from headgate.workers.dispatch.once_per_turn import OncePerTurn
+from headgate.workers.dispatch.patience import Patience
+from headgate.workers.dispatch.returning import Returns
+from headgate.workers.dispatch.shares import Shares
+from headgate.workers.dispatch.waiting import Waiting
+from headgate.workers.held import Holdings
+from headgate.workers.isolation.child_pool import ChildPool
+from headgate.workers.limits.gate import Gate
+from headgate.workers.receiving.demand import Demand
+from headgate.workers.receiving.heartbeat import Heartbeat
+from headgate.workers.receiving.poller import Poller
+from headgate.workers.receiving.pollers import Pollers
+from headgate.workers.receiving.queue_watch import QueueWatch
+from headgate.workers.running.backlog import Backlog
+from headgate.workers.running.hook_runner import HookRunner
+from headgate.workers.running.runner import Running, ThreadPool
+from headgate.workers.running.settler import SETTLEMENT_PACING, Settler
+from headgate.workers.services import Services
+from headgate.workers.shutdown import FLUSH_S
+
+_log = logging.getLogger("headgate.worker")
+
+
+class Parts:
+    """All that one worker is made of.
+
+    Args:
+        services: the worker's.
+        settings: how many jobs at once, of which queues, and so on.
+        transport: open, and left open; so are the others below.
+        table: for records, limits of the fleet, and types with ``once=True``.
+        scheduler: for waits beyond what SQS can hold.
+        store: for payloads that are too large for messages.
+        around: entered around each call of a handler.
+
+    Raises:
+        ConfigurationError: the app needs a table and there is none, or it has no queue of the
+            settings' priorities.
+        UnknownQueue: the settings name a queue group that the app doesn't have.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        settings: WorkerSettings,
+        transport: Transport,
+        *,
+        table: Table | None,
+        scheduler: Scheduler | None,
+        store: ObjectStore | None,
+        around: Around,
+    ) -> None:
+        app, clock, events = services.app, services.clock, services.events
+        self._app = app
+        self._clock = clock
+        self._settings = settings
+        self.look_soon = OncePerTurn(self._look)
+        queues = sorted(settings.lanes.of(app.topology), key=lambda spec: spec.priority.rank)
+        self.queues = QueueWatch([queue.name for queue in queues], clock=clock)
+        events.subscribe(self.queues)
+        self.holdings = Holdings()
+        self.threads = ThreadPool(settings.concurrency)
+        self._admit(services, table, queues)
+        self.books = Bookkeeping(
+            services,
+            table,
+            store,
+            groups={queue.group for queue in queues},
+            on_cancelled=self._end_cancelled,
+        )
+        self._settle(services, transport, scheduler, store, table)
+        self.hooks = HookRunner(app, clock=clock, events=events)
+        events.subscribe(self.hooks)
+        self.means = Means(
+            app=app,
+            clock=clock,
+            events=events,
+            send=self.client.send,
+            store=store,
+            call_blocking=self.threads,
+            call_isolated=self.children.call if self.children is not None else None,
+            around=around,
+            claims=Claims(table, owner=services.name, clock=clock) if table is not None else None,
+        )
+        require_claims(app, self.means.claims)
+        self._run_and_receive(services, transport, queues)
+
+    def _admit(self, services: Services, table: Table | None, queues: Sequence[QueueSpec]) -> None:
+        """Make what decides which message may start, and how many are received."""
+        app, settings = self._app, self._settings
+        self.gate = Gate(
+            app,
+            clock=services.clock,
+            events=services.events,
+            rng=services.rng,
+            table=table,
+            worker=services.name,
+            on_change=self._look,
+        )
+        self.children = self._pool(settings.children, services.rng) if _isolates(app) else None
+        self.admission = Admission(app, self.gate, self.children, clock=services.clock)
+        shares = Shares(queues, slots=settings.concurrency)
+        self.waiting = Waiting(queues, shares, block=self.admission.block)
+        self.demand = Demand(
+            settings.concurrency,
+            _reserved(settings, queues),
+            self.waiting,
+            self.holdings,
+            shares,
+            services.clock,
+            acceptable=self.admission.acceptable,
+            on_change=self.look_soon,
+        )
+
+    def _settle(
+        self,
+        services: Services,
+        transport: Transport,
+        scheduler: Scheduler | None,
+        store: ObjectStore | None,
+        table: Table | None,
+    ) -> None:
+        """Make what carries verdicts out, and what submits for handlers."""
+        self.settler = Settler(
+            transport,
+            self._app.topology,
+            self.holdings,
+            clock=services.clock,
+            events=services.events,
+            eager=lambda: self.demand.busy == 0,
+            rng=services.rng,
+            pacing=SETTLEMENT_PACING,
+            scheduler=scheduler,
+            store=store,
+        )
+        self.client = AsyncClient(
+            self._app,
+            transport=transport,
+            scheduler=scheduler,
+            store=store,
+            table=table,
+            clock=services.clock,
+            events=services.events,
+        )
+
+    def _run_and_receive(
+        self, services: Services, transport: Transport, queues: Sequence[QueueSpec]
+    ) -> None:
+        """Make what runs jobs, what holds their messages, and what receives more."""
+        settings, clock, events = self._settings, services.clock, services.events
+        executor = Executor(
+            self.means,
+            backlog=Backlog(transport, clock),
+            records=self.books.recorder is not None,
+        )
+        returns = Returns(
+            self.waiting,
+            self.admission,
+            Patience(settings.give_back_after.total_seconds(), rng=services.rng),
+            clock,
+            is_recorded=self.books.is_recorded,
+        )
+        self.running = Running(
+            executor,
+            self.settler,
+            self.waiting,
+            self.holdings,
+            self.demand,
+            self.admission,
+            returns,
+            recorder=self.books.recorder,
+            cancelled=self.books.cancelled,
+            on_change=self.look_soon,
+        )
+        self.heartbeat = Heartbeat(transport, queues, self.holdings, clock=clock, events=events)
+        self.pollers = Pollers(
+            (
+                Poller(
+                    queue,
+                    transport,
+                    self.demand,
+                    self.waiting,
+                    self.running.deliver,
+                    wait_s=(settings.receive_wait or queue.receive_wait).total_seconds(),
+                    clock=clock,
+                    events=events,
+                    rng=services.rng,
+                )
+                for queue in queues
+            ),
+            self.demand,
+        )
+
+    @asynccontextmanager
+    async def children_open(self) -> AsyncIterator[None]:
+        """Have child processes ready while the context is open, if any type needs them."""
+        if self.children is None:
+            yield
+            return
+        await self.children.start()
+        try:
+            yield
+        finally:
+            await self.children.close()
+
+    def supports(self) -> Iterator[tuple[str, Coroutine[Any, Any, Any]]]:
+        """What has to run as long as the worker receives or runs anything, by name."""
+        yield "heartbeat", self.heartbeat.run()
+        yield "give-back", self._give_back()
+        yield "hooks", self.hooks.run()
+        yield "limits", self.gate.run()
+        yield from self.books.running()
+
+    def close(self) -> None:
+        """Receive nothing more, and start nothing."""
+        self.pollers.stop()
+        self.books.hurry()
+        self.running.close()
+
+    async def flush(self) -> None:
+        """Let what stands beside the jobs come to an end, within a bound.
+
+        A hook of the users that hangs must keep neither records nor the worker's end unwritten.
+        """
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_S), asyncio.TaskGroup() as endings:
+                    endings.create_task(self.client.close(), name="headgate-end-client")
+                    endings.create_task(self.hooks.drain(), name="headgate-end-hooks")
+                    endings.create_task(self.gate.close(), name="headgate-end-limits")
+                    endings.create_task(self.books.drain(), name="headgate-end-records")
+        finally:
+            await self.books.close()
+
+    async def _give_back(self) -> None:
+        """Return what has not been started for a while, so that other workers can have it."""
+        while True:
+            await asyncio.sleep(min(1.0, self._settings.give_back_after.total_seconds()))
+            self._look()  # what can start now does not go back
+            self.running.give_back()
+            self.look_soon()
+
+    def _pool(self, size: int | None, rng: random.Random) -> ChildPool:
+        return ChildPool(
+            app_path(self._app),
+            size=size or os.cpu_count() or 1,
+            clock=self._clock,
+            rng=rng,
+            answers={"submit": self._submit_for_child},
+            on_change=self.look_soon,
+            on_fault=partial(_log.error, "%s"),
+        )
+
+    async def _submit_for_child(self, _ctx: JobContext, message: Mapping[str, Any]) -> None:
+        """Send what a handler in a child process submits."""
+        outgoing = OutgoingMessage(**message)
+        envelope = parse(outgoing.body)
+        queue = self._app.topology.queue(envelope.queue, envelope.priority)
+        await self.client.send(Submission(queue=queue, message=outgoing, envelope=envelope))
+
+    def _end_cancelled(self) -> None:
+        self.running.end_cancelled()
+
+    def _look(self) -> None:
+        """Receive and start what there is room for now.
+
+        Receives come first, so that a higher priority can claim a slot that has come free; and once
+        more for what has been started or set aside since.
+        """
+        self.pollers.notice()
+        if self.running.fill():
+            self.pollers.notice()
+
+
+def _isolates(app: App) -> bool:
+    return any(job.isolation == "process" for job in app.types.values())
+
+
+def _reserved(settings: WorkerSettings, queues: Collection[QueueSpec]) -> int:
+    if settings.reserved is not None:
+        return settings.reserved
+    critical = sum(spec.priority is Priority.CRITICAL for spec in queues)
+    return settings.concurrency // 10 if 0 < critical < len(queues) else 0
