@@ -11,7 +11,6 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from headgate.jobs.client.async_submission_records import Register
 from headgate.jobs.client.concurrency import Tasks
 from headgate.jobs.client.fallback import AsyncFallback, FallbackName, check_choice
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
@@ -19,6 +18,7 @@ from headgate.jobs.client.large_payloads import Storing, refuse_if
 from headgate.jobs.client.own_table import AsyncOwnTable
 from headgate.jobs.client.schedules import AsyncSchedules
 from headgate.jobs.client.spool.policy import Spool, StrPath
+from headgate.jobs.client.submission_records import AsyncRegister
 from headgate.jobs.client.turns import Turns
 from headgate.jobs.client.unique import UniqueSubmitter
 from headgate.jobs.core.batcher import Batcher, Pacing
@@ -118,7 +118,7 @@ class AsyncClient:
         `jobs.client.schedules.Schedules`."""
         self._owned = AsyncExitStack()
         self._table = table or self._own_table(app)
-        self._register = Register(
+        self._register = AsyncRegister(
             app, self._table, clock=self._clock, events=self._events, rng=self._rng
         )
         self._lookup = Lookup(

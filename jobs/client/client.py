@@ -14,9 +14,10 @@ from headgate.jobs.client.concurrency import Threads
 from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice
 from headgate.jobs.client.handle import JobHandle, Lookup
 from headgate.jobs.client.large_payloads import Storing, refuse_if
+from headgate.jobs.client.own_table import OwnTable
 from headgate.jobs.client.sending import Sending
 from headgate.jobs.client.spool.policy import Spool, StrPath
-from headgate.jobs.client.submission_records import BlockingRegister
+from headgate.jobs.client.submission_records import Register
 from headgate.jobs.client.unique import UniqueSubmitter
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.event_log import log_event
@@ -118,18 +119,19 @@ class Client:
         )
         self._opening = threading.Lock()
         self._scheduler = scheduler
-        if table is None:
-            from headgate.jobs.aws.dynamo.table import DynamoTable
-
-            table = own = DynamoTable(app.topology.table_name)
-            self._closes.append(own.close)
-        self._table = table
-        self._register = BlockingRegister(
-            app, table, clock=self._clock, events=self._events, rng=self._rng, sleep=sleep
+        self._own_table: ImmediateTable | None = None
+        awaited = ImmediateTable(table) if table else OwnTable(immediate(self._open_table))
+        self._register = Register(
+            app,
+            awaited,
+            clock=self._clock,
+            events=self._events,
+            rng=self._rng,
+            sleep=immediate(sleep),
         )
         self._lookup = Lookup(
             app=app,
-            table=ImmediateTable(table),
+            table=awaited,
             clock=self._clock,
             rng=self._rng,
             concurrency=self._concurrency,
@@ -298,6 +300,16 @@ class Client:
         if self._storing.passes(messages):  # no coroutine for what is not large
             return self._transport.send(queue, messages)
         return drive(self._storing.send(queue, messages))
+
+    def _open_table(self) -> ImmediateTable:
+        with self._opening:
+            if self._own_table is None:
+                from headgate.jobs.aws.dynamo.table import DynamoTable
+
+                table = DynamoTable(self._app.topology.table_name)
+                self._closes.append(table.close)
+                self._own_table = ImmediateTable(table)
+            return self._own_table
 
     def _open_scheduler(self) -> BlockingScheduler:
         with self._opening:

@@ -22,7 +22,6 @@ from headgate.jobs.client.waiting import (
     result_of,
     with_result,
 )
-from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import Item, ObjectStore, Table
@@ -33,6 +32,7 @@ from headgate.jobs.records.cancellation import cancellation, never_sent
 from headgate.jobs.records.history import JobRecord, ProgressRecord, read_job
 from headgate.jobs.records.items import partition
 from headgate.jobs.records.state import JobState
+from headgate.jobs.records.writes import put_patiently
 
 R = TypeVar("R")
 
@@ -98,15 +98,11 @@ class Lookup:
             await self._put(job_id, [never_sent(job_id, reason, at)])
 
     async def _put(self, job_id: str, items: Sequence[Item]) -> None:
-        for tries in range(1, TRIES + 1):
-            if not (items := await self.table.put(items)):
-                return
-            if tries < TRIES:
-                await self.sleep(pause_s(tries, self.rng))
-        raise Throttled(
-            f"the cancellation of the job {job_id} was not written: the table is too busy. "
-            "Ask again"
-        )
+        if await put_patiently(self.table, items, sleep=self.sleep, rng=self.rng):
+            raise Throttled(
+                f"the cancellation of the job {job_id} was not written: the table is too busy. "
+                "Ask again"
+            )
 
     def _result_of(self, declared: JobType[Any, R] | None, record: JobRecord) -> R:
         result: R = result_of(record, declared or self.app.types.get(record.type or ""))

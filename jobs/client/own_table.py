@@ -1,15 +1,15 @@
-"""The app's own table of an `AsyncClient`, opened by the first call that needs it.
+"""The app's own table, opened by the first call that needs it.
 
 So a client that only submits asks for no permission but ``sqs:SendMessage``, and opens no
-connection that it doesn't use. A `Client` needs nothing of the kind: a `DynamoTable` is like that.
+connection that it doesn't use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from headgate.jobs.core.ports import Item, Key
+from headgate.jobs.core.ports import Item, Key, Table
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import ConfigurationError
 
@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 
 
-class AsyncOwnTable:
-    """`jobs.core.ports.Table` on aiobotocore, with the standard AWS settings."""
+class OwnTable:
+    """`jobs.core.ports.Table` over one that a function opens, or has opened before."""
 
-    def __init__(self, app: App) -> None:
-        self._app = app
-        self._table: AsyncDynamoTable | None = None
-        self._closed = False
+    def __init__(self, opened: Callable[[], Awaitable[Table]]) -> None:
+        self._opened = opened
 
     async def put(self, items: Sequence[Item]) -> list[Item]:
         """`Table.put`."""
@@ -52,13 +50,23 @@ class AsyncOwnTable:
         """`Table.replace`."""
         return await (await self._opened()).replace(item)
 
+
+class AsyncOwnTable(OwnTable):
+    """`jobs.core.ports.Table` on aiobotocore, with the standard AWS settings."""
+
+    def __init__(self, app: App) -> None:
+        super().__init__(self._open)
+        self._app = app
+        self._table: AsyncDynamoTable | None = None
+        self._closed = False
+
     async def close(self) -> None:
         """Close what has been opened, for good. Idempotent."""
         self._closed = True
         if self._table is not None:
             await self._table.stop()
 
-    async def _opened(self) -> AsyncDynamoTable:
+    async def _open(self) -> AsyncDynamoTable:
         if self._closed:
             raise ConfigurationError(
                 "the client that this job was asked of is closed: ask within its `async with`"

@@ -6,17 +6,26 @@ SQS has the jobs by then: what can't be written is reported, and nothing else.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
-from headgate.jobs.core.batching import TRIES, in_batches, pause_s
+from headgate.jobs.core.batching import in_batches
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, RecordsFailed
-from headgate.jobs.core.ports import MAX_PUT, BlockingTable, Item
+from headgate.jobs.core.immediate import drive
+from headgate.jobs.core.ports import MAX_PUT, Item, Table
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import TransportError
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.records.items import keeps, submitted_item
+from headgate.jobs.records.writes import Refusal, put_batch, put_patiently
+from headgate.jobs.values.texts import text_of
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from headgate.jobs.core.batcher import Batcher
 
 
 class Enveloped(Protocol):
@@ -36,18 +45,21 @@ def items_of(app: App, submissions: Iterable[Enveloped]) -> list[Item]:
     ]
 
 
-class BlockingRegister:
-    """Writes submissions down, and returns when that is done or has failed."""
+class Register:
+    """Writes submissions down, and returns when that is done or has failed.
+
+    Its ports are awaited, and never suspend.
+    """
 
     def __init__(
         self,
         app: App,
-        table: BlockingTable,
+        table: Table,
         *,
         clock: Clock,
         events: Events,
         rng: random.Random,
-        sleep: Callable[[float], None],
+        sleep: Callable[[float], Awaitable[None]],
     ) -> None:
         self._app = app
         self._table = table
@@ -58,21 +70,56 @@ class BlockingRegister:
 
     def enter(self, submissions: Sequence[Enveloped]) -> None:
         """Write these down, as far as their types want it."""
-        items = items_of(self._app, submissions)
+        if items := items_of(self._app, submissions):
+            drive(self._write_all(items))
+
+    async def _write_all(self, items: Sequence[Item]) -> None:
         try:
             for batch in in_batches(items, lambda _item: 0, most=MAX_PUT):
-                self._write(batch)
+                if left := await put_patiently(
+                    self._table, batch, sleep=self._sleep, rng=self._rng
+                ):
+                    error = f"the table was too busy for {len(left)} items"
+                    report(self._events, self._clock, error)
         except TransportError as error:
             report(self._events, self._clock, str(error))
 
-    def _write(self, items: Sequence[Item]) -> None:
-        left = [*items]
-        for tries in range(1, TRIES + 1):
-            if not (left := self._table.put(left)):
-                return
-            if tries < TRIES:
-                self._sleep(pause_s(tries, self._rng))
-        report(self._events, self._clock, f"the table was too busy for {len(left)} items")
+
+class AsyncRegister:
+    """Writes submissions down beside the path of whoever submits."""
+
+    def __init__(
+        self, app: App, table: Table, *, clock: Clock, events: Events, rng: random.Random
+    ) -> None:
+        from headgate.jobs.core.batcher import Batcher, Pacing  # a synchronous client does without
+
+        self._app = app
+        self._clock = clock
+        self._events = events
+        self._writes: Batcher[Item] = Batcher(
+            partial(put_batch, table, on_refused=self._refused),
+            pacing=Pacing(),
+            eager=lambda: not self._writes.busy,
+            name="headgate-register",
+            rng=rng,
+            most=MAX_PUT,
+        )
+
+    def enter(self, submissions: Sequence[Enveloped]) -> None:
+        """Write these down, as far as their types want it."""
+        for item in items_of(self._app, submissions):
+            self._writes.put(item).add_done_callback(self._written)
+
+    async def drain(self) -> None:
+        """Return when all is written, or has failed."""
+        await self._writes.drain()
+
+    def _refused(self, refusal: Refusal) -> None:
+        report(self._events, self._clock, text_of(refusal.error))
+
+    def _written(self, done: asyncio.Future[None]) -> None:
+        if not done.cancelled() and (error := done.exception()) is not None:
+            report(self._events, self._clock, str(error))
 
 
 def report(events: Events, clock: Clock, error: str) -> None:

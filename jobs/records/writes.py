@@ -7,10 +7,12 @@ written without it, and of itself the bare mark: that it happened, without what 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.ports import EntryFailure, Item, Table
 from headgate.jobs.errors import ItemRefused
 from headgate.jobs.values.texts import legible, text_of
@@ -66,6 +68,26 @@ async def put_items(table: Table, items: Sequence[Item]) -> Written:
         left=[item for half in halves for item in half.left],
         refused=[refusal for half in halves for refusal in half.refused],
     )
+
+
+async def put_patiently(
+    table: Table,
+    items: Sequence[Item],
+    *,
+    sleep: Callable[[float], Awaitable[None]],
+    rng: random.Random,
+) -> Sequence[Item]:
+    """`Table.put`, again after pauses for what the table leaves out; returns what it left for good.
+
+    Raises:
+        TransportError: as `Table.put`.
+    """
+    for tries in range(1, TRIES + 1):
+        if not (items := await table.put(items)):
+            break
+        if tries < TRIES:
+            await sleep(pause_s(tries, rng))
+    return items
 
 
 async def put_batch(

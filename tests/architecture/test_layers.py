@@ -61,7 +61,6 @@ HEAVY = {
     "botocore",
     "headgate.infra",
     "headgate.jobs.client.async_client",
-    "headgate.jobs.client.async_submission_records",
     "headgate.jobs.aws",
     "headgate.jobs.testing",
     "headgate.lambdas",
@@ -154,8 +153,19 @@ def test_only_jobs_aws_touches_an_aws_sdk() -> None:
     assert all(user.startswith("jobs/aws/") for user in users), users
 
 
-@pytest.mark.parametrize("statement", ["import headgate", "from headgate import App, Client"])
-def test_importing_headgate_in_a_fresh_interpreter_loads_nothing_heavy(statement: str) -> None:
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import headgate",
+        "from headgate import App, Client",
+        (
+            "from types import SimpleNamespace; from headgate import App, Client; "
+            "Client(App('shop'), transport=SimpleNamespace(send=print))"
+        ),
+    ],
+    ids=["headgate", "Client", "a client of a given transport"],
+)
+def test_headgate_in_a_fresh_interpreter_loads_nothing_heavy(statement: str) -> None:
     code = f"import sys; {statement}; print(*sys.modules)"
     answered = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60

@@ -102,7 +102,7 @@ class Waiting:
 
 Sent: TypeAlias = Callable[[Sequence[Waiting]], None]
 """Writes down what SQS has taken from the file, as
-`jobs.client.submission_records.BlockingRegister.enter`."""
+`jobs.client.submission_records.Register.enter`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

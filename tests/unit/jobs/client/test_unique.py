@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from headgate import App, AsyncClient, Client, JobContext, JobHandle, Priority, Tenant
-from headgate.jobs.aws.dynamo.table import DynamoTable
 from headgate.jobs.client.unique import PENDING_S
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.events import (
@@ -568,8 +567,7 @@ def test_a_client_of_its_own_table_opens_none_for_what_is_not_unique() -> None:
     sqs.provision(app.topology)
     with Client(app, transport=sqs.blocking, clock=clock) as client:
         client.submit(sync, Sync())
-        assert isinstance(client._table, DynamoTable)
-        assert client._table._client is None
+        assert client._own_table is None
 
 
 def test_a_submission_that_is_made_again_under_its_own_id_is_sent_once() -> None:
