@@ -4,9 +4,6 @@ SQLite in WAL mode with ``synchronous=FULL`` has a commit on the disk before it 
 method returns before the commit of what it wrote. What threads write at the same time shares a
 commit, since waiting for the disk is what costs most.
 https://www.sqlite.org/pragma.html#pragma_synchronous
-
-Rows go in and come out as one JSON text a statement. SQLite gives up Python's lock at each row,
-and has to wait for it among busy threads.
 """
 
 from __future__ import annotations
@@ -18,62 +15,37 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from headgate.jobs.client.spool.lease import Lease
 from headgate.jobs.client.spool.locks import KERNEL, SpoolLocks
-from headgate.jobs.client.spool.policy import Answer, Claim, Spool, Waiting, remaining_delay_s
+from headgate.jobs.client.spool.policy import Answer, Claim, Spool
+from headgate.jobs.client.spool.tables import (
+    APPLICATION,
+    HEADS,
+    HELD_BACK,
+    INSERT,
+    MOST_BYTES,
+    OLDEST,
+    SCHEMA,
+    VERSION,
+    row_of,
+    totals,
+    waiting_of,
+)
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.errors import SpoolCorrupt, SpoolError, SpoolFull, SpoolNewer
-from headgate.jobs.messages.outgoing import lane_of, size_of
+from headgate.jobs.messages.outgoing import lane_of
 from headgate.jobs.submission.prepare import Submission
 
 T = TypeVar("T")
-
-_APPLICATION = 0x48475350  # "HGSP": what SQLite calls an application id
-_VERSION = 1
-"""Of the tables, and of what is in them: a new version of the envelope is one of this as well."""
 
 _PATIENCE_S = 30.0
 """How long one process waits for another to end its transaction, which takes milliseconds."""
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-_SCHEMA = (
-    """CREATE TABLE job (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,
-        id TEXT NOT NULL UNIQUE,
-        queue TEXT NOT NULL,
-        rank INTEGER NOT NULL,
-        body TEXT NOT NULL,
-        attributes TEXT NOT NULL,
-        message_group TEXT,
-        deduplication_id TEXT,
-        not_before TEXT,
-        bytes INTEGER NOT NULL,
-        refused TEXT
-    )""",
-    "CREATE INDEX job_by_queue ON job (queue, number) WHERE refused IS NULL",
-    "CREATE INDEX job_refused ON job (queue, message_group) WHERE refused IS NOT NULL",
-    # The token says who holds it, see `jobs.client.spool.lease`; what was written before goes by
-    # its time.
-    "CREATE TABLE lease (queue TEXT PRIMARY KEY, token TEXT NOT NULL, until REAL NOT NULL)",
-    # Counting by reading would cost more the more there is.
-    "CREATE TABLE total (jobs INTEGER NOT NULL, bytes INTEGER NOT NULL)",
-    "INSERT INTO total VALUES (0, 0)",
-    """CREATE TRIGGER job_added AFTER INSERT ON job BEGIN
-        UPDATE total SET jobs = jobs + 1, bytes = bytes + new.bytes;
-    END""",
-    """CREATE TRIGGER job_removed AFTER DELETE ON job BEGIN
-        UPDATE total SET jobs = jobs - 1, bytes = bytes - old.bytes;
-    END""",
-    f"PRAGMA application_id = {_APPLICATION}",
-    f"PRAGMA user_version = {_VERSION}",
-)
 
 _opening = threading.Lock()
 """Held while a file is created. POSIX drops all of a process's locks on a file when the process
@@ -168,15 +140,15 @@ class SpoolFile:
 
         def take(db: sqlite3.Connection) -> tuple[str, Lease, str] | None:
             taken = {*skip, *self._leased(db)}
-            heads = json.loads(db.execute(_HEADS).fetchall()[0][0])
+            heads = json.loads(db.execute(HEADS).fetchall()[0][0])
             free = [(rank, number, queue) for queue, number, rank in heads if queue not in taken]
             if not free:
                 return None
             _, _, queue = min(free)
             lease = self._new_lease()
             db.execute("INSERT INTO lease VALUES (?, ?, ?)", [queue, lease.token, lease.until])
-            named = {"queue": queue, "most": most(queue), "bytes": _MOST_BYTES}
-            [[rows]] = db.execute(_OLDEST, named).fetchall()
+            named = {"queue": queue, "most": most(queue), "bytes": MOST_BYTES}
+            [[rows]] = db.execute(OLDEST, named).fetchall()
             return queue, lease, rows
 
         found = self._write(take)
@@ -188,7 +160,7 @@ class SpoolFile:
             queue=queue,
             token=lease.token,
             good_until_s=lease.until_s - self._spool.lease.total_seconds() / 2,
-            jobs=tuple(_waiting(row, now) for row in json.loads(rows)),
+            jobs=tuple(waiting_of(row, now) for row in json.loads(rows)),
         )
 
     def settle(self, claim: Claim, answer: Answer, *, done: bool = True) -> None:
@@ -208,7 +180,7 @@ class SpoolFile:
             db.execute("DELETE FROM job WHERE id IN (SELECT value FROM json_each(?))", [sent])
             for job, why in answer.refused:
                 db.execute("UPDATE job SET refused = ? WHERE id = ?", [why, job.id])
-                db.execute(_HELD_BACK, {"queue": claim.queue, "lane": lane_of(job.message)})
+                db.execute(HELD_BACK, {"queue": claim.queue, "lane": lane_of(job.message)})
             if done:
                 db.execute(
                     "DELETE FROM lease WHERE queue = ? AND token = ?", [claim.queue, claim.token]
@@ -231,7 +203,7 @@ class SpoolFile:
     def totals(self) -> tuple[int, int]:
         """How many jobs it holds, and how many bytes of messages; refused ones are counted."""
         with self._reading, self._errors():
-            return _totals(self._reader)
+            return totals(self._reader)
 
     # --- within ---------------------------------------------------------------------------------
 
@@ -241,7 +213,7 @@ class SpoolFile:
         self._writer.execute("PRAGMA journal_mode = WAL")
         with self._transaction() as db:
             if not self._check_kind():
-                for statement in _SCHEMA:
+                for statement in SCHEMA:
                     db.execute(statement)
             db.execute("DROP INDEX IF EXISTS job_by_rank")  # of an earlier version
             # What was wrong with them, a deploy may have put right.
@@ -252,13 +224,13 @@ class SpoolFile:
         [[tables]] = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchall()
         [[application]] = self._writer.execute("PRAGMA application_id").fetchall()
         [[version]] = self._writer.execute("PRAGMA user_version").fetchall()
-        if tables and application != _APPLICATION:
+        if tables and application != APPLICATION:
             raise SpoolCorrupt(self._spool.name, "is the database of another program")
-        if tables and version > _VERSION:
+        if tables and version > VERSION:
             raise SpoolNewer(
                 self._spool.name,
                 f"was written by a newer version of Headgate: its schema is {version}, and this "
-                f"one reads up to {_VERSION}. Let that version send what is in it",
+                f"one reads up to {VERSION}. Let that version send what is in it",
             )
         return bool(tables)
 
@@ -292,14 +264,14 @@ class SpoolFile:
         return held
 
     def _keep(self, submissions: Sequence[Submission]) -> Callable[[sqlite3.Connection], int]:
-        rows = [_row(submission) for submission in submissions]
+        rows = [row_of(submission) for submission in submissions]
         size = sum(row["bytes"] for row in rows)
         text = json.dumps(rows)
 
         def keep(db: sqlite3.Connection) -> int:
-            jobs, used = _totals(db)
+            jobs, used = totals(db)
             self._check_room(jobs + len(rows), used + size)
-            db.execute(_INSERT, [text])
+            db.execute(INSERT, [text])
             return jobs + len(rows)
 
         return keep
@@ -395,64 +367,6 @@ class _Write(Generic[T]):
         self.error, self.done = error, True
 
 
-_COLUMNS = (
-    "id",
-    "queue",
-    "rank",
-    "body",
-    "attributes",
-    "message_group",
-    "deduplication_id",
-    "not_before",
-    "bytes",
-)
-_WHY_HELD_BACK = "SQS refused one before it in its group"
-_VALUES = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in _COLUMNS)
-_INSERT = (
-    f"INSERT OR IGNORE INTO job ({', '.join(_COLUMNS)}, refused) "  # noqa: S608 - names from above
-    f"SELECT *, (SELECT '{_WHY_HELD_BACK}' FROM job WHERE added.deduplication_id IS NOT NULL "
-    "AND queue = added.queue AND message_group = added.message_group AND refused IS NOT NULL "
-    f"LIMIT 1) FROM (SELECT {_VALUES} FROM json_each(?)) AS added WHERE TRUE"
-)
-_HELD_BACK = (
-    f"UPDATE job SET refused = '{_WHY_HELD_BACK}' WHERE queue = :queue "  # noqa: S608 - from above
-    "AND deduplication_id IS NOT NULL AND message_group = :lane AND refused IS NULL"
-)
-_HEADS = """
-    WITH RECURSIVE head(queue) AS (
-        SELECT min(queue) FROM job WHERE refused IS NULL
-        UNION ALL
-        SELECT (SELECT min(queue) FROM job WHERE refused IS NULL AND queue > head.queue) FROM head
-        WHERE head.queue IS NOT NULL
-    )
-    SELECT json_group_array(json_array(job.queue, job.number, job.rank)) FROM head JOIN job
-    ON job.number = (
-        SELECT min(number) FROM job WHERE queue = head.queue AND refused IS NULL
-    )
-"""
-"""Each queue's oldest job: a look into the index for each queue, however long the queues are.
-https://sqlite.org/lang_with.html has no loose index scan, so this spells one out."""
-
-_MOST_BYTES = 8 * 1024 * 1024
-"""Of messages that one claim has in memory; a larger one is claimed alone."""
-
-_OLDEST = """
-    WITH oldest AS (
-        SELECT number, bytes, sum(bytes) OVER (ORDER BY number) AS upto FROM (
-            SELECT number, bytes FROM job WHERE queue = :queue AND refused IS NULL
-            ORDER BY number LIMIT :most
-        )
-    )
-    SELECT json_group_array(
-        json_array(id, body, attributes, message_group, deduplication_id, not_before)
-    ) FROM (
-        SELECT * FROM job WHERE queue = :queue AND refused IS NULL AND number <= (
-            SELECT max(number) FROM oldest WHERE upto <= :bytes OR upto = bytes
-        ) ORDER BY number
-    )
-"""
-
-
 def _create(path: str | os.PathLike[str]) -> None:
     # SQLite would make it readable by all; its log and index take over the mode of the file.
     with suppress(FileExistsError):
@@ -470,36 +384,3 @@ def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _row(submission: Submission) -> dict[str, Any]:
-    message, not_before = submission.message, submission.envelope.not_before
-    return {
-        "id": submission.id,
-        "queue": submission.queue.name,
-        "rank": submission.envelope.priority.rank,
-        "body": message.body,
-        "attributes": json.dumps(dict(message.attributes)),
-        "message_group": message.group,
-        "deduplication_id": message.deduplication_id,
-        "not_before": not_before.astimezone(UTC).isoformat() if not_before else None,
-        "bytes": size_of(message),
-    }
-
-
-def _waiting(row: Sequence[Any], now: datetime) -> Waiting:
-    job_id, body, attributes, group, deduplication_id, not_before = row
-    due = datetime.fromisoformat(not_before) if not_before else None
-    message = OutgoingMessage(
-        body=body,
-        attributes=json.loads(attributes),
-        delay_s=remaining_delay_s(due, now),
-        group=group,
-        deduplication_id=deduplication_id,
-    )
-    return Waiting(id=job_id, message=message)
-
-
-def _totals(db: sqlite3.Connection) -> tuple[int, int]:
-    [[jobs, used]] = db.execute("SELECT jobs, bytes FROM total").fetchall()
-    return jobs, used

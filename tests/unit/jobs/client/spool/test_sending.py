@@ -145,7 +145,7 @@ def test_a_claim_of_large_messages_is_small(bench: Bench, file: SpoolFile) -> No
     jobs = [bench.submission(payload=Email(body="x" * size)) for size in (9_000, 10, 10, 9_000)]
     file.put(jobs)
     claimed = []
-    with patch("headgate.jobs.client.spool.file._MOST_BYTES", 5_000):
+    with patch("headgate.jobs.client.spool.file.MOST_BYTES", 5_000):
         while claim := file.claim(most=lambda _queue: 1_000):
             claimed.append([job.id for job in claim.jobs])
             file.settle(claim, Answer(sent=claim.jobs))
