@@ -86,8 +86,8 @@ def _check_batch(group: ConsumerGroup) -> None:
             f"the consumer {group.name!r}: a batch of {group.batch_size:,} jobs of "
             f"{_seconds(group.typical)}, {group.concurrency} at once, takes "
             f"{_seconds(group.typical_batch)}, and the function has {_seconds(group.longest_job)} "
-            "for its jobs: what it has no time for is given back each time. Lower batch=, raise "
-            "concurrency= or timeout=, or set typical= to what such a job takes"
+            "for its jobs: what it has no time for is given back each time. Lower batch_size=, "
+            "raise concurrency= or timeout=, or set typical= to what such a job takes"
         )
 
 
@@ -102,8 +102,8 @@ def _check_fit(spec: QueueSpec, group: ConsumerGroup) -> None:
         raise ConfigurationError(
             f"the consumer {group.name!r} {gathers}may run for {_seconds(group.timeout)}, the "
             f"queue {spec.name} shows a message again after {_seconds(visibility)}, and nothing "
-            "extends that in a function: lower the consumer's timeout or window, or raise the "
-            "queue's visibility"
+            "extends that in a function: lower the consumer's timeout= or max_batching_window=, or "
+            "raise the queue's visibility"
         )
     if spec.fifo and (
         group.batch_size > MOST_FIFO_BATCH or group.max_batching_window > timedelta(0)

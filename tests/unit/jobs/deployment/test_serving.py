@@ -121,6 +121,21 @@ def test_what_lambda_would_refuse_or_throttle_is_refused_by_name(
         consumed(topology, function(**options))
 
 
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        ({"batch_size": 10_000}, "Lower batch_size=, raise concurrency= or timeout=, or set typ"),
+        ({"max_batching_window": timedelta(seconds=31)}, "timeout= or max_batching_window=, or"),
+    ],
+)
+def test_what_an_error_says_to_change_is_called_as_the_group_calls_it(
+    topology: Topology, options: dict[str, Any], advice: str
+) -> None:
+    windowed = {"max_batching_window": timedelta(seconds=1)} | options
+    with pytest.raises(ConfigurationError, match=advice):
+        consumed(topology, function(queues=("mail",), **windowed))
+
+
 def test_a_large_batch_that_fits_into_the_function_s_time_is_taken(topology: Topology) -> None:
     large = {
         "batch_size": 10_000,
