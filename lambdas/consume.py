@@ -232,16 +232,16 @@ class Consumer:
         async with AsyncExitStack() as stack:  # what is open when something fails is closed again
             transport, store = self._transport, self._store
             if transport is None:
-                from headgate.jobs.aws.s3 import S3Store
-                from headgate.jobs.aws.scheduler import EventBridgeScheduler
+                from headgate.jobs.aws.s3 import AsyncS3Store
+                from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
                 from headgate.jobs.aws.sqs.transport import SqsTransport
 
                 transport = await stack.enter_async_context(SqsTransport())
                 if store is None:
-                    own = S3Store(self._app.topology.bucket)
+                    own = AsyncS3Store(self._app.topology.bucket)
                     store = await stack.enter_async_context(own)
                 if self._scheduler is None and self._app.long_delays:
-                    self._scheduler = await stack.enter_async_context(EventBridgeScheduler())
+                    self._scheduler = await stack.enter_async_context(AsyncEventBridgeScheduler())
             table = await self._table_of(stack)
             claims = None
             if table is not None:

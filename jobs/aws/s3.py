@@ -1,4 +1,4 @@
-"""`jobs.core.ports.ObjectStore` on S3: `S3Store` for an event loop, `SyncS3` for plain code.
+"""`jobs.core.ports.ObjectStore` on S3: `AsyncS3Store` for an event loop, `S3Store` for plain code.
 
 Both find the bucket's name when it is first needed: it has the account in it, which AWS tells
 everyone who asks with credentials (sts:GetCallerIdentity takes no permission). Nothing is opened
@@ -22,12 +22,12 @@ _CONNECT_TIMEOUT_S = 2.0
 _READ_TIMEOUT_S = 10.0
 
 
-class S3Store:
+class AsyncS3Store:
     """An app's bucket for an event loop: `jobs.core.ports.ObjectStore`.
 
     ::
 
-        async with S3Store(app.topology.bucket) as store:
+        async with AsyncS3Store(app.topology.bucket) as store:
             await store.put("payloads/1", b"...")
 
     It asks for GetObject and PutObject. ListBucket has to be allowed as well, though it is never
@@ -102,7 +102,7 @@ class S3Store:
     async def _open(self) -> tuple[Any, str]:
         """The client, and the bucket's name."""
         if not self._usable:
-            raise ConfigurationError("S3Store is not open: use it in `async with`")
+            raise ConfigurationError("AsyncS3Store is not open: use it in `async with`")
         session = async_session()
         async with AsyncExitStack() as stack:  # closed again if anything fails
             s3 = await stack.enter_async_context(async_client("s3", self._connection, session))
@@ -116,12 +116,12 @@ class S3Store:
         return s3, name
 
 
-class SyncS3:
+class S3Store:
     """An app's bucket for plain code: `jobs.core.ports.BlockingObjectStore`. Safe to share by
     threads.
 
     Args:
-        bucket: as of `S3Store`, and so are the others.
+        bucket: as of `AsyncS3Store`, and so are the others.
     """
 
     def __init__(

@@ -1,13 +1,15 @@
-"""`jobs.core.ports.Scheduler` on EventBridge Scheduler: one for an event loop, one for plain code.
+"""`jobs.core.ports.Scheduler` and `BlockingScheduler` on EventBridge Scheduler.
 
-Both go by names. The account is asked of STS, once; function, role and queues are the account's
-own, in the client's region. Both open with their first call, since few programs ever make one.
+The calls of both are written once. They go by names: the account is asked of STS, once; function,
+role and queues are the account's own, in the client's region. Both open with their first call,
+since few programs ever make one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -15,8 +17,15 @@ from typing import TYPE_CHECKING, Any, Self
 from botocore.exceptions import ClientError
 
 from headgate.jobs.aws import schedule_wire as wire
-from headgate.jobs.aws.connection import Connection, async_client, async_session, blocking_client
+from headgate.jobs.aws.connection import (
+    Connection,
+    ImmediateClient,
+    async_client,
+    async_session,
+    blocking_client,
+)
 from headgate.jobs.aws.faults import naming
+from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import ScheduleSpec
 
 if TYPE_CHECKING:
@@ -25,12 +34,79 @@ if TYPE_CHECKING:
 _POOL = 16  # as many as `client.schedules.list` asks at once
 
 
-class EventBridgeScheduler:
+class _Calls:
+    """The calls of a scheduler, by a client whose calls are awaited, and where it is."""
+
+    def __init__(self, client: Callable[[], Awaitable[tuple[Any, wire.Place]]]) -> None:
+        self._client = client
+
+    async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
+        """CreateSchedule."""
+        client, place = await self._client()
+        with naming("scheduler:CreateSchedule", schedule.group):
+            try:
+                await client.create_schedule(**wire.create_request(schedule, place, token))
+            except ClientError as error:
+                if wire.refused_with(error, wire.NAME_TAKEN):
+                    return False
+                raise
+        return True
+
+    async def get(self, group: str, name: str) -> ScheduleSpec | None:
+        """GetSchedule."""
+        client, _ = await self._client()
+        with naming("scheduler:GetSchedule", group):
+            try:
+                return wire.read_schedule(await client.get_schedule(**wire.address(group, name)))
+            except ClientError as error:
+                if wire.refused_with(error, wire.NOT_THERE):
+                    return None
+                raise
+
+    async def names(self, group: str, *, prefix: str) -> list[str]:
+        """ListSchedules, a request for every hundred."""
+        client, _ = await self._client()
+        found: list[str] = []
+        page: str | None = None
+        while True:
+            with naming("scheduler:ListSchedules", group):
+                answer = await client.list_schedules(**wire.names_request(group, prefix, page))
+                found += wire.read_names(answer)
+            if (page := wire.next_page(answer)) is None:
+                return found
+
+    async def update(self, schedule: ScheduleSpec) -> bool:
+        """UpdateSchedule."""
+        client, place = await self._client()
+        request = wire.update_request(schedule, place, wire.arguments_of_update(client))
+        with naming("scheduler:UpdateSchedule", schedule.group):
+            try:
+                await client.update_schedule(**request)
+            except ClientError as error:
+                if wire.refused_with(error, wire.NOT_THERE):
+                    return False
+                raise
+        return True
+
+    async def delete(self, group: str, name: str) -> bool:
+        """DeleteSchedule."""
+        client, _ = await self._client()
+        with naming("scheduler:DeleteSchedule", group):
+            try:
+                await client.delete_schedule(**wire.address(group, name))
+            except ClientError as error:
+                if wire.refused_with(error, wire.NOT_THERE):
+                    return False
+                raise
+        return True
+
+
+class AsyncEventBridgeScheduler(_Calls):
     """EventBridge Scheduler for an event loop: `jobs.core.ports.Scheduler`.
 
     ::
 
-        async with EventBridgeScheduler() as scheduler:
+        async with AsyncEventBridgeScheduler() as scheduler:
             await scheduler.names("shop", prefix="delay.")
 
     Three tries a call, 10 s each. A creation that is tried again is the same for the service, by
@@ -50,11 +126,12 @@ class EventBridgeScheduler:
         region: str | None = None,
         account: str | None = None,
     ) -> None:
+        super().__init__(self._opened)
         self._account = account
         self._connection = Connection(endpoint_url=endpoint_url, region=region, pool=_POOL)
         self._lifecycle = asyncio.Lock()
         self._closing = AsyncExitStack()
-        self._client: tuple[Any, wire.Place] | None = None
+        self._open: tuple[Any, wire.Place] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -70,76 +147,16 @@ class EventBridgeScheduler:
     async def stop(self) -> None:
         """Close the connections. Idempotent; a later call opens them again."""
         async with self._lifecycle:
-            self._client = None
+            self._open = None
             await self._closing.aclose()
-
-    async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
-        """CreateSchedule."""
-        client, place = await self._opened()
-        with naming("scheduler:CreateSchedule", schedule.group):
-            try:
-                await client.create_schedule(**wire.create_request(schedule, place, token))
-            except ClientError as error:
-                if wire.refused_with(error, wire.NAME_TAKEN):
-                    return False
-                raise
-        return True
-
-    async def get(self, group: str, name: str) -> ScheduleSpec | None:
-        """GetSchedule."""
-        client, _ = await self._opened()
-        with naming("scheduler:GetSchedule", group):
-            try:
-                return wire.read_schedule(await client.get_schedule(**wire.address(group, name)))
-            except ClientError as error:
-                if wire.refused_with(error, wire.NOT_THERE):
-                    return None
-                raise
-
-    async def names(self, group: str, *, prefix: str) -> list[str]:
-        """ListSchedules, a request for every hundred."""
-        client, _ = await self._opened()
-        found: list[str] = []
-        page: str | None = None
-        while True:
-            with naming("scheduler:ListSchedules", group):
-                answer = await client.list_schedules(**wire.names_request(group, prefix, page))
-                found += wire.read_names(answer)
-            if (page := wire.next_page(answer)) is None:
-                return found
-
-    async def update(self, schedule: ScheduleSpec) -> bool:
-        """UpdateSchedule."""
-        client, place = await self._opened()
-        request = wire.update_request(schedule, place, wire.arguments_of_update(client))
-        with naming("scheduler:UpdateSchedule", schedule.group):
-            try:
-                await client.update_schedule(**request)
-            except ClientError as error:
-                if wire.refused_with(error, wire.NOT_THERE):
-                    return False
-                raise
-        return True
-
-    async def delete(self, group: str, name: str) -> bool:
-        """DeleteSchedule."""
-        client, _ = await self._opened()
-        with naming("scheduler:DeleteSchedule", group):
-            try:
-                await client.delete_schedule(**wire.address(group, name))
-            except ClientError as error:
-                if wire.refused_with(error, wire.NOT_THERE):
-                    return False
-                raise
-        return True
 
     async def _opened(self) -> tuple[Any, wire.Place]:
         async with self._lifecycle:
-            if self._client is None:
-                self._client = await self._open()
-            return self._client
+            if self._open is None:
+                self._open = await self._make()
+            return self._open
 
-    async def _open(self) -> tuple[Any, wire.Place]:
+    async def _make(self) -> tuple[Any, wire.Place]:
         session = async_session()
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(
@@ -158,13 +175,14 @@ class EventBridgeScheduler:
                 return wire.place_of(await sts.get_caller_identity(), region)
 
 
-class SyncScheduler:
+class EventBridgeScheduler:
     """EventBridge Scheduler for plain code, on boto3: `jobs.core.ports.BlockingScheduler`.
 
-    Safe to share by threads. The arguments are `EventBridgeScheduler`'s.
+    Safe to share by threads. The arguments are `AsyncEventBridgeScheduler`'s.
     """
 
     def __init__(self, *, endpoint_url: str | None = None, region: str | None = None) -> None:
+        self._calls = _Calls(self._opened)
         self._connection = Connection(endpoint_url=endpoint_url, region=region, pool=_POOL)
         self._opening = threading.Lock()
         self._client: tuple[Any, wire.Place] | None = None
@@ -189,68 +207,28 @@ class SyncScheduler:
 
     def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
         """CreateSchedule."""
-        client, place = self._opened()
-        with naming("scheduler:CreateSchedule", schedule.group):
-            try:
-                client.create_schedule(**wire.create_request(schedule, place, token))
-            except ClientError as error:
-                if wire.refused_with(error, wire.NAME_TAKEN):
-                    return False
-                raise
-        return True
+        return drive(self._calls.create(schedule, token=token))
 
     def get(self, group: str, name: str) -> ScheduleSpec | None:
         """GetSchedule."""
-        client, _ = self._opened()
-        with naming("scheduler:GetSchedule", group):
-            try:
-                return wire.read_schedule(client.get_schedule(**wire.address(group, name)))
-            except ClientError as error:
-                if wire.refused_with(error, wire.NOT_THERE):
-                    return None
-                raise
+        return drive(self._calls.get(group, name))
 
     def names(self, group: str, *, prefix: str) -> list[str]:
         """ListSchedules, a request for every hundred."""
-        client, _ = self._opened()
-        found: list[str] = []
-        page: str | None = None
-        while True:
-            with naming("scheduler:ListSchedules", group):
-                answer = client.list_schedules(**wire.names_request(group, prefix, page))
-                found += wire.read_names(answer)
-            if (page := wire.next_page(answer)) is None:
-                return found
+        return drive(self._calls.names(group, prefix=prefix))
 
     def update(self, schedule: ScheduleSpec) -> bool:
         """UpdateSchedule."""
-        client, place = self._opened()
-        request = wire.update_request(schedule, place, wire.arguments_of_update(client))
-        with naming("scheduler:UpdateSchedule", schedule.group):
-            try:
-                client.update_schedule(**request)
-            except ClientError as error:
-                if wire.refused_with(error, wire.NOT_THERE):
-                    return False
-                raise
-        return True
+        return drive(self._calls.update(schedule))
 
     def delete(self, group: str, name: str) -> bool:
         """DeleteSchedule."""
-        client, _ = self._opened()
-        with naming("scheduler:DeleteSchedule", group):
-            try:
-                client.delete_schedule(**wire.address(group, name))
-            except ClientError as error:
-                if wire.refused_with(error, wire.NOT_THERE):
-                    return False
-                raise
-        return True
+        return drive(self._calls.delete(group, name))
 
-    def _opened(self) -> tuple[Any, wire.Place]:
+    async def _opened(self) -> tuple[Any, wire.Place]:
         with self._opening:
             if self._client is None:
-                client = blocking_client("scheduler", self._connection)
+                client = ImmediateClient(blocking_client("scheduler", self._connection))
                 self._client = client, self._place(client.meta.region_name)
             return self._client
 

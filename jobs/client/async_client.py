@@ -156,9 +156,9 @@ class AsyncClient:
 
             sqs = await self._owned.enter_async_context(SqsTransport())
             if self._store is None:
-                from headgate.jobs.aws.s3 import S3Store
+                from headgate.jobs.aws.s3 import AsyncS3Store
 
-                own = S3Store(self._app.topology.bucket)
+                own = AsyncS3Store(self._app.topology.bucket)
                 self._store = await self._owned.enter_async_context(own)
             self._storing = self._storing_by(sqs, self._store)
         if self._fallback is not None:
@@ -340,9 +340,9 @@ class AsyncClient:
 
     def _open_scheduler(self) -> Scheduler:
         if self._scheduler is None:
-            from headgate.jobs.aws.scheduler import EventBridgeScheduler
+            from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
 
-            self._scheduler = scheduler = EventBridgeScheduler()
+            self._scheduler = scheduler = AsyncEventBridgeScheduler()
             self._owned.push_async_callback(scheduler.stop)
         return self._scheduler
 

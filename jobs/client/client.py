@@ -104,9 +104,9 @@ class Client:
             transport = sqs = SyncSqs()
             self._closes.append(sqs.close)
             if store is None:
-                from headgate.jobs.aws.s3 import SyncS3
+                from headgate.jobs.aws.s3 import S3Store
 
-                store = s3 = SyncS3(app.topology.bucket)
+                store = s3 = S3Store(app.topology.bucket)
                 self._closes.append(s3.close)
         kept = None if store is None else ImmediateObjectStore(store)
         self._transport = transport
@@ -314,9 +314,9 @@ class Client:
     def _open_scheduler(self) -> BlockingScheduler:
         with self._opening:
             if self._scheduler is None:
-                from headgate.jobs.aws.scheduler import SyncScheduler
+                from headgate.jobs.aws.scheduler import EventBridgeScheduler
 
-                self._scheduler = scheduler = SyncScheduler()
+                self._scheduler = scheduler = EventBridgeScheduler()
                 self._closes.append(scheduler.close)
             return self._scheduler
 

@@ -109,7 +109,7 @@ class _Aws:
 def _aws() -> _Aws:
     """One for the execution environment. Opened by the first sweep: imports stay quick."""
     from headgate.jobs.aws.dynamo.table import DynamoTable
-    from headgate.jobs.aws.s3 import SyncS3
+    from headgate.jobs.aws.s3 import S3Store
     from headgate.jobs.aws.sns import SyncSns
     from headgate.jobs.aws.sqs.transport import SyncSqs
 
@@ -117,7 +117,7 @@ def _aws() -> _Aws:
     return _Aws(
         queues=SyncSqs(),
         table=DynamoTable(_required(TABLE)),
-        store=SyncS3(Bucket(prefix=bucket, name=bucket)),
+        store=S3Store(Bucket(prefix=bucket, name=bucket)),
         topic=SyncSns(_required(TOPIC)),
     )
 

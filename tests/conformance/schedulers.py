@@ -11,7 +11,7 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from headgate.jobs.aws.scheduler import EventBridgeScheduler, SyncScheduler
+from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler, EventBridgeScheduler
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.ports import BlockingScheduler, Scheduler, ScheduleSpec
 from headgate.jobs.testing import MemoryScheduler
@@ -102,10 +102,10 @@ def _connect_to(
         try:
             aws.create_schedule_group(Name=group)
             if blocking:
-                with SyncScheduler(endpoint_url=endpoint_url) as scheduler:
+                with EventBridgeScheduler(endpoint_url=endpoint_url) as scheduler:
                     yield SchedulerUnderTest(scheduler=Awaited(scheduler), group=group)
             else:
-                async with EventBridgeScheduler(endpoint_url=endpoint_url) as awaited:
+                async with AsyncEventBridgeScheduler(endpoint_url=endpoint_url) as awaited:
                     yield SchedulerUnderTest(scheduler=awaited, group=group)
             aws.delete_schedule_group(Name=group)
         finally:

@@ -11,7 +11,7 @@ import pytest
 
 from headgate import App
 from headgate.jobs.aws.provision import create_bucket
-from headgate.jobs.aws.s3 import S3Store, SyncS3
+from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
 from headgate.jobs.core.ports import BlockingObjectStore, ObjectStore
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.testing import MemoryStore
@@ -59,10 +59,10 @@ def _connect_to(
         )
         topology, nowhere = _topology(), _topology()
         await create_bucket(topology, endpoint_url=endpoint_url)
-        blocking = SyncS3(topology.bucket, endpoint_url=endpoint_url)
+        blocking = S3Store(topology.bucket, endpoint_url=endpoint_url)
         async with (
-            S3Store(topology.bucket, endpoint_url=endpoint_url) as store,
-            S3Store(nowhere.bucket, endpoint_url=endpoint_url) as missing,
+            AsyncS3Store(topology.bucket, endpoint_url=endpoint_url) as store,
+            AsyncS3Store(nowhere.bucket, endpoint_url=endpoint_url) as missing,
         ):
             try:
                 yield StoreUnderTest(store=store, blocking=blocking, nowhere=missing)

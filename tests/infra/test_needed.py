@@ -37,8 +37,8 @@ from headgate import (
 from headgate.infra.job_system import JobSystem
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.aws.s3 import S3Store, SyncS3
-from headgate.jobs.aws.scheduler import EventBridgeScheduler
+from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
+from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
 from headgate.jobs.aws.sns import SyncSns
 from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
 from headgate.jobs.core.clock import SystemClock
@@ -185,8 +185,8 @@ async def working(app: App, until: Callable[[Event], bool]) -> AsyncIterator[Non
             await stack.enter_async_context(SqsTransport()),
             WorkerSettings(receive_wait=timedelta(seconds=1)),
             table=await stack.enter_async_context(AsyncDynamoTable(app.topology.table_name)),
-            scheduler=await stack.enter_async_context(EventBridgeScheduler()),
-            store=await stack.enter_async_context(S3Store(app.topology.bucket)),
+            scheduler=await stack.enter_async_context(AsyncEventBridgeScheduler()),
+            store=await stack.enter_async_context(AsyncS3Store(app.topology.bucket)),
             events=Events(lambda event: seen.set() if until(event) else None),
         )
         run = asyncio.create_task(worker.run())
@@ -420,7 +420,7 @@ def _sweep(app: App, topic_arn: str) -> None:
     with (
         SyncSqs() as queues,
         DynamoTable(app.topology.table_name) as table,
-        closing(SyncS3(app.topology.bucket)) as store,
+        closing(S3Store(app.topology.bucket)) as store,
         closing(SyncSns(topic_arn)) as topic,
     ):
         sweeper = Sweeper(

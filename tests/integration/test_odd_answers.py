@@ -13,7 +13,7 @@ import pytest
 
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.schedule_wire import Place
-from headgate.jobs.aws.scheduler import SyncScheduler
+from headgate.jobs.aws.scheduler import EventBridgeScheduler
 from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
 from headgate.jobs.core.ports import EntryFailure, Item, OutgoingMessage, VisibilityChange
 from headgate.jobs.errors import TransportError
@@ -188,7 +188,7 @@ def test_the_blocking_table_raises_nothing_but_transport_errors(server: OddServe
 def test_the_scheduler_raises_nothing_but_transport_errors(
     server: OddServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scheduler = once(SyncScheduler(endpoint_url=server.url), "_connection")
+    scheduler = once(EventBridgeScheduler(endpoint_url=server.url), "_connection")
     place = Place(partition="aws", account="1", region="us-east-1")
     monkeypatch.setattr(scheduler, "_place", lambda _region: place)
     with scheduler:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headgate import AsyncClient, Client
-from headgate.jobs.aws.s3 import S3Store, SyncS3
+from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
 from headgate.jobs.core.topology import Bucket
 from headgate.jobs.errors import ConfigurationError, ServiceUnavailable
 from headgate.jobs.messages.envelope import parse
@@ -78,7 +78,7 @@ async def _answering(answer: bytes) -> AsyncIterator[str]:
 @pytest.mark.usefixtures("bare_stage")
 async def test_a_store_that_is_not_reached_is_unavailable() -> None:
     nowhere = f"http://127.0.0.1:{_free_port()}"
-    async with S3Store(_BUCKET, endpoint_url=nowhere) as store:
+    async with AsyncS3Store(_BUCKET, endpoint_url=nowhere) as store:
         with pytest.raises(ServiceUnavailable, match="s3:GetObject on 'shop-payloads'"):
             await store.get("payloads/1")
 
@@ -87,10 +87,10 @@ async def test_a_store_that_is_not_reached_is_unavailable() -> None:
 async def test_an_answer_that_is_cut_off_is_no_object() -> None:
     cut = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nContent-Type: application/gzip\r\n\r\nhalf"
     async with _answering(cut) as url:
-        async with S3Store(_BUCKET, endpoint_url=url) as store:
+        async with AsyncS3Store(_BUCKET, endpoint_url=url) as store:
             with pytest.raises(ServiceUnavailable, match="s3:GetObject"):
                 await store.get("payloads/1")
-        blocking = SyncS3(_BUCKET, endpoint_url=url)
+        blocking = S3Store(_BUCKET, endpoint_url=url)
         with pytest.raises(ServiceUnavailable, match="s3:GetObject"):
             await asyncio.to_thread(blocking.get, "payloads/1")
         blocking.close()
@@ -98,7 +98,7 @@ async def test_an_answer_that_is_cut_off_is_no_object() -> None:
 
 @pytest.mark.usefixtures("bare_stage")
 async def test_a_store_is_used_within_async_with_and_opens_nothing_before_it_is_needed() -> None:
-    store: Any = S3Store(_BUCKET, endpoint_url="http://127.0.0.1:9")
+    store: Any = AsyncS3Store(_BUCKET, endpoint_url="http://127.0.0.1:9")
     async with store:
         assert store._opened is None
     await store.stop()  # again is safe

@@ -23,7 +23,7 @@ from pydantic import BaseModel
 
 from headgate import App, AsyncClient, Events, JobContext, Priority, RetryLater, Schedule
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.aws.scheduler import EventBridgeScheduler
+from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
 from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
 from headgate.jobs.core.events import JobDeferred
 from headgate.jobs.core.ports import QueueDepth, ReceivedMessage
@@ -57,7 +57,7 @@ class Deployed:
     app: App
     note: JobType[Note, None]
     sqs: SqsTransport
-    scheduler: EventBridgeScheduler
+    scheduler: AsyncEventBridgeScheduler
     client: AsyncClient
     endpoint_url: str
 
@@ -95,7 +95,7 @@ async def deployed(
     await provision(app.topology, endpoint_url=server)
     async with AsyncExitStack() as stack:
         sqs = await stack.enter_async_context(SqsTransport(endpoint_url=server))
-        scheduler = await stack.enter_async_context(EventBridgeScheduler(endpoint_url=server))
+        scheduler = await stack.enter_async_context(AsyncEventBridgeScheduler(endpoint_url=server))
         client = AsyncClient(app, transport=sqs, scheduler=scheduler)
         await asyncio.to_thread(_deploy, app, server, stack)
         yield Deployed(app, note, sqs, scheduler, client, server)

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from headgate import App, AsyncClient, Priority
 from headgate.jobs.aws.dynamo.table import DynamoTable
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.aws.s3 import SyncS3
+from headgate.jobs.aws.s3 import S3Store
 from headgate.jobs.aws.sns import SyncSns
 from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
 from headgate.jobs.core.clock import SystemClock
@@ -270,7 +270,7 @@ def _sweep_here(deployed: Deployed) -> int | None:
     clock, url = SystemClock(), deployed.endpoint_url
     queues = SyncSqs(endpoint_url=url)
     table = DynamoTable(deployed.app.topology.table_name, endpoint_url=url)
-    store = SyncS3(deployed.app.topology.bucket, endpoint_url=url)
+    store = S3Store(deployed.app.topology.bucket, endpoint_url=url)
     topic = SyncSns(deployed.topic, endpoint_url=url)
     sweeper = Sweeper(
         deployed.plan,

@@ -15,8 +15,8 @@ from functools import partial
 from typing import NoReturn
 
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
-from headgate.jobs.aws.s3 import S3Store
-from headgate.jobs.aws.scheduler import EventBridgeScheduler
+from headgate.jobs.aws.s3 import AsyncS3Store
+from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
 from headgate.jobs.aws.sqs.transport import SqsTransport
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.event_log import log_event
@@ -79,10 +79,10 @@ async def work(
         transport = await stack.enter_async_context(_transport(app, settings))
         table = await _table(app, stack)
         scheduler = await stack.enter_async_context(
-            EventBridgeScheduler(account=surroundings.account)
+            AsyncEventBridgeScheduler(account=surroundings.account)
         )
         events = Events(*subscribers)
-        store = await stack.enter_async_context(S3Store(app.topology.bucket))
+        store = await stack.enter_async_context(AsyncS3Store(app.topology.bucket))
         worker = Worker(
             app,
             transport,

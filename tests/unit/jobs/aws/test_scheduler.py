@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 import headgate.jobs.aws.scheduler
-from headgate.jobs.aws.scheduler import EventBridgeScheduler
+from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
 from headgate.jobs.core.ports import ScheduleSpec
 
 SPEC = ScheduleSpec(
@@ -59,7 +59,7 @@ async def test_the_account_is_asked_of_sts_unless_it_is_told(
 ) -> None:
     aws = Aws()
     monkeypatch.setattr(headgate.jobs.aws.scheduler, "async_client", aws.client)
-    async with EventBridgeScheduler(account=account) as scheduler:
+    async with AsyncEventBridgeScheduler(account=account) as scheduler:
         assert await scheduler.create(SPEC, token=str(uuid4()))
     assert aws.services == services
     [request] = aws.created
