@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from headgate.workers import worker as worker_module
-from headgate.workers.isolation import child_pool as isolation_module
-from headgate.workers.running import hook_runner as hooks_module
+from headgate.workers import parts
+from headgate.workers.isolation import child_pool
+from headgate.workers.running import hook_runner
 from tests.simulation import children
 from tests.simulation.actors import OwnedTask, owned_task
 from tests.simulation.entropy import seeded
@@ -51,9 +51,9 @@ async def _lived(plan: Plan, ledger: Ledger, loop: VirtualLoop) -> None:
 @contextmanager
 def _children_simulated() -> Iterator[None]:
     with (
-        mock.patch.object(isolation_module, "spawned", children.spawned),
-        mock.patch.object(worker_module, "app_path", return_value="sim:app"),
-        mock.patch.object(hooks_module, "_Threads", HookThreads),
+        mock.patch.object(child_pool, "spawned", children.spawned),
+        mock.patch.object(parts, "app_path", return_value="sim:app"),
+        mock.patch.object(hook_runner, "_Threads", HookThreads),
     ):
         yield
 

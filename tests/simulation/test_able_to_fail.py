@@ -14,6 +14,7 @@ from headgate.jobs.core.topology import Priority
 from headgate.jobs.execution import run as execution
 from headgate.jobs.execution.claims import Claim
 from headgate.jobs.execution.outcome import Failed
+from headgate.jobs.execution.recording.recall import Recall
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settlement import Ack, settle
@@ -252,7 +253,7 @@ BREAKS: dict[str, Break] = {
         kind="untrue-record",
     ),
     "whoever left no trace has died": Break(
-        owner=Recorder,
+        owner=Recall,
         name="_fate_of_the_first",
         by=lambda *_given, **_named: Fate.DIED,
         plan=replace(_PLAN, faults=(_LOST,)),
