@@ -180,7 +180,9 @@ def typed(project: Project) -> Project:
 
 
 def finds_nothing(typed: Project, *argv: str | Path) -> None:
-    done = subprocess.run(argv, cwd=typed.root, capture_output=True, text=True)
+    # Without PYTHONPATH, by which a checkout could be taken for what is installed.
+    env = {name: os.environ[name] for name in ("HOME", "PATH")}
+    done = subprocess.run(argv, cwd=typed.root, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
