@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from headgate.jobs.definitions.app import load_app as load_app
     from headgate.jobs.definitions.handled_job import HandledJob as HandledJob
     from headgate.jobs.definitions.job_type import JobType as JobType
+    from headgate.jobs.definitions.job_type import NewJob as NewJob
     from headgate.jobs.definitions.queue import Queue as Queue
     from headgate.jobs.definitions.schedule import Schedule as Schedule
     from headgate.jobs.definitions.schedule import cron as cron
@@ -71,6 +72,7 @@ __all__ = [
     "JobType",
     "Keep",
     "Lane",
+    "NewJob",
     "Priority",
     "Queue",
     "RateLimit",
@@ -110,6 +112,7 @@ _HOMES = {
     "JobType": "definitions.job_type",
     "Keep": "core.retention",
     "Lane": "core.topology",
+    "NewJob": "definitions.job_type",
     "Priority": "core.topology",
     "Queue": "definitions.queue",
     "RateLimit": "core.limits",

@@ -7,6 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
@@ -16,6 +17,7 @@ from headgate.jobs.client.fallback import AsyncFallback, FallbackName, check_cho
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
 from headgate.jobs.client.large_payloads import Storing, refuse_if
 from headgate.jobs.client.own_table import AsyncOwnTable
+from headgate.jobs.client.preparing import Preparing
 from headgate.jobs.client.schedules import AsyncSchedules
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.submission_records import AsyncRegister
@@ -36,12 +38,14 @@ from headgate.jobs.core.ports import (
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.job_type import Given, JobType
+from headgate.jobs.definitions.job_type import Given, JobType, NewJob
+from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.errors import ConfigurationError, HeadgateError, TransportError
 from headgate.jobs.execution.handler_host import Send
 from headgate.jobs.messages.outgoing import lane_of, size_of
-from headgate.jobs.records.results import is_large
-from headgate.jobs.submission.prepare import Overrides, Submission, prepare_many, raise_refused
+from headgate.jobs.submission.mixed import deliver_mixed, listed
+from headgate.jobs.submission.prepare import Submission, prepare_each, prepare_many
+from headgate.jobs.submission.refused import raise_refused
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -133,7 +137,7 @@ class AsyncClient:
         )
         self._sending: set[asyncio.Future[Submission]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
-        self._preparing = Turns()
+        self._preparing = Preparing(app)
         self._turns = Turns()
         self._unique = UniqueSubmitter(
             table=self._lookup.table,
@@ -190,6 +194,8 @@ class AsyncClient:
         await self._owned.aclose()
 
     @overload
+    async def submit(self, job: NewJob[R]) -> AsyncJobHandle[R]: ...
+    @overload
     async def submit(
         self, job: JobType[None, R], **overrides: Unpack[Overrides]
     ) -> AsyncJobHandle[R]: ...
@@ -198,40 +204,54 @@ class AsyncClient:
         self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[Overrides]
     ) -> AsyncJobHandle[R]: ...
     async def submit(
-        self, job: JobType[Any, Any], payload: Any = None, **overrides: Unpack[Overrides]
+        self,
+        job: JobType[Any, Any] | NewJob[Any],
+        payload: Any = None,
+        **overrides: Unpack[Overrides],
     ) -> AsyncJobHandle[Any]:
         """Submit one job; `headgate.Client.submit`, awaited."""
-        [handle] = await self.submit_many(job, [payload], **overrides)
+        prepare = partial(prepare_many, self._app, self._app.topology, job, [payload], overrides)
+        kind, told = (job.type, job.payload) if isinstance(job, NewJob) else (job, payload)
+        [handle] = await self._submit(prepare, [kind], [told])
         return handle
 
+    @overload
+    async def submit_many(self, jobs: Iterable[NewJob[R]], /) -> list[AsyncJobHandle[R]]: ...
+    @overload
     async def submit_many(
         self, job: JobType[P, R], payloads: Iterable[Given[P]], **overrides: Unpack[Overrides]
-    ) -> list[AsyncJobHandle[R]]:
-        """Submit many jobs of one type; `headgate.Client.submit_many`, awaited."""
-        submissions = await self._deliver(
-            await self._prepared(job, [*payloads], overrides), self._turns
-        )
+    ) -> list[AsyncJobHandle[R]]: ...
+    async def submit_many(
+        self, job: Any, payloads: Iterable[Any] | None = None, **overrides: Unpack[Overrides]
+    ) -> list[AsyncJobHandle[Any]]:
+        """Submit many jobs; `headgate.Client.submit_many`, awaited."""
+        if payloads is None:
+            jobs = listed(job, overrides)
+            prepare = partial(prepare_each, self._app, self._app.topology, jobs)
+            kinds, told = [new.type for new in jobs], [new.payload for new in jobs]
+            return await self._submit(prepare, kinds, told, mixed=True)
+        told = [*payloads]
+        prepare = partial(prepare_many, self._app, self._app.topology, job, told, overrides)
+        return await self._submit(prepare, [job] * len(told), told)
+
+    async def _submit(
+        self,
+        prepare: Callable[[datetime], list[Submission]],
+        kinds: Sequence[JobType[Any, Any]],
+        payloads: Sequence[Any],
+        *,
+        mixed: bool = False,
+    ) -> list[AsyncJobHandle[Any]]:
+        queues = {getattr(kind, "queue", "") for kind in kinds}  # `prepare` refuses what is no type
+        check = partial(prepare, self._clock.now())
+        submissions = await self._preparing.prepared(check, queues, payloads)
+        if mixed and self._storing is not None:
+            self._storing.check(each.message for each in submissions if each.due is None)
+        sent = await self._deliver(submissions, self._turns, mixed=mixed)
         return [
-            AsyncJobHandle(each.id, self._lookup, job, is_duplicate=each.is_duplicate)
-            for each in submissions
+            AsyncJobHandle(each.id, self._lookup, kind, is_duplicate=each.is_duplicate)
+            for kind, each in zip(kinds, sent, strict=True)
         ]
-
-    async def _prepared(
-        self, job: JobType[Any, Any], payloads: Sequence[Any], overrides: Overrides
-    ) -> list[Submission]:
-        """The jobs of one call, checked; large ones in a thread, and later ones of a FIFO queue
-        after them."""
-        prepare = partial(
-            prepare_many, self._app, self._app.topology, job, payloads, overrides, self._clock.now()
-        )
-        lane = getattr(job, "queue", "")  # `prepare` refuses what is no type
-        if not is_large(payloads) and not (self._preparing.busy(lane) and self._is_fifo(lane)):
-            return prepare()
-        async with self._preparing.of({lane}):
-            return await asyncio.to_thread(prepare)
-
-    def _is_fifo(self, queue: str) -> bool:
-        return queue in self._app.queues and self._app.queues[queue].fifo
 
     @overload
     def handle(self, job_id: str) -> AsyncJobHandle[Any]: ...
@@ -264,14 +284,15 @@ class AsyncClient:
         return became
 
     async def _deliver(
-        self, submissions: Sequence[Submission], turns: Turns
+        self, submissions: Sequence[Submission], turns: Turns, *, mixed: bool = False
     ) -> Sequence[Submission]:
         """Send the jobs of one call when it is its turn; returns what each has become."""
+        become = partial(deliver_mixed, deliver=self._become) if mixed else self._become
         lanes = {lane for each in submissions if (lane := lane_of(each.message)) is not None}
         if not lanes:
-            return await self._become(submissions)
+            return await become(submissions)
         async with turns.of(lanes):
-            return await self._become(submissions)
+            return await become(submissions)
 
     async def _become(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
         """Send what counts of them."""

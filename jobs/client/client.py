@@ -40,9 +40,12 @@ from headgate.jobs.core.ports import (
 )
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.job_type import Given, JobType
+from headgate.jobs.definitions.job_type import Given, JobType, NewJob
+from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.errors import HeadgateError, TransportError
-from headgate.jobs.submission.prepare import Overrides, Submission, prepare_many, raise_refused
+from headgate.jobs.submission.mixed import deliver_mixed, listed
+from headgate.jobs.submission.prepare import Submission, prepare_each, prepare_many
+from headgate.jobs.submission.refused import raise_refused
 
 if TYPE_CHECKING:
     from headgate.jobs.client.schedules import Schedules
@@ -190,18 +193,23 @@ class Client:
         )
 
     @overload
+    def submit(self, job: NewJob[R]) -> JobHandle[R]: ...
+    @overload
     def submit(self, job: JobType[None, R], **overrides: Unpack[Overrides]) -> JobHandle[R]: ...
     @overload
     def submit(
         self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[Overrides]
     ) -> JobHandle[R]: ...
     def submit(
-        self, job: JobType[Any, Any], payload: Any = None, **overrides: Unpack[Overrides]
+        self,
+        job: JobType[Any, Any] | NewJob[Any],
+        payload: Any = None,
+        **overrides: Unpack[Overrides],
     ) -> JobHandle[Any]:
         """Submit one job; when this returns, SQS has it, or the fallback has seen to it.
 
         Args:
-            job: the type, as declared on the app.
+            job: the type, as declared on the app; or a job as a value, with all that follows.
             payload: what its handler takes; left out for a job that has none.
             overrides: see `Overrides`.
 
@@ -211,12 +219,23 @@ class Client:
                 that goes there.
             InlineFailed: with ``fallback="inline"``, it ran in place and failed.
         """
-        return self.submit_many(job, [payload], **overrides)[0]
+        [handle] = self._submit(job, [payload], overrides)
+        return handle
 
+    @overload
+    def submit_many(self, jobs: Iterable[NewJob[R]], /) -> list[JobHandle[R]]: ...
+    @overload
     def submit_many(
         self, job: JobType[P, R], payloads: Iterable[Given[P]], **overrides: Unpack[Overrides]
-    ) -> list[JobHandle[R]]:
-        """Submit many jobs of one type, ten to a request. All are checked before any is sent.
+    ) -> list[JobHandle[R]]: ...
+    def submit_many(
+        self, job: Any, payloads: Iterable[Any] | None = None, **overrides: Unpack[Overrides]
+    ) -> list[JobHandle[Any]]:
+        """Submit many jobs, ten to a request. All are checked before any is sent.
+
+        Of one type: ``submit_many(greet, [first, second])``. Of several, each with options of its
+        own: ``submit_many([greet.new(first, tenant="x"), capture.new(payment)])``; they go queue by
+        queue.
 
         Of a FIFO group a request carries one job, and none is sent after one that SQS did not take.
         A request that keeps failing doesn't keep the others from being sent; three in a row do.
@@ -226,13 +245,25 @@ class Client:
             PartlySubmitted: SQS took some, and not the others; it lists both.
             TransportError: SQS could not be asked, or refused; it took none.
         """
+        if payloads is not None:
+            return self._submit(job, payloads, overrides)
+        jobs = listed(job, overrides)
+        submissions = prepare_each(self._app, self._app.topology, jobs, self._clock.now())
+        self._storing.check(each.message for each in submissions if each.due is None)
+        sent = drive(deliver_mixed(submissions, immediate(self._deliver)))
+        return [self._handle(each, new.type) for new, each in zip(jobs, sent, strict=True)]
+
+    def _submit(
+        self, job: JobType[Any, Any] | NewJob[Any], payloads: Iterable[Any], overrides: Overrides
+    ) -> list[JobHandle[Any]]:
         submissions = self._deliver(
             prepare_many(self._app, self._app.topology, job, payloads, overrides, self._clock.now())
         )
-        return [
-            JobHandle(each.id, self._lookup, job, is_duplicate=each.is_duplicate)
-            for each in submissions
-        ]
+        kind = job.type if isinstance(job, NewJob) else job
+        return [self._handle(each, kind) for each in submissions]
+
+    def _handle(self, sent: Submission, job: JobType[Any, R]) -> JobHandle[R]:
+        return JobHandle(sent.id, self._lookup, job, is_duplicate=sent.is_duplicate)
 
     @overload
     def handle(self, job_id: str) -> JobHandle[Any]: ...

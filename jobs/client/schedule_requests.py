@@ -13,6 +13,7 @@ from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.occurrences import is_one_time, occurrences
+from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.definitions.uniqueness import UniqueOptions
 from headgate.jobs.errors import OptionInvalid, SettingsInvalid, UnknownJobType
@@ -21,7 +22,7 @@ from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.schedules.delayed_job import check_input, delay_name, retry_name, schedule_of
 from headgate.jobs.schedules.firing import ScheduledJob, input_of, read_scheduled
 from headgate.jobs.schedules.registry import address, check_new_name, times_of
-from headgate.jobs.submission.prepare import Overrides, Submission, prepare
+from headgate.jobs.submission.prepare import Submission, prepare
 
 P = TypeVar("P")
 

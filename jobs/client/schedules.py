@@ -21,12 +21,13 @@ from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import Scheduler, ScheduleSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.errors import MessageUnreadable, Throttled, TransportError
 from headgate.jobs.schedules import registry as book
 from headgate.jobs.schedules.reading import AT_ONCE, Answer, Reading
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
-from headgate.jobs.submission.prepare import Overrides, Submission
+from headgate.jobs.submission.prepare import Submission
 
 P = TypeVar("P")
 H = TypeVar("H", bound=JobHandle[Any] | AsyncJobHandle[Any])

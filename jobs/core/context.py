@@ -14,8 +14,9 @@ from pydantic import Field
 from headgate.jobs.errors import Stopped
 
 if TYPE_CHECKING:  # upward, since `JobContext.submit` takes and returns what a client's does
-    from headgate.jobs.definitions.job_type import Given, JobType
-    from headgate.jobs.submission.prepare import Overrides, PendingJob
+    from headgate.jobs.definitions.job_type import Given, JobType, NewJob
+    from headgate.jobs.definitions.overrides import Overrides
+    from headgate.jobs.submission.prepare import PendingJob
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -37,7 +38,9 @@ class Host(Protocol):
         """Tell how far the job is."""
         ...
 
-    def submit(self, job: JobType[Any, R], payload: Any, overrides: Overrides) -> PendingJob[R]:
+    def submit(
+        self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: Overrides
+    ) -> PendingJob[R]:
         """Submit another job; in a plain function's thread, return when SQS has it."""
         ...
 
@@ -130,13 +133,18 @@ class JobContext:
         return _ALREADY
 
     @overload
+    def submit(self, job: NewJob[R]) -> PendingJob[R]: ...
+    @overload
     def submit(self, job: JobType[None, R], **overrides: Unpack[Overrides]) -> PendingJob[R]: ...
     @overload
     def submit(
         self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[Overrides]
     ) -> PendingJob[R]: ...
     def submit(
-        self, job: JobType[Any, Any], payload: Any = None, **overrides: Unpack[Overrides]
+        self,
+        job: JobType[Any, Any] | NewJob[Any],
+        payload: Any = None,
+        **overrides: Unpack[Overrides],
     ) -> PendingJob[Any]:
         """Submit another job, as a child of this one: for the same tenant, in the same trace.
 
@@ -147,7 +155,7 @@ class JobContext:
         Args:
             job: of the same app.
             payload: for it; left out for a job that has none.
-            overrides: see `jobs.submission.prepare.Overrides`.
+            overrides: see `jobs.definitions.overrides.Overrides`.
 
         Raises:
             SubmissionError: the payload or an option doesn't fit.

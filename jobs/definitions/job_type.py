@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import (
@@ -14,6 +15,7 @@ from typing import (
     ParamSpec,
     TypeAlias,
     TypeVar,
+    Unpack,
     overload,
 )
 
@@ -26,7 +28,7 @@ from pydantic import (
     ValidationError,
 )
 from pydantic.errors import PydanticInvalidForJsonSchema
-from pydantic_core import ErrorDetails, PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from headgate.jobs.core.context import JobContext
 from headgate.jobs.core.limits import Limits
@@ -35,15 +37,18 @@ from headgate.jobs.core.topology import MAX_VISIBILITY, Priority
 from headgate.jobs.definitions.handler import Handler
 from headgate.jobs.definitions.hooks import Hooks
 from headgate.jobs.definitions.options import Isolation, JobOptions, check_options
+from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.uniqueness import check_unique
 from headgate.jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
 from headgate.jobs.messages.schema_upgrades import upgraded
 from headgate.jobs.retry.policy import Retry
+from headgate.jobs.values.faults import place_of, told
 from headgate.jobs.values.json_values import lost_number
 from headgate.jobs.values.yielding import LARGE, Yielding, read
 
 P = TypeVar("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 Rest = ParamSpec("Rest")
 
 Given: TypeAlias = P | Callable[[P], Never]
@@ -62,6 +67,16 @@ class _Nothing(BaseModel):
 
 
 _NO_PAYLOAD = Annotated[_Nothing, AfterValidator(lambda _: None)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob(Generic[R_co]):
+    """A job as a value, which has not been submitted: made by `JobType.new`, and taken by `submit`
+    and `submit_many`. ``R_co`` is what its handler returns."""
+
+    type: JobType[Any, R_co]
+    payload: Any
+    overrides: Overrides
 
 
 class JobType(Hooks, Generic[P, R]):
@@ -154,6 +169,20 @@ class JobType(Hooks, Generic[P, R]):
             )
         self._handler = Handler(self.name, function, takes_payload=self.payload is not None)
         return function
+
+    @overload
+    def new(self: JobType[None, R], **overrides: Unpack[Overrides]) -> NewJob[R]: ...
+    @overload
+    def new(self, payload: P, **overrides: Unpack[Overrides]) -> NewJob[R]: ...
+    def new(self, payload: Any = None, **overrides: Unpack[Overrides]) -> NewJob[R]:
+        """A job of this type as a value, to be submitted alone or with those of other types.
+
+        Args:
+            payload: what its handler takes; left out for a job that has none. It is checked when
+                the job is submitted.
+            overrides: see `jobs.definitions.overrides.Overrides`.
+        """
+        return NewJob(type=self, payload=payload, overrides=overrides)
 
     @property
     def has_handler(self) -> bool:
@@ -302,7 +331,7 @@ class JobType(Hooks, Generic[P, R]):
             raise ValueError(f"pydantic can't read results of {self.returns!r}: {error}") from None
         except ValidationError as error:
             faults = "; ".join(
-                f"{'.'.join(map(str, fault['loc'])) or 'result'}: {_told(fault, discreet=True)}"
+                f"{'.'.join(map(str, fault['loc'])) or 'result'}: {told(fault, discreet=True)}"
                 for fault in error.errors(include_input=False, include_url=False)
             )
             raise ValueError(f"its result is no {self.returns!r}: {faults}") from None
@@ -316,7 +345,7 @@ class JobType(Hooks, Generic[P, R]):
         """What is wrong with which field; discreetly, nothing that the payload itself brought."""
         names = self._field_names() if discreet else None
         faults = "; ".join(
-            f"{_place(fault['loc'], names)}: {_told(fault, discreet=discreet)}"
+            f"{place_of(fault['loc'], names)}: {told(fault, discreet=discreet)}"
             for fault in error.errors(include_input=False, include_url=False)
         )
         return f"the payload of {self.name!r} is not valid: {faults}"
@@ -328,21 +357,6 @@ class JobType(Hooks, Generic[P, R]):
             return set()  # a type that JSON Schema can't describe: then all names are masked
         models = [schema, *schema.get("$defs", {}).values()]
         return {name for model in models for name in model.get("properties", {})}
-
-
-def _place(location: Iterable[int | str], names: set[str] | None) -> str:
-    # A key of a dict is data, where the name of a field is not.
-    parts = [
-        "*" if names is not None and isinstance(part, str) and part not in names else str(part)
-        for part in location
-    ]
-    return ".".join(parts) or "payload"
-
-
-def _told(fault: ErrorDetails, *, discreet: bool) -> str:
-    # What a validator of the model's own says may quote the value.
-    own = fault["type"] in ("value_error", "assertion_error")
-    return "a validator of the model refuses it" if discreet and own else fault["msg"]
 
 
 def check_timeout(where: str, timeout: timedelta | None) -> float:

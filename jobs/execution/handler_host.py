@@ -11,12 +11,13 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.tracing import current_traceparent
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.job_type import JobType, NewJob
+from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.execution import job_events as reporting
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.messages.envelope import new_job_id
-from headgate.jobs.submission.prepare import Origin, Overrides, PendingJob, Submission, prepare
+from headgate.jobs.submission.prepare import Origin, PendingJob, Submission, prepare
 
 R = TypeVar("R")
 
@@ -58,7 +59,9 @@ class Desk:
         else:
             self._loop.call_soon_threadsafe(self._events.emit, event)
 
-    def submit(self, job: JobType[Any, R], payload: Any, overrides: Overrides) -> PendingJob[R]:
+    def submit(
+        self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: Overrides
+    ) -> PendingJob[R]:
         """Submit another job; in a thread, return when SQS has it."""
         if self._is_here():
             return self._begin(self.prepare(job, payload, overrides))
@@ -66,7 +69,9 @@ class Desk:
         taking = asyncio.run_coroutine_threadsafe(self._take(submission), self._loop)
         return taking.result()
 
-    def prepare(self, job: JobType[Any, Any], payload: Any, overrides: Overrides) -> Submission:
+    def prepare(
+        self, job: JobType[Any, Any] | NewJob[Any], payload: Any, overrides: Overrides
+    ) -> Submission:
         """Check what is submitted; a child of this job.
 
         Raises:

@@ -6,30 +6,25 @@ Pure, and shared by `Client` and `AsyncClient`. All checks happen here, before a
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Generator, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.events import JobDeduplicated, JobSubmitted
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.core.topology import MAX_DELAY, Priority, PriorityName, QueueSpec, Topology
 from headgate.jobs.core.tracing import current_traceparent
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
-from headgate.jobs.definitions.uniqueness import Uniqueness, UniqueOptions
+from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType, NewJob
+from headgate.jobs.definitions.overrides import Overrides
+from headgate.jobs.definitions.uniqueness import Uniqueness
 from headgate.jobs.errors import (
     ConfigurationError,
     DelayInvalid,
-    HeadgateError,
-    InlineFailed,
     OptionInvalid,
-    PartlySubmitted,
-    Refusal,
-    TransportError,
     UnknownJobType,
     UnknownQueue,
     did_you_mean,
@@ -85,26 +80,6 @@ class Origin:
 
 
 _SDK = Origin()
-
-
-class Overrides(UniqueOptions, total=False):
-    """What one submission may decide instead of its job type; None: not said."""
-
-    delay: timedelta | None
-    """Not before this long from now. Over 15 minutes, and on a FIFO queue, a one-time schedule of
-    EventBridge Scheduler holds the job meanwhile, which is charged for as a request of its own."""
-    at: datetime | None
-    """Not before this time; aware. A past one means now."""
-    priority: Priority | PriorityName | None
-    max_attempts: int | None
-    """Runs in all, the first included."""
-    timeout: timedelta | None
-    """The longest that one attempt may take."""
-    tenant: str | Tenant | None
-    """Whose job it is; SQS's fair queues keep one tenant's flood from delaying the others."""
-    group: str | None
-    """On a FIFO queue, the group whose jobs run one at a time and in order; without it the type's
-    ``group_by`` is asked, and then the tenant is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +161,7 @@ class Submission:
 def prepare(
     app: App,
     topology: Topology,
-    job: JobType[Any, Any],
+    job: JobType[Any, Any] | NewJob[Any],
     payload: Any,
     overrides: Overrides,
     *,
@@ -201,6 +176,8 @@ def prepare(
         UnknownQueue: the type's queue has no such priority.
         PayloadInvalid, DelayInvalid, OptionInvalid: as their names say.
     """
+    if isinstance(job, NewJob):
+        job, payload, overrides = _opened(job, payload, overrides)
     if not isinstance(job, JobType):
         raise UnknownJobType(
             f"{job!r} is no job type: pass what @app.job or app.define returned, not a name or a "
@@ -245,7 +222,7 @@ def prepare(
 def prepare_many(
     app: App,
     topology: Topology,
-    job: JobType[Any, Any],
+    job: JobType[Any, Any] | NewJob[Any],
     payloads: Iterable[Any],
     overrides: Overrides,
     now: datetime,
@@ -257,48 +234,22 @@ def prepare_many(
     ]
 
 
-def raise_refused(
-    submissions: Sequence[Submission], results: Sequence[HeadgateError | None]
-) -> None:
-    """Read what became of each submission; None stands for taken.
-
-    Raises:
-        TransportError: one and the same error kept all of them from being sent.
-        InlineFailed: the only one ran in place, and failed.
-        PartlySubmitted: SQS refused some by name, or failed after it had taken others.
-    """
-    refused = [index for index, error in enumerate(results) if error is not None]
-    if not refused:
-        return
-    first = results[refused[0]]
-    shared = isinstance(first, TransportError) and not isinstance(first, EntryRejected)
-    alone = isinstance(first, InlineFailed) and len(results) == 1
-    if first is not None and len(refused) == len(results) and (shared or alone):
-        raise first
-    raise PartlySubmitted(
-        [_refusal(index, submissions[index].id, results[index]) for index in refused],
-        submitted=len(submissions),
-        sent=[each.id for each, error in zip(submissions, results, strict=True) if error is None],
-    ) from first
+def prepare_each(
+    app: App, topology: Topology, jobs: Iterable[NewJob[Any]], now: datetime
+) -> list[Submission]:
+    """`prepare` for each job of a list, with a fresh id each."""
+    return [prepare(app, topology, job, None, {}, now=now, job_id=new_job_id(now)) for job in jobs]
 
 
-def _refusal(index: int, job_id: str, error: HeadgateError | None) -> Refusal:
-    if isinstance(error, EntryRejected):
-        code, sender_fault = error.failure.code, error.failure.sender_fault
-        return Refusal(
-            index=index,
-            id=job_id,
-            code=code,
-            message=error.failure.message,
-            sender_fault=sender_fault,
+def _opened(
+    job: NewJob[Any], payload: object, overrides: Overrides
+) -> tuple[JobType[Any, Any], Any, Overrides]:
+    if payload is not None or overrides:
+        raise OptionInvalid(
+            f"{job.type.name!r}: the job has its payload and its options already: give them to "
+            ".new(...), where it was made"
         )
-    return Refusal(
-        index=index,
-        id=job_id,
-        code=type(error).__name__,
-        message=str(error),
-        sender_fault=not (isinstance(error, TransportError) and error.transient),
-    )
+    return job.type, job.payload, job.overrides
 
 
 def _check_names(job: JobType[Any, Any], overrides: Overrides) -> None:

@@ -2,8 +2,8 @@
 
 from headgate.jobs.execution.outcome import Deferred, Discarded, Done, Failed, Outcome
 from headgate.jobs.testing.clock import LoopClock, VirtualClock
-from headgate.jobs.testing.harness import DrainUnfinished, Harness, Submitted
-from headgate.jobs.testing.inspection import Call, StoredMessage
+from headgate.jobs.testing.harness import DrainUnfinished, Harness
+from headgate.jobs.testing.inspection import Call, StoredMessage, Submitted
 from headgate.jobs.testing.memory.faults import Faults
 from headgate.jobs.testing.memory.ordering import MessageState
 from headgate.jobs.testing.memory.scheduler import MemoryScheduler

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, Unpack, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from pydantic_core import from_json
 
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.client import Client
-from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
 from headgate.jobs.core.ports import ReceivedMessage
-from headgate.jobs.core.topology import MAX_VISIBILITY, Priority, QueueSpec
+from headgate.jobs.core.topology import MAX_VISIBILITY, QueueSpec
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.job_type import Given, JobType
+from headgate.jobs.definitions.job_type import Given, JobType, NewJob
+from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.resources import Shared
 from headgate.jobs.errors import HeadgateError, MessageError
 from headgate.jobs.execution.call import Around, Means, nothing_around
@@ -30,10 +29,10 @@ from headgate.jobs.messages.envelope import Envelope, new_job_id
 from headgate.jobs.messages.large_payloads import unpacked
 from headgate.jobs.schedules.bridging import Bridge, read_input
 from headgate.jobs.schedules.delayed_job import PREFIX
-from headgate.jobs.submission.prepare import Overrides, prepare
+from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing.attempts import attempted
 from headgate.jobs.testing.clock import VirtualClock
-from headgate.jobs.testing.inspection import StoredMessage
+from headgate.jobs.testing.inspection import StoredMessage, Submitted, submitted
 from headgate.jobs.testing.memory.scheduler import MemoryScheduler
 from headgate.jobs.testing.memory.sqs import MemorySqs
 from headgate.jobs.testing.memory.store import MemoryStore
@@ -48,21 +47,6 @@ _MAX_VISIBILITY_S = int(MAX_VISIBILITY.total_seconds())
 
 class DrainUnfinished(HeadgateError):
     """Jobs kept coming back: more runs than `Harness.drain` allows."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted(Generic[P]):
-    """A job that waits in a queue."""
-
-    id: str
-    type: str
-    payload: P
-    queue: str
-    priority: Priority
-    tenant: Tenant | None
-    source: str
-    receives: int
-    """0 for a job that no one has received yet."""
 
 
 class Harness:
@@ -141,7 +125,7 @@ class Harness:
             for message in self.sqs.messages(spec.name):
                 envelope = self._envelope(spec, _as_received(message))
                 if envelope is not None and envelope.type == job.name:
-                    found.append(_submitted(job, envelope, message.receive_count))
+                    found.append(submitted(job, envelope, message.receive_count))
         order = self._order_of_submission()
         return sorted(found, key=lambda each: order.get(each.id, len(order)))
 
@@ -205,6 +189,8 @@ class Harness:
             await self._drain(shared, max_runs)
 
     @overload
+    def run(self, job: NewJob[Any], *, attempt: int = 1) -> Outcome: ...
+    @overload
     def run(
         self, job: JobType[None, Any], *, attempt: int = 1, **overrides: Unpack[Overrides]
     ) -> Outcome: ...
@@ -219,7 +205,7 @@ class Harness:
     ) -> Outcome: ...
     def run(
         self,
-        job: JobType[Any, Any],
+        job: JobType[Any, Any] | NewJob[Any],
         payload: Any = None,
         *,
         attempt: int = 1,
@@ -231,7 +217,7 @@ class Harness:
         handler submits waits in the queues.
 
         Args:
-            job: the type; its handler gets context and resources as ever.
+            job: the type, or a job as a value; its handler gets context and resources as ever.
             payload: for it; left out for a job that has none.
             attempt: which one it is, from 1 to as many as the job has.
             overrides: as of a submission; ``delay`` and ``at`` change nothing.
@@ -248,6 +234,8 @@ class Harness:
         raise HeadgateError("an event loop runs here: write `await jobs.arun(...)`")
 
     @overload
+    async def arun(self, job: NewJob[Any], *, attempt: int = 1) -> Outcome: ...
+    @overload
     async def arun(
         self, job: JobType[None, Any], *, attempt: int = 1, **overrides: Unpack[Overrides]
     ) -> Outcome: ...
@@ -262,7 +250,7 @@ class Harness:
     ) -> Outcome: ...
     async def arun(
         self,
-        job: JobType[Any, Any],
+        job: JobType[Any, Any] | NewJob[Any],
         payload: Any = None,
         *,
         attempt: int = 1,
@@ -272,7 +260,11 @@ class Harness:
         return await self._attempt(job, payload, attempt, overrides)
 
     async def _attempt(
-        self, job: JobType[Any, Any], payload: Any, number: int, overrides: Overrides
+        self,
+        job: JobType[Any, Any] | NewJob[Any],
+        payload: Any,
+        number: int,
+        overrides: Overrides,
     ) -> Outcome:
         now = self.clock.now()
         topology, job_id = self.app.topology, new_job_id(now)
@@ -386,7 +378,7 @@ class Harness:
             for event in self.events
             if isinstance(event, kind) and event.job_type == job.name
         ]
-        return [_submitted(job, *self._received[each]) for each in ids]
+        return [submitted(job, *self._received[each]) for each in ids]
 
 
 def _as_received(message: StoredMessage) -> ReceivedMessage:
@@ -397,17 +389,4 @@ def _as_received(message: StoredMessage) -> ReceivedMessage:
         receive_count=message.receive_count,
         sent_at=message.sent_at,
         attributes=message.attributes,
-    )
-
-
-def _submitted(job: JobType[P, Any], envelope: Envelope, receives: int) -> Submitted[P]:
-    return Submitted(
-        id=str(envelope.id),
-        type=envelope.type,
-        payload=job.load(envelope.payload, envelope.schema_),
-        queue=envelope.queue,
-        priority=envelope.priority,
-        tenant=envelope.tenant,
-        source=envelope.source,
-        receives=receives,
     )

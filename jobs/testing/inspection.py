@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
 
+from headgate.jobs.core.context import Tenant
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.testing.memory.faults import Action
 from headgate.jobs.testing.memory.ordering import Message, MessageState
+
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,4 +61,33 @@ def stored(message: Message, *, now: datetime, now_s: float) -> StoredMessage:
         sent_at=message.sent_at,
         state=message.state,
         visible_at=now + timedelta(seconds=message.visible_s - now_s) if hidden else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted(Generic[P]):
+    """A job that waits in a queue."""
+
+    id: str
+    type: str
+    payload: P
+    queue: str
+    priority: Priority
+    tenant: Tenant | None
+    source: str
+    receives: int
+    """0 for a job that no one has received yet."""
+
+
+def submitted(job: JobType[P, Any], envelope: Envelope, receives: int) -> Submitted[P]:
+    """A waiting job as tests look at it."""
+    return Submitted(
+        id=str(envelope.id),
+        type=envelope.type,
+        payload=job.load(envelope.payload, envelope.schema_),
+        queue=envelope.queue,
+        priority=envelope.priority,
+        tenant=envelope.tenant,
+        source=envelope.source,
+        receives=receives,
     )

@@ -14,8 +14,8 @@ from examples.shop import contracts
 from examples.shop.contracts import app
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.execution.outcome import Reason
-from headgate.jobs.submission.prepare import Overrides
 
 
 class Ending(StrEnum):

@@ -76,7 +76,11 @@ HEAVY = {
 
 UPWARD_FOR_TYPES = {
     # A handler submits as a client does, by the same types, and takes a context itself.
-    "jobs.core.context": {"jobs.definitions.job_type", "jobs.submission.prepare"},
+    "jobs.core.context": {
+        "jobs.definitions.job_type",
+        "jobs.definitions.overrides",
+        "jobs.submission.prepare",
+    },
 }
 """Imports for type checkers that run upward, each with its reason."""
 

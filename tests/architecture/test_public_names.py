@@ -44,6 +44,7 @@ PUBLIC = [
     "JobType",
     "Keep",
     "Lane",
+    "NewJob",
     "Priority",
     "Queue",
     "RateLimit",

@@ -13,9 +13,10 @@ from headgate import App, Events, JobType, Priority, Spool
 from headgate.jobs.client.spool.file import SpoolFile
 from headgate.jobs.client.spool.sending import Sending
 from headgate.jobs.core.events import Event
+from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.messages.envelope import new_job_id, parse
-from headgate.jobs.submission.prepare import Overrides, Submission, prepare
+from headgate.jobs.submission.prepare import Submission, prepare
 from headgate.jobs.testing import MemorySqs, MemoryStore, MemoryTable, VirtualClock
 
 NORMAL = "shop-test-jobs-normal"

@@ -24,6 +24,7 @@ from headgate import (
     JobHandle,
     JobState,
     JobType,
+    NewJob,
     Priority,
     Schedule,
     Tenant,
@@ -264,6 +265,23 @@ def submissions_with_options_that_may_be_none(
     client.submit(async_two, email, max_attempts=None, timeout=delay, unique_for=delay)
 
 
+def jobs_as_values(client: Client) -> None:
+    assert_type(async_one.new(email), NewJob[Receipt])
+    assert_type(nightly.new(tenant="org-1"), NewJob[Receipt])
+    assert_type(counting.new({"a": 1}, delay=None), NewJob[None])
+    assert_type(client.submit(async_one.new(email, priority="low")), JobHandle[Receipt])
+    assert_type(client.submit_many([async_one.new(email)]), list[JobHandle[Receipt]])
+    client.submit_many([async_one.new(email, tenant="x"), counting.new({"a": 1}), nightly.new()])
+
+
+def jobs_as_values_at_fault(client: Client) -> None:
+    async_one.new(Wrong(to="a"))  # type: ignore[arg-type]
+    counting.new({"b": 1})  # type: ignore[typeddict-item]
+    async_one.new(email, delay=60)  # type: ignore[arg-type]
+    client.submit(async_one.new(email), tenant="x")  # type: ignore[call-overload]
+    client.submit_many([email])  # type: ignore[arg-type]
+
+
 def submissions_at_fault(client: Client) -> None:
     client.submit(async_one, Wrong(to="a"))  # type: ignore[arg-type]
     client.submit(plain_one, {"to": "a"})  # type: ignore[arg-type]
@@ -279,7 +297,7 @@ def submissions_at_fault(client: Client) -> None:
     client.submit(async_one, email, timeout=5)  # type: ignore[call-overload]
     client.submit(async_one, email, tenant=42)  # type: ignore[call-overload]
     client.submit(async_one, email, prioriy=Priority.LOW)  # type: ignore[call-overload]
-    client.submit_many(async_one, [email], delayed=timedelta(0))  # type: ignore[call-arg]
+    client.submit_many(async_one, [email], delayed=timedelta(0))  # type: ignore[call-overload]
     client.submit("async-one", email)  # type: ignore[call-overload]
 
 
@@ -289,6 +307,8 @@ async def async_submissions(client: AsyncClient) -> None:
     assert_type(await client.submit_many(plain_one, [email]), list[AsyncJobHandle[Receipt]])
     await client.submit(async_two, email, delay=timedelta(minutes=1), tenant="org-1")
     assert_type(await client.submit(counting, {"a": 1}), AsyncJobHandle[None])
+    assert_type(await client.submit(async_one.new(email)), AsyncJobHandle[Receipt])
+    assert_type(await client.submit_many([paying.new(email)]), list[AsyncJobHandle[Receipt]])
 
 
 async def async_submissions_at_fault(client: AsyncClient) -> None:
@@ -331,6 +351,7 @@ async def async_results(client: AsyncClient) -> None:
 
 async def of_a_handler(ctx: JobContext) -> None:
     assert_type((await ctx.submit(paying, email)).id, str)
+    assert_type((await ctx.submit(paying.new(email))).id, str)
     await ctx.submit(counting, {"a": 1}, priority="low", delay=None)
 
 
@@ -342,6 +363,7 @@ def inspections(jobs: Harness) -> None:
     assert_type(jobs.run(async_one, email, attempt=3, tenant="org-1"), Outcome)
     assert_type(jobs.run(counting, {"a": 1}), Outcome)
     assert_type(jobs.run(nightly), Outcome)
+    assert_type(jobs.run(async_one.new(email), attempt=2), Outcome)
     jobs.run(async_one, Wrong(to="a"))  # type: ignore[arg-type]
     match jobs.run(async_one, email):
         case Failed(error=error):

@@ -23,11 +23,12 @@ from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.context import JobContext
 from headgate.jobs.definitions.app import App, load_app
 from headgate.jobs.definitions.handler import Handler
-from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.job_type import JobType, NewJob
+from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.resources import Shared
 from headgate.jobs.messages.envelope import Envelope, new_job_id, parse
 from headgate.jobs.retry.policy import DEFAULT_RETRY
-from headgate.jobs.submission.prepare import Origin, Overrides, PendingJob, prepare
+from headgate.jobs.submission.prepare import Origin, PendingJob, prepare
 from headgate.jobs.values.texts import legible, text_of, type_of
 from headgate.workers import logs
 from headgate.workers.isolation import protocol as frames
@@ -123,7 +124,9 @@ class _Host:
         fields = {"percent": percent, "message": legible(message), "data": data}
         self._channel.send(frames.encode(Kind.PROGRESS, **fields))
 
-    def submit(self, job: JobType[Any, R], payload: Any, overrides: Overrides) -> PendingJob[R]:
+    def submit(
+        self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: Overrides
+    ) -> PendingJob[R]:
         """Submit another job, through the worker; outside of an event loop, wait for SQS."""
         now, envelope = _clock.now(), self._envelope
         submission = prepare(

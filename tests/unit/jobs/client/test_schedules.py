@@ -19,6 +19,7 @@ from headgate import App, AsyncClient, Client, JobContext, Priority, cron
 from headgate.jobs.client.schedules import AsyncSchedules, Schedules
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.errors import (
     MessageUnreadable,
@@ -34,7 +35,6 @@ from headgate.jobs.errors import (
 from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
 from headgate.jobs.schedules.firing import input_of, read_scheduled, schedule_input
 from headgate.jobs.schedules.registry import ScheduleInfo, times_of
-from headgate.jobs.submission.prepare import Overrides
 from headgate.jobs.testing import Harness, VirtualClock
 from tests.support.shells import Awaited
 

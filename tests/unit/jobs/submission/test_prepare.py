@@ -16,6 +16,7 @@ from headgate.jobs.core.batching import EntryRejected, in_batches
 from headgate.jobs.core.context import Tenant as ContextTenant
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES
+from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.errors import (
     AccessDenied,
     DelayInvalid,
@@ -30,13 +31,8 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.messages.envelope import new_job_id, parse
 from headgate.jobs.messages.outgoing import size_of
-from headgate.jobs.submission.prepare import (
-    Overrides,
-    Submission,
-    prepare,
-    prepare_many,
-    raise_refused,
-)
+from headgate.jobs.submission.prepare import Submission, prepare, prepare_many
+from headgate.jobs.submission.refused import raise_refused
 from headgate.jobs.testing.memory import sqs_limits as rules
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -1,0 +1,86 @@
+"""Jobs of several types in one call: as many calls as there are queues and ways to go there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from headgate.jobs.definitions.job_type import JobType, NewJob
+from headgate.jobs.definitions.overrides import Overrides
+from headgate.jobs.errors import (
+    InlineFailed,
+    OptionInvalid,
+    PartlySubmitted,
+    TransportError,
+    UnknownJobType,
+)
+from headgate.jobs.submission.prepare import Submission
+from headgate.jobs.submission.refused import Result, raise_refused
+
+Deliver = Callable[[Sequence[Submission]], Awaitable[Sequence[Submission]]]
+"""Sends jobs that go the same way, and returns what each has become; raises what submitting
+raises."""
+
+
+def listed(jobs: Iterable[Any], overrides: Overrides) -> list[NewJob[Any]]:
+    """The jobs of a call that names no type.
+
+    Raises:
+        OptionInvalid: it has options, or a type without payloads.
+        UnknownJobType: what it lists is no `NewJob`.
+    """
+    if overrides or isinstance(jobs, JobType | NewJob):
+        raise OptionInvalid(
+            "submit_many takes a type with its payloads and options, or a list of jobs, each with "
+            "its own: submit_many(greet, [a, b], tenant=...) or submit_many([greet.new(a)])"
+        )
+    found = [*jobs]
+    for each in found:
+        if not isinstance(each, NewJob):
+            raise UnknownJobType(
+                f"{each!r} is no job: a list without its type holds what .new(...) of a type "
+                "returns, as in submit_many([greet.new(payload)])"
+            )
+    return found
+
+
+async def deliver_mixed(
+    submissions: Sequence[Submission], deliver: Deliver
+) -> Sequence[Submission]:
+    """Send the jobs of one call, part by part, each in its order.
+
+    A part that fails doesn't keep the next ones from being sent.
+
+    Raises:
+        TransportError: SQS could not be asked, or refused; it took none.
+        PartlySubmitted: it took some, and not the others; it lists both.
+    """
+    became = [*submissions]
+    results: list[Result] = [None] * len(submissions)
+    for part in _parts(submissions):
+        try:
+            for at, each in zip(part, await deliver([became[at] for at in part]), strict=True):
+                became[at] = each
+        except (TransportError, PartlySubmitted, InlineFailed) as error:
+            for at, result in zip(part, _results(len(part), error), strict=True):
+                results[at] = result
+    raise_refused(became, results)
+    return became
+
+
+def _parts(submissions: Sequence[Submission]) -> Sequence[Sequence[int]]:
+    """The places of those that go the same way, by the first of each."""
+    parts: dict[object, list[int]] = {}
+    for at, each in enumerate(submissions):
+        way = each.queue.name, each.unique is not None, each.due is not None
+        parts.setdefault(way, []).append(at)
+    return list(parts.values())
+
+
+def _results(
+    count: int, error: TransportError | PartlySubmitted | InlineFailed
+) -> Sequence[Result]:
+    if not isinstance(error, PartlySubmitted):
+        return [error] * count
+    refused = {refusal.index: refusal for refusal in error.refusals}
+    return [refused.get(at) for at in range(count)]

@@ -1,0 +1,64 @@
+"""What a call raises whose jobs were not all taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headgate.jobs.core.batching import EntryRejected
+from headgate.jobs.errors import (
+    HeadgateError,
+    InlineFailed,
+    PartlySubmitted,
+    Refusal,
+    TransportError,
+)
+from headgate.jobs.submission.prepare import Submission
+
+Result = HeadgateError | Refusal | None
+"""What became of one submission: what kept it out, or None where it was taken."""
+
+
+def raise_refused(submissions: Sequence[Submission], results: Sequence[Result]) -> None:
+    """Read what became of each submission; None stands for taken.
+
+    Raises:
+        TransportError: one and the same error kept all of them from being sent.
+        InlineFailed: the only one ran in place, and failed.
+        PartlySubmitted: SQS refused some by name, or failed after it had taken others.
+    """
+    refused = [index for index, error in enumerate(results) if error is not None]
+    if not refused:
+        return
+    first = results[refused[0]]
+    cause = first if isinstance(first, HeadgateError) else None
+    shared = isinstance(first, TransportError) and not isinstance(first, EntryRejected)
+    alone = isinstance(first, InlineFailed) and len(results) == 1
+    if cause is not None and len(refused) == len(results) and (shared or alone):
+        raise cause
+    raise PartlySubmitted(
+        [_refusal(index, submissions[index].id, results[index]) for index in refused],
+        submitted=len(submissions),
+        sent=[each.id for each, error in zip(submissions, results, strict=True) if error is None],
+    ) from cause
+
+
+def _refusal(index: int, job_id: str, error: Result) -> Refusal:
+    if isinstance(error, Refusal):
+        return replace(error, index=index)
+    if isinstance(error, EntryRejected):
+        code, sender_fault = error.failure.code, error.failure.sender_fault
+        return Refusal(
+            index=index,
+            id=job_id,
+            code=code,
+            message=error.failure.message,
+            sender_fault=sender_fault,
+        )
+    return Refusal(
+        index=index,
+        id=job_id,
+        code=type(error).__name__,
+        message=str(error),
+        sender_fault=not (isinstance(error, TransportError) and error.transient),
+    )
