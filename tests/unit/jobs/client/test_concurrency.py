@@ -1,0 +1,106 @@
+"""Several coroutines of one call under way at once, in threads and in tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from headgate.jobs.client.concurrency import Concurrency, Tasks, Threads
+from headgate.jobs.core.immediate import drive
+from headgate.jobs.errors import Throttled
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+both = pytest.mark.parametrize(
+    ("concurrency", "run"), [(Threads(), drive), (Tasks(), asyncio.run)], ids=["Threads", "Tasks"]
+)
+
+
+@both
+def test_answers_come_in_the_order_of_the_items(concurrency: Concurrency, run: Run) -> None:
+    async def double(item: int) -> int:
+        return 2 * item
+
+    for items in ([], [1], [*range(50)]):
+        assert run(concurrency.each(double, items, at_once=4)) == [2 * item for item in items]
+
+
+@both
+def test_the_first_error_is_raised(concurrency: Concurrency, run: Run) -> None:
+    async def refuse(item: int) -> int:
+        if item == 3:
+            raise Throttled("busy")
+        return item
+
+    with pytest.raises(Throttled, match="busy"):
+        run(concurrency.each(refuse, [*range(9)], at_once=2))
+
+
+@both
+def test_no_more_calls_are_under_way_than_allowed(concurrency: Concurrency, run: Run) -> None:
+    counting = threading.Lock()
+    under_way: set[int] = set()
+    most = 0
+
+    async def count(item: int) -> None:
+        nonlocal most
+        with counting:
+            under_way.add(item)
+            most = max(most, len(under_way))
+        if isinstance(concurrency, Tasks):
+            await asyncio.sleep(0)
+        with counting:
+            under_way.remove(item)
+
+    run(concurrency.each(count, [*range(50)], at_once=4))
+    assert 1 <= most <= 4
+    assert not under_way
+
+
+@both
+def test_a_call_is_made_again_and_again_until_the_block_ends(
+    concurrency: Concurrency, run: Run
+) -> None:
+    calls: list[int] = []
+    enough = threading.Event()
+
+    async def call() -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            enough.set()
+
+    async def block() -> int:
+        async with concurrency.meanwhile(call, every_s=0.001):
+            if isinstance(concurrency, Tasks):
+                await asyncio.to_thread(enough.wait, 30)
+            else:
+                assert enough.wait(30)
+        return len(calls)
+
+    made = run(block())
+    assert made == len(calls) >= 3
+
+
+@both
+def test_beside_a_quick_block_nothing_is_called(concurrency: Concurrency, run: Run) -> None:
+    async def never() -> None:
+        raise AssertionError("called")
+
+    async def block() -> str:
+        async with concurrency.meanwhile(never, every_s=3600):
+            return "done"
+
+    assert run(block()) == "done"
+
+
+def test_what_takes_long_leaves_the_thread_of_the_event_loop() -> None:
+    async def thread() -> tuple[int, int]:
+        return await Tasks().aside(threading.get_ident), threading.get_ident()
+
+    aside, own = asyncio.run(thread())
+    assert aside != own
+    assert drive(Threads().aside(threading.get_ident)) == threading.get_ident()
