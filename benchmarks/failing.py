@@ -19,7 +19,7 @@ from typing import Literal
 from benchmarks.growth import Note, Rest
 from benchmarks.stage import REGION, use_test_account
 from headgate import App, AsyncClient, Client, Events, Priority
-from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.errors import HeadgateError, PartlySubmitted
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
@@ -121,7 +121,7 @@ class Stand:
         if kind == "plain":
             return await asyncio.to_thread(self._submit_plainly, notes)
         async with (
-            SqsTransport(endpoint_url=self._proxy.endpoint_url, region=REGION) as sqs,
+            AsyncSqsTransport(endpoint_url=self._proxy.endpoint_url, region=REGION) as sqs,
             AsyncClient(app, transport=sqs, events=Events()) as client,
         ):
             began = time.monotonic()
@@ -133,7 +133,7 @@ class Stand:
 
     def _submit_plainly(self, notes: Sequence[Note]) -> tuple[float, int]:
         with (
-            SyncSqs(endpoint_url=self._proxy.endpoint_url, region=REGION) as sqs,
+            SqsTransport(endpoint_url=self._proxy.endpoint_url, region=REGION) as sqs,
             Client(app, transport=sqs, events=Events()) as client,
         ):
             began = time.monotonic()
@@ -149,7 +149,7 @@ class Stand:
     async def _drain(self, jobs: int) -> float:
         rest = Rest(jobs)
         endpoint = self._proxy.endpoint_url
-        async with SqsTransport(endpoint_url=endpoint, region=REGION) as sqs:
+        async with AsyncSqsTransport(endpoint_url=endpoint, region=REGION) as sqs:
             worker = Worker(app, sqs, WorkerSettings(), events=Events(rest))
             began = time.monotonic()
             run = asyncio.create_task(worker.run())

@@ -22,7 +22,7 @@ from benchmarks.scale import Scale
 from benchmarks.soak import Soaked, soak
 from benchmarks.stage import REGION, Stage
 from benchmarks.trials import JOB_S, LongJob, Moment, Trial
-from headgate.jobs.aws.sqs.transport import SyncSqs
+from headgate.jobs.aws.sqs.transport import SqsTransport
 from headgate.jobs.core.ports import OutgoingMessage
 
 T = TypeVar("T")
@@ -162,7 +162,7 @@ class Hardship:
     ) -> Iterator[Trial]:
         stage = Stage(contestant, self._server, self._folder, lane=lane, visibility_s=visibility_s)
         bodies = self._recorded(stage, jobs)
-        with SyncSqs(endpoint_url=self._server, region=REGION) as sqs:
+        with SqsTransport(endpoint_url=self._server, region=REGION) as sqs:
             yield Trial(stage, sqs, bodies)
 
     def _recorded(self, stage: Stage, count: int) -> list[OutgoingMessage]:

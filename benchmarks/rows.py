@@ -14,7 +14,7 @@ from benchmarks.contestants import Contestant
 from benchmarks.processes import WorkerProcess
 from benchmarks.stage import REGION, Stage
 from benchmarks.tally import Mark, Tally
-from headgate.jobs.aws.sqs.transport import SyncSqs
+from headgate.jobs.aws.sqs.transport import SqsTransport
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.core.topology import Priority
 from tests.support.proxy import ProxyProcess
@@ -140,7 +140,7 @@ def pickup(
     stage.clear("jobs")
     with (
         stage.working("jobs", endpoint_url=endpoint_url) as (worker, tally),
-        SyncSqs(endpoint_url=endpoint_url, region=REGION) as sqs,
+        SqsTransport(endpoint_url=endpoint_url, region=REGION) as sqs,
     ):
         for number, queue in enumerate(queues):  # each queue once, so that it polls all of them
             sqs.send(queue, [bodies[queue][count + number]])
@@ -175,7 +175,7 @@ def critical_pickup(
     stage.load(queues[list(Priority).index(Priority.LOW)], bodies["low"], low)
     with (
         stage.working("jobs", endpoint_url=endpoint_url, job_s=1) as (worker, tally),
-        SyncSqs(endpoint_url=endpoint_url, region=REGION) as sqs,
+        SqsTransport(endpoint_url=endpoint_url, region=REGION) as sqs,
     ):
         sqs.depth(queues[0])  # finds the queue's address, and opens the connection
         _await_first(tally, worker)
@@ -222,7 +222,7 @@ def sustained(stage: Stage, server: str, *, jobs_per_s: int, seconds: float) -> 
 def request_ms(endpoint_url: str, queue: str, count: int) -> float:
     """Milliseconds of one small request after another, the median."""
     taken = []
-    with SyncSqs(endpoint_url=endpoint_url, region=REGION) as sqs:
+    with SqsTransport(endpoint_url=endpoint_url, region=REGION) as sqs:
         sqs.depth(queue)  # finds the queue's address, and opens the connection
         for _ in range(count):
             before = time.perf_counter()

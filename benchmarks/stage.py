@@ -14,7 +14,7 @@ from benchmarks.contestants import Contestant, Group
 from benchmarks.environments import PEERS
 from benchmarks.processes import WorkerProcess
 from benchmarks.tally import Runs, Tally
-from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
 from headgate.jobs.core.topology import MAX_BATCH, Priority
 from tests.support.queues import Queues
@@ -113,7 +113,7 @@ class Stage:
 
     def depth(self, queue: str) -> int:
         """How many messages are left, in flight or not."""
-        with SyncSqs(endpoint_url=self._server, region=REGION) as sqs:
+        with SqsTransport(endpoint_url=self._server, region=REGION) as sqs:
             depth = sqs.depth(queue)
         return depth.visible + depth.in_flight + depth.delayed
 
@@ -189,7 +189,7 @@ def use_test_account() -> None:
 
 async def _record(server: str, queue: str, count: int) -> list[OutgoingMessage]:
     taken: list[OutgoingMessage] = []
-    async with SqsTransport(endpoint_url=server, region=REGION) as sqs:
+    async with AsyncSqsTransport(endpoint_url=server, region=REGION) as sqs:
         while len(taken) < count:
             received = await sqs.receive(queue, limit=MAX_BATCH, wait_s=2)
             if not received:
@@ -209,7 +209,7 @@ async def _load(server: str, queue: str, messages: Sequence[OutgoingMessage]) ->
     batches = iter(
         [messages[first : first + MAX_BATCH] for first in range(0, len(messages), MAX_BATCH)]
     )
-    async with SqsTransport(endpoint_url=server, region=REGION) as sqs:
+    async with AsyncSqsTransport(endpoint_url=server, region=REGION) as sqs:
 
         async def send_in_turn() -> None:
             for batch in batches:

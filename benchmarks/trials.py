@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.processes import WorkerProcess
 from benchmarks.stage import Stage
 from benchmarks.tally import Runs
-from headgate.jobs.aws.sqs.transport import SyncSqs
+from headgate.jobs.aws.sqs.transport import SqsTransport
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.core.topology import MAX_BATCH
 
@@ -83,7 +83,7 @@ class Trial:
         bodies: one message for each job, all different.
     """
 
-    def __init__(self, stage: Stage, sqs: SyncSqs, bodies: Sequence[OutgoingMessage]) -> None:
+    def __init__(self, stage: Stage, sqs: SqsTransport, bodies: Sequence[OutgoingMessage]) -> None:
         self._stage = stage
         self._sqs = sqs
         self._bodies = bodies

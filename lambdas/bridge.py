@@ -87,9 +87,9 @@ def _described(given: Input) -> tuple[str, dict[str, Any]]:
 @cache
 def _bridge() -> Bridge:
     """One for the execution environment. Opened by the first firing: imports stay quick."""
-    from headgate.jobs.aws.sqs.transport import SyncSqs
+    from headgate.jobs.aws.sqs.transport import SqsTransport
 
-    transport, table = SyncSqs(), None
+    transport, table = SqsTransport(), None
     if name := os.environ.get(TABLE):
         from headgate.jobs.aws.dynamo.table import DynamoTable
 

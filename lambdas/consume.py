@@ -234,9 +234,9 @@ class Consumer:
             if transport is None:
                 from headgate.jobs.aws.s3 import AsyncS3Store
                 from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
-                from headgate.jobs.aws.sqs.transport import SqsTransport
+                from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 
-                transport = await stack.enter_async_context(SqsTransport())
+                transport = await stack.enter_async_context(AsyncSqsTransport())
                 if store is None:
                     own = AsyncS3Store(self._app.topology.bucket)
                     store = await stack.enter_async_context(own)

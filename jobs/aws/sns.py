@@ -9,7 +9,7 @@ from headgate.jobs.aws.connection import Connection, blocking_client
 from headgate.jobs.aws.faults import naming
 
 
-class SyncSns:
+class SnsPublisher:
     """One topic, on boto3. Safe to share by threads.
 
     It opens with its first call. Three tries a call, 10 s each; a repeated one may be told twice.

@@ -156,9 +156,9 @@ class AsyncClient:
 
     async def __aenter__(self) -> Self:
         if self._storing is None:
-            from headgate.jobs.aws.sqs.transport import SqsTransport
+            from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 
-            sqs = await self._owned.enter_async_context(SqsTransport())
+            sqs = await self._owned.enter_async_context(AsyncSqsTransport())
             if self._store is None:
                 from headgate.jobs.aws.s3 import AsyncS3Store
 

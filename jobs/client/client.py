@@ -102,9 +102,9 @@ class Client:
         # A transport of the caller's own comes with a scheduler, or there is none.
         self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
         if transport is None:
-            from headgate.jobs.aws.sqs.transport import SyncSqs
+            from headgate.jobs.aws.sqs.transport import SqsTransport
 
-            transport = sqs = SyncSqs()
+            transport = sqs = SqsTransport()
             self._closes.append(sqs.close)
             if store is None:
                 from headgate.jobs.aws.s3 import S3Store

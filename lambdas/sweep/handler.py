@@ -110,15 +110,15 @@ def _aws() -> _Aws:
     """One for the execution environment. Opened by the first sweep: imports stay quick."""
     from headgate.jobs.aws.dynamo.table import DynamoTable
     from headgate.jobs.aws.s3 import S3Store
-    from headgate.jobs.aws.sns import SyncSns
-    from headgate.jobs.aws.sqs.transport import SyncSqs
+    from headgate.jobs.aws.sns import SnsPublisher
+    from headgate.jobs.aws.sqs.transport import SqsTransport
 
     bucket = _required(BUCKET)
     return _Aws(
-        queues=SyncSqs(),
+        queues=SqsTransport(),
         table=DynamoTable(_required(TABLE)),
         store=S3Store(Bucket(prefix=bucket, name=bucket)),
-        topic=SyncSns(_required(TOPIC)),
+        topic=SnsPublisher(_required(TOPIC)),
     )
 
 

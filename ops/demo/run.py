@@ -14,7 +14,7 @@ from pathlib import Path
 from examples.shop import store
 from examples.shop.contracts import app
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.events import Events
 from headgate.jobs.retry.classification import leaves
 from headgate.ops.demo.accounting import Accounting, Requests
@@ -110,7 +110,7 @@ async def _worked_off(
     """Submit everything, and let workers run until it has ended or the time is up."""
     count = course.requests
     async with (
-        SqsTransport(endpoint_url=endpoint_url, region=REGION, on_request=count) as transport,
+        AsyncSqsTransport(endpoint_url=endpoint_url, region=REGION, on_request=count) as transport,
         Fleet(
             course.options.workers,
             endpoint_url=endpoint_url,
@@ -119,7 +119,7 @@ async def _worked_off(
             on_request=count,
         ) as fleet,
     ):
-        blocking = SyncSqs(endpoint_url=endpoint_url, region=REGION, on_request=count)
+        blocking = SqsTransport(endpoint_url=endpoint_url, region=REGION, on_request=count)
         submitter = Submitter(course.plan, transport, blocking, course.accounting)
         try:
             async with asyncio.timeout(course.left_s):
@@ -151,7 +151,7 @@ def _is_over(course: _Course, submitter: Submitter) -> bool:
 
 
 async def _found(endpoint_url: str, books: store.Store, reports: list[Report]) -> Findings:
-    async with SqsTransport(endpoint_url=endpoint_url, region=REGION) as transport:
+    async with AsyncSqsTransport(endpoint_url=endpoint_url, region=REGION) as transport:
         return Findings(
             depths=await read_depths(transport, app.topology),
             letters=await read_letters(transport, app.topology),

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from examples.shop.contracts import app
-from headgate.jobs.aws.sqs.transport import SyncSqs
+from headgate.jobs.aws.sqs.transport import SqsTransport
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.client import Client
 from headgate.jobs.core.batching import EntryRejected
@@ -40,7 +40,7 @@ class Submitter:
         self,
         plan: Plan,
         transport: Transport,
-        blocking: SyncSqs,
+        blocking: SqsTransport,
         record: Callable[[Event], None],
     ) -> None:
         self._plan = plan

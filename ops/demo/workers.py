@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from examples.shop.contracts import app
-from headgate.jobs.aws.sqs.transport import Observer, SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, Observer
 from headgate.jobs.core.events import Events
 from headgate.jobs.errors import HeadgateError
 from headgate.workers.configuration import WorkerSettings
@@ -33,7 +33,7 @@ class Fleet:
     ) -> None:
         self._events = events
         self._transports = [
-            SqsTransport(endpoint_url=endpoint_url, region=region, on_request=on_request)
+            AsyncSqsTransport(endpoint_url=endpoint_url, region=region, on_request=on_request)
             for _ in range(count)
         ]
         self._open = AsyncExitStack()

@@ -1,4 +1,4 @@
-"""moto, MiniStack and ElasticMQ as candidates of the conformance suite, behind `SqsTransport`."""
+"""moto, MiniStack and ElasticMQ as candidates of the suite, behind `AsyncSqsTransport`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from tests.conformance import gaps
 from tests.conformance.servers import Candidate, Server
 from tests.support.environment import REGION, with_test_credentials
@@ -20,7 +20,7 @@ from tests.support.servers import ServerName
 class RealServer:
     """A server in a process of its own; its queues are made by other means than the transport."""
 
-    transport: SqsTransport
+    transport: AsyncSqsTransport
     queues: Queues
 
     async def create_queue(
@@ -57,7 +57,7 @@ def _connect_to(
             request.getfixturevalue("monkeypatch"), request.getfixturevalue("tmp_path")
         )
         with Queues(endpoint_url, REGION) as queues:
-            async with SqsTransport(endpoint_url=endpoint_url, lean=lean) as transport:
+            async with AsyncSqsTransport(endpoint_url=endpoint_url, lean=lean) as transport:
                 yield RealServer(transport, queues)
 
     return connect

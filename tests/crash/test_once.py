@@ -13,7 +13,7 @@ import pytest
 
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.records.items import partition
 from tests.support import once_app
@@ -37,7 +37,7 @@ async def test_a_hundred_workers_killed_in_the_middle_of_a_once_job_leave_each_t
     await provision(app.topology, endpoint_url=server)
     journal = journal_in(tmp_path)
     async with (
-        SqsTransport(endpoint_url=server) as sqs,
+        AsyncSqsTransport(endpoint_url=server) as sqs,
         AsyncClient(app, transport=sqs) as client,
         forking(once_app.__name__, env=environment(server, stage, tmp_path)) as forks,
     ):

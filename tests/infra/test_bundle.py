@@ -21,7 +21,7 @@ from headgate.infra.functions import bundling
 from headgate.infra.functions import pip_install as installing
 from headgate.infra.functions.pip_install import Platform
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.definitions.event_rule import event_input
 from headgate.jobs.deployment.sweep_plan import plan_input, sweep_plan
 from headgate.jobs.errors import ConfigurationError
@@ -171,7 +171,7 @@ async def test_the_bundled_handler_submits_a_job_in_a_clean_interpreter(
 
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
-    async with SqsTransport(endpoint_url=endpoint) as sqs:
+    async with AsyncSqsTransport(endpoint_url=endpoint) as sqs:
         [message] = await sqs.receive(queue, limit=1, wait_s=5)
     assert str(parse(message.body).id) == answer["job_id"]
 

@@ -39,8 +39,8 @@ from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
 from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
-from headgate.jobs.aws.sns import SyncSns
-from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.aws.sns import SnsPublisher
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.topology import QUARANTINE_RETENTION
 from headgate.jobs.definitions.job_type import JobType
@@ -182,7 +182,7 @@ async def working(app: App, until: Callable[[Event], bool]) -> AsyncIterator[Non
     async with AsyncExitStack() as stack:
         worker = Worker(
             app,
-            await stack.enter_async_context(SqsTransport()),
+            await stack.enter_async_context(AsyncSqsTransport()),
             WorkerSettings(receive_wait=timedelta(seconds=1)),
             table=await stack.enter_async_context(AsyncDynamoTable(app.topology.table_name)),
             scheduler=await stack.enter_async_context(AsyncEventBridgeScheduler()),
@@ -322,7 +322,7 @@ async def test_an_operator_may_make_every_call_that_schedules_and_depths_take(
         *(spec.dlq_name for spec in app.topology.queues),
         app.topology.quarantine_name,
     ]
-    async with SqsTransport() as sqs:
+    async with AsyncSqsTransport() as sqs:
         for name in (*(spec.name for spec in app.topology.queues), *parked):
             await sqs.depth(name)
         for name in parked:
@@ -367,7 +367,7 @@ def _bridge(declared: Declared, delayed: dict[str, Any]) -> None:
     """What `lambdas.bridge` does of a firing and of a delayed job."""
     fired = schedule_input(declared.app, declared.echo) | FIRED
     with (
-        SyncSqs() as sqs,
+        SqsTransport() as sqs,
         DynamoTable(declared.app.topology.table_name) as table,
     ):
         bridge = Bridge(sqs, table, lambda: datetime.now(UTC))
@@ -418,10 +418,10 @@ def _topic(name: str, endpoint_url: str) -> str:
 def _sweep(app: App, topic_arn: str) -> None:
     """What `lambdas.sweep.handler` does, as late as it copies what is about to be deleted."""
     with (
-        SyncSqs() as queues,
+        SqsTransport() as queues,
         DynamoTable(app.topology.table_name) as table,
         closing(S3Store(app.topology.bucket)) as store,
-        closing(SyncSns(topic_arn)) as topic,
+        closing(SnsPublisher(topic_arn)) as topic,
     ):
         sweeper = Sweeper(
             sweep_plan(app, has_bridge=False),

@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from headgate import App, AsyncClient, Backoff, Priority, Retry
 from headgate.infra.stack import HeadgateStack
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.core.ports import QueueDepth, ReceivedMessage
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.deployment.deployment import Deployment
@@ -76,7 +76,7 @@ class Letters:
     """The app as a submitter knows it, with its queue, on a server."""
 
     app: App
-    sqs: SqsTransport
+    sqs: AsyncSqsTransport
     endpoint_url: str
     journal: Path
 
@@ -121,7 +121,7 @@ async def letters(
     mail = app.queue("mail", priorities=[Priority.NORMAL], retry=retry)
     mail.define("send", Letter)
     await provision(app.topology, endpoint_url=server)
-    async with SqsTransport(endpoint_url=server) as sqs:
+    async with AsyncSqsTransport(endpoint_url=server) as sqs:
         yield Letters(app=app, sqs=sqs, endpoint_url=server, journal=tmp_path / "journal")
 
 

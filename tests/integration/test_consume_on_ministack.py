@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from headgate import App, AsyncClient, Priority
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.core.ports import QueueDepth
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.job_type import JobType
@@ -84,7 +84,7 @@ class Deployed:
     app: App
     mail: Queue
     books: Queue
-    sqs: SqsTransport
+    sqs: AsyncSqsTransport
     journal: Path
 
     def spec(self, group: str) -> QueueSpec:
@@ -121,7 +121,7 @@ async def deployed(
     journal = tmp_path / "journal"
     await provision(app.topology, endpoint_url=server)
     async with AsyncExitStack() as stack:
-        sqs = await stack.enter_async_context(SqsTransport(endpoint_url=server))
+        sqs = await stack.enter_async_context(AsyncSqsTransport(endpoint_url=server))
         variables = {"APP": app.name, "JOURNAL": str(journal), "AWS_ENDPOINT_URL": server}
         await asyncio.to_thread(_deploy, app, server, variables, stack)
         yield Deployed(app, mail, books, sqs, journal)

@@ -17,7 +17,7 @@ from botocore.utils import ContainerMetadataFetcher
 
 from headgate.jobs.aws import instance_role
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
-from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.errors import CredentialsMissing, CredentialsNotConfigured
 from tests.support.environment import REGION, without_aws
 
@@ -98,7 +98,7 @@ async def test_credentials_that_run_out_are_replaced_between_two_calls(
     async with _serving(Aws(lasting=lasting)) as aws:
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{aws.url}/credentials")
         monkeypatch.delenv("AWS_EC2_METADATA_DISABLED", raising=False)
-        async with SqsTransport(endpoint_url=aws.url, region=REGION) as transport:
+        async with AsyncSqsTransport(endpoint_url=aws.url, region=REGION) as transport:
             for _ in range(3):
                 assert await transport.receive("q", limit=1, wait_s=0) == []
         async with AsyncDynamoTable("t", endpoint_url=aws.url, region=REGION) as table:
@@ -135,7 +135,7 @@ async def test_a_source_that_fails_at_the_start_is_asked_again_by_each_call(
         process.says(said)
     async with (
         _serving(Aws()) as aws,
-        SqsTransport(endpoint_url=aws.url, region=REGION) as transport,
+        AsyncSqsTransport(endpoint_url=aws.url, region=REGION) as transport,
         AsyncDynamoTable("t", endpoint_url=aws.url, region=REGION) as table,
     ):
         for call in (transport.receive("q", limit=1, wait_s=0), table.get("pk", "sk")):
@@ -172,7 +172,7 @@ async def test_an_endpoint_that_is_away_at_the_start_is_asked_again(
 ) -> None:
     async with _serving(Aws(away=True)) as aws:
         endpoint(aws)
-        async with SqsTransport(endpoint_url=aws.url, region=REGION) as transport:
+        async with AsyncSqsTransport(endpoint_url=aws.url, region=REGION) as transport:
             with pytest.raises(CredentialsMissing) as raised:
                 await transport.receive("q", limit=1, wait_s=0)
             assert type(raised.value) is CredentialsMissing, "not one that is there for good"
@@ -186,7 +186,7 @@ async def test_plain_code_asks_an_endpoint_that_was_away_again(
 ) -> None:
     async with _serving(Aws(away=True)) as aws:
         endpoint(aws)
-        with SyncSqs(endpoint_url=aws.url, region=REGION) as sqs:
+        with SqsTransport(endpoint_url=aws.url, region=REGION) as sqs:
             with pytest.raises(CredentialsMissing) as raised:
                 await asyncio.to_thread(sqs.receive, "q", limit=1, wait_s=0)
             assert type(raised.value) is CredentialsMissing, "not one that is there for good"
@@ -199,7 +199,7 @@ async def test_where_nothing_could_give_credentials_they_are_not_configured(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     without_aws(monkeypatch, tmp_path)
-    async with SqsTransport(endpoint_url="http://127.0.0.1:1", region=REGION) as transport:
+    async with AsyncSqsTransport(endpoint_url="http://127.0.0.1:1", region=REGION) as transport:
         with pytest.raises(CredentialsNotConfigured):
             await transport.receive("q", limit=1, wait_s=0)
 
@@ -231,5 +231,5 @@ async def test_a_profile_that_is_missing_is_told_of_at_the_start(
     without_aws(monkeypatch, tmp_path)
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(CredentialsNotConfigured, match="nobody"):
-        async with SqsTransport(region=REGION):
+        async with AsyncSqsTransport(region=REGION):
             pass

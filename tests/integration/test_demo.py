@@ -18,7 +18,7 @@ from urllib.parse import urlparse
 import pytest
 from rich.console import Console
 
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import ConfigurationError, HeadgateError
 from headgate.ops.demo import DemoOptions, run_demo
@@ -78,10 +78,10 @@ def test_the_users_own_account_is_never_used(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_dead_letter_that_says_something_else_fails_the_demo(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    send = SqsTransport.send
+    send = AsyncSqsTransport.send
 
     async def falsify(
-        self: SqsTransport, queue: str, messages: Sequence[OutgoingMessage]
+        self: AsyncSqsTransport, queue: str, messages: Sequence[OutgoingMessage]
     ) -> list[EntryFailure]:
         if queue.endswith("-dlq"):
             messages = [
@@ -92,7 +92,7 @@ def test_a_dead_letter_that_says_something_else_fails_the_demo(
             ]
         return await send(self, queue, messages)
 
-    monkeypatch.setattr(SqsTransport, "send", falsify)
+    monkeypatch.setattr(AsyncSqsTransport, "send", falsify)
     code, output = _demo()
     assert code == 1
     assert "FAILED  every dead letter is in its queue and says why" in output
@@ -101,18 +101,18 @@ def test_a_dead_letter_that_says_something_else_fails_the_demo(
 def test_a_lost_job_fails_the_demo_which_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    send = SqsTransport.send
+    send = AsyncSqsTransport.send
     lost: list[OutgoingMessage] = []
 
     async def lose_one(
-        self: SqsTransport, queue: str, messages: Sequence[OutgoingMessage]
+        self: AsyncSqsTransport, queue: str, messages: Sequence[OutgoingMessage]
     ) -> list[EntryFailure]:
         if not lost and queue == "ecommerce-payments-critical":
             lost.append(messages[0])
             messages = messages[1:]
         return await send(self, queue, messages) if messages else []
 
-    monkeypatch.setattr(SqsTransport, "send", lose_one)
+    monkeypatch.setattr(AsyncSqsTransport, "send", lose_one)
     code, output = _demo(timeout=timedelta(seconds=20))
     assert code == 1
     assert re.search("FAILED  every job ended exactly once: not ended: .*1 capture-payment", output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.client.async_client import AsyncClient
 from tests.support.fixture_app import Work
 from tests.support.proxy import BROKEN, THROTTLED, Drop, FailEntries, Fault, Proxy
@@ -16,7 +16,7 @@ BATCHES = ("SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBat
 async def _submit(stage: Stage, proxy: Proxy, job_type: str, count: int) -> list[str]:
     declared = stage.app.find_type(job_type)
     async with (
-        SqsTransport(endpoint_url=proxy.endpoint_url) as sqs,
+        AsyncSqsTransport(endpoint_url=proxy.endpoint_url) as sqs,
         AsyncClient(stage.app, transport=sqs) as client,
     ):
         return [job.id for job in await client.submit_many(declared, [Work()] * count)]

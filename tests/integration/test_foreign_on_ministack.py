@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from headgate import Accepts, App, Priority
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
 from headgate.jobs.definitions.event_rule import event_input, read_occurrence
 from headgate.jobs.execution.delivery import Delivery, Job, load
@@ -53,7 +53,7 @@ class Place:
     """A queue of an app, and the services that send to it."""
 
     app: App
-    sqs: SqsTransport
+    sqs: AsyncSqsTransport
     endpoint_url: str
     arn: str
 
@@ -93,7 +93,7 @@ async def place(
     app = _app()
     await provision(app.topology, endpoint_url=server)
     name = app.topology.queue("work", Priority.NORMAL).name
-    async with SqsTransport(endpoint_url=server) as sqs:
+    async with AsyncSqsTransport(endpoint_url=server) as sqs:
         place = Place(app=app, sqs=sqs, endpoint_url=server, arn="")
         account = (await place.call("sts", "get_caller_identity"))["Account"]
         arn = f"arn:aws:sqs:{REGION}:{account}:{name}"

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from headgate import App, AsyncClient, Client, JobState, Priority
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import JobCancelled
 from headgate.workers.configuration import WorkerSettings
@@ -65,7 +65,7 @@ async def shop(ministack: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 async def test_a_running_job_is_cancelled_and_its_submitter_hears_of_it(shop: Shop) -> None:
     async with (
         AsyncClient(shop.app) as client,
-        SqsTransport() as transport,
+        AsyncSqsTransport() as transport,
         AsyncDynamoTable(shop.app.topology.table_name) as table,
     ):
         worker = Worker(shop.app, transport, _SETTINGS, table=table)

@@ -31,7 +31,7 @@ from yarl import URL
 from headgate.jobs.aws.connection import Connection, async_client, async_session
 from headgate.jobs.aws.faults import fault
 from headgate.jobs.aws.sqs.lean_http import LeanCaller, Route, find_route, lean_caller
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.errors import CredentialsMissing, TransportError
 from tests.support.environment import REGION, with_test_credentials, without_aws
 
@@ -384,7 +384,7 @@ async def test_a_clock_that_is_off_from_the_start_is_learnt_at_get_queue_url(
     replies = [refused, Reply(body={"QueueUrl": "http://queue"}), Reply(body={"Successful": []})]
     async with (
         serving(*replies) as server,
-        SqsTransport(endpoint_url=str(server.url), clock=StoppedClock()) as sqs,
+        AsyncSqsTransport(endpoint_url=str(server.url), clock=StoppedClock()) as sqs,
     ):
         await sqs.delete("queue", ["receipt"])
     dates = [headers["x-amz-date"] for headers in server.headers]
@@ -399,7 +399,7 @@ async def test_a_refusal_names_the_clock_that_caused_it(minutes: int, way: str) 
     refused = Reply(status=403, body=SKEWED, date=theirs)
     async with (
         serving(*[refused] * 5) as server,
-        SqsTransport(endpoint_url=str(server.url), lean=False) as sqs,
+        AsyncSqsTransport(endpoint_url=str(server.url), lean=False) as sqs,
     ):
         with pytest.raises(CredentialsMissing, match=f"clock is 10 minutes {way} AWS's") as raised:
             await sqs.delete("queue", ["receipt"])
@@ -465,7 +465,7 @@ async def test_a_ca_bundle_that_is_missing_is_told_of_at_the_start(
 ) -> None:
     monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "nowhere.pem"))
     with pytest.raises(TransportError, match="No such file"):
-        await SqsTransport(region=REGION).start()
+        await AsyncSqsTransport(region=REGION).start()
 
 
 @pytest.mark.usefixtures("_credentials")
@@ -517,7 +517,7 @@ async def test_the_transport_makes_its_calls_either_way(lean: bool) -> None:
     replies = [Reply(body={"QueueUrl": "http://queue"}), Reply(body={"Successful": [{"Id": "0"}]})]
     async with (
         serving(*replies) as server,
-        SqsTransport(endpoint_url=str(server.url), lean=lean) as sqs,
+        AsyncSqsTransport(endpoint_url=str(server.url), lean=lean) as sqs,
     ):
         assert await sqs.delete("queue", ["receipt"]) == []
     assert server.headers[1]["x-amz-target"] == "AmazonSQS.DeleteMessageBatch"

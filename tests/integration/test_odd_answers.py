@@ -14,7 +14,7 @@ import pytest
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.schedule_wire import Place
 from headgate.jobs.aws.scheduler import EventBridgeScheduler
-from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.ports import EntryFailure, Item, OutgoingMessage, VisibilityChange
 from headgate.jobs.errors import TransportError
 from tests.support.environment import with_test_credentials
@@ -123,7 +123,7 @@ def at_worst_unanswered(answer: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("lean", [True, False], ids=["lean", "aiobotocore"])
 async def test_sqs_raises_nothing_but_transport_errors(server: OddServer, lean: bool) -> None:
-    sqs = once(SqsTransport(endpoint_url=server.url, lean=lean), "_commands", "_polling")
+    sqs = once(AsyncSqsTransport(endpoint_url=server.url, lean=lean), "_commands", "_polling")
     change = VisibilityChange(receipt="r", timeout_s=1)
     async with sqs:
         for answer in each_odd_answer(server):
@@ -147,7 +147,7 @@ async def test_sqs_raises_nothing_but_transport_errors(server: OddServer, lean: 
 
 
 def test_blocking_sqs_raises_nothing_but_transport_errors(server: OddServer) -> None:
-    with once(SyncSqs(endpoint_url=server.url), "_connection") as sqs:
+    with once(SqsTransport(endpoint_url=server.url), "_connection") as sqs:
         for answer in each_odd_answer(server):
             with at_worst_unanswered(answer):
                 failures = sqs.send("q", [OutgoingMessage(body="secret")])
@@ -204,7 +204,7 @@ async def test_one_message_that_cannot_be_read_hides_no_other(
 ) -> None:
     server.status, server.resolves = 200, True
     server.body = '{"Messages": [{"Body": "secret"}, %s]}'.replace("%s", _MESSAGE).encode()
-    async with SqsTransport(endpoint_url=server.url) as sqs:
+    async with AsyncSqsTransport(endpoint_url=server.url) as sqs:
         [message] = await sqs.receive("q", limit=10, wait_s=0)
     assert message.body == "secret"
     [record] = caplog.records

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable, Throttled
 from tests.support.environment import with_test_credentials
@@ -36,8 +36,8 @@ async def proxy(stage: Stage) -> AsyncIterator[Proxy]:
 
 
 @pytest.fixture
-async def sqs(proxy: Proxy) -> AsyncIterator[SqsTransport]:
-    async with SqsTransport(endpoint_url=proxy.endpoint_url) as transport:
+async def sqs(proxy: Proxy) -> AsyncIterator[AsyncSqsTransport]:
+    async with AsyncSqsTransport(endpoint_url=proxy.endpoint_url) as transport:
         yield transport
 
 
@@ -47,7 +47,7 @@ def queue(stage: Stage) -> str:
 
 
 async def test_what_is_not_injected_passes_and_is_counted(
-    proxy: Proxy, sqs: SqsTransport, queue: str
+    proxy: Proxy, sqs: AsyncSqsTransport, queue: str
 ) -> None:
     assert await sqs.send(queue, MESSAGES) == []
     received = await sqs.receive(queue, limit=10, wait_s=20)
@@ -62,7 +62,7 @@ async def test_what_is_not_injected_passes_and_is_counted(
 
 
 async def test_failed_entries_do_not_reach_the_server(
-    proxy: Proxy, sqs: SqsTransport, stage: Stage, queue: str
+    proxy: Proxy, sqs: AsyncSqsTransport, stage: Stage, queue: str
 ) -> None:
     proxy.inject(FailEntries(every=2), actions=["SendMessageBatch"])
     failures = await sqs.send(queue, MESSAGES)
@@ -72,7 +72,7 @@ async def test_failed_entries_do_not_reach_the_server(
 
 
 async def test_a_batch_that_fails_as_a_whole_does_not_reach_the_server(
-    proxy: Proxy, sqs: SqsTransport, stage: Stage, queue: str
+    proxy: Proxy, sqs: AsyncSqsTransport, stage: Stage, queue: str
 ) -> None:
     proxy.inject(FailEntries(every=1, sender_fault=True), times=1, actions=["SendMessageBatch"])
     failures = await sqs.send(queue, MESSAGES)
@@ -82,7 +82,7 @@ async def test_a_batch_that_fails_as_a_whole_does_not_reach_the_server(
 
 @pytest.mark.parametrize("refusal", [BROKEN, UNAVAILABLE], ids=["500", "503"])
 async def test_a_refusal_is_an_error_of_sqs_until_it_is_healed(
-    proxy: Proxy, sqs: SqsTransport, queue: str, refusal: Refuse
+    proxy: Proxy, sqs: AsyncSqsTransport, queue: str, refusal: Refuse
 ) -> None:
     await sqs.depth(queue)
     proxy.inject(THROTTLED, actions=["ReceiveMessage"], times=1)
@@ -98,7 +98,7 @@ async def test_a_refusal_is_an_error_of_sqs_until_it_is_healed(
 
 @pytest.mark.parametrize("forward", [False, True], ids=["before", "after"])
 async def test_a_connection_is_dropped_before_or_after_the_server_has_acted(
-    proxy: Proxy, sqs: SqsTransport, stage: Stage, queue: str, forward: bool
+    proxy: Proxy, sqs: AsyncSqsTransport, stage: Stage, queue: str, forward: bool
 ) -> None:
     await stage.sqs.send(queue, MESSAGES)
     proxy.inject(Drop(forward=forward), actions=["ReceiveMessage"])
@@ -108,7 +108,7 @@ async def test_a_connection_is_dropped_before_or_after_the_server_has_acted(
 
 
 async def test_an_answer_can_be_held_back_until_it_is_released(
-    proxy: Proxy, sqs: SqsTransport, queue: str
+    proxy: Proxy, sqs: AsyncSqsTransport, queue: str
 ) -> None:
     late = Hold()
     proxy.inject(late, actions=["SendMessageBatch"])
@@ -120,7 +120,7 @@ async def test_an_answer_can_be_held_back_until_it_is_released(
 
 
 async def test_a_frozen_server_gets_the_request_when_it_thaws(
-    proxy: Proxy, sqs: SqsTransport, stage: Stage, queue: str
+    proxy: Proxy, sqs: AsyncSqsTransport, stage: Stage, queue: str
 ) -> None:
     frozen = Hold(forward=False)
     proxy.inject(frozen, actions=["SendMessageBatch"], times=1)
@@ -135,7 +135,7 @@ async def test_a_frozen_server_gets_the_request_when_it_thaws(
 
 async def test_leaving_the_proxy_closes_what_it_still_holds(stage: Stage, queue: str) -> None:
     async with Proxy(stage.endpoint_url) as proxy:
-        sqs = SqsTransport(endpoint_url=proxy.endpoint_url)
+        sqs = AsyncSqsTransport(endpoint_url=proxy.endpoint_url)
         await sqs.start()
         proxy.inject(Hold(), actions=["ReceiveMessage"])
         receiving = asyncio.create_task(sqs.receive(queue, limit=1, wait_s=0))
@@ -145,7 +145,7 @@ async def test_leaving_the_proxy_closes_what_it_still_holds(stage: Stage, queue:
     await sqs.stop()
 
 
-async def test_an_answer_can_be_delayed(proxy: Proxy, sqs: SqsTransport, queue: str) -> None:
+async def test_an_answer_can_be_delayed(proxy: Proxy, sqs: AsyncSqsTransport, queue: str) -> None:
     await sqs.depth(queue)
     loop = asyncio.get_running_loop()
     proxy.inject(Delay(seconds=0.2), actions=["SendMessageBatch"])
@@ -160,14 +160,14 @@ async def test_a_server_that_has_gone_looks_gone(
     with_test_credentials(monkeypatch, tmp_path)
     async with (
         Proxy("http://127.0.0.1:9") as proxy,
-        SqsTransport(endpoint_url=proxy.endpoint_url) as sqs,
+        AsyncSqsTransport(endpoint_url=proxy.endpoint_url) as sqs,
     ):
         with pytest.raises(ServiceUnavailable):
             await sqs.depth("any")
 
 
 async def test_each_request_takes_at_least_the_latency_that_was_asked_for(
-    proxy: Proxy, sqs: SqsTransport, queue: str
+    proxy: Proxy, sqs: AsyncSqsTransport, queue: str
 ) -> None:
     loop = asyncio.get_running_loop()
     proxy.delay(0.2)
@@ -177,7 +177,9 @@ async def test_each_request_takes_at_least_the_latency_that_was_asked_for(
     assert not proxy.faults
 
 
-async def test_a_fault_and_the_latency_add_up(proxy: Proxy, sqs: SqsTransport, queue: str) -> None:
+async def test_a_fault_and_the_latency_add_up(
+    proxy: Proxy, sqs: AsyncSqsTransport, queue: str
+) -> None:
     await sqs.depth(queue)
     loop = asyncio.get_running_loop()
     proxy.delay(0.1)
@@ -190,7 +192,7 @@ async def test_a_fault_and_the_latency_add_up(proxy: Proxy, sqs: SqsTransport, q
 async def test_a_proxy_in_a_process_of_its_own_counts_and_delays(stage: Stage, queue: str) -> None:
     loop = asyncio.get_running_loop()
     with ProxyProcess(stage.endpoint_url) as proxy:
-        async with SqsTransport(endpoint_url=proxy.endpoint_url) as sqs:
+        async with AsyncSqsTransport(endpoint_url=proxy.endpoint_url) as sqs:
             assert await sqs.send(queue, MESSAGES[:1]) == []
             (message,) = await sqs.receive(queue, limit=10, wait_s=5)
             assert message.body == MESSAGES[0].body

@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from headgate import App, AsyncClient, Events, JobContext, Priority, RetryLater, Schedule
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
-from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.events import JobDeferred
 from headgate.jobs.core.ports import QueueDepth, ReceivedMessage
 from headgate.jobs.definitions.job_type import JobType
@@ -56,7 +56,7 @@ class Deployed:
 
     app: App
     note: JobType[Note, None]
-    sqs: SqsTransport
+    sqs: AsyncSqsTransport
     scheduler: AsyncEventBridgeScheduler
     client: AsyncClient
     endpoint_url: str
@@ -94,7 +94,7 @@ async def deployed(
     note: JobType[Note, None] = app.define("note", Note)
     await provision(app.topology, endpoint_url=server)
     async with AsyncExitStack() as stack:
-        sqs = await stack.enter_async_context(SqsTransport(endpoint_url=server))
+        sqs = await stack.enter_async_context(AsyncSqsTransport(endpoint_url=server))
         scheduler = await stack.enter_async_context(AsyncEventBridgeScheduler(endpoint_url=server))
         client = AsyncClient(app, transport=sqs, scheduler=scheduler)
         await asyncio.to_thread(_deploy, app, server, stack)
@@ -211,7 +211,7 @@ def _due_now(job: DelayedJob) -> DelayedJob:
 
 
 def _send(job: DelayedJob, deployed: Deployed, now: datetime) -> None:
-    with SyncSqs(endpoint_url=deployed.endpoint_url) as sqs:
+    with SqsTransport(endpoint_url=deployed.endpoint_url) as sqs:
         Bridge(sqs, None, lambda: now).submit(job)
 
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.aws.sqs.transport import RequestMade, SqsTransport, SyncSqs
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, RequestMade, SqsTransport
 from headgate.jobs.core.ports import (
     BlockingTransport,
     OutgoingMessage,
@@ -56,8 +56,8 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-async def sqs(endpoint: str) -> AsyncIterator[SqsTransport]:
-    async with SqsTransport(endpoint_url=endpoint) as transport:
+async def sqs(endpoint: str) -> AsyncIterator[AsyncSqsTransport]:
+    async with AsyncSqsTransport(endpoint_url=endpoint) as transport:
         yield transport
 
 
@@ -69,15 +69,18 @@ def queue(queues: Queues) -> str:
 
 
 def test_both_transports_are_what_the_ports_ask_for() -> None:
-    transports: tuple[Transport, BlockingTransport] = (SqsTransport(), SyncSqs())
-    assert [type(transport).__name__ for transport in transports] == ["SqsTransport", "SyncSqs"]
+    transports: tuple[Transport, BlockingTransport] = (AsyncSqsTransport(), SqsTransport())
+    assert [type(transport).__name__ for transport in transports] == [
+        "AsyncSqsTransport",
+        "SqsTransport",
+    ]
 
 
 # --- messages ------------------------------------------------------------------------------------
 
 
 async def test_a_message_arrives_with_its_attributes_group_and_count(
-    sqs: SqsTransport, queue: str
+    sqs: AsyncSqsTransport, queue: str
 ) -> None:
     sent = OutgoingMessage(body="{}", attributes={"JobType": "send-email"}, group="org-1")
     assert await sqs.send(queue, [sent]) == []
@@ -88,7 +91,7 @@ async def test_a_message_arrives_with_its_attributes_group_and_count(
 
 
 async def test_a_message_that_is_given_back_comes_again_and_a_deleted_one_does_not(
-    sqs: SqsTransport, queue: str
+    sqs: AsyncSqsTransport, queue: str
 ) -> None:
     await sqs.send(queue, [MESSAGE])
     [first] = await sqs.receive(queue, limit=10, wait_s=20)
@@ -101,7 +104,7 @@ async def test_a_message_that_is_given_back_comes_again_and_a_deleted_one_does_n
 
 
 async def test_one_bad_entry_is_reported_by_its_index_and_the_others_are_sent(
-    sqs: SqsTransport, queue: str
+    sqs: AsyncSqsTransport, queue: str
 ) -> None:
     await sqs.send(queue, [MESSAGE])
     [message] = await sqs.receive(queue, limit=10, wait_s=20)
@@ -116,14 +119,14 @@ async def test_one_bad_entry_is_reported_by_its_index_and_the_others_are_sent(
 
 
 def test_plain_code_sends_what_an_event_loop_receives(endpoint: str, queue: str) -> None:
-    with SyncSqs(endpoint_url=endpoint) as blocking:
+    with SqsTransport(endpoint_url=endpoint) as blocking:
         assert blocking.send(queue, [MESSAGE, MESSAGE]) == []
         assert blocking.depth(queue).visible == 2
 
 
 def test_plain_code_looks_at_messages_and_gives_them_back(endpoint: str, queue: str) -> None:
     requests: list[RequestMade] = []
-    with SyncSqs(endpoint_url=endpoint, on_request=requests.append) as blocking:
+    with SqsTransport(endpoint_url=endpoint, on_request=requests.append) as blocking:
         blocking.send(queue, [MESSAGE])
         for delivery in (1, 2):
             [message] = blocking.receive(queue, limit=10, wait_s=1, visibility_s=600)
@@ -148,7 +151,7 @@ def test_plain_code_looks_at_messages_and_gives_them_back(endpoint: str, queue: 
 async def test_a_poll_that_is_held_back_does_not_take_the_connection_that_a_send_needs(
     endpoint: str, queue: str
 ) -> None:
-    async with SqsTransport(endpoint_url=endpoint, max_pool_connections=1) as sqs:
+    async with AsyncSqsTransport(endpoint_url=endpoint, max_pool_connections=1) as sqs:
         poll = asyncio.create_task(sqs.receive(queue, limit=1, wait_s=20))
         await sqs.depth(queue)  # a round trip, so that the poll is under way
         await sqs.send(queue, [MESSAGE])
@@ -158,14 +161,17 @@ async def test_a_poll_that_is_held_back_does_not_take_the_connection_that_a_send
 # --- addresses -----------------------------------------------------------------------------------
 
 
-async def test_a_missing_queue_is_named_with_what_to_do(sqs: SqsTransport) -> None:
+async def test_a_missing_queue_is_named_with_what_to_do(sqs: AsyncSqsTransport) -> None:
     with pytest.raises(QueueMissing, match=r"'nowhere' does not exist.*cdk deploy") as caught:
         await sqs.send("nowhere", [MESSAGE])
     assert caught.value.__cause__ is not None
 
 
 def test_plain_code_names_a_missing_queue_too(endpoint: str) -> None:
-    with SyncSqs(endpoint_url=endpoint) as blocking, pytest.raises(QueueMissing, match="nowhere"):
+    with (
+        SqsTransport(endpoint_url=endpoint) as blocking,
+        pytest.raises(QueueMissing, match="nowhere"),
+    ):
         blocking.send("nowhere", [MESSAGE])
 
 
@@ -173,7 +179,7 @@ async def test_however_many_ask_for_a_queue_at_once_its_address_is_asked_for_onc
     endpoint: str, queue: str
 ) -> None:
     seen: list[RequestMade] = []
-    async with SqsTransport(endpoint_url=endpoint, on_request=seen.append) as sqs:
+    async with AsyncSqsTransport(endpoint_url=endpoint, on_request=seen.append) as sqs:
         await asyncio.gather(*(sqs.send(queue, [MESSAGE]) for _ in range(5)))
     actions = [request.action for request in seen]
     assert (actions.count("resolve"), actions.count("send")) == (1, 5)
@@ -183,7 +189,7 @@ async def test_a_queue_deleted_and_made_again_is_found_again(
     endpoint: str, queues: Queues, queue: str
 ) -> None:
     seen: list[RequestMade] = []
-    async with SqsTransport(endpoint_url=endpoint, on_request=seen.append) as sqs:
+    async with AsyncSqsTransport(endpoint_url=endpoint, on_request=seen.append) as sqs:
         await sqs.send(queue, [MESSAGE])
         queues.delete_queue(queue)
         with pytest.raises(QueueMissing):
@@ -200,7 +206,7 @@ async def test_every_request_is_told_of_with_its_queue_and_how_much_it_carried(
     endpoint: str, queue: str
 ) -> None:
     seen: list[RequestMade] = []
-    async with SqsTransport(endpoint_url=endpoint, on_request=seen.append) as sqs:
+    async with AsyncSqsTransport(endpoint_url=endpoint, on_request=seen.append) as sqs:
         await sqs.send(queue, [MESSAGE, MESSAGE])
         messages = await sqs.receive(queue, limit=10, wait_s=20)
         receipts = [message.receipt for message in messages]
@@ -223,7 +229,7 @@ async def test_every_request_is_told_of_with_its_queue_and_how_much_it_carried(
 
 async def test_a_request_that_fails_is_told_of_too(endpoint: str) -> None:
     seen: list[RequestMade] = []
-    async with SqsTransport(endpoint_url=endpoint, on_request=seen.append) as sqs:
+    async with AsyncSqsTransport(endpoint_url=endpoint, on_request=seen.append) as sqs:
         with pytest.raises(QueueMissing):
             await sqs.depth("nowhere")
     assert [request.action for request in seen] == ["resolve"]
@@ -236,10 +242,13 @@ async def test_without_credentials_the_error_says_how_to_give_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     without_aws(monkeypatch, tmp_path)
-    async with SqsTransport(region=REGION) as sqs:
+    async with AsyncSqsTransport(region=REGION) as sqs:
         with pytest.raises(CredentialsMissing, match="aws configure"):
             await sqs.depth("any")
-    with SyncSqs(region=REGION) as blocking, pytest.raises(CredentialsMissing, match="AWS_PROFILE"):
+    with (
+        SqsTransport(region=REGION) as blocking,
+        pytest.raises(CredentialsMissing, match="AWS_PROFILE"),
+    ):
         blocking.depth("any")
 
 
@@ -248,24 +257,24 @@ async def test_without_a_region_the_error_says_how_to_give_one(
 ) -> None:
     without_aws(monkeypatch, tmp_path)
     with pytest.raises(RegionMissing, match="AWS_REGION"):
-        await SqsTransport().start()
-    with SyncSqs() as blocking, pytest.raises(RegionMissing, match="AWS_REGION"):
+        await AsyncSqsTransport().start()
+    with SqsTransport() as blocking, pytest.raises(RegionMissing, match="AWS_REGION"):
         blocking.depth("any")
 
 
 async def test_a_profile_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(CredentialsMissing, match="nobody"):
-        await SqsTransport().start()
-    with SyncSqs() as blocking, pytest.raises(CredentialsMissing, match="nobody"):
+        await AsyncSqsTransport().start()
+    with SqsTransport() as blocking, pytest.raises(CredentialsMissing, match="nobody"):
         blocking.depth("any")
 
 
 async def test_an_endpoint_that_is_no_url_is_quoted() -> None:
     with pytest.raises(TransportError, match="not a url"):
-        await SqsTransport(endpoint_url="not a url").start()
+        await AsyncSqsTransport(endpoint_url="not a url").start()
     with (
-        SyncSqs(endpoint_url="not a url") as blocking,
+        SqsTransport(endpoint_url="not a url") as blocking,
         pytest.raises(TransportError, match="not a url"),
     ):
         blocking.depth("any")
@@ -275,10 +284,10 @@ async def test_an_endpoint_that_is_down_means_that_the_service_is_unavailable() 
     with socket.socket() as taken:  # bound but not listening: connecting to it is refused
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        async with SqsTransport(endpoint_url=url) as sqs:
+        async with AsyncSqsTransport(endpoint_url=url) as sqs:
             with pytest.raises(ServiceUnavailable, match="EndpointConnectionError"):
                 await sqs.receive("any", limit=1, wait_s=20)
-        with SyncSqs(endpoint_url=url) as blocking, pytest.raises(ServiceUnavailable):
+        with SqsTransport(endpoint_url=url) as blocking, pytest.raises(ServiceUnavailable):
             blocking.send("any", [MESSAGE])
 
 
@@ -288,7 +297,7 @@ async def test_without_aiobotocore_the_error_names_the_extra(
     monkeypatch.setitem(sys.modules, "aiobotocore.session", None)
     monkeypatch.delitem(sys.modules, "headgate.jobs.aws.late_credentials", raising=False)
     with pytest.raises(ConfigurationError, match=r"pip install 'headgate\[worker\]'"):
-        await SqsTransport().start()
+        await AsyncSqsTransport().start()
 
 
 def test_importing_the_transport_imports_neither_sdk() -> None:
@@ -309,9 +318,9 @@ async def test_the_endpoint_comes_from_the_standard_variables(
     monkeypatch: pytest.MonkeyPatch, endpoint: str, queue: str, variable: str
 ) -> None:
     monkeypatch.setenv(variable, endpoint)
-    async with SqsTransport() as sqs:
+    async with AsyncSqsTransport() as sqs:
         assert await sqs.send(queue, [MESSAGE]) == []
-    with SyncSqs() as blocking:
+    with SqsTransport() as blocking:
         assert blocking.send(queue, [MESSAGE]) == []
 
 
@@ -320,9 +329,9 @@ async def test_the_region_of_aws_region_outranks_aws_default_region_and_an_expli
 ) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_REGION", REGION)
-    async with SqsTransport(endpoint_url=endpoint) as sqs:
+    async with AsyncSqsTransport(endpoint_url=endpoint) as sqs:
         assert await sqs.send(queue, [MESSAGE]) == []
-    async with SqsTransport(endpoint_url=endpoint, region="eu-west-1") as elsewhere:
+    async with AsyncSqsTransport(endpoint_url=endpoint, region="eu-west-1") as elsewhere:
         with pytest.raises(QueueMissing):
             await elsewhere.send(queue, [MESSAGE])
 
@@ -333,7 +342,7 @@ async def test_the_region_of_aws_region_outranks_aws_default_region_and_an_expli
 async def test_starting_and_stopping_are_idempotent_and_stopping_first_is_safe(
     endpoint: str, queue: str
 ) -> None:
-    sqs = SqsTransport(endpoint_url=endpoint)
+    sqs = AsyncSqsTransport(endpoint_url=endpoint)
     await sqs.stop()
     await asyncio.gather(sqs.start(), sqs.start())
     assert await sqs.send(queue, [MESSAGE]) == []
@@ -344,7 +353,7 @@ async def test_starting_and_stopping_are_idempotent_and_stopping_first_is_safe(
 
 
 def test_a_closed_blocking_transport_opens_again_when_it_is_used(endpoint: str, queue: str) -> None:
-    blocking = SyncSqs(endpoint_url=endpoint)
+    blocking = SqsTransport(endpoint_url=endpoint)
     blocking.close()
     assert blocking.send(queue, [MESSAGE]) == []
     blocking.close()

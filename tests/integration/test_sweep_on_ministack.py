@@ -23,8 +23,8 @@ from headgate import App, AsyncClient, Priority
 from headgate.jobs.aws.dynamo.table import DynamoTable
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.s3 import S3Store
-from headgate.jobs.aws.sns import SyncSns
-from headgate.jobs.aws.sqs.transport import SqsTransport, SyncSqs
+from headgate.jobs.aws.sns import SnsPublisher
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.ports import QueueDepth, ReceivedMessage
 from headgate.jobs.core.topology import DEAD_LETTERS, QueueSpec
@@ -52,7 +52,7 @@ class Deployed:
     """An app with its queues, and with what the stack has for the sweep."""
 
     app: App
-    sqs: SqsTransport
+    sqs: AsyncSqsTransport
     endpoint_url: str
     function: str
     topic: str
@@ -141,11 +141,11 @@ async def deployed(
     ledger.define("book", Order, group_by=lambda _: "g")
     await provision(app.topology, endpoint_url=server)
     async with AsyncExitStack() as stack:
-        sqs = await stack.enter_async_context(SqsTransport(endpoint_url=server))
+        sqs = await stack.enter_async_context(AsyncSqsTransport(endpoint_url=server))
         yield await asyncio.to_thread(_deploy, app, sqs, server, stack)
 
 
-def _deploy(app: App, sqs: SqsTransport, endpoint_url: str, stack: AsyncExitStack) -> Deployed:
+def _deploy(app: App, sqs: AsyncSqsTransport, endpoint_url: str, stack: AsyncExitStack) -> Deployed:
     """What the CDK stack has for the sweep; the server is others' too, so it goes again."""
 
     def client(service: Any) -> Any:
@@ -268,10 +268,10 @@ async def test_two_sweeps_at_once_tell_once(deployed: Deployed) -> None:
 def _sweep_here(deployed: Deployed) -> int | None:
     """A sweep as the function makes it, in this process; of how many it told."""
     clock, url = SystemClock(), deployed.endpoint_url
-    queues = SyncSqs(endpoint_url=url)
+    queues = SqsTransport(endpoint_url=url)
     table = DynamoTable(deployed.app.topology.table_name, endpoint_url=url)
     store = S3Store(deployed.app.topology.bucket, endpoint_url=url)
-    topic = SyncSns(deployed.topic, endpoint_url=url)
+    topic = SnsPublisher(deployed.topic, endpoint_url=url)
     sweeper = Sweeper(
         deployed.plan,
         queues=queues,

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from headgate import App, AsyncClient, Client, Priority
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from tests.support.environment import with_test_credentials
 
 
@@ -65,5 +65,5 @@ def test_twenty_threads_with_one_client_each_send_one_job(app: App) -> None:
 
 
 async def _visible(app: App) -> int:
-    async with SqsTransport() as sqs:
+    async with AsyncSqsTransport() as sqs:
         return (await sqs.depth(app.topology.queue("jobs", Priority.NORMAL).name)).visible

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.definitions.app import App
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.process.entry import run
@@ -82,7 +82,7 @@ def main(app_module: str) -> None:
 
 async def _warm_up() -> None:
     """Have AWS's clients imported, which takes longer than all that a worker does."""
-    async with SqsTransport(), AsyncDynamoTable("none"):
+    async with AsyncSqsTransport(), AsyncDynamoTable("none"):
         pass
 
 

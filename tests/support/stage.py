@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.core.ports import QueueDepth
 from headgate.jobs.core.retention import RecordsLevel
@@ -37,7 +37,7 @@ class Stage:
         self,
         endpoint_url: str,
         directory: Path,
-        sqs: SqsTransport,
+        sqs: AsyncSqsTransport,
         owned: AsyncExitStack,
         fixture: Fixture = FIXTURE,
     ) -> None:
@@ -143,5 +143,5 @@ async def stage_on(
     endpoint_url: str, directory: Path, fixture: Fixture = FIXTURE
 ) -> AsyncIterator[Stage]:
     """A stage, without its queues; the environment must hold test credentials."""
-    async with SqsTransport(endpoint_url=endpoint_url) as sqs, AsyncExitStack() as owned:
+    async with AsyncSqsTransport(endpoint_url=endpoint_url) as sqs, AsyncExitStack() as owned:
         yield Stage(endpoint_url, directory, sqs, owned, fixture)

@@ -17,7 +17,7 @@ from typing import NoReturn
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.s3 import AsyncS3Store
 from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
-from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events, Subscriber
@@ -161,10 +161,10 @@ class _Stop:
         _log.info("receives under way are awaited, so that nothing they bring stays hidden")
 
 
-def _transport(app: App, settings: WorkerSettings) -> SqsTransport:
+def _transport(app: App, settings: WorkerSettings) -> AsyncSqsTransport:
     queues = settings.lanes.of(app.topology)
     # Each queue's long poll holds a connection for 20 s; the others are for what else goes on.
-    return SqsTransport(max_pool_connections=len(queues) + _CONNECTIONS)
+    return AsyncSqsTransport(max_pool_connections=len(queues) + _CONNECTIONS)
 
 
 async def _table(app: App, stack: AsyncExitStack) -> Table | None:

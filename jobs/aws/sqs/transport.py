@@ -1,4 +1,4 @@
-"""`jobs.core.ports.Transport` on SQS: `SqsTransport` for an event loop, `SyncSqs` for plain code.
+"""SQS: `AsyncSqsTransport` is a `jobs.core.ports.Transport`; `SqsTransport` is synchronous.
 
 Both ask for queues by name, find their addresses with GetQueueUrl once, and never list or create
 queues, so a worker's role needs no more than the calls below. Requests are built and responses are
@@ -47,15 +47,15 @@ _LONG_POLL_S = 20  # SQS's longest wait
 _POLL_READ_TIMEOUT_S = _LONG_POLL_S + 10  # an answer that SQS holds back must not look lost
 _POLL_ATTEMPTS = 1  # the poller asks again anyway, and has to hear of an outage at once
 
-__all__ = ["Action", "Observer", "RequestMade", "SqsTransport", "SyncSqs"]
+__all__ = ["Action", "AsyncSqsTransport", "Observer", "RequestMade", "SqsTransport"]
 
 
-class SqsTransport:
+class AsyncSqsTransport:
     """SQS for an event loop: `jobs.core.ports.Transport`.
 
     ::
 
-        async with SqsTransport() as sqs:
+        async with AsyncSqsTransport() as sqs:
             await sqs.send("shop-jobs-high", [OutgoingMessage(body="{}")])
 
     It holds two pools of connections, and one set of credentials. One pool polls: it waits 30 s for
@@ -227,18 +227,18 @@ class SqsTransport:
 
     def _opened(self) -> _Clients:
         if self._clients is None:
-            raise ConfigurationError("SqsTransport is not open: use it in `async with`")
+            raise ConfigurationError("AsyncSqsTransport is not open: use it in `async with`")
         return self._clients
 
 
-class SyncSqs:
+class SqsTransport:
     """SQS for plain code, on boto3: `jobs.core.ports.BlockingTransport` and `BlockingReceiver`.
     Safe to share by threads.
 
     It opens with its first call, so a process may still fork after making one. Three tries a call,
     10 s each, by `jobs.aws.retries` rather than boto3, whose quota of retries would have every
     failed request of a long run raise; a repeated send can leave a message twice. The arguments are
-    `SqsTransport`'s, and ``sleep``, which pauses between two tries.
+    `AsyncSqsTransport`'s, and ``sleep``, which pauses between two tries.
     """
 
     def __init__(
