@@ -18,7 +18,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from headgate.infra.checks import app_check as checking
+from headgate.infra.checks import app_check
 from headgate.infra.data import permissions
 from headgate.infra.data.alert_topic import Alerts
 from headgate.infra.data.bucket import Objects
@@ -95,9 +95,9 @@ class JobSystem(Construct):
     ) -> None:
         _refuse_empty(app)
         deployment = deployment or Deployment()
-        warnings = checking.passed(app, deployment, now or datetime.now(UTC))
+        warnings = app_check.passed(app, deployment, now or datetime.now(UTC))
         super().__init__(scope, construct_id)
-        checking.warn(self, warnings)
+        app_check.warn(self, warnings)
         self.app = app
         self.deployment = deployment
         self._queues = Queues(

@@ -18,7 +18,7 @@ from headgate.jobs.core.ports import ObjectStore
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.resources import Shared
 from headgate.jobs.errors import ChildDied, Discard, JobTimeout, RetryLater, Stopped
-from headgate.jobs.execution import job_events as reporting
+from headgate.jobs.execution import job_events
 from headgate.jobs.execution.claims import Claims
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.execution.handler_host import Desk, Send
@@ -134,7 +134,7 @@ class Call:
         ``settled`` says what that counts as, before it is told.
         """
         clock, job = self._means.clock, self._job
-        self._means.events.emit(reporting.started(job, self._names, clock.now()))
+        self._means.events.emit(job_events.started(job, self._names, clock.now()))
         self._began_at = clock.monotonic()
         outcome = await self._bounded()
         self.ran_s = clock.monotonic() - self._began_at
@@ -156,7 +156,7 @@ class Call:
 
     def _tell(self, outcome: Outcome) -> None:
         at = self._means.clock.now()
-        if event := reporting.ended(outcome, self._job, self._names, self.ran_s, at):
+        if event := job_events.ended(outcome, self._job, self._names, self.ran_s, at):
             self._means.events.emit(event)
 
     async def _bounded(self) -> Outcome:
@@ -226,7 +226,7 @@ class Call:
         self._overran = True
         self._ctx.request_stop()
         at = self._means.clock.now()
-        self._means.events.emit(reporting.stalled(self._job, self._names, at))
+        self._means.events.emit(job_events.stalled(self._job, self._names, at))
 
     def _outcome_of(self, error: BaseException) -> Outcome:
         match error:
@@ -244,7 +244,7 @@ class Call:
                 return self._failed(error)
 
     def _failed(self, error: BaseException) -> Failed:
-        return Failed(error=error, at=self._means.clock.now(), traceback=reporting.trimmed(error))
+        return Failed(error=error, at=self._means.clock.now(), traceback=job_events.trimmed(error))
 
     def _context(self) -> JobContext:
         job = self._job

@@ -30,7 +30,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.uniqueness import place
 from headgate.jobs.errors import ConfigurationError, TransportError
-from headgate.jobs.execution import job_events as reporting
+from headgate.jobs.execution import job_events
 from headgate.jobs.execution.call import Call, Means
 from headgate.jobs.execution.claims import Claim, Claims, Ended, Held, answered
 from headgate.jobs.execution.delivery import Delivery, Job
@@ -195,7 +195,7 @@ class OnceCall:
                 return self._deferred_by_another(standing)
             case Ended(outcome=outcome):
                 at = self._means.clock.now()
-                self._means.events.emit(reporting.already_done(self._names, at))
+                self._means.events.emit(job_events.already_done(self._names, at))
                 return outcome
         if self._interruption is not None:
             return await self._settled(self._interrupted())

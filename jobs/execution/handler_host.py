@@ -14,7 +14,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType, NewJob
 from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.errors import ConfigurationError
-from headgate.jobs.execution import job_events as reporting
+from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.messages.envelope import new_job_id
 from headgate.jobs.submission.prepare import Origin, PendingJob, Submission, prepare
@@ -53,7 +53,7 @@ class Desk:
     def progress(self, percent: float, message: str, data: Mapping[str, Any]) -> None:
         """Tell how far the job is."""
         at = self._clock.now()
-        event = reporting.progress(self._names, percent, message, data, at)
+        event = job_events.progress(self._names, percent, message, data, at)
         if self._is_here():
             self._events.emit(event)
         else:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from headgate.jobs.errors import TransportError
-from headgate.jobs.execution import job_events as reporting
+from headgate.jobs.execution import job_events
 from headgate.jobs.execution.call import Call, Means
 from headgate.jobs.execution.claimed_call import OnceCall, replaced_by
 from headgate.jobs.execution.delivery import UNNAMED, UNRUNNABLE, Delivery, Job, legible, load
@@ -205,7 +205,7 @@ class Run:
         self._take(replace(job, attempt=attempt))
         if past.found:
             means = self._executor.means
-            told = reporting.crashed(self._names, crash, past.recent_crashes, means.clock.now())
+            told = job_events.crashed(self._names, crash, past.recent_crashes, means.clock.now())
             means.events.emit(told)
 
     def forget(self) -> None:
@@ -334,7 +334,7 @@ class Run:
             attempt=attempt,
             job_type=job.type.name,
             ran_s=self._call.ran_s if self._call is not None else 0.0,
-            tell=partial(reporting.aftermath, self._names_at(attempt), outcome),
+            tell=partial(job_events.aftermath, self._names_at(attempt), outcome),
         )
 
     @property
@@ -345,7 +345,7 @@ class Run:
         self.job = job
         if self.delivery.message.receive_count > 1:
             self.foregone = foregone(job.attempt)
-        self._names = reporting.names_of(job, self.delivery)
+        self._names = job_events.names_of(job, self.delivery)
 
     def _refuse(self, error: Exception) -> None:
         self.job = self.foregone = None
@@ -371,5 +371,5 @@ class Run:
             action=lasting(action, self._unfit, attempt),
             attempt=attempt,
             job_type=envelope.type if envelope else message.attributes.get("JobType", UNNAMED),
-            tell=partial(reporting.unrunnable, self.delivery, envelope, self._unfit),
+            tell=partial(job_events.unrunnable, self.delivery, envelope, self._unfit),
         )

@@ -17,8 +17,7 @@ import pytest
 
 import headgate
 from headgate import App, Priority
-from headgate.infra.functions import bundling
-from headgate.infra.functions import pip_install as installing
+from headgate.infra.functions import bundling, pip_install
 from headgate.infra.functions.pip_install import Platform
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
@@ -53,14 +52,14 @@ print(json.dumps(answer))
 @pytest.fixture(scope="session")
 def for_lambda(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("for-lambda")
-    bundling.functions_bundle().build(target, installing.for_lambda())
+    bundling.functions_bundle().build(target, pip_install.for_lambda())
     return target
 
 
 @pytest.fixture(scope="session")
 def for_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("for-this-machine")
-    bundling.functions_bundle().build(target, installing.for_this_machine())
+    bundling.functions_bundle().build(target, pip_install.for_this_machine())
     return target
 
 
@@ -210,7 +209,7 @@ def test_the_bundled_sweep_sweeps_in_a_clean_interpreter(
 def test_the_same_sources_have_the_same_hash_and_others_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = installing.for_this_machine()
+    here = pip_install.for_this_machine()
     before = bundling.functions_bundle().fingerprint(here)
     assert bundling.functions_bundle().fingerprint(here) == before
 
@@ -234,7 +233,7 @@ def test_without_pip_uv_installs_the_same_pins(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     monkeypatch.setattr("shutil.which", lambda name: f"/opt/{name}")
 
-    command = installing.for_lambda().installer(Path("target"), ["--require-hashes"])
+    command = pip_install.for_lambda().installer(Path("target"), ["--require-hashes"])
 
     assert command[:3] == ["/opt/uv", "pip", "install"]
     assert "--require-hashes" in command
@@ -247,7 +246,7 @@ def test_without_pip_and_uv_the_error_says_what_to_install(
     monkeypatch.setattr("shutil.which", lambda _name: None)
 
     with pytest.raises(ConfigurationError, match="ensurepip"):
-        installing.for_lambda()
+        pip_install.for_lambda()
 
 
 def test_the_packages_are_found_where_they_are_installed() -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.infra.functions import bundling
-from headgate.infra.functions import pip_install as installing
+from headgate.infra.functions import bundling, pip_install
 from headgate.infra.functions.pip_install import Platform
 from headgate.infra.functions.user_code import UserCode
 from headgate.jobs.deployment.groups import ConsumerGroup
@@ -171,7 +170,7 @@ def test_a_change_of_anything_that_goes_in_changes_the_hash(project: Path, chang
         source=str(project),
         requirements=str(project / "requirements.txt"),
     )
-    here = installing.for_this_machine()
+    here = pip_install.for_this_machine()
     before = bundling.consumer_bundle(own).fingerprint(here)
     assert bundling.consumer_bundle(own).fingerprint(here) == before
 
@@ -181,14 +180,14 @@ def test_a_change_of_anything_that_goes_in_changes_the_hash(project: Path, chang
 
 
 def test_what_is_left_out_does_not_count(project: Path) -> None:
-    here = installing.for_this_machine()
+    here = pip_install.for_this_machine()
     before = bundling.consumer_bundle(group(project)).fingerprint(here)
     (project / ".env").write_text("PASSWORD=secret\n")
     assert bundling.consumer_bundle(group(project)).fingerprint(here) == before
 
 
 def test_where_the_project_lies_does_not_count(project: Path) -> None:
-    here = installing.for_this_machine()
+    here = pip_install.for_this_machine()
     before = bundling.consumer_bundle(group(project)).fingerprint(here)
     moved = project.rename(project.with_name("elsewhere"))
     assert bundling.consumer_bundle(group(moved)).fingerprint(here) == before
@@ -234,7 +233,7 @@ def test_headgate_among_the_users_requirements_gives_way_to_the_one_that_is_runn
 def test_bytecode_is_as_good_as_its_source_wherever_the_bundle_lies(tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text("def where(): raise ValueError\n")
     (tmp_path / "broken.py").write_text("def ")
-    installing.add_bytecode(sys.executable, tmp_path)
+    pip_install.add_bytecode(sys.executable, tmp_path)
     (tmp_path / "module.py").write_text("not read any more")
 
     script = f"import sys; sys.path.append({str(tmp_path)!r}); import module; module.where()"
@@ -249,12 +248,12 @@ def test_bytecode_is_as_good_as_its_source_wherever_the_bundle_lies(tmp_path: Pa
 def test_only_a_python_of_the_runtimes_version_compiles_for_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(installing, "_PYTHON", "9.9")
+    monkeypatch.setattr(pip_install, "_PYTHON", "9.9")
     stand_in = tmp_path / "python9.9"
     stand_in.write_text("#!/bin/sh\nexit 127\n")
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert installing._python_of_runtime.__wrapped__() is None
+    assert pip_install._python_of_runtime.__wrapped__() is None
 
     stand_in.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    assert installing._python_of_runtime.__wrapped__() == sys.executable
+    assert pip_install._python_of_runtime.__wrapped__() == sys.executable

@@ -11,8 +11,7 @@ import aws_cdk as cdk
 import pytest
 
 from headgate.infra.app import add_stack
-from headgate.infra.functions import bundling
-from headgate.infra.functions import pip_install as installing
+from headgate.infra.functions import bundling, pip_install
 
 _ROOT = Path(__file__).parents[2]
 
@@ -27,7 +26,7 @@ def synthesize_for_this_machine(directory: Path, deployment: Mapping[str, Any]) 
     context["headgate:deployment"] |= deployment
     assembly = cdk.App(outdir=str(directory), context=context)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bundling, "for_lambda", installing.for_this_machine)
+        patch.setattr(bundling, "for_lambda", pip_install.for_this_machine)
         stack = add_stack(assembly)
         assembly.synth()
     return stack.stack_name

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Any, NoReturn
 
 from headgate.jobs import errors
-from headgate.workers.isolation import protocol as frames
+from headgate.workers.isolation import protocol
 from headgate.workers.isolation.protocol import Frame, Kind
 
 
@@ -59,7 +59,7 @@ class Channel:
         number = next(self._numbers)
         answer: Future[Any] = Future()
         answer.set_running_or_notify_cancel()  # from now on nobody can cancel it, so it is set once
-        frame = frames.encode(Kind.CALL, number=number, name=kind, data=data)
+        frame = protocol.encode(Kind.CALL, number=number, name=kind, data=data)
         self._calls[number] = answer
         self.send(frame)
         return answer
@@ -70,7 +70,7 @@ class Channel:
 
     def _listen(self) -> None:
         try:
-            while (frame := frames.receive(self._socket)) is not None:
+            while (frame := protocol.receive(self._socket)) is not None:
                 self._sort(frame)
         finally:
             _end()

@@ -22,7 +22,7 @@ from headgate.jobs.errors import ChildDied, ChildFailed, JobTimeout, RetryLater,
 from headgate.jobs.execution.delivery import LARGE, Job
 from headgate.jobs.values.texts import text_of, type_of
 from headgate.workers.background import seen_through
-from headgate.workers.isolation import protocol as frames
+from headgate.workers.isolation import protocol
 from headgate.workers.isolation.child_process import (
     ending_of,
     logging_here,
@@ -180,7 +180,7 @@ class Child:
             await self._until_over(attempt, job)
         except (asyncio.CancelledError, JobTimeout, ChildDied) as cut:
             if isinstance(cut, asyncio.CancelledError):
-                self._writer.write(frames.encode(Kind.CANCEL))
+                self._writer.write(protocol.encode(Kind.CANCEL))
                 with contextlib.suppress(asyncio.CancelledError):  # asked again: no more grace
                     await asyncio.wait({attempt.over}, timeout=self._grace_s)
             with contextlib.suppress(asyncio.CancelledError):
@@ -220,7 +220,7 @@ class Child:
             if self._attempt is not None:
                 await self._end(self._attempt)
             elif self._ready.done():
-                self._writer.write(frames.encode(Kind.STOP))
+                self._writer.write(protocol.encode(Kind.STOP))
                 await asyncio.wait({self._life}, timeout=_EXIT_S)
         finally:
             if not self._life.done():
@@ -253,7 +253,7 @@ class Child:
     def _order(self, job: Job, body: str, ctx: JobContext) -> bytes:
         # Of now and not of when it began to wait for a child.
         deadline = self._clock.now() + timedelta(seconds=job.timeout_s)
-        return frames.encode(
+        return protocol.encode(
             Kind.RUN,
             body=body,
             queue=ctx.queue,
@@ -302,7 +302,7 @@ class Child:
 
     async def _hear(self) -> None:
         try:
-            while (frame := await frames.read(self._reader)) is not None:
+            while (frame := await protocol.read(self._reader)) is not None:
                 self._heed(frame)
         except Exception as error:  # noqa: BLE001 - whatever a child says costs that child alone
             self._fault = f"was not understood: {type_of(error)}: {text_of(error)}"
@@ -328,16 +328,16 @@ class Child:
             case Kind.DONE, _Attempt() as attempt:
                 attempt.end(_Returned(frame["value"]))
             case Kind.FAILED, _Attempt() as attempt:
-                attempt.end(frames.failure_of(frame))
+                attempt.end(protocol.failure_of(frame))
 
     async def _answer(self, ctx: JobContext, frame: Frame) -> None:
         number = frame["number"]
         try:
             value = await self._answers[frame["name"]](ctx, frame["data"])
-            answer = frames.encode(Kind.ANSWER, number=number, value=value)
+            answer = protocol.encode(Kind.ANSWER, number=number, value=value)
         except Exception as error:  # noqa: BLE001 - the handler that asked is told
             fields = {"error_type": type_of(error), "message": text_of(error)}
-            answer = frames.encode(Kind.ANSWER, number=number, **fields)
+            answer = protocol.encode(Kind.ANSWER, number=number, **fields)
         self._writer.write(answer)
 
 
@@ -363,7 +363,9 @@ async def spawned(
     async def start() -> Child:
         process, reader, writer = await start_process()
         child = Child(process, reader, writer, answers=answers, clock=clock, grace_s=grace_s)
-        writer.write(frames.encode(Kind.SETUP, app=app_path, sys_path=sys.path, log=logging_here()))
+        writer.write(
+            protocol.encode(Kind.SETUP, app=app_path, sys_path=sys.path, log=logging_here())
+        )
         return child
 
     starting = asyncio.create_task(start(), name="headgate-start-child")

@@ -31,7 +31,7 @@ from headgate.jobs.retry.policy import DEFAULT_RETRY
 from headgate.jobs.submission.prepare import Origin, PendingJob, prepare
 from headgate.jobs.values.texts import legible, text_of, type_of
 from headgate.workers import logs
-from headgate.workers.isolation import protocol as frames
+from headgate.workers.isolation import protocol
 from headgate.workers.isolation.channel import Channel, nothing
 from headgate.workers.isolation.protocol import Frame, FrameError, Kind
 
@@ -56,9 +56,9 @@ def main(descriptor: int) -> None:
             resources = _Resources(app)
             shared = runner.run(resources.open())
         except BaseException as error:
-            channel.send(frames.encode(Kind.UNFIT, error=f"{type_of(error)}: {text_of(error)}"))
+            channel.send(protocol.encode(Kind.UNFIT, error=f"{type_of(error)}: {text_of(error)}"))
             raise  # its traceback goes to standard error
-        channel.send(frames.encode(Kind.READY))
+        channel.send(protocol.encode(Kind.READY))
         while (order := channel.next_order())["kind"] != Kind.STOP:
             channel.send(_Attempt(app, order, channel, runner, shared).frame())
         runner.run(resources.close())
@@ -122,7 +122,7 @@ class _Host:
             FrameError: JSON can't hold the data.
         """
         fields = {"percent": percent, "message": legible(message), "data": data}
-        self._channel.send(frames.encode(Kind.PROGRESS, **fields))
+        self._channel.send(protocol.encode(Kind.PROGRESS, **fields))
 
     def submit(
         self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: Overrides
@@ -194,7 +194,7 @@ class _Attempt:
 
     def frame(self) -> bytes:
         """Run the job; its failure is never raised."""
-        self._channel.send(frames.encode(Kind.STARTED))
+        self._channel.send(protocol.encode(Kind.STARTED))
         try:
             result = self._run()
         except BaseException as error:  # noqa: BLE001 - the job's boundary; SystemExit included
@@ -202,7 +202,7 @@ class _Attempt:
         finally:
             self._leave_nothing_behind()
         try:
-            return frames.encode_result(result)
+            return protocol.encode_result(result)
         except FrameError as error:
             returned = f"the handler returned a {type(result).__name__}"
             refused = TypeError(f"{returned} that can't leave its process: {error}")
@@ -217,7 +217,7 @@ class _Attempt:
         ctx = self._context(job, envelope, host)
         self._channel.on_cancel = lambda: self._cancel(ctx)
         result = self._call(job.require_handler(), payload, ctx)
-        self._channel.send(frames.encode(Kind.RETURNED))
+        self._channel.send(protocol.encode(Kind.RETURNED))
         host.all_taken()
         return result
 
@@ -257,5 +257,5 @@ class _Attempt:
         )
 
     def _failure(self, error: BaseException, **judgement: bool) -> bytes:
-        fields = frames.failure_fields(error, self._policy, _clock.now())
-        return frames.encode(Kind.FAILED, **fields | judgement)
+        fields = protocol.failure_fields(error, self._policy, _clock.now())
+        return protocol.encode(Kind.FAILED, **fields | judgement)

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from headgate.jobs.errors import ChildFailed, Discard, DoNotRetry, JobSignal, RetryLater, Stopped
-from headgate.jobs.execution import job_events as reporting
+from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import LARGE
 from headgate.jobs.retry.classification import retry_after_s
 from headgate.jobs.retry.policy import Retry
@@ -170,7 +170,7 @@ def failure_fields(error: BaseException, policy: Retry, now: datetime) -> dict[s
             later = {"after_s": after.total_seconds(), "reason": legible(reason)}
             return {"signal": "retry-later", **later}
         case DoNotRetry(reason=reason):
-            trace = reporting.trimmed(error)
+            trace = job_events.trimmed(error)
             return {"signal": "do-not-retry", "reason": legible(reason), "traceback": trace}
         case Discard(reason=reason):
             return {"signal": "discard", "reason": legible(reason)}
@@ -180,7 +180,7 @@ def failure_fields(error: BaseException, policy: Retry, now: datetime) -> dict[s
             return {
                 "error_type": type_of(error),
                 "message": text_of(error),
-                "traceback": reporting.trimmed(error),
+                "traceback": job_events.trimmed(error),
                 "retryable": policy.should_retry(error),
                 "retry_after_s": retry_after_s(error, now),
             }

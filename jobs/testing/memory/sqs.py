@@ -23,7 +23,7 @@ from headgate.jobs.core.topology import QUARANTINE_RETENTION, Topology
 from headgate.jobs.errors import QueueMissing, Throttled
 from headgate.jobs.testing.clock import VirtualClock
 from headgate.jobs.testing.inspection import Call, StoredMessage, stored
-from headgate.jobs.testing.memory import sqs_limits as rules
+from headgate.jobs.testing.memory import sqs_limits
 from headgate.jobs.testing.memory.faults import Action, FailedEntries, Faults
 from headgate.jobs.testing.memory.ordering import Message, MessageState
 from headgate.jobs.testing.memory.queue import MemoryQueue, QueueSettings
@@ -132,13 +132,13 @@ class MemorySqs:
     async def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
     ) -> list[ReceivedMessage]:
-        rules.check_receive(limit, wait_s, visibility_s)
+        sqs_limits.check_receive(limit, wait_s, visibility_s)
         await _suspend()
         with self._record("receive", queue, limit):
             return await self._poll(self._get(queue), limit, wait_s, visibility_s)
 
     async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
-        rules.check_batch(receipts)
+        sqs_limits.check_batch(receipts)
         await _suspend()
         with self._record("delete", queue, len(receipts)) as fault:
             return self._each(queue, receipts, fault, lambda to, receipt, _: to.delete(receipt))
@@ -170,10 +170,10 @@ class MemorySqs:
 
     def send_now(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         """`send`, at once; this and the next three are for `blocking`."""
-        rules.check_batch(messages)
+        sqs_limits.check_batch(messages)
         delays_s = tuple(message.delay_s for message in messages)
         with self._record("send", queue, len(messages), delays_s=delays_s) as fault:
-            rules.check_size(messages)
+            sqs_limits.check_size(messages)
             return self._each(queue, messages, fault, self._store)
 
     def receive_now(
@@ -187,7 +187,7 @@ class MemorySqs:
         self, queue: str, changes: Sequence[VisibilityChange]
     ) -> list[EntryFailure]:
         """`change_visibility`, at once."""
-        rules.check_batch(changes)
+        sqs_limits.check_batch(changes)
         timeouts_s = tuple(change.timeout_s for change in changes)
         with self._record("change_visibility", queue, len(changes), timeouts_s=timeouts_s) as fault:
             return self._each(queue, changes, fault, MemoryQueue.change_visibility)
@@ -202,7 +202,7 @@ class MemorySqs:
             )
 
     def _store(self, to: MemoryQueue, outgoing: OutgoingMessage, now_s: float) -> None:
-        rules.check_message(outgoing, fifo=to.settings.fifo)
+        sqs_limits.check_message(outgoing, fifo=to.settings.fifo)
         message = Message(
             id=str(uuid.uuid4()),
             content=replace(outgoing, attributes=dict(outgoing.attributes)),
@@ -227,7 +227,7 @@ class MemorySqs:
                     continue
                 try:
                     apply(store, entry, now_s)
-                except rules.EntryRefused as refusal:
+                except sqs_limits.EntryRefused as refusal:
                     failures.append(_refused(index, refusal))
             store.bell.ring()
         return failures
@@ -326,7 +326,7 @@ class BlockingMemorySqs:
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
     ) -> list[ReceivedMessage]:
         """Take what is visible now: nothing waits, since a thread can't on a clock of a test's."""
-        rules.check_receive(limit, wait_s, visibility_s)
+        sqs_limits.check_receive(limit, wait_s, visibility_s)
         return self._sqs.receive_now(queue, limit, visibility_s)
 
     def change_visibility(
@@ -354,7 +354,7 @@ def _refuse_short_poll(
         raise Throttled(f"OverLimit: too many messages of {store.name!r} are in flight")
 
 
-def _refused(index: int, refusal: rules.EntryRefused) -> EntryFailure:
+def _refused(index: int, refusal: sqs_limits.EntryRefused) -> EntryFailure:
     return EntryFailure(index=index, code=refusal.code, message=refusal.message, sender_fault=True)
 
 

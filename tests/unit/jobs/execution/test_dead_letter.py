@@ -13,7 +13,7 @@ from headgate.jobs.execution.dead_letter import bare, dead_letter
 from headgate.jobs.execution.outcome import Attempt, Reason
 from headgate.jobs.execution.settlement import DeadLetter, Quarantine
 from headgate.jobs.messages.outgoing import size_of
-from headgate.jobs.testing.memory import sqs_limits as rules
+from headgate.jobs.testing.memory import sqs_limits
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 ATTEMPT = Attempt(job_id="the-id", number=3, max_attempts=3, receives=4)
@@ -95,7 +95,7 @@ def test_where_the_body_leaves_little_room_the_reason_comes_first_and_the_error_
 @given(error=st.text(st.characters()), body=st.integers(1, MAX_MESSAGE_BYTES))
 def test_sqs_takes_every_dead_letter_whatever_the_error_says(error: str, body: int) -> None:
     sent = letter(received("x" * body), error=error)
-    rules.check_message(sent, fifo=False)
+    sqs_limits.check_message(sent, fifo=False)
     assert size_of(sent) <= MAX_MESSAGE_BYTES
     assert len(sent.attributes.get("ErrorMessage", "")) <= 1024
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headgate.jobs.aws.dynamo.attributes import encode
 from headgate.jobs.core.ports import Item, OutgoingMessage
 from headgate.jobs.errors import ChildFailed
-from headgate.jobs.testing.memory import sqs_limits as rules
+from headgate.jobs.testing.memory import sqs_limits
 from headgate.jobs.values.texts import LONGEST, LONGEST_NAME, legible, text_of, type_of
 
 
@@ -66,5 +66,5 @@ def test_every_text_is_taken_by_table_and_queue(
     assert len(said) <= most
     encode(Item(pk="job#1", sk="failed", data={"error_message": said}))
     if said:
-        rules.check_message(OutgoingMessage(body="{}", attributes={"A": said}), fifo=False)
+        sqs_limits.check_message(OutgoingMessage(body="{}", attributes={"A": said}), fifo=False)
     assert legible(said, most, from_end=from_end) == said

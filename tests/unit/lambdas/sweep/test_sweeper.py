@@ -20,7 +20,7 @@ from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.messages.envelope import PayloadRef
 from headgate.jobs.messages.outgoing import message_of
-from headgate.lambdas.sweep import sweeper as sweeping
+from headgate.lambdas.sweep import sweeper
 from headgate.lambdas.sweep.sweeper import FAILED_COPIES, LIMIT, SAVED_BEFORE
 from tests.support.sweep_bench import NOON, SECRET, Order, SweepBench
 
@@ -135,7 +135,7 @@ def test_a_flood_is_one_message_that_sns_takes(bench: SweepBench) -> None:
 def test_a_queue_that_holds_more_than_a_sweep_looks_at_says_so(
     bench: SweepBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeping, "LIMIT", 20)
+    monkeypatch.setattr(sweeper, "LIMIT", 20)
     for _ in range(25):
         bench.die("send-email")
     assert bench.swept().looked_at == 20
@@ -147,8 +147,8 @@ def test_a_queue_that_holds_more_than_a_sweep_looks_at_says_so(
 def test_a_message_that_sqs_hands_out_twice_is_one(
     bench: SweepBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeping, "HOLD", timedelta(0))
-    monkeypatch.setattr(sweeping, "LIMIT", 5)
+    monkeypatch.setattr(sweeper, "HOLD", timedelta(0))
+    monkeypatch.setattr(sweeper, "LIMIT", 5)
     bench.die("send-email")
     assert bench.swept().looked_at == 1
     assert "1 new dead letter:" in bench.texts()

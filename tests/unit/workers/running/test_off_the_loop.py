@@ -17,7 +17,7 @@ from headgate.jobs.core.events import JobCompleted, MessageUnrunnable
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.records.results import is_large
 from headgate.jobs.testing import Harness, MemorySqs, VirtualClock
-from headgate.workers.isolation import protocol as frames
+from headgate.workers.isolation import protocol
 from headgate.workers.isolation.protocol import Kind
 from tests.unit.lambdas.test_consume import Function
 from tests.unit.workers.rig import Note, Rig
@@ -197,16 +197,16 @@ async def test_a_payload_that_does_not_fit_is_unrunnable_whatever_its_size(size:
 async def test_a_large_frame_from_a_child_is_decoded_in_a_thread(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decoded, decode = list[int](), frames._decoded
+    decoded, decode = list[int](), protocol._decoded
 
-    def decoding(body: bytes) -> frames.Frame:
+    def decoding(body: bytes) -> protocol.Frame:
         decoded.append(threading.get_ident())
         return decode(body)
 
-    monkeypatch.setattr(frames, "_decoded", decoding)
+    monkeypatch.setattr(protocol, "_decoded", decoding)
     reader = asyncio.StreamReader()
-    reader.feed_data(frames.encode(Kind.DONE, value="y" * size))
-    frame = await frames.read(reader)
+    reader.feed_data(protocol.encode(Kind.DONE, value="y" * size))
+    frame = await protocol.read(reader)
     assert frame is not None
     assert frame["value"] == "y" * size
     assert _is_here(decoded) is (size == SMALL)

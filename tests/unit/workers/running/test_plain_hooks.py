@@ -24,7 +24,7 @@ from headgate.jobs.core.events import (
     JobStarted,
 )
 from headgate.jobs.retry.policy import Retry
-from headgate.workers.running import hook_runner as hooks
+from headgate.workers.running import hook_runner
 from headgate.workers.running.hook_runner import _Line, _Threads
 from headgate.workers.worker import Worker
 from tests.unit.workers.rig import Note, Rig, one_lane
@@ -51,7 +51,7 @@ def _working(rig: Rig) -> AbstractAsyncContextManager[Worker]:
 async def test_hooks_of_app_and_type_hear_of_each_step_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hooks, "_MOMENT_S", 60)
+    monkeypatch.setattr(hook_runner, "_MOMENT_S", 60)
     app, queue = one_lane(retry=TWICE)
     heard: list[str] = []
 
@@ -214,8 +214,8 @@ async def test_a_hook_that_is_an_object_or_a_partial_is_called_and_named() -> No
 async def test_a_plain_hook_that_hangs_silences_no_other(
     let_go: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hooks, "_MOMENT_S", 0.05)
-    monkeypatch.setattr(hooks, "_LONGEST_S", 0.2)
+    monkeypatch.setattr(hook_runner, "_MOMENT_S", 0.05)
+    monkeypatch.setattr(hook_runner, "_LONGEST_S", 0.2)
     app, queue = one_lane()
     heard: list[str] = []
 
@@ -247,7 +247,7 @@ async def test_a_plain_hook_that_hangs_silences_no_other(
 async def test_a_plain_hook_whose_calls_have_come_back_is_called_again(
     let_go: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hooks, "_LONGEST_S", 0.2)
+    monkeypatch.setattr(hook_runner, "_LONGEST_S", 0.2)
     app, queue = one_lane()
     came = threading.Semaphore(0)
     heard: list[str] = []
@@ -265,7 +265,7 @@ async def test_a_plain_hook_whose_calls_have_come_back_is_called_again(
     first = await rig.submit(send, *"abcd")
     async with _working(rig):
         await rig.happens(HookFailed, 4)
-        monkeypatch.setattr(hooks, "_LONGEST_S", 60)
+        monkeypatch.setattr(hook_runner, "_LONGEST_S", 60)
         let_go.set()
         for _ in range(3):
             assert await asyncio.to_thread(came.acquire, timeout=60)
