@@ -866,6 +866,25 @@ def test_a_handler_that_ignores_being_cancelled_does_not_hold_the_answer(
     assert function.heard(SettlementFailed) == 0, "it was not even tried"
 
 
+def test_a_job_that_ends_after_the_answer_leaves_its_message_as_lambda_was_told() -> None:
+    async def send(_note: Note) -> None:
+        loop.jump(57)  # the time to interrupt it has come
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(100)
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(100)
+        loop.jump(3)  # cancelled a second time it blocks the loop until the answer is due
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(100)
+
+    function, job = _mail(send)
+    loop = function.jumping()
+    with _closed(function):
+        function.submit(job)
+        assert len(function.invoke(Countdown(loop, 60))["batchItemFailures"]) == 1
+        assert len(function.messages()) == 1
+
+
 async def _ended(tasks: set[asyncio.Task[None]]) -> None:
     assert len(tasks) == 1
     await asyncio.wait(tasks)
