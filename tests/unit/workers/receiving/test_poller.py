@@ -22,6 +22,7 @@ from headgate.jobs.errors import (
     TransportError,
 )
 from headgate.jobs.execution.run import Executor
+from headgate.jobs.testing import MessageState
 from headgate.workers.configuration import short_wait
 from headgate.workers.dispatch.fifo_groups import Groups
 from headgate.workers.dispatch.waiting import Waiting
@@ -449,6 +450,24 @@ async def test_a_backlog_is_drained_by_several_receivers_and_all_of_them_leave()
         polls = [task for task in asyncio.all_tasks() if "extra" in task.get_name()]
         assert polls == []
     assert rig.calls("receive", MAIL) <= 150
+
+
+async def test_a_stop_waits_for_extra_receives_and_gives_back_what_they_bring() -> None:
+    rig = _quick()
+    held_back = asyncio.Event()
+
+    async def late_in_an_extra() -> None:
+        if _in_an_extra():
+            held_back.set()
+            await asyncio.sleep(5)
+
+    rig.wire.answers["receive"] = late_in_an_extra
+    await rig.submit(rig.app.types["work"], *[""] * 200)
+    async with rig.working(concurrency=100):
+        await held_back.wait()
+    left = rig.sqs.messages(MAIL)
+    assert len(left) + len(rig.heard(JobCompleted)) == 200
+    assert {message.state for message in left} == {MessageState.VISIBLE}
 
 
 async def test_with_a_backlog_everywhere_and_slow_receives_higher_priorities_start_earlier() -> (
