@@ -1,4 +1,4 @@
-"""What the command line is given: ``headgate worker examples.shop.app:app``."""
+"""The shop's app as the command line imports it: ``headgate worker examples.shop.app:app``."""
 
 from examples.shop.contracts import app
 

@@ -1,6 +1,6 @@
-"""What the shop's jobs are called and take, and how they are tried again.
+"""The shop's job types: their names, payloads, queues and retry policies.
 
-A web service imports this to submit. It never imports the handlers, nor what they need.
+A web service imports this to submit. It never imports the handlers or their dependencies.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Notification(_Payload):
 
 
 class Order(_Payload):
-    """An order as the checkout took it."""
+    """An order as placed at checkout."""
 
     order_id: str
     sku: str
@@ -86,7 +86,7 @@ class Order(_Payload):
 
 
 class Payment(_Payload):
-    """Money to take for an order."""
+    """A payment to take for an order."""
 
     order_id: str
     amount_cents: int = Field(gt=0)
@@ -94,13 +94,13 @@ class Payment(_Payload):
 
 
 class OrderStatus(_Payload):
-    """Which orders to move on: one, or (as scheduled) all that are paid."""
+    """The order to move on; None: all paid orders, as the schedule submits it."""
 
     order_id: str | None = None
 
 
 class InventorySync(_Payload):
-    """Which supplier's stock levels to take over."""
+    """The supplier whose stock levels to import."""
 
     supplier: str = "main"
 
@@ -113,13 +113,13 @@ class Report(_Payload):
 
 
 class AbandonedCarts(_Payload):
-    """Whose carts to remind of: all that were left alone for so long."""
+    """Carts left alone for this long, whose owners to remind."""
 
     idle_hours: int = Field(default=4, ge=1)
 
 
 class Analytics(_Payload):
-    """What to add up."""
+    """The metric to add up."""
 
     metric: Literal["revenue", "units"] = "revenue"
 

@@ -1,4 +1,4 @@
-"""What a Lambda function that runs the shop's jobs is given: ``examples.shop.function.handler``."""
+"""The shop's Lambda function: ``examples.shop.function.handler``."""
 
 from examples.shop.contracts import app
 from headgate.lambdas.consume import consumer

@@ -1,12 +1,12 @@
-"""A stand-in for the shop's outside services, in this process; it fails as it is told.
+"""A stand-in for the shop's outside services, in this process; it fails on demand.
 
-The name of what it is asked about tells it how, by the word before the first hyphen:
+The word before the first hyphen of the name it is called about selects the failure:
 
     flaky-…      the first call gets 503, every later one works
     busy-…       the first call gets 429 with Retry-After: 1, every later one works
     down-…       every call gets 503
     unknown-…    every call gets 422
-    declined-…   the bank says no
+    declined-…   the bank declines
     hang-…       no call is answered within a minute
 
 Calls are counted in the store, so that "first" holds across workers.
@@ -28,14 +28,14 @@ _HANGS_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """The part of an HTTP answer that says what to do next."""
+    """The part of an HTTP response that decides what to do next."""
 
     status_code: HTTPStatus
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class GatewayError(Exception):
-    """A service answered with an error; carries the answer, as HTTP libraries' errors do."""
+    """A service answered with an error; carries the response, as HTTP libraries' errors do."""
 
     def __init__(self, response: Response) -> None:
         self.response = response
@@ -44,22 +44,22 @@ class GatewayError(Exception):
 
 
 class CardDeclined(Exception):
-    """The bank said no, and would again."""
+    """The bank declined, and would decline again."""
 
 
 async def call(about: str) -> None:
-    """Ask a service about something, from an event loop.
+    """Call a service about something, from an event loop.
 
     Raises:
         GatewayError: it answered with an error.
-        CardDeclined: the bank said no.
+        CardDeclined: the bank declined.
     """
     await asyncio.sleep(_latency_s(about))
     await asyncio.to_thread(_answer, about)
 
 
 def call_blocking(about: str) -> None:
-    """`call` for plain code."""
+    """`call` for synchronous code."""
     time.sleep(_latency_s(about))
     _answer(about)
 

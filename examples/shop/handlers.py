@@ -1,6 +1,6 @@
-"""What the shop's jobs do. Only a worker imports this.
+"""The handlers of the shop's jobs. Only a worker imports this.
 
-A job may run more than once, so each handler can be repeated: what it writes has a key.
+A job may run more than once, so each handler can be repeated: its writes have keys.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reports, worked out from the orders and written to files."""
+"""Reports, computed from the orders and written to files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Row = dict[str, str | int]
 
 
 def write_report(store: Store, name: str, file_format: Literal["csv", "json"]) -> Path:
-    """Write orders, units and revenue by product; returns the file, complete or not there."""
+    """Write orders, units and revenue by product, atomically; returns the file's path."""
     rows: list[_Row] = [
         {"sku": sku, "orders": orders, "units": units, "revenue_cents": revenue}
         for sku, orders, units, revenue in store.sales()
@@ -34,7 +34,7 @@ def _csv(rows: list[_Row]) -> str:
 
 
 def _replace(path: Path, text: str) -> Path:
-    """Write a file so that whoever reads it meanwhile sees the old one or the new one."""
+    """Write a file atomically: concurrent readers see the old content or the new."""
     path.parent.mkdir(exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "w") as file:

@@ -1,7 +1,7 @@
 """The shop's books: orders, payments, stock, carts and sent messages, in one SQLite file.
 
-They lie in the directory that ``SHOP_DATA`` names, else in a temporary one. Every change has a key
-of its own, so a job that runs twice changes them once.
+They are kept in the directory that ``SHOP_DATA`` names, else in a temporary one. Every change has a
+key of its own, so a job that runs twice changes them once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Store:
         self._db = sqlite3.connect(
             directory / "shop.db", check_same_thread=False, isolation_level=None
         )
-        # These books may be lost with the machine, but one writer must not stop the others.
+        # The books may be lost with the machine, but one writer must not block the others.
         self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;" + _SCHEMA)
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class Store:
         self._db.close()
 
     def rows(self, query: str, *values: Any) -> list[Any]:
-        """What a query finds."""
+        """Return the rows of a query."""
         with self._transaction() as db:
             return db.execute(query, values).fetchall()
 
@@ -82,7 +82,7 @@ class Store:
         return f"receipt-{order_id}"
 
     def ship_paid_orders(self, order_id: str | None = None) -> int:
-        """Move on that order, or all of them, if paid; returns how many moved."""
+        """Move on that order, or all orders, if paid; returns how many moved."""
         with self._transaction() as db:
             return db.execute(
                 "UPDATE orders SET status = 'shipped' WHERE status = 'open'"
@@ -91,14 +91,14 @@ class Store:
             ).rowcount
 
     def sales(self) -> list[tuple[str, int, int, int]]:
-        """By product: orders, units and revenue in cents."""
+        """Return orders, units and revenue in cents by product."""
         return self.rows(
             "SELECT sku, count(*), sum(quantity), sum(amount_cents) FROM orders"
             " GROUP BY sku ORDER BY sku"
         )
 
     def aggregate(self, metric: Literal["revenue", "units"]) -> int:
-        """Add up all orders and keep the total."""
+        """Add up all orders, store the total and return it."""
         column = {"revenue": "amount_cents", "units": "quantity"}[metric]
         with self._transaction() as db:
             total: int = db.execute(
@@ -110,18 +110,18 @@ class Store:
     # --- stock, carts and messages --------------------------------------------------------------
 
     def restock(self) -> int:
-        """Fill up every product; returns how many had sold."""
+        """Restock every product; returns how many had been below the level."""
         with self._transaction() as db:
             return db.execute(
                 "UPDATE stock SET pieces = ? WHERE pieces < ?", (RESTOCK_LEVEL, RESTOCK_LEVEL)
             ).rowcount
 
     def leave_cart(self, customer: str, idle_hours: int) -> None:
-        """Note that a customer has left a full cart alone for so long."""
+        """Record that a customer has left a full cart alone for this long."""
         self.rows("INSERT OR REPLACE INTO carts VALUES (?, ?, 0)", customer, idle_hours)
 
     def remind_of_carts(self, idle_hours: int) -> int:
-        """Write to the owner of each cart that is idle for so long, once; returns how many."""
+        """Write once to the owner of each cart left alone for this long; returns how many."""
         with self._transaction() as db:
             idle = db.execute(
                 "UPDATE carts SET reminded = 1 WHERE reminded = 0 AND idle_hours >= ?"
@@ -139,7 +139,7 @@ class Store:
         self.rows("INSERT OR IGNORE INTO messages VALUES (?, ?, ?, ?)", message_id, kind, to, text)
 
     def count_call(self, about: str) -> int:
-        """Count a call of an outside service; returns how many there were, this one included."""
+        """Count a call of an outside service; returns the number so far, including this one."""
         [(times,)] = self.rows(
             "INSERT INTO calls VALUES (?, 1)"
             " ON CONFLICT (about) DO UPDATE SET times = times + 1 RETURNING times",
@@ -163,13 +163,13 @@ _chosen: ContextVar[Store | None] = ContextVar("shop_store", default=None)
 
 
 def current() -> Store:
-    """The books of `using`, or else this process's own."""
+    """Return the store set by `using`, else this process's own."""
     return _chosen.get() or _of_process()
 
 
 @contextmanager
 def using(directory: Path) -> Iterator[Store]:
-    """Keep the books of everything started within the block in ``directory``."""
+    """Use ``directory`` for the books of everything started within the block."""
     store = Store(directory)
     token = _chosen.set(store)
     try:
