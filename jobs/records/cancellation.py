@@ -1,11 +1,10 @@
-"""Asking for a job to be cancelled: what is written of it, and how workers read that.
+"""Requests to cancel jobs: the items that make one, and how workers read them.
 
-    pk  job#ID          sk  cancel    data  {at, reason}     for those who read the job
+    pk  job#ID          sk  cancel    data  {at, reason}     for readers of the job's history
     pk  cancellations   sk  ID        data  {at, reason}     for workers
 
-Workers read the second partition every few seconds, all of it at once, so that no job pays for a
-read of its own. It stays small because an item is of no use, and expires, once no queue can hold
-the job any more.
+Workers read the whole second partition every few seconds, so that no job costs a read of its own.
+It stays small because an item expires once no queue can hold the job any more.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ CANCELLATIONS = "cancellations"
 """The partition that workers read."""
 
 LONGEST_REASON = 300
-"""Characters: about a tenth of what one read unit holds, and every worker reads it for days."""
+"""Characters in a reason: about a tenth of a read unit, and every worker reads it for days."""
 
 
 def cancellation(job_id: str, reason: str, at: datetime, *, useful: timedelta) -> tuple[Item, Item]:
-    """The items that ask for a job to be cancelled.
+    """Return the items that ask for a job to be cancelled.
 
     Args:
-        job_id: which.
+        job_id: the job's id.
         reason: why, in a word or two.
         at: when; aware.
-        useful: how long a queue may hold the job.
+        useful: the time for which a queue may hold the job.
 
     Raises:
         ValueError: the reason is longer than `LONGEST_REASON`.
@@ -51,14 +50,14 @@ def cancellation(job_id: str, reason: str, at: datetime, *, useful: timedelta) -
 
 
 def read_cancellations(items: Iterable[Item]) -> Mapping[str, str]:
-    """The jobs to cancel by their ids, each with the reason."""
+    """Return the ids of the jobs to cancel, each with its reason."""
     return {item.sk: item.data["reason"] for item in items}
 
 
 def never_sent(job_id: str, reason: str, at: datetime) -> Item:
-    """The end of a job that waited in a schedule of its own, which has been deleted.
+    """Return the end of a job that waited in a one-time schedule, which has been deleted.
 
-    No worker will ever hear of it. It stands where a worker would have written of a delivery.
+    No worker ever receives the job. The item takes the place that a delivery's would have.
     """
     return Item(
         pk=partition(job_id),

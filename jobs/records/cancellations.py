@@ -1,8 +1,8 @@
-"""Which jobs are to be cancelled: one partition of the table, read every few seconds.
+"""The set of jobs to cancel: one partition of the table, read every few seconds.
 
-So no job costs a read, and an idle worker a read unit every five seconds, about 17,000 a day. What
-is cancelled between two looks may have ended before the second. A Lambda function, which has no
-time between invocations, looks before one.
+So no job costs a read, and an idle worker costs one read unit every five seconds, about 17,000 a
+day. A job cancelled between two looks may have ended before the second. A Lambda function, which
+has no time between invocations, looks before each.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from headgate.jobs.errors import TransportError
 from headgate.jobs.records.cancellation import CANCELLATIONS, read_cancellations
 
 POLL_S = 5.0
-"""About so long between two looks."""
+"""Approximate seconds between two looks."""
 
 _JITTER = 0.2
 
 _PATIENCE_S = 2.0
-"""How long a look may take: nothing starts before a worker's first one."""
+"""Seconds that a look may take: no job starts before a worker's first one."""
 
 
 class Cancelling:
     """Keeps the set of cancelled jobs.
 
     Args:
-        table: where they stand.
+        table: the table that holds them.
         clock: tells the time.
-        events: hears when they could not be read.
+        events: receives an event when they could not be read.
         rng: spreads the looks of many workers.
-        on_news: called after a look that found any that were not known.
+        on_news: called after a look that found any new ones.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Cancelling:
         self._looked_at = -math.inf
 
     def reason(self, job_id: str) -> str | None:
-        """Why a job is to be cancelled; None: it isn't, for all that is known here."""
+        """Return the reason why a job is to be cancelled; None if no request is known here."""
         return self._reasons.get(job_id)
 
     async def look(self) -> None:
-        """Read them once. If that fails those known before stay known."""
+        """Read them once; if that fails, those known before stay known."""
         self._looked_at = self._clock.monotonic()
         try:
             async with asyncio.timeout(_PATIENCE_S):
@@ -78,7 +78,7 @@ class Cancelling:
             self._on_news()
 
     async def catch_up(self) -> None:
-        """Look, unless that was done within the last few seconds: for what works now and then."""
+        """Look, unless the last look was within `POLL_S`; for workers that run intermittently."""
         if self._clock.monotonic() - self._looked_at >= POLL_S:
             await self.look()
 
@@ -89,7 +89,7 @@ class Cancelling:
             await self.look()
 
     def _tell(self, fault: str) -> None:
-        """Once for each fault, not at every look."""
+        """Report each fault once, not at every look."""
         if fault != self._fault:
             self._fault = fault
             self._events.emit(CancellationsFailed(at=self._clock.now(), error=fault))

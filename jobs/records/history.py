@@ -34,51 +34,51 @@ _ATTEMPTED: Mapping[str, Mark] = {
     Mark.DEAD: Mark.FAILED,
     Mark.QUARANTINED: Mark.CRASHED,
 }
-"""How an attempt ended, by what is known of it; the first that is there tells."""
+"""An attempt's outcome by the marks of its delivery; the first mark present decides."""
 
 _RESULTS = {"result", "result_ref"}
-"""Where a completion has what its handler returned."""
+"""Fields of a completion that hold the handler's result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecord:
-    """One attempt. Deliveries that were deferred or given back are none."""
+    """One attempt; deliveries that were deferred or given back are not attempts."""
 
     number: int
     """From 1."""
     outcome: Mark | None
-    """``completed``, ``discarded``, ``cancelled``, ``failed`` or ``crashed``; None: it runs, or
-    nothing is known of its end."""
+    """``completed``, ``discarded``, ``cancelled``, ``failed`` or ``crashed``; None while it runs,
+    or if its end is unknown."""
     started_at: datetime | None
-    """None where that is not known: below the level ``full`` a first start is written only once the
-    job has run for a second."""
+    """None if unknown: below the level ``full`` a first start is written only once the job has run
+    for a second."""
     ended_at: datetime | None
     worker: str
-    """The name of the worker that wrote of it."""
+    """Name of the worker that recorded it."""
     ran_s: float | None
     error_type: str = ""
     error_message: str = ""
     traceback: str = ""
     retry_in_s: float | None = None
-    """When the next one was planned for, in seconds from its end."""
+    """Seconds from its end to the planned start of the next attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressRecord:
-    """How far a job last said that it was."""
+    """The progress that a job reported last."""
 
     at: datetime
     percent: float
     """0 to 100."""
     note: str
     data: Mapping[str, Any]
-    """What the handler added; JSON values."""
+    """JSON values added by the handler."""
     attempt: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """All that is known of one job. What no item tells is None or empty."""
+    """All that is known of one job; a field that no item records is None or empty."""
 
     id: str
     state: JobState
@@ -93,34 +93,34 @@ class JobRecord:
     submitted_at: datetime | None = None
     not_before: datetime | None = None
     finished_at: datetime | None = None
-    """When it came into its final state."""
+    """Time at which it reached its final state."""
     attempts: tuple[AttemptRecord, ...] = ()
     progress: ProgressRecord | None = None
     has_result: bool = False
-    """Whether what its handler returned was kept."""
+    """True if the handler's return value was kept."""
     result_ref: PayloadRef | None = None
-    """Where it stands, if it is too large for a record."""
+    """Address of the result, if it is too large for a record."""
     result_fault: str = ""
-    """Why it was not, where it should have been."""
+    """Reason why the result was not kept, although it should have been."""
     result: Any = None
-    """That, as JSON values."""
+    """The result, as JSON values."""
     reason: str = ""
-    """Why it is discarded, cancelled, dead or quarantined."""
+    """Reason why it is discarded, cancelled, dead or quarantined."""
     error_type: str = ""
-    """Of the error that it died of."""
+    """Type of the error that ended it."""
     error_message: str = ""
     cancel_requested_at: datetime | None = None
     cancel_reason: str = ""
     timeline: tuple[Happening, ...] = ()
-    """Everything, in the order in which it happened."""
+    """Everything that happened to it, in order."""
 
 
 def read_job(job_id: str, items: Iterable[Item]) -> JobRecord:
-    """What a job's items tell of it, whatever their order, and however many of them there are.
+    """Return the history that a job's items record, whatever their order and number.
 
     Args:
-        job_id: whose items.
-        items: of its partition. What stands at places of other kinds is left out.
+        job_id: the job's id.
+        items: the items of its partition; those that aren't records are ignored.
     """
     timeline = timeline_of(items)
     state = state_of(timeline)
@@ -145,14 +145,14 @@ def read_job(job_id: str, items: Iterable[Item]) -> JobRecord:
 
 
 def _with_result(timeline: Sequence[Happening], ended: Happening) -> Happening:
-    """The completion that tells the result: a later delivery of a job that was done may not."""
+    """Return the completion that has the result: a later delivery of a completed job may not."""
     completions = [each for each in timeline if each.what == Mark.COMPLETED]
     telling = [each for each in completions if each.data.keys() & _RESULTS]
     return telling[-1] if telling else ended
 
 
 def _named(timeline: Sequence[Happening], name: str) -> str | None:
-    """What the latest that says it says."""
+    """Return the latest value recorded under a name, or None."""
     return next((each.data[name] for each in reversed(timeline) if each.data.get(name)), None)
 
 
@@ -217,7 +217,7 @@ def _is_attempt(facts: Mapping[str, Happening]) -> bool:
 def _attempt(place: int, facts: Mapping[str, Happening]) -> AttemptRecord:
     ended = next((facts[what] for what in _ATTEMPTED if what in facts), None)
     known: dict[str, Any] = {}
-    for each in sorted(facts.values(), key=order_of, reverse=True):  # the earlier one, of two
+    for each in sorted(facts.values(), key=order_of, reverse=True):  # earlier values win
         known |= each.data
     started, ran_s = facts.get(Mark.STARTED), known.get("ran_s")
     started_at = started.at if started else None

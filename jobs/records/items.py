@@ -1,4 +1,4 @@
-"""What happens to a job, as immutable items in a table, and what follows from them.
+"""Items of a job's history: immutable entries in the table, one for each thing that happens to it.
 
     sk of an item                            written                                        by level
     submitted                                by the submitter, once SQS has it              full
@@ -18,10 +18,10 @@
 
 ``outcomes`` writes what ``failures`` does, and ``full`` what ``outcomes`` does. Items of one
 delivery have one place each, so writing one again changes nothing, and the order in which they are
-written doesn't matter. What they come to when the message is delivered again:
-`jobs.execution.earlier_deliveries`. A short job's first delivery writes no ``started`` below
-``full``, so that the usual job costs one item, written beside its path; nor does any where nothing
-is kept of jobs that complete, since no ``completed`` would follow it.
+written doesn't matter. `jobs.execution.earlier_deliveries` evaluates them when the message is
+delivered again. A short job's first delivery writes no ``started`` below ``full``, so that the
+usual job costs one item, written in the background; nor does any first delivery where nothing is
+kept of jobs that complete, since no ``completed`` would follow it.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ if TYPE_CHECKING:
 _RANKS: Mapping[RecordsLevel, int] = {"off": 0, "failures": 1, "outcomes": 2, "full": 3}
 
 SHARDS = 4
-"""Lists are split in so many, by job, since DynamoDB writes a list at 1,000 units a second at most.
+"""Parts of each list, chosen by job, since DynamoDB writes a list at 1,000 units a second at most.
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html"""
 
 _SUMMARY_CHARS = 200
 
 _RUN = "run#"
 _OF_JOB = frozenset({"submitted", "progress", "cancel"})
-"""The places of items that are of no single delivery."""
+"""The places of items that belong to no single delivery."""
 
 
 class Mark(StrEnum):
-    """What can be known of one delivery."""
+    """A fact about one delivery."""
 
     STARTED = "started"
     FAILED = "failed"
@@ -79,36 +79,36 @@ LISTS: Mapping[Mark, str] = {
     Mark.QUARANTINED: "quarantined",
     Mark.COMPLETED: "recent",
 }
-"""What is listed, and where; completed jobs by ``full`` only, or where they are kept by count."""
+"""Lists by mark; completed jobs are listed at ``full`` only, or where they are kept by count."""
 
 _SUMMED_UP = ("attempt", "error_type", "error_message", "reason", "detail", "ran_s")
 
 
 def keeps(level: RecordsLevel, least: RecordsLevel) -> bool:
-    """Whether a level writes what ``least`` does."""
+    """Return True if a level writes all that ``least`` does."""
     return _RANKS[level] >= _RANKS[least]
 
 
 def list_name(kind: str, job_type: str, shard: int) -> str:
-    """The name of one part of a list, 0 to `SHARDS` - 1."""
+    """Return the name of one part of a list, 0 to `SHARDS` - 1."""
     return f"{kind}#{job_type}#{shard}"
 
 
 def partition(job_id: str) -> str:
-    """The partition key of a job's items."""
+    """Return the partition key of a job's items."""
     return f"job#{job_id}"
 
 
 def deliveries_of(message_id: str) -> str:
-    """What the sort keys of a message's items start with."""
+    """Return the prefix of the sort keys of a message's items."""
     return f"{_RUN}{message_id}#"
 
 
 def is_record(sk: str) -> bool:
-    """Whether a place in a job's partition tells what happened to the job.
+    """Return True if a place in a job's partition is one of its history.
 
-    What else stands there (claims, the marks of what the bridge has sent) keeps something from
-    happening twice, and goes when it expires.
+    The other items there (claims, the marks of what the bridge has sent) keep something from
+    happening twice, and disappear when they expire.
     """
     return sk in _OF_JOB or sk.startswith(_RUN)
 
@@ -121,7 +121,7 @@ class Scribe:
     message_id: str
     """SQS's own id, since a job may travel in several messages."""
     receive: int
-    """Which delivery of the message, from 1."""
+    """Number of the delivery of the message, from 1."""
     job_type: str
     queue: str
     """The queue group's name."""
@@ -129,18 +129,18 @@ class Scribe:
     level: RecordsLevel
     keep: Keep
     retention: timedelta
-    """Of the queue: for how long SQS keeps the message, and so may deliver it again."""
+    """The queue's: the time for which SQS keeps the message, and so may deliver it again."""
 
     def mark(
         self, kind: Mark, at: datetime, data: Mapping[str, Any], *, receive: int | None = None
     ) -> Item:
-        """What became of the delivery.
+        """Return the item of one fact about the delivery.
 
         Args:
-            kind: what is said.
+            kind: the fact.
             at: when; aware.
             data: more about it, as JSON values.
-            receive: of an earlier delivery of the message.
+            receive: the number of an earlier delivery of the message, if the fact is about that.
         """
         return Item(
             pk=partition(self.job_id),
@@ -154,11 +154,11 @@ class Scribe:
         done = kind in (Mark.COMPLETED, Mark.DISCARDED)
         if done and self.receive == 1:
             return self.keep.completed or self.keep.failed
-        # What came before tells attempts for as long as the message may be delivered again, and
-        # must not outlive how it ended.
+        # Earlier facts count attempts for as long as the message may be delivered again, and
+        # must not outlive the outcome.
         again = self.retention + MAX_VISIBILITY
         if kind is Mark.STARTED and self.receive == 1:
-            return max(self.keep.completed, again)  # or what has completed would seem to run
+            return max(self.keep.completed, again)  # or a completed job would seem to run
         failed = max(self.keep.failed, again)
         return max(self.keep.completed, failed) if done else failed
 
@@ -177,7 +177,7 @@ class Scribe:
 
 
 def submitted_item(envelope: Envelope, keep: Keep) -> Item:
-    """A job that SQS has taken."""
+    """Return the item of a job that SQS has taken."""
     told = envelope.model_dump(
         mode="json",
         include={"priority", "tenant", "not_before", "source", "parent", "type", "queue"},
@@ -192,7 +192,7 @@ def submitted_item(envelope: Envelope, keep: Keep) -> Item:
 
 
 def progress_item(event: JobProgress, *, worker: str, keep: Keep) -> Item:
-    """How far a job is; each replaces the one before."""
+    """Return the item of a job's progress; each replaces the one before."""
     told = {
         "attempt": event.attempt,
         "percent": event.percent,

@@ -1,8 +1,8 @@
-"""Records on their way to the table, beside the jobs: nothing here is waited for.
+"""Background writing of records to the table: no job waits for it.
 
-What is put waits for company, goes out 25 to a request, and is tried again for as long as the
-worker lives. The room for it is bounded: what no longer fits is shed, and counted, rather than
-slow a job down. Of two items for one place the later one counts.
+Items are collected for a moment, sent 25 to a request, and retried for as long as the worker
+lives. The backlog is bounded: items that no longer fit are shed and counted rather than slowing a
+job down. Of two items for one place the later one counts.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.values.texts import text_of
 
 ROOM, ROOM_BYTES = 10_000, 32 * 2**20
-"""What waits at most: items, and about how many bytes."""
+"""Limits of the backlog: items, and approximate bytes."""
 
 _LINGER_S = 0.1
-"""How long an item waits for company."""
+"""Seconds that an item waits for others to share its request."""
 
 _PARALLEL = 4
-"""Requests under way at most."""
+"""Maximum number of requests under way."""
 
 _PAUSES = Backoff.exponential(base=0.2, factor=2, cap=10, jitter="equal")
 
@@ -46,9 +46,9 @@ class Journal:
     """Writes items in the background.
 
     Args:
-        table: where to.
+        table: the table to write to.
         clock: tells the time.
-        events: hears what was written, what failed, and what was shed.
+        events: receives events of items written, of failures, and of items shed.
         rng: spreads the pauses after failures.
     """
 
@@ -62,18 +62,18 @@ class Journal:
         self._under_way: set[Key] = set()
         self._flights: set[asyncio.Task[None]] = set()
         self._failures = 0
-        """Requests that failed since one last succeeded."""
+        """Number of requests that failed since one last succeeded."""
         self._hopeless = False
-        """The last one did so in a way that no repetition mends soon."""
+        """True if the last failure was one that retrying soon won't mend."""
         self._shed = 0
         self._news = asyncio.Event()
 
     def put(self, item: Item, *, size: int = 0) -> None:
-        """Write an item when there is time for it.
+        """Queue an item to be written in the background.
 
         Args:
-            item: what to write.
-            size: about how many bytes its longest values have.
+            item: the item.
+            size: the approximate size of its longest values, in bytes.
         """
         key = (item.pk, item.sk)
         if key in self._waiting:
@@ -85,7 +85,7 @@ class Journal:
         self._news.set()
 
     async def run(self) -> NoReturn:
-        """Write what is put, until cancelled."""
+        """Write queued items, until cancelled."""
         while True:
             await self._news.wait()
             if self._failures:
@@ -97,9 +97,10 @@ class Journal:
             self._send()
 
     async def flush(self) -> None:
-        """Write what still waits, and return when all is written.
+        """Write the items that still wait, and return when all are written.
 
-        Cancelled, what is left is kept; what was under way may be written or not, and is kept too.
+        If cancelled, the items left are kept, and so are those that were under way, which may have
+        been written or not.
         """
         try:
             while self._waiting or self._flights:
@@ -115,7 +116,7 @@ class Journal:
             await self._recall()
 
     async def drain(self) -> None:
-        """The same for the last time: what is left is shed."""
+        """Flush for the last time; items left over are shed."""
         try:
             await self.flush()
         finally:
@@ -125,7 +126,7 @@ class Journal:
             self._tell_shed()
 
     async def _recall(self) -> None:
-        """Give up what is under way, and return when all of it waits again."""
+        """Cancel the requests under way, and return when all their items wait again."""
         for flight in self._flights:
             flight.cancel()
         if self._flights:
@@ -135,8 +136,8 @@ class Journal:
         await asyncio.sleep(_PAUSES.delay_s(self._failures, self._rng))
 
     def _send(self) -> None:
-        """Have as many requests under way as there is need and room for."""
-        most = 1 if self._failures else _PARALLEL  # one is enough to see whether it works again
+        """Start as many requests as there is need and room for."""
+        most = 1 if self._failures else _PARALLEL  # one is enough to see if it works again
         while len(self._flights) < most and (batch := self._next_batch()):
             flight = asyncio.create_task(self._write(batch), name="headgate-journal")
             self._flights.add(flight)
@@ -176,7 +177,7 @@ class Journal:
 
     def _succeeded(self, written: int, left: int) -> None:
         self._hopeless = False
-        # Some left unprocessed is how a table says that it is too busy.
+        # Items left unprocessed mean that the table is too busy.
         self._failures = self._failures + 1 if left else 0
         if written:
             self._events.emit(RecordsWritten(at=self._clock.now(), items=written))

@@ -1,4 +1,4 @@
-"""Results that are too large for a record: in the app's bucket, and their address in the record."""
+"""Results too large for a record: stored in the app's bucket, with their address in the record."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from headgate.jobs.records.results import MAX_RESULT_BYTES
 from headgate.jobs.values.texts import text_of
 
 ROOM_BYTES = 32 * 2**20
-"""About how many bytes are under way at most; a larger one alone."""
+"""Approximate limit on the bytes under way; a larger result travels alone."""
 
 _PUT_S = 30.0
-"""The store's time for each."""
+"""Seconds that the store has for each result."""
 
 _LAST_S = 1.5
-"""The time left, at its worker's end, to what is under way."""
+"""Seconds left to results under way when their worker ends."""
 
 _log = logging.getLogger("headgate.worker")
 
 Kept = Callable[[dict[str, Any] | ResultNotKept], None]
-"""Told once what a result's record says in its place, or why it is not kept."""
+"""Called once, with the record's fields that stand for the result, or why it is not kept."""
 
 
 def result_key(job_id: str) -> str:
-    """Where the result of a job stands; it expires as payloads do."""
+    """Return the key of a job's result in the bucket; it expires as payloads do."""
     return f"{RESULTS}{job_id}"
 
 
 async def put_result(
     store: ObjectStore | None, job_id: str, value: Any, size: int
 ) -> dict[str, Any]:
-    """Keep a large result; returns what its record says in its place.
+    """Store a large result; return the record's fields that stand for it.
 
     Raises:
         ResultNotKept: there is no store, it can't be asked, or the result is too large for it too.
@@ -61,16 +61,16 @@ async def put_result(
 
 
 def _packed(key: str, value: Any) -> tuple[PayloadRef, bytes]:
-    """An object's address and content; takes 20 ms a MiB, which the event loop must not wait."""
+    """Return an object's address and content; takes 20 ms per MiB, too long for the event loop."""
     kept = parcel(key, value)
     return kept.ref, kept.packed()
 
 
 class LargeResults:
-    """Results on their way to the object store, beside the jobs: no more than there is room for.
+    """Results on their way to the object store, beside the jobs, within the bound of `ROOM_BYTES`.
 
     Args:
-        store: where to; without it none is kept.
+        store: the store for results; without it none is kept.
     """
 
     def __init__(self, store: ObjectStore | None) -> None:
@@ -79,7 +79,7 @@ class LargeResults:
         self._under_way: set[asyncio.Task[dict[str, Any]]] = set()
 
     def put(self, job_id: str, value: Any, size: int, kept: Kept) -> None:
-        """Keep a result of so many bytes, and tell how that ended."""
+        """Start to store a result of ``size`` bytes; ``kept`` is called with the outcome."""
         if self._under_way and self._bytes + size > ROOM_BYTES:
             kept(_not_kept(size, "too many others are on their way to the store"))
             return
@@ -91,12 +91,12 @@ class LargeResults:
         putting.add_done_callback(partial(self._ended, size, kept))
 
     async def flush(self) -> None:
-        """Return when nothing is under way; cancelled, what is goes on."""
+        """Return when nothing is under way; if cancelled, what is under way goes on."""
         if self._under_way:
             await asyncio.wait(self._under_way)
 
     async def close(self) -> None:
-        """The same for the last time, and within a bound: what is left is not kept."""
+        """Wait for what is under way for a bounded time; what is left then is not kept."""
         try:
             if self._under_way:
                 await asyncio.wait(self._under_way, timeout=_LAST_S)

@@ -7,33 +7,33 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 AFTER_S = 1.0
-"""A job that ends sooner leaves no start."""
+"""Seconds that a job has to run for its start to be written."""
 
 R = TypeVar("R")
 
 
 class LateStarts(Generic[R]):
-    """What runs and has not been written down yet; one timer for all of it.
+    """Runs whose start has not been written yet; one timer for all of them.
 
     Args:
-        put: writes the start of a run that began so many seconds ago.
+        put: writes the start of a run; called with the run and the seconds since it began.
     """
 
     def __init__(self, put: Callable[[R, float], None]) -> None:
         self._put = put
         self._begun: dict[R, float] = {}
-        """When each began on the event loop's time, in that order."""
+        """Start of each run on the event loop's clock, in that order."""
         self._timer: asyncio.TimerHandle | None = None
 
     def begun(self, run: R) -> None:
-        """A job begins."""
+        """Note that a run has begun."""
         loop = asyncio.get_running_loop()
         self._begun[run] = loop.time()
         if self._timer is None:
             self._timer = loop.call_later(AFTER_S, self._look)
 
     def ended(self, run: R) -> None:
-        """It has ended; no matter if it was written down before."""
+        """Note that a run has ended, whether its start was written or not."""
         self._begun.pop(run, None)
 
     def _look(self) -> None:

@@ -1,16 +1,16 @@
-"""Lives of workers: which of them died without a word.
+"""Lives of workers, and which of them died without ending in order.
 
     pk  workers   sk  NAME   data  {"beat": N, "groups": [QUEUE, ...], "at": ISO}
 
 A worker writes its life when it begins, with another beat about every `RENEW_S`, and deletes it
-when it ends in order. To know whether one has died takes watching: a life whose beat has not
-changed for `LEASE_S`, on the watcher's own monotonic clock, is over. So the clocks of machines are
-not compared, and a worker that has just started judges nobody.
+when it ends in order. Finding a dead worker takes watching: a life whose beat has not changed for
+`LEASE_S`, on the watcher's own monotonic clock, is over. So the clocks of different machines are
+never compared, and a worker that has just started declares nobody dead.
 
-A table that is away stops every beat. What is known of lives then proves nothing any more: each has
-to be seen anew, and one that never beats again has not died by that evidence, since it may have
-ended while it could not say so. A watcher that starts only after such an end can't know that: to
-it the worker has died, which costs a job that it had begun one crash at the most.
+While the table is unreachable no worker can beat, and silence up to then proves nothing: each life
+has to be seen anew, and one that never beats again is not taken for dead, since its worker may have
+ended in order without being able to delete it. A watcher that starts only after such an end can't
+know that: it takes the worker for dead, which costs a job that it had begun one crash at most.
 """
 
 from __future__ import annotations
@@ -27,47 +27,47 @@ from headgate.jobs.core.ports import Item, Table
 from headgate.jobs.errors import TransportError
 
 LIVES = "workers"
-"""The partition that they stand in."""
+"""The partition that holds them."""
 
 RENEW_S = 10.0
-"""About so long between two beats."""
+"""Approximate seconds between two beats."""
 
 LEASE_S = 30.0
-"""Without a beat for so long a worker is dead: two beats may be lost."""
+"""Seconds without a beat after which a worker is dead: two beats may be lost."""
 
 _KEPT = timedelta(days=1)
-"""When a life that nobody renews or deletes may go."""
+"""Time after which a life that nobody renews or deletes expires."""
 
 _FRESH_S = 1.0
-"""A look that is no older serves others too, when many messages of a dead worker come at once."""
+"""Seconds for which one look serves all, when many messages of a dead worker come at once."""
 
 
 class Fate(Enum):
-    """What became of a worker that began a job and wrote nothing of its end."""
+    """The fate of a worker that began a job and did not record its end."""
 
     DIED = auto()
-    """It ended without a word."""
+    """It ended without deleting its life."""
     LIVED = auto()
-    """It went on, or ended in order: what it had to say was lost, or is still to come."""
+    """It went on, or ended in order: its record of the job was lost, or is still to come."""
     OPEN = auto()
-    """That can't be told yet."""
+    """Not known yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """What a worker says of itself."""
+    """A worker's entry about itself."""
 
     name: str
     beat: int
-    """Another one at each renewal."""
+    """Number that changes with each renewal."""
     groups: frozenset[str]
     """The queue groups that it serves."""
     at: datetime
-    """When it last beat, by its own clock; aware."""
+    """Time of its last beat, by its own clock; aware."""
 
 
 def life_item(life: Life) -> Item:
-    """The item that says so."""
+    """Return the item that holds a life."""
     return Item(
         pk=LIVES,
         sk=life.name,
@@ -77,7 +77,7 @@ def life_item(life: Life) -> Item:
 
 
 def read_life(item: Item) -> Life | None:
-    """The life that an item tells of; None if it is none that this version knows."""
+    """Return the life that an item holds; None if this version can't read it."""
     match item.data:
         case {"beat": int(beat), "groups": [*groups], "at": str(at)}:
             try:
@@ -94,17 +94,17 @@ def read_life(item: Item) -> Life | None:
 class _Sighting:
     life: Life
     since: float
-    """When this beat was first seen, on the monotonic clock."""
+    """Time at which this beat was first seen, on the monotonic clock."""
     doubtful: bool = False
-    """The table was away meanwhile, and it has not beaten since."""
+    """True if the table has been unreachable meanwhile, and no new beat has been seen since."""
 
 
 class Lives:
-    """What one worker has seen of the others.
+    """One worker's view of the lives of the others.
 
     Args:
-        table: where they stand.
-        own: the name of the worker that watches; it lives.
+        table: the table that holds them.
+        own: the name of the worker that watches, which is always alive.
         clock: tells the time.
     """
 
@@ -114,12 +114,12 @@ class Lives:
         self._clock = clock
         self._seen: dict[str, _Sighting] = {}
         self._watching_since = math.inf
-        """When the looks began of which none has failed, on the monotonic clock."""
+        """Time of the first look since one last failed, on the monotonic clock."""
         self._looked_at = -math.inf
         self._looking = asyncio.Lock()
 
     async def look(self) -> None:
-        """See who lives now.
+        """Read which workers are alive now.
 
         Raises:
             TransportError: the table can't be asked.
@@ -132,7 +132,7 @@ class Lives:
         self._take_in(filter(None, map(read_life, items)))
 
     async def catch_up(self) -> None:
-        """Look, unless that was done a moment ago.
+        """Look, unless the last look was a moment ago.
 
         Raises:
             TransportError: the table can't be asked.
@@ -142,17 +142,17 @@ class Lives:
                 await self.look()
 
     def doubt(self) -> None:
-        """The table did not answer: silence up to now proves nothing."""
+        """Stop counting silence up to now as evidence, since the table did not answer."""
         self._watching_since = math.inf
         for sighting in self._seen.values():
             sighting.doubtful = True
 
     def fate(self, worker: str, *, seen: int | None = None) -> Fate:
-        """What became of a worker since it began a job, of which a later delivery is at hand.
+        """Return the fate of a worker that began a job whose message has been delivered again.
 
         Args:
-            worker: its name.
-            seen: its beat when the job's message had come again; None if nobody looked.
+            worker: the worker's name.
+            seen: its beat when the message was delivered again; None if nobody looked.
         """
         if worker == self._own:
             return Fate.LIVED
@@ -166,9 +166,9 @@ class Lives:
         return Fate.LIVED if sighting.doubtful else Fate.DIED
 
     def fate_of_any(self, group: str, since: datetime, until: datetime) -> Fate:
-        """Whether a worker that serves a queue group died between two times.
+        """Return ``DIED`` if any worker that serves a queue group died between two times.
 
-        It lived if none has. That is open while one that died then may not be found yet.
+        ``LIVED`` if none did; ``OPEN`` while one that died then may not have been found yet.
         """
         now = self._clock.now()
         lease, skew = timedelta(seconds=LEASE_S), timedelta(seconds=SKEW_S)
@@ -181,12 +181,12 @@ class Lives:
         return Fate.LIVED if found else Fate.OPEN
 
     def beats(self, workers: Iterable[str]) -> Mapping[str, int]:
-        """The last beats of those that are known, for a later delivery to compare."""
+        """Return the last beats of the workers that are known, for a later delivery to compare."""
         known = {name: self._seen[name] for name in workers if name in self._seen}
         return {name: sighting.life.beat for name, sighting in known.items()}
 
     def silent_for(self, seconds: float) -> list[str]:
-        """The names of those that have not beaten for so long."""
+        """Return the names of the workers that have not beaten for at least ``seconds``."""
         seen = self._seen.items()
         return [name for name, sighting in seen if self._silent_s(sighting) >= seconds]
 

@@ -1,4 +1,4 @@
-"""How far jobs are, written now and then: a handler may tell more often than anyone looks."""
+"""Progress of jobs, written now and then: handlers may report it more often than anyone looks."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from headgate.jobs.records.items import keeps, progress_item
 from headgate.jobs.records.journal import Journal
 
 EVERY_S = 1.0
-"""The progress of a job is written so often at most."""
+"""Minimum seconds between two writes of one job's progress."""
 
 
 @dataclass(slots=True)
 class _Told:
     latest: JobProgress | None
-    """What has not been written yet."""
+    """The latest report, if it has not been written yet."""
     timer: asyncio.TimerHandle
 
 
 class Progress:
-    """Writes what is told of how far jobs are, each about once a second.
+    """Writes the progress that jobs report, at most about once a second for each job.
 
     Args:
-        app: says of which jobs.
+        app: decides which jobs' progress is recorded.
         worker: this worker's name.
-        journal: writes it.
+        journal: writes the items.
     """
 
     def __init__(self, app: App, worker: str, journal: Journal) -> None:
@@ -37,7 +37,7 @@ class Progress:
         self._told: dict[str, _Told] = {}
 
     def told(self, event: JobProgress) -> None:
-        """A job has told how far it is."""
+        """Take a job's report of its progress."""
         declared = self._app.types.get(event.job_type)
         if declared is None or not keeps(self._app.records_of(declared), "outcomes"):
             return
@@ -47,7 +47,7 @@ class Progress:
             self._write(event)
 
     def ended(self, job_id: str) -> None:
-        """A job has ended: what it told last is written."""
+        """Write the last report of a job that has ended."""
         if (told := self._told.pop(job_id, None)) is None:
             return
         told.timer.cancel()

@@ -1,4 +1,4 @@
-"""What handlers return, as JSON values."""
+"""Handlers' results, as JSON values."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from headgate.jobs.errors import ResultNotKept
 from headgate.jobs.values.yielding import read
 
 MAX_RESULT_BYTES = 300 * 1024
-"""The largest result that stands in a record; DynamoDB takes items of 400 KB. A larger one goes
-into the app's bucket."""
+"""Bytes of the largest result that is stored in a record; DynamoDB takes items of 400 KB. A larger
+one goes into the app's bucket."""
 
 
 _MOMENT = 65_536
-"""About how many characters are written as JSON within a few milliseconds."""
+"""Approximate number of characters that are written as JSON within a few milliseconds."""
 
 _VALUE = 16
-"""The characters that a value counts as besides those of its text."""
+"""Characters that each value counts as, besides those of its text."""
 
 _SCALARS = frozenset({type(None), bool, int, float})
 
 
 def is_large(value: Any) -> bool:
-    """True if it may take more than a moment to write a value as JSON.
+    """Return True if writing a value as JSON may take more than a moment.
 
-    Looks at a bounded part of it. What pydantic alone knows how to write counts as small, and as
-    large what can't be looked at: a handler's own classes may raise anything.
+    Looks at a bounded part of the value. What only pydantic knows how to write counts as small;
+    what can't be inspected counts as large, since a handler's own classes may raise anything.
     """
     try:
         return _is_beyond_a_moment(value)
@@ -58,14 +58,14 @@ def _is_beyond_a_moment(value: Any) -> bool:
 
 
 async def dumped(value: Any) -> tuple[Any, int]:
-    """`dump_result`, off the event loop if the value is large."""
+    """Run `dump_result`, off the event loop if the value is large."""
     if is_large(value):
         return await asyncio.to_thread(dump_result, value)
     return dump_result(value)
 
 
 def dump_result(value: Any) -> tuple[Any, int]:
-    """A result as JSON values, and how many bytes it has as JSON.
+    """Return a result as JSON values, and its size as JSON in bytes.
 
     Raises:
         ResultNotKept: JSON can't hold it.

@@ -1,4 +1,4 @@
-"""What has happened to a job, by its items, and the state that leaves it in.
+"""A job's timeline, read from its items, and the state that results from it.
 
     submitted ─┐                ┌─▶ completed
                ├─▶ running ─────┼─▶ discarded
@@ -20,19 +20,19 @@
     dead          it is in its dead-letter queue
     quarantined   it is in the quarantine: it kills what runs it
 
-A job of which no delivery is known waits, or has run for less than a second; ``full`` tells every
-start at once, and ``failures`` none of a first delivery. The state is that of the facts which are
-there. Items are immutable and written beside the jobs, so they come in any order, twice, or not at
-all: what is missing is not known, and a later state than the facts' is never made up.
+A job without a known delivery waits, or has run for less than a second; ``full`` records every
+start at once, and ``failures`` none of a first delivery. The state follows from the facts that are
+present. Items are immutable and written beside the jobs, so they come in any order, twice, or not
+at all: what is missing is unknown, and no later state is inferred than the facts show.
 Three rules decide:
 
 1. The latest final fact counts, whatever else is known. Nothing reopens a job that has completed,
    was discarded or cancelled: a message that SQS delivers twice may well run again.
 2. A death is final until something newer is known under another message: that is a replay.
-3. Without a final fact it is the latest delivery's latest.
+3. Without a final fact, the latest fact of the latest delivery counts.
 
-Deliveries of one message are told apart by their number, messages by their times, by the clocks of
-whoever wrote them. That is enough where a message is sent minutes after the one before had died.
+Deliveries of one message are ordered by their number, messages by their times, on the clocks of
+their writers. That suffices where a message is sent minutes after the one before it died.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from headgate.jobs.records.items import Mark
 
 
 class JobState(StrEnum):
-    """What a job's items say of it; the drawing is at the top of this module."""
+    """The state of a job by its items; see the drawing at the top of this module."""
 
     UNKNOWN = "unknown"
     SUBMITTED = "submitted"
@@ -63,7 +63,7 @@ class JobState(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more happens to the job, unless a dead one is replayed."""
+        """True if nothing more happens to the job, unless a dead one is replayed."""
         return self in _FINAL.values()
 
 
@@ -78,7 +78,7 @@ _FINAL: Mapping[str, JobState] = {
     Mark.DEAD: JobState.DEAD,
 }
 _REPLAY = "replay:"
-"""What the source of a replayed job begins with (`jobs.messages.envelope.Envelope.source`)."""
+"""Prefix of a replayed job's source (`jobs.messages.envelope.Envelope.source`)."""
 
 _DEATHS = frozenset({Mark.DEAD, Mark.QUARANTINED})
 
@@ -87,7 +87,7 @@ _ORDER = (
     *(Mark.CRASHED, Mark.FAILED, Mark.DEAD, Mark.QUARANTINED),
     *(Mark.CANCELLED, Mark.DISCARDED, Mark.COMPLETED),
 )
-"""What happens at one time happens in this order."""
+"""Order of happenings that have the same time."""
 _RANKS: Mapping[str, int] = {what: rank for rank, what in enumerate(_ORDER)}
 
 
@@ -96,23 +96,23 @@ class Happening:
     """One thing that happened to a job."""
 
     at: datetime
-    """By the clock of whoever wrote it; aware."""
+    """Time by the writer's clock; aware."""
     what: str
     """``submitted``, ``progress``, ``cancel``, or one of `jobs.records.items.Mark`."""
     message_id: str = ""
-    """SQS's id of the message whose delivery it happened to; empty where it is of the job."""
+    """SQS's id of the message that was delivered; empty where it concerns the job as a whole."""
     receive: int = 0
-    """The number of that delivery, from 1; 0 where it was never sent."""
+    """Number of that delivery, from 1; 0 if the message was never sent."""
     data: Mapping[str, Any] = field(default_factory=dict)
-    """More about it, as it was written."""
+    """Further values, as they were written."""
 
     def text(self, name: str) -> str:
-        """A field of its data that is a text; empty where there is none."""
+        """Return a text field of its data; empty if there is none."""
         return str(self.data.get(name) or "")
 
 
 def timeline_of(items: Iterable[Item]) -> list[Happening]:
-    """What the items tell, in order; of two of one place the later one."""
+    """Return what the items record, in order; of two at one place, the later one."""
     by_place: dict[str, Happening] = {}
     for item in items:
         if (found := _happening(item)) is None:
@@ -124,8 +124,8 @@ def timeline_of(items: Iterable[Item]) -> list[Happening]:
 
 
 def order_of(happening: Happening) -> tuple[datetime, int, str, int, str]:
-    """What sorts happenings; no two different ones are equal."""
-    # Its data last, only so that of any two different ones the same comes first, however they come.
+    """Return the sort key of a happening; no two different ones have the same."""
+    # The data comes last, only to make the order of any two the same however they arrive.
     return (
         happening.at,
         _RANKS[happening.what],
@@ -137,7 +137,7 @@ def order_of(happening: Happening) -> tuple[datetime, int, str, int, str]:
 
 def _happening(item: Item) -> Happening | None:
     if "at" not in item.data:
-        return None  # a claim, or whatever else stands in the job's partition
+        return None  # a claim, or anything else in the job's partition
     at = datetime.fromisoformat(item.data["at"])
     if item.sk in (SUBMITTED, PROGRESS, CANCEL):
         return Happening(at=at, what=item.sk, data=item.data)
@@ -150,7 +150,7 @@ def _happening(item: Item) -> Happening | None:
 
 
 def state_of(timeline: Sequence[Happening]) -> JobState:
-    """The state that this leaves a job in, by the rules at the top of this module."""
+    """Return the state that a timeline results in, by the rules at the top of this module."""
     if (last := last_final(timeline)) is None:
         return _open_state(timeline)
     if last.what in _DEATHS and (newer := _since(timeline, last)):
@@ -159,12 +159,12 @@ def state_of(timeline: Sequence[Happening]) -> JobState:
 
 
 def last_final(timeline: Sequence[Happening]) -> Happening | None:
-    """The latest fact that is final."""
+    """Return the latest final fact, or None."""
     return next((each for each in reversed(timeline) if each.what in _FINAL), None)
 
 
 def _since(timeline: Sequence[Happening], death: Happening) -> list[Happening]:
-    """What is known of a life after a death."""
+    """Return what is known of a replay after a death."""
     return [
         each
         for each in timeline
@@ -173,9 +173,9 @@ def _since(timeline: Sequence[Happening], death: Happening) -> list[Happening]:
 
 
 def _begins_a_life(happening: Happening) -> bool:
-    """Whether it can be the first that is known of a replay.
+    """Return True if it can be the first known fact of a replay.
 
-    A submission that is no replay's came first, whatever the clock of whoever wrote it says.
+    A submission that is not a replay's came first, whatever its writer's clock says.
     """
     if happening.what == SUBMITTED:
         return happening.text("source").startswith(_REPLAY)
@@ -183,7 +183,7 @@ def _begins_a_life(happening: Happening) -> bool:
 
 
 def _open_state(timeline: Sequence[Happening]) -> JobState:
-    """The state by facts of which none is final."""
+    """Return the state of a job without a final fact."""
     latest = _latest_delivery(timeline)
     progress = next((each for each in timeline if each.what == PROGRESS), None)
     if progress is not None and (latest is None or progress.at > latest.at):
@@ -197,7 +197,7 @@ def _open_state(timeline: Sequence[Happening]) -> JobState:
 
 
 def _latest_delivery(timeline: Sequence[Happening]) -> Happening | None:
-    """The last that is known of the last delivery of the last message."""
+    """Return the last known fact of the last delivery of the last message."""
     begun: dict[str, datetime] = {}
     for each in timeline:
         begun.setdefault(each.message_id, each.at)

@@ -1,7 +1,7 @@
-"""Writing items by the batch, so that one which the table refuses costs no other.
+"""Writing items by the batch, so that one refused item doesn't cost the others.
 
-BatchWriteItem takes all of a batch or, where one item can't be stored, none. Then the others are
-written without it, and of itself the bare mark: that it happened, without what is long in it.
+BatchWriteItem takes all of a batch or, if one item can't be stored, none. The others are then
+written without it, and its bare mark in its place: that it happened, without its long values.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from headgate.jobs.errors import ItemRefused
 from headgate.jobs.values.texts import legible, text_of
 
 REFUSAL = "refused"
-"""Where a bare mark says why it is one."""
+"""Field of a bare mark with the reason why the item was refused."""
 
 _LONGEST_VALUE = 200
-"""Characters of a text that a bare mark keeps."""
+"""Characters that a bare mark keeps of a text."""
 
 _LARGEST_NUMBER = 2**53
-"""Beyond it a number is none of ours."""
+"""Magnitude that no number written by Headgate itself exceeds."""
 
 _log = logging.getLogger("headgate.worker")
 
@@ -36,12 +36,12 @@ class Refusal:
     item: Item
     error: ItemRefused
     marked: bool
-    """Whether its bare mark stands in its place; not even its key can be stored otherwise."""
+    """True if its bare mark was stored in its place; if not, not even its key can be stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What became of a batch; what is in neither list was written."""
+    """The outcome of a batch; the items in neither list were written."""
 
     left: Sequence[Item] = ()
     """The table was too busy for these: try them again."""
@@ -49,9 +49,9 @@ class Written:
 
 
 async def put_items(table: Table, items: Sequence[Item]) -> Written:
-    """`Table.put`; without items that it refuses, of which the bare marks are written.
+    """Write items by `Table.put`, with bare marks in place of those that the table refuses.
 
-    To find one of 25 takes about ten requests, so texts are made to fit where they come from
+    Finding one of 25 takes about ten requests, so texts are made to fit where they come from
     (`jobs.values.texts`).
 
     Raises:
@@ -77,7 +77,7 @@ async def put_patiently(
     sleep: Callable[[float], Awaitable[None]],
     rng: random.Random,
 ) -> Sequence[Item]:
-    """`Table.put`, again after pauses for what the table leaves out; returns what it left for good.
+    """Write items by `Table.put`, retrying those left out after pauses; return those never taken.
 
     Raises:
         TransportError: as `Table.put`.
@@ -96,13 +96,14 @@ async def put_batch(
     *,
     on_refused: Callable[[Refusal], None] | None = None,
 ) -> list[EntryFailure]:
-    """`put_items` as a `jobs.core.batcher.Batcher` wants it; an item of which a mark stands is
-    written.
+    """Adapt `put_items` to `jobs.core.batcher.Batcher`.
+
+    An item whose bare mark was stored counts as written.
 
     Args:
-        table: where to.
+        table: the table to write to.
         items: at most 25, of different places.
-        on_refused: hears of items that were refused; None logs them.
+        on_refused: called with each item that was refused; None logs them.
     """
     written = await put_items(table, items)
     places = {(item.pk, item.sk): index for index, item in enumerate(items)}
@@ -127,14 +128,14 @@ async def put_batch(
 
 
 def log_refusal(refusal: Refusal) -> None:
-    """Say which item is not whole, and why."""
+    """Log which item could not be stored whole, and why."""
     _log.error("%s", text_of(refusal.error))
 
 
 def bare_mark(item: Item, why: str) -> Item:
-    """An item with nothing that a table could refuse but its key: what is short of its data.
+    """Return an item with the short values of its data, so that only its key can be refused.
 
-    ``why`` stands in it under `REFUSAL`.
+    ``why`` is stored in it under `REFUSAL`.
     """
     line = item.line and replace(item.line, summary=_short(item.line.summary))
     return replace(item, data={**_short(item.data), REFUSAL: legible(why)}, line=line)
