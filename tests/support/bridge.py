@@ -42,7 +42,7 @@ class DeployedBridge:
         self(self.invoked[-1])
 
     def handle(self, event: dict[str, Any]) -> dict[str, str]:
-        """What its handler answers."""
+        """Invoke the handler; return its answer."""
         table = self._table.blocking if self._table is not None else None
         made = Bridge(self._sqs.blocking, table, self._now)
         with patch.object(bridge, "_bridge", lambda: made):

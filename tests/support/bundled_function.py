@@ -1,4 +1,4 @@
-"""A user's project with a function that runs its jobs, and what that function carries."""
+"""A user's project with a function that runs its jobs, and that function's bundle."""
 
 from __future__ import annotations
 
@@ -66,6 +66,8 @@ def write_project(root: Path) -> ConsumerGroup:
 
 
 def build(group: ConsumerGroup, target: Path) -> None:
-    """Put into ``target`` what the consumer carries, for this machine, and without bytecode, which
-    takes as long again."""
+    """Bundle the consumer into ``target``, for this machine and without bytecode.
+
+    Compiling bytecode would take as long again.
+    """
     consumer_bundle(group).build(target, replace(for_this_machine(), compiler=None))

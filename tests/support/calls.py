@@ -1,4 +1,4 @@
-"""What a request to AWS takes: the permission and the resource, read off the wire.
+"""The permission and the resource that a request to AWS needs, read off the wire.
 
 https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
 """
@@ -26,10 +26,10 @@ _TARGET = re.compile(rb"\r\nx-amz-target: *\w+\.(\w+)", re.IGNORECASE)
 
 
 def calls_of(request: bytes) -> list[Call]:
-    """The permissions that a signed request takes.
+    """Return the permissions that a signed request needs.
 
     Raises:
-        ValueError: it is to a service that isn't known here, or not signed.
+        ValueError: the request is to a service unknown here, or not signed.
     """
     head = request.partition(b"\r\n\r\n")[0] + b"\r\n"
     found = _SERVICE.search(head)
@@ -41,7 +41,7 @@ def calls_of(request: bytes) -> list[Call]:
 
 def _sqs(request: bytes) -> Iterator[Call]:
     asked = _json(request)
-    # A batch takes the permission of its entries.
+    # A batch needs the permission of its entries.
     action = _target(request).removesuffix("Batch")
     queue = asked.get("QueueName") or str(asked["QueueUrl"]).rpartition("/")[2]
     yield f"sqs:{action}", arn_of("AWS::SQS::Queue", queue)
@@ -82,7 +82,7 @@ def _sns(request: bytes) -> Iterator[Call]:
 
 
 def _nothing(_request: bytes) -> Iterator[Call]:
-    """Everybody may ask who they are.
+    """Yield nothing: no permission is needed to ask for one's own identity.
 
     https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
     """

@@ -1,4 +1,4 @@
-"""A template with its intrinsic functions worked out, as CloudFormation would in one account.
+"""A template with its intrinsic functions resolved, as CloudFormation would in one account.
 
 https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference.html
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-ACCOUNT = "000000000000"  # which local servers have too
+ACCOUNT = "000000000000"  # the account of local servers, too
 REGION = "us-east-1"
 
 _PSEUDO = {
@@ -41,7 +41,7 @@ _NAMES = {
         "arn:aws:scheduler:{region}:{account}:schedule-group/{name}",
     ),
 }
-"""By type, the property that names a resource, and its ARN."""
+"""For each type, the property that names a resource, and the pattern of its ARN."""
 
 _REF_IS_ARN = {"AWS::SNS::Topic"}
 _VARIABLE = re.compile(r"\$\{([^}!]+)\}")
@@ -54,7 +54,7 @@ class Resolved:
     resources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def of_type(self, *kinds: str) -> dict[str, Mapping[str, Any]]:
-        """The properties of all resources of these types, by logical id."""
+        """Return the properties of all resources of these types, by logical id."""
         return {
             logical_id: resource.get("Properties", {})
             for logical_id, resource in self.resources.items()
@@ -63,17 +63,17 @@ class Resolved:
 
 
 def resolve(template: Mapping[str, Any]) -> Resolved:
-    """Work out a template.
+    """Resolve a template's intrinsic functions.
 
     Raises:
-        ValueError: it uses a function that isn't known here, or refers to what isn't there.
+        ValueError: it uses a function that isn't known here, or refers to something missing.
     """
     worker = _Resolver(template["Resources"])
     return Resolved(resources={key: worker.value(each) for key, each in worker.resources.items()})
 
 
 def arn_of(kind: str, name: str) -> str:
-    """The ARN of a resource of that type and name."""
+    """Return the ARN of a resource of that type and name."""
     return _NAMES[kind][1].format(region=REGION, account=ACCOUNT, name=name)
 
 

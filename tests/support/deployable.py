@@ -1,4 +1,4 @@
-"""What of a template MiniStack can deploy: all but what stands in one table, with the reason.
+"""The part of a template that MiniStack can deploy: all but the gaps of one table.
 
 A resource of a type that the table doesn't know stays in, so that one which MiniStack can't make
 fails the deployment instead of going unseen. `tests/integration/test_deployable.py` shows for each
@@ -21,14 +21,14 @@ class Gap:
 
     type: str
     says: str
-    """What it says of a template that has one; a regular expression."""
+    """MiniStack's error for a template that has one; a regular expression."""
     example: Mapping[str, Any]
-    """The least properties that show it."""
+    """The fewest properties that reproduce the error."""
     having: str | None = None
     """Only those that have this property; None: all of the type."""
 
     def has(self, resource: Resource) -> bool:
-        """Whether it is of these."""
+        """Return True if the resource falls into this gap."""
         if resource["Type"] != self.type:
             return False
         return self.having is None or self.having in resource.get("Properties", {})
@@ -54,11 +54,11 @@ GAPS: tuple[Gap, ...] = (
         example={"Metrics": [{"Id": "a", "Expression": "1"}], "EvaluationPeriods": 1},
     ),
 )
-"""The table."""
+"""All gaps."""
 
 
 def deployable(template: Template) -> Template:
-    """The template without what `left_out` names, and without the order that it asked for."""
+    """Return the template without what `left_out` names, and without ``DependsOn`` on it."""
     out = left_out(template)
     return {
         **template,
@@ -76,7 +76,10 @@ def deployable(template: Template) -> Template:
 
 
 def left_out(template: Template) -> Mapping[str, str]:
-    """The logical ids of what stands in the table, and of what refers to that; each with why."""
+    """Return the logical ids of resources in the table, and of those that refer to them.
+
+    Each comes with its reason.
+    """
     out = {
         name: gap.says
         for name, resource in template["Resources"].items()
@@ -100,7 +103,7 @@ def _without_order(resource: Resource, out: Mapping[str, str]) -> Resource:
 
 
 def _references(value: Any) -> Iterator[str]:
-    """The logical ids that a value refers to."""
+    """Yield the logical ids that a value refers to."""
     match value:
         case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), _]}:
             yield name

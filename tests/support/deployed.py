@@ -1,4 +1,4 @@
-"""CloudFormation stacks on MiniStack, and what ``cdk`` does around them.
+"""CloudFormation stacks on MiniStack, and the steps of ``cdk`` around them.
 
 ``cdk bootstrap`` makes a bucket and a version number; ``cdk deploy`` puts the assets into the
 bucket and hands the template to CloudFormation.
@@ -24,13 +24,13 @@ from tests.support.journal import GENEROUS_S
 
 _VERSION = "/cdk-bootstrap/hnb659fds/version"
 _LEAST_VERSION = "6"
-"""What the templates of CDK's default synthesizer ask for."""
+"""The version that templates of CDK's default synthesizer require."""
 
 _LOOK_S = 0.05
 
 
 class DeploymentFailed(Exception):
-    """A stack did not end where it should; the message has what failed of it, and why."""
+    """A stack did not reach the expected state; the message names the failed resources and why."""
 
 
 class Cloud:
@@ -43,7 +43,7 @@ class Cloud:
         self.account: str = self.client("sts").get_caller_identity()["Account"]
 
     def client(self, service: str) -> Any:
-        """boto3's client of a service; one of each."""
+        """Return boto3's client of a service, made once per service."""
         if service not in self._clients:
             session = boto3.session.Session(region_name=REGION)
             made = session.client(service, endpoint_url=self.endpoint_url)  # type: ignore[call-overload]  # whichever
@@ -58,7 +58,7 @@ class Cloud:
 
 @contextmanager
 def cloud_at(endpoint_url: str) -> Iterator[Cloud]:
-    """The clients of a server; the environment must hold test credentials."""
+    """Yield the clients of a server; the environment must hold test credentials."""
     cloud = Cloud(endpoint_url)
     try:
         yield cloud
@@ -67,11 +67,11 @@ def cloud_at(endpoint_url: str) -> Iterator[Cloud]:
 
 
 class Stack:
-    """A stack of CloudFormation's. Each method returns when it is done.
+    """A CloudFormation stack. Each method returns once CloudFormation has finished.
 
     Raises:
         ClientError: from each, when CloudFormation refuses the request.
-        DeploymentFailed: from each, when it was not done.
+        DeploymentFailed: from each, when the operation failed.
     """
 
     def __init__(self, cloud: Cloud, name: str) -> None:
@@ -81,22 +81,22 @@ class Stack:
         self._id = name
 
     def create(self, template: Template) -> None:
-        """Make everything that the template has."""
+        """Create everything in the template."""
         self._id = self._formation.create_stack(**self._request(template))["StackId"]
         self._ends_with("CREATE_COMPLETE")
 
     def update(self, template: Template) -> None:
-        """Make it what the template has; one that changes nothing is refused."""
+        """Update the stack to the template; an update without changes is refused."""
         self._formation.update_stack(**self._request(template))
         self._ends_with("UPDATE_COMPLETE")
 
     def delete(self) -> None:
-        """Remove everything but what the template says stays."""
+        """Delete everything but what the template retains."""
         self._formation.delete_stack(StackName=self._id)
         self._ends_with("DELETE_COMPLETE")
 
     def resources(self) -> Mapping[str, str]:
-        """What it has: physical ids by logical ones."""
+        """Return the stack's resources: physical ids by logical ones."""
         pages = self._formation.get_paginator("list_stack_resources").paginate(StackName=self._id)
         return {
             each["LogicalResourceId"]: each["PhysicalResourceId"]
@@ -105,7 +105,7 @@ class Stack:
         }
 
     def _request(self, template: Template) -> dict[str, Any]:
-        # By way of the bucket, as `cdk` does: a request itself has no room for a large one.
+        # By way of the bucket, as `cdk` does: a large template does not fit into a request.
         key, bucket = f"{self.name}.template.json", _bucket(self._cloud)
         body = json.dumps(template)
         self._cloud.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
@@ -123,7 +123,7 @@ class Stack:
             raise DeploymentFailed(f"{self.name} is {status}: {self._failures()}")
 
     def _status(self) -> str:
-        # By its id: under its name a stack that is gone is not found.
+        # By its id: a deleted stack can't be found by its name.
         [found] = self._formation.describe_stacks(StackName=self._id)["Stacks"]
         return str(found["StackStatus"])
 
@@ -138,7 +138,7 @@ class Stack:
 
 
 def bootstrap(cloud: Cloud) -> None:
-    """What ``cdk bootstrap`` makes, as far as a deployment asks for it."""
+    """Create what ``cdk bootstrap`` does, as far as a deployment needs it."""
     cloud.client("s3").create_bucket(Bucket=_bucket(cloud))
     cloud.client("ssm").put_parameter(
         Name=_VERSION, Value=_LEAST_VERSION, Type="String", Overwrite=True
@@ -146,11 +146,10 @@ def bootstrap(cloud: Cloud) -> None:
 
 
 def publish(cloud: Cloud, assembly: Path, stack: str) -> None:
-    """Put a stack's files into the bucket. Container images stay away: nothing runs containers
-    here.
+    """Upload a stack's files to the bucket, without container images: nothing runs containers here.
 
     Args:
-        assembly: the directory that ``cdk synth`` writes.
+        assembly: the directory written by ``cdk synth``.
     """
     manifest = json.loads((assembly / f"{stack}.assets.json").read_text())
     for asset in manifest["files"].values():
@@ -164,7 +163,7 @@ def publish(cloud: Cloud, assembly: Path, stack: str) -> None:
 
 
 def template_in(assembly: Path, stack: str) -> Template:
-    """A stack's template, as it was synthesized."""
+    """Return a stack's synthesized template."""
     read: Template = json.loads((assembly / f"{stack}.template.json").read_text())
     return read
 

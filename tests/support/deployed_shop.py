@@ -1,6 +1,6 @@
 """The example shop, synthesized and deployed on a MiniStack of its own.
 
-A worker runs the jobs of all its queues but the notifications', which a function runs.
+A worker runs the jobs of all queues except the notifications', which a function runs.
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ handler = consumer(app)
 """
 
 EVERY_MINUTE = schedule_name(shop.update_order_status)
-"""The schedule that fires every minute here, so that nobody waits five for its second time."""
+"""The schedule that fires every minute here, so that no test waits five for its second firing."""
 
 _ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedShop:
-    """The shop's stack, and what the services say of it."""
+    """The shop's stack, and the state of its services."""
 
     cloud: Cloud
     stack: Stack
     template: Template
-    """As it was synthesized, with nothing left out; but for the rate of `EVERY_MINUTE`."""
+    """The synthesized template, with nothing left out; only `EVERY_MINUTE`'s rate differs."""
 
     def url(self, queue: str) -> str:
-        """Where a queue is."""
+        """Return a queue's URL."""
         return str(self.cloud.client("sqs").get_queue_url(QueueName=queue)["QueueUrl"])
 
     def attributes(self, queue: str) -> Mapping[str, str]:
-        """What SQS says of a queue."""
+        """Return a queue's attributes, as SQS reports them."""
         answer = self.cloud.client("sqs").get_queue_attributes(
             QueueUrl=self.url(queue), AttributeNames=["All"]
         )
@@ -72,26 +72,28 @@ class DeployedShop:
         return found
 
     def send(self, queue: str, body: str) -> None:
-        """Put any message into a queue."""
+        """Send any message to a queue."""
         self.cloud.client("sqs").send_message(QueueUrl=self.url(queue), MessageBody=body)
 
     def receive(self, queue: str, *, wait_s: int = 0) -> str | None:
-        """The body of a message of a queue, which shows again at once; None if none comes in
-        ``wait_s``, 20 at most."""
+        """Return the body of one message, or None if none comes in ``wait_s`` seconds, at most 20.
+
+        The message becomes visible again at once.
+        """
         answer = self.cloud.client("sqs").receive_message(
             QueueUrl=self.url(queue), VisibilityTimeout=0, WaitTimeSeconds=wait_s
         )
         return next((str(message["Body"]) for message in answer.get("Messages", [])), None)
 
     def schedule(self, name: str) -> Mapping[str, Any]:
-        """What EventBridge Scheduler says of a schedule."""
+        """Return a schedule, as EventBridge Scheduler reports it."""
         found: Mapping[str, Any] = self.cloud.client("scheduler").get_schedule(
             GroupName=TOPOLOGY.schedule_group, Name=name
         )
         return found
 
     def subscribe(self, queue: str) -> None:
-        """Make a queue that gets what people are told."""
+        """Create a queue that receives the notifications to people."""
         sns, sqs = self.cloud.client("sns"), self.cloud.client("sqs")
         sqs.create_queue(QueueName=queue)
         [topic] = sns.list_topics()["Topics"]
@@ -113,11 +115,11 @@ class DeployedShop:
         assert "FunctionError" not in done, done["Payload"].read()
 
     def logical_ids(self, kind: str, part: str) -> list[str]:
-        """The resources of a type in a part of the system."""
+        """Return the logical ids of a type's resources in a part of the system."""
         return list(resources(self.template, kind, within=f"Jobs{part}"))
 
     def processes_of(self, function: str) -> list[psutil.Process]:
-        """The processes that run a function."""
+        """Return the processes that run a function."""
         mine = {
             "AWS_LAMBDA_FUNCTION_NAME": function,
             "AWS_ENDPOINT_URL": self.cloud.endpoint_url,
@@ -131,8 +133,11 @@ class DeployedShop:
 
 @contextmanager
 def deployed_shop(scratch: Path) -> Iterator[DeployedShop]:
-    """Synthesize it and deploy it; while it stands, the environment is such that SDKs reach it,
-    and nothing else. ``scratch`` is a directory for all that takes files."""
+    """Synthesize and deploy the shop.
+
+    Until it is deleted, the environment lets SDKs reach this deployment and nothing else.
+    ``scratch`` is a directory for all files.
+    """
     directory = scratch / "cdk.out"
     name = synthesize_for_this_machine(directory, _deployment(scratch / "project"))
     template = _quickened(template_in(directory, name))
@@ -148,7 +153,7 @@ def deployed_shop(scratch: Path) -> Iterator[DeployedShop]:
 
 
 def _deployment(project: Path) -> Mapping[str, Any]:
-    """What ``cdk.json`` would say; ``project`` becomes the source of the function."""
+    """Return the contents of ``cdk.json``, with ``project`` as the source of the function."""
     shutil.copytree(_ROOT / "examples", project / "examples")
     (project / "notify.py").write_text(_FUNCTION)
     consumer = {
@@ -162,7 +167,7 @@ def _deployment(project: Path) -> Mapping[str, Any]:
 
 
 def _quickened(template: Template) -> Template:
-    """The same with a schedule at EventBridge's highest rate."""
+    """Return the template with a schedule at EventBridge's highest rate."""
     quickened: Any = copy.deepcopy(template)
     [schedule] = [
         resource["Properties"]
@@ -177,6 +182,6 @@ def _quickened(template: Template) -> Template:
 def _environment(process: psutil.Process) -> Mapping[str, str]:
     try:
         found: Mapping[str, str] = process.environ()
-    except psutil.Error:  # it has ended, or is another user's
+    except psutil.Error:  # it has ended, or belongs to another user
         return {}
     return found

@@ -1,8 +1,8 @@
-"""A Dockerfile's steps, read, and replayed in a directory without docker.
+"""A Dockerfile's steps, parsed, and replayed in a directory without docker.
 
 The directory stands for the image's file system, and an environment with pip in it for the base
-image. What the steps write by an absolute path goes there; so it suits files that write nowhere
-else, which is what `Replay` checks.
+image. Absolute paths of the steps are mapped into it, which works for Dockerfiles that write
+nowhere else; `Replay` checks that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from string import Template
 from typing import Any
 
 _OURS = re.compile(r"(?<![\w.])/(opt|build|app)(?=[/\s]|$)")
-"""Where the file's steps put things."""
+"""The paths that the file's steps write to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +30,23 @@ class Step:
     text: str
 
     def argv(self) -> list[str]:
-        """Its words, of an instruction in exec form (JSON)."""
+        """The words of an instruction in exec form (JSON)."""
         words: list[str] = json.loads(self.text)
         return words
 
     @property
     def sources(self) -> list[str]:
-        """What a COPY copies, out of the context or another stage."""
+        """The paths that a COPY copies, from the context or another stage."""
         return [word for word in self.text.split() if not word.startswith("--")][:-1]
 
     @property
     def target(self) -> str:
-        """Where to."""
+        """The path that a COPY copies to."""
         return self.text.split()[-1]
 
 
 def read_dockerfile(path: Path) -> list[list[Step]]:
-    """The stages of a file, each from its FROM."""
+    """Return a file's stages, each from its FROM."""
     lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("#")]
     whole = re.sub(r"\\\n\s*", "", "\n".join(lines))
     steps = [Step(*line.split(maxsplit=1)) for line in whole.splitlines() if line.strip()]
@@ -55,7 +55,7 @@ def read_dockerfile(path: Path) -> list[list[Step]]:
 
 
 def copied(stages: Sequence[Sequence[Step]]) -> set[str]:
-    """What is copied out of the context."""
+    """Return the paths copied out of the context."""
     return {
         source
         for stage in stages
@@ -71,9 +71,9 @@ class Replay:
 
     Args:
         root: stands for ``/``.
-        context: what COPY copies from.
-        python: the base image's.
-        user: who does it all, by number; None: who runs the test.
+        context: the directory that COPY copies from.
+        python: the base image's interpreter.
+        user: id of the user who runs the steps; None for the user of the test.
     """
 
     root: Path
@@ -81,12 +81,12 @@ class Replay:
     python: str
     user: int | None
     environment: dict[str, str] = field(default_factory=dict)
-    """What ENV says in the last stage."""
+    """The variables that ENV sets in the last stage."""
     final: dict[str, Step] = field(default_factory=dict)
-    """The last stage's other steps, by name; of several the last one."""
+    """The last stage's other steps, by name; the last one of several."""
 
     def build(self, stages: Sequence[Sequence[Step]]) -> None:
-        """Do all steps.
+        """Run all steps.
 
         Raises:
             subprocess.CalledProcessError: one failed; its output is in the test's.
@@ -99,7 +99,7 @@ class Replay:
                 self._do(step)
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str]) -> Any:
-        """Start what a container of the image would run; returns the process."""
+        """Start the command of a container of the image; return the process."""
         argv = [*self.final["ENTRYPOINT"].argv(), *arguments]
         variables = self._variables() | dict(environment)
         found = shutil.which(argv[0], path=variables["PATH"])
@@ -115,7 +115,7 @@ class Replay:
         )
 
     def call(self, argv: Sequence[str]) -> int:
-        """Run a command in the image, as a health check does; returns its exit code."""
+        """Run a command in the image, as a health check does; return its exit code."""
         variables = self._variables()
         found = shutil.which(argv[0], path=variables["PATH"])
         assert found is not None, f"the image has no {argv[0]}"
@@ -161,7 +161,9 @@ class Replay:
         subprocess.run(argv, check=True, cwd=self.root, env=env, **self._as_user())
 
     def _variables(self) -> dict[str, str]:
-        """The base image's, and what ENV adds. pip's own settings are this machine's."""
+        """Return the base image's variables and those of ENV. pip's own settings are this
+        machine's.
+        """
         ours = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
         path = f"{self._base / 'bin'}:/usr/bin:/bin"
         return ours | {"PATH": path, "HOME": str(self.root)} | self.environment

@@ -1,4 +1,4 @@
-"""AWS's environment as a test wants it: nothing of this machine's, and never a real account."""
+"""AWS's environment variables for tests: none of this machine's, and never a real account."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ REGION = "us-east-1"
 
 
 def without_aws(monkeypatch: pytest.MonkeyPatch, nowhere: Path) -> None:
-    """Take away every setting of AWS's, profiles and the instance's metadata included.
+    """Remove all of AWS's settings, including profiles and the instance's metadata.
 
-    ``nowhere`` is a directory without AWS's files in it.
+    ``nowhere`` is a directory without AWS's files.
     """
     for name in os.environ:
         if name.startswith("AWS_"):
@@ -24,7 +24,7 @@ def without_aws(monkeypatch: pytest.MonkeyPatch, nowhere: Path) -> None:
 
 
 def with_test_credentials(monkeypatch: pytest.MonkeyPatch, nowhere: Path) -> None:
-    """Only credentials that no account takes, and a region."""
+    """Set credentials that no account accepts, and a region; nothing else of AWS's."""
     without_aws(monkeypatch, nowhere)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")

@@ -1,6 +1,6 @@
-"""An app with a job for every way to live and to die, on queues that differ in visibility.
+"""An app with a job for every way to run and to fail, on queues that differ in visibility.
 
-Each queue has every behaviour: the type of ``slow`` on the queue ``brief`` is ``brief-slow``.
+Every behaviour exists on each queue: the type of ``slow`` on the queue ``brief`` is ``brief-slow``.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ DIRECTORY = "FIXTURE_DIR"
 """The variable that names the directory of `journal_in` and `gate_in`."""
 
 RECORDS = "FIXTURE_RECORDS"
-"""The variable that says what workers record."""
+"""The variable that holds the level of records that workers write."""
 
 FLAKY = "it fails at first"
-"""The text of ``flaky`` jobs' one error."""
+"""The message of the one error of ``flaky`` jobs."""
 
 KILLED = 86
-"""The exit code of a worker that its job has ended."""
+"""The exit code of a worker ended by its job."""
 
 QUEUES = {
-    "steady": timedelta(seconds=60),  # what is hidden here stays hidden for the whole test
+    "steady": timedelta(seconds=60),  # a message hidden here stays hidden for the whole test
     "short": timedelta(seconds=4),
     "brief": timedelta(seconds=2),
 }
@@ -43,20 +43,20 @@ QUEUES = {
 
 
 class Work(BaseModel):
-    """What a job has to do."""
+    """The steps of a job."""
 
     seconds: float = 0
     note: str = ""
-    """Stands for what must never be in a log."""
+    """A stand-in for data that must never be in a log."""
 
 
 def journal_in(directory: Path) -> Journal:
-    """Where handlers say what they do."""
+    """Return the journal that handlers write to."""
     return Journal(directory / "journal")
 
 
 def gate_in(directory: Path) -> Path:
-    """The file that ``gated`` jobs wait for."""
+    """Return the file that ``gated`` jobs wait for."""
     return directory / "gate"
 
 
@@ -131,7 +131,7 @@ MANY = 20
 
 
 def make_app(stage: str | None = None, records: RecordsLevel | None = None) -> App:
-    """The app, in a stage of its own for each test; None takes what the environment says."""
+    """Return the app, in a stage of its own for each test; None takes the environment's."""
     app = App("fixture", stage=stage, records=records or _records())
     for name, visibility in QUEUES.items():
         queue = app.queue(
@@ -165,12 +165,12 @@ def _say(event: str, ctx: JobContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Fixture:
-    """An app that tests run in processes of its own."""
+    """An app that tests run in separate processes."""
 
     path: str
-    """The app that ``headgate worker`` takes."""
+    """The app's path, as an argument of ``headgate worker``."""
     make: Callable[[str], App]
-    """The same app in a stage."""
+    """Make the same app in a stage."""
 
 
 FIXTURE = Fixture(APP_PATH, make_app)

@@ -1,4 +1,4 @@
-"""Worker processes by the hundred: forked from one that has imported everything, once."""
+"""Hundreds of worker processes, forked from one that has imported everything once."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG, prctl(2)
 
 
 class Forks:
-    """Forks workers; see `forking`."""
+    """Forks workers; made by `forking`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._one_at_a_time = asyncio.Lock()
 
     async def worker(self, concurrency: int) -> int:
-        """Fork a worker with so many slots; returns its process's id."""
+        """Fork a worker of that concurrency; return its process id."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         async with self._one_at_a_time:
@@ -41,7 +41,7 @@ class Forks:
 
 @asynccontextmanager
 async def forking(app_module: str, *, env: Mapping[str, str]) -> AsyncIterator[Forks]:
-    """What forks workers of the app in a module; they all end with this."""
+    """Yield what forks workers of the app in a module; leaving the context ends them all."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -61,10 +61,10 @@ async def forking(app_module: str, *, env: Mapping[str, str]) -> AsyncIterator[F
 
 
 def main(app_module: str) -> None:
-    """Fork a worker for each line of stdin, and end them all when it ends."""
+    """Fork a worker for each line of stdin, and end them all at the end of the input."""
     app: App = importlib.import_module(app_module).app
     asyncio.run(_warm_up())
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that nobody has to wait for them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that nothing has to wait for them
     pids = set()
     for line in sys.stdin:
         pid = os.fork()
@@ -81,7 +81,7 @@ def main(app_module: str) -> None:
 
 
 async def _warm_up() -> None:
-    """Have AWS's clients imported, which takes longer than all that a worker does."""
+    """Import AWS's clients, which takes longer than all that a worker does."""
     async with AsyncSqsTransport(), AsyncDynamoTable("none"):
         pass
 

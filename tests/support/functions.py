@@ -1,7 +1,8 @@
 """A deployed function on virtual time, whose environments may die at any await.
 
-Lambda's part is played as documented: it polls, invokes, and deletes what the answer doesn't name.
-Of an environment that dies nothing is answered: its messages show again by their visibility.
+Lambda is simulated as documented: it polls, invokes, and deletes the messages that the answer
+doesn't name. An environment that dies returns no answer: its messages become visible again by their
+visibility timeout.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from headgate.jobs.testing import MemorySqs, MemoryTable, StoredMessage, Virtual
 from headgate.lambdas.consume import Consumer, Response, consumer
 
 _GRAVES: list[Any] = []
-"""What died is never collected: its coroutines would be closed, and so go on a little."""
+"""Dead environments, kept from garbage collection: closing a coroutine would run a part of it."""
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_GRAVES))
 
 
 class Died(BaseException):
-    """The execution environment is gone, in the middle of whatever it did."""
+    """The execution environment died in the middle of its work."""
 
 
 class EnvironmentLoop(asyncio.SelectorEventLoop):
-    """An event loop that has the world's time, lets it pass when idle, and may die.
+    """An event loop on the world's time, which passes while the loop is idle, and may die.
 
     Callbacks run one at a time, so that it can die between any two steps.
     """
@@ -44,13 +45,13 @@ class EnvironmentLoop(asyncio.SelectorEventLoop):
         self.steps = 0
         self.dies_after: int | None = None
         self.dies_at: float | None = None
-        """On the world's time; whatever is under way then, Lambda ends it."""
+        """The moment at which Lambda ends whatever is under way, on the world's time."""
 
     def time(self) -> float:
         return self._world.monotonic()
 
     async def die(self) -> None:
-        """End the environment: a handler that awaits this never goes on."""
+        """End the environment: a handler that awaits this never resumes."""
         self._is_dead = True
         await asyncio.Event().wait()
 
@@ -64,12 +65,12 @@ class EnvironmentLoop(asyncio.SelectorEventLoop):
         self.steps += 1
         if self._is_dead or self.steps == self.dies_after:
             raise Died
-        # asyncio's own, which its stubs leave out; so is `_run_once`.
+        # private to asyncio and missing from its stubs; so is `_run_once`.
         ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
         while scheduled and scheduled[0]._cancelled:
             heapq.heappop(scheduled)._scheduled = False
         if not ready and scheduled:
-            # A microsecond at the least: of less the world's clock would take no notice.
+            # At least a microsecond: the world's clock would not notice less.
             self._pass(max(1e-6, scheduled[0].when() - self.time()))
         rest = deque([ready.popleft() for _ in range(len(ready))])
         if rest:
@@ -86,26 +87,26 @@ class EnvironmentLoop(asyncio.SelectorEventLoop):
 
 @dataclass
 class Invocation:
-    """What the context object says, on the world's time."""
+    """Lambda's context object, on the world's time."""
 
     clock: VirtualClock
     ends_at: float
     aws_request_id: str = "invocation"
 
     def get_remaining_time_in_millis(self) -> int:
-        """How long the function may still run."""
+        """Return the milliseconds that the function may still run."""
         return int((self.ends_at - self.clock.monotonic()) * 1000)
 
 
 @dataclass
 class Function:
-    """A function, its queue and Lambda's pollers."""
+    """A function, its queue, and Lambda's pollers."""
 
     app: App
     queue: str
     timeout_s: float = 30.0
     options: dict[str, Any] = field(default_factory=dict)
-    """Of `lambdas.consume.consumer`."""
+    """Options of `lambdas.consume.consumer`."""
     events: list[Event] = field(default_factory=list)
     invocations: int = 0
     deaths: int = 0
@@ -119,16 +120,18 @@ class Function:
 
     @property
     def loop(self) -> EnvironmentLoop:
-        """The environment's that runs now."""
+        """The event loop of the current environment."""
         return self._warm()[1]
 
     def submit(self, job: JobType[Any, Any], *payloads: Any, **overrides: Any) -> list[str]:
-        """Submit a job a payload; returns their ids."""
+        """Submit one job per payload; return their ids."""
         with Client(self.app, transport=self.sqs.blocking, clock=self.clock) as client:
             return [each.id for each in client.submit_many(job, list(payloads), **overrides)]
 
     def invoke(self, *, batch: int = 10, dies_after: int | None = None) -> Response | None:
-        """Poll, invoke, delete what did not fail; None if the environment died, or had nothing."""
+        """Poll, invoke, delete what did not fail; None if the environment died or there was
+        nothing.
+        """
         messages: list[ReceivedMessage] = []
         while len(messages) < batch:
             limit = min(10, batch - len(messages))
@@ -159,27 +162,27 @@ class Function:
         return response
 
     def drain(self, *, within_s: float = 100_000, batch: int = 10) -> None:
-        """Invoke until the queue is empty, as its messages show again."""
+        """Invoke until the queue is empty, as messages become visible again."""
         ends_at = self.clock.monotonic() + within_s
         while left := self.messages():
             assert self.clock.monotonic() < ends_at, f"{len(left)} messages are left"
             invocations = self.invocations
             self.invoke(batch=batch)
-            if self.invocations == invocations:  # nothing is there yet
+            if self.invocations == invocations:  # nothing is visible yet
                 now = self.clock.now()
                 later = (each.visible_at for each in left if each.visible_at is not None)
                 self._wait_until(min((at for at in later if at > now), default=now))
 
     def messages(self, queue: str | None = None) -> list[StoredMessage]:
-        """What a queue holds, the function's own by default."""
+        """Return the messages of a queue, by default the function's own."""
         return self.sqs.messages(queue or self.queue)
 
     def heard(self, kind: type[Event]) -> int:
-        """How many events of a kind there were."""
+        """Return the number of events of a kind."""
         return sum(isinstance(event, kind) for event in self.events)
 
     def close(self) -> None:
-        """Close the environment that lives."""
+        """Close the current environment."""
         if self._environment is not None:
             self._environment[0].close()
 
@@ -206,7 +209,7 @@ class Function:
 
 
 def record_of(message: ReceivedMessage, queue: str) -> dict[str, Any]:
-    """A message as Lambda hands it over."""
+    """Return a message as Lambda hands it over."""
     attributes = {
         "ApproximateReceiveCount": str(message.receive_count),
         "SentTimestamp": str(int(message.sent_at.timestamp() * 1000)),

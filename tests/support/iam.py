@@ -1,4 +1,4 @@
-"""Whether a request is allowed, by IAM's rules for requests within one account.
+"""IAM's rules for requests within one account.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html
 
@@ -24,7 +24,7 @@ _ROLE = "AWS::IAM::Role"
 
 
 class Decision(Enum):
-    """What IAM says."""
+    """IAM's decision about a request."""
 
     ALLOWED = "allowed"
     DENIED = "denied by a statement"
@@ -40,10 +40,10 @@ class Request:
     action: str
     resource: str
     context: Mapping[str, str] = field(default_factory=dict)
-    """The values of condition keys; that it came over TLS is understood."""
+    """The values of condition keys; TLS is implied."""
 
     def value(self, key: str) -> str | None:
-        """The value of a condition key; None if the request has none."""
+        """Return the value of a condition key; None if the request has none."""
         own = {"aws:securetransport": "true"} | {
             name.lower(): value for name, value in self.context.items()
         }
@@ -52,16 +52,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """All that decides over requests to one account."""
+    """All policies that decide about requests to one account."""
 
     identity: Mapping[str, Sequence[Statement]]
-    """By the ARN of a role, what its policies say."""
+    """The statements of a role's policies, by the role's ARN."""
     resource: Mapping[str, Sequence[Statement]]
-    """By the ARN of a resource, what its own policy says."""
+    """The statements of a resource's own policy, by its ARN."""
 
     @classmethod
     def of(cls, template: Resolved) -> Policies:
-        """Those of a template.
+        """Return the policies of a template.
 
         Raises:
             ValueError: a role has a policy that is not in the template.
@@ -69,7 +69,7 @@ class Policies:
         return cls(identity=_of_roles(template), resource=_of_resources(template))
 
     def decide(self, request: Request) -> Decision:
-        """What IAM says of a request."""
+        """Return IAM's decision about a request."""
         own = self.resource.get(_owner(request.resource), ())
         of_resource = [each for each in own if _fits(each, request) and _is_for(each, request)]
         of_role = [
@@ -83,21 +83,21 @@ class Policies:
         return Decision.NOT_ALLOWED
 
     def allows(self, principal: str, action: str, resource: str, **context: str) -> bool:
-        """Whether a request is allowed; in the names of condition keys ``__`` stands for ``:``."""
+        """Return True if a request is allowed; ``__`` in condition keys stands for ``:``."""
         keys = {name.replace("__", ":"): value for name, value in context.items()}
         request = Request(principal=principal, action=action, resource=resource, context=keys)
         return self.decide(request) is Decision.ALLOWED
 
     def may_assume(self, service: str, role: str, **context: str) -> bool:
-        """Whether a service may assume a role."""
+        """Return True if a service may assume a role."""
         return self.allows(service, "sts:AssumeRole", role, **context)
 
 
 def _allows(
     of_resource: Sequence[Statement], of_role: Sequence[Statement], request: Request
 ) -> bool:
-    # A policy that names the account hands the decision over to the account's own policies. A key
-    # needs that, other resources don't.
+    # A policy that names the account delegates the decision to the account's own policies. A key
+    # needs that; other resources don't.
     # https://docs.aws.amazon.com/kms/latest/developerguide/key-policies.html
     named = [each for each in of_resource if _ROOT not in _principals(each)]
     if named:
@@ -106,7 +106,7 @@ def _allows(
 
 
 def _owner(resource: str) -> str:
-    """The ARN whose policy counts for a resource: of an object it is the bucket's."""
+    """Return the ARN whose policy applies to a resource: for an object, the bucket's."""
     return resource.split("/", 1)[0] if resource.startswith("arn:aws:s3:::") else resource
 
 
@@ -129,7 +129,7 @@ def _one_fits(statement: Statement, element: str, value: str, *, lower: bool = F
         patterns, excluded = [each.lower() for each in patterns], [e.lower() for e in excluded]
     if excluded:
         return not any(_like(each, value) for each in excluded)
-    # A trust policy has no resource: it is the role's.
+    # A trust policy has no resource: it is the role itself.
     return element not in statement or any(_like(each, value) for each in patterns)
 
 
@@ -177,7 +177,7 @@ def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else [value]
 
 
-# --- where a template has its policies -----------------------------------------------------------
+# --- where a template keeps its policies ---------------------------------------------------------
 
 
 def _of_roles(template: Resolved) -> dict[str, list[Statement]]:
@@ -203,7 +203,7 @@ def _of_resources(template: Resolved) -> dict[str, list[Statement]]:
 
 
 def _attached(template: Resolved) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Policies that are resources of their own."""
+    """Yield the policies that are resources of their own."""
     for policy in template.of_type("AWS::SQS::QueuePolicy").values():
         for url in policy["Queues"]:
             yield arn_of("AWS::SQS::Queue", url.rpartition("/")[2]), policy["PolicyDocument"]
@@ -220,7 +220,7 @@ def _attached(template: Resolved) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _own(template: Resolved) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Policies that are a property of what they protect."""
+    """Yield the policies that are a property of the resource they protect."""
     for key_id, key in template.of_type("AWS::KMS::Key").items():
         yield arn_of("AWS::KMS::Key", key_id), key["KeyPolicy"]
     for logical_id, role in template.of_type(_ROLE).items():
@@ -228,7 +228,7 @@ def _own(template: Resolved) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _invocation(permission: Mapping[str, Any], function: str) -> Statement:
-    """What a Lambda permission says, as the function's policy has it."""
+    """Return a Lambda permission as a statement of the function's policy."""
     equals = {"AWS:SourceAccount": permission.get("SourceAccount")}
     like = {"AWS:SourceArn": permission.get("SourceArn")}
     return {

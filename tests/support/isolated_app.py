@@ -1,4 +1,4 @@
-"""An app whose handlers run in child processes, with one for every way to live and to die there."""
+"""An app whose handlers run in child processes, with one for every way to run and to fail there."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _queue = app.queue(
 
 
 class Work(BaseModel):
-    """What a job has to do."""
+    """The steps of a job."""
 
     path: Path | None = None
-    """Where it says what it did."""
+    """The file that the job reports to."""
     text: str = ""
 
     def say(self, text: str) -> None:
-        """Add a line to the file."""
+        """Append a line to the file."""
         if self.path is not None:
             with self.path.open("a") as file:
                 file.write(text + "\n")

@@ -1,4 +1,4 @@
-"""Servers written in Java, by others: ElasticMQ, and AWS's own DynamoDB Local.
+"""Third-party servers written in Java: ElasticMQ, and AWS's own DynamoDB Local.
 
 Maven fetches each once, with its jars, into `.cache/java`. Run as a module, this becomes the
 server in the foreground: ``python -m tests.support.java_servers elasticmq 9324``.
@@ -31,7 +31,7 @@ class JavaServerUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaServer:
-    """One server: its Maven coordinates, and what ``java`` gets to run it."""
+    """One server: its Maven coordinates, and the arguments of ``java``."""
 
     group: str
     artifact: str
@@ -42,7 +42,7 @@ class JavaServer:
     ready_status: HTTPStatus = HTTPStatus.OK
 
     def folder(self) -> Path:
-        """Where its jars are kept."""
+        """The folder of its jars."""
         return _CACHE / f"{self.artifact}-{self.version}"
 
 
@@ -51,12 +51,12 @@ ELASTICMQ = JavaServer(
     artifact="elasticmq-server_2.13",
     version="1.6.14",
     arguments=(
-        "-Dnode-address.host=*",  # addresses of queues follow the host that a request names
+        "-Dnode-address.host=*",  # queues' addresses follow the host that a request names
         "-Drest-sqs.bind-hostname=127.0.0.1",
         "-Drest-sqs.bind-port={port}",
         "-Drest-stats.enabled=false",
         "-Dpekko.http.server.max-connections=4096",
-        # Its own 256 KiB are SQS's of before 2025.
+        # ElasticMQ's own default, 256 KiB, was SQS's limit before 2025.
         "-Dpekko.http.server.parsing.max-content-length=4m",
         "-cp",
         "{jars}/*",
@@ -81,16 +81,16 @@ DYNAMODB = JavaServer(
         "{port}",
     ),
     ready_path="/",
-    ready_status=HTTPStatus.BAD_REQUEST,  # it wants a signature
+    ready_status=HTTPStatus.BAD_REQUEST,  # it requires a signature
 )
 
 JAVA_SERVERS = {"elasticmq": ELASTICMQ, "dynamodb": DYNAMODB}
 
 
 def fetch(server: JavaServer) -> Path:
-    """The folder of a server's jars, filled by Maven unless that was done before.
+    """Return the folder of a server's jars, filled by Maven on first use.
 
-    Safe to call in several processes at once: the folder appears whole.
+    Safe to call in several processes at once: the folder appears complete.
 
     Raises:
         JavaServerUnavailable: Java or Maven is missing, or Maven could not get it.
@@ -111,7 +111,7 @@ def fetch(server: JavaServer) -> Path:
 
 
 def java_process(name: str) -> ServerProcess:
-    """A server of `JAVA_SERVERS`, fetched and ready to be started.
+    """Return a server of `JAVA_SERVERS`, fetched and ready to be started.
 
     Raises:
         JavaServerUnavailable: as `fetch`.
@@ -161,5 +161,5 @@ def _command(server: JavaServer, port: str) -> Sequence[str]:
 
 
 if __name__ == "__main__":
-    # `ServerProcess` kills the process group when the parent is gone, so Java as well.
+    # `ServerProcess` kills the process group when its parent is gone, and so Java.
     sys.exit(subprocess.run(_command(JAVA_SERVERS[sys.argv[1]], sys.argv[2])).returncode)

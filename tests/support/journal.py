@@ -1,4 +1,4 @@
-"""What handlers did, in a file that outlives their processes: a line each, in order."""
+"""A log of handlers' actions, in a file that outlives their processes: one line each, in order."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GENEROUS_S = 60.0
-"""Longer than anything that is waited for takes on the slowest machine."""
+"""Longer than any awaited event takes on the slowest machine."""
 
 _LOOK_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that happened to a job, and in which process."""
+    """One thing that happened to a job, and the process in which it happened."""
 
     event: str
     job_id: str
@@ -31,7 +31,7 @@ class Journal:
         self._path = path
 
     def write(self, event: str, job_id: str) -> None:
-        """Append a line with one write: lines of several processes never mix."""
+        """Append a line in one write: lines of several processes never mix."""
         line = f"{event} {job_id} {os.getpid()}\n".encode()
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -40,14 +40,14 @@ class Journal:
             os.close(descriptor)
 
     def entries(self, *, pid: int | None = None) -> list[Entry]:
-        """Everything so far, or what one process did."""
+        """Return all entries so far, or those of one process."""
         if not self._path.exists():
             return []
         found = [_entry(line) for line in self._path.read_text().splitlines()]
         return [entry for entry in found if pid in (None, entry.pid)]
 
     def entries_from(self, offset: int) -> tuple[list[Entry], int]:
-        """Read on from the byte where a reading ended; returns entries, and where this one ends."""
+        """Read on from an offset; return the entries and the offset where this reading ended."""
         if not self._path.exists():
             return [], offset
         with self._path.open("rb") as file:
@@ -57,14 +57,14 @@ class Journal:
         return [_entry(line) for line in data[:whole].decode().splitlines()], offset + whole
 
     def count(self, event: str, *, pid: int | None = None) -> Counter[str]:
-        """How often it happened to each job, by the job's id."""
+        """Return the number of such events by job id."""
         return Counter(entry.job_id for entry in self.entries(pid=pid) if entry.event == event)
 
     async def until(self, happened: Callable[[], object]) -> None:
-        """Wait for what the journal will tell.
+        """Wait until ``happened`` is true.
 
         Raises:
-            TimeoutError: with what it did tell.
+            TimeoutError: with the journal's entries so far.
         """
         try:
             await until(happened)
@@ -74,7 +74,7 @@ class Journal:
 
 
 async def until(happened: Callable[[], object], *, within_s: float = GENEROUS_S) -> None:
-    """Wait for an event in another process, by looking.
+    """Wait for an event in another process, by polling.
 
     Raises:
         TimeoutError: it did not happen within a limit that no healthy run comes near.

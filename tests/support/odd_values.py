@@ -1,4 +1,4 @@
-"""Values of kinds that nobody asked for, drawn for properties of edges."""
+"""Unexpected kinds of values, for property tests of edges."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ ODD: st.SearchStrategy[Any] = st.one_of(
     st.binary(max_size=3),
     st.lists(st.text(max_size=3) | st.integers(), max_size=2),
 )
-"""Of Python's plain kinds, lone surrogates included; tests add what their edge knows."""
+"""Python's basic types, lone surrogates included; tests add values specific to their edge."""

@@ -1,4 +1,4 @@
-"""An app whose one job runs once, and ends only when its test has seen a worker die of it."""
+"""An app whose one job runs once, and ends only after its test has seen a worker die of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.fixture_app import DIRECTORY, journal_in
 VISIBILITY = timedelta(seconds=2)
 
 MANY = 100
-"""Attempts: without records each delivery counts as one, and dying workers use them up."""
+"""Attempts allowed: without records each delivery counts as one, and dying workers use them up."""
 
 
 class Nothing(BaseModel):
@@ -23,12 +23,12 @@ class Nothing(BaseModel):
 
 
 def mark_of(directory: Path, job_id: str) -> Path:
-    """The file by which the test says that the job may end."""
+    """Return the file by which the test lets the job end."""
     return directory / f"{job_id}.killed"
 
 
 def make_app(stage: str | None = None) -> App:
-    """The app, in a stage of its own for each test; None takes what the environment says."""
+    """Return the app, in a stage of its own for each test; None takes the environment's."""
     app = App("once", stage=stage, records="off")
     lane = Lane(visibility=VISIBILITY, start_within=timedelta(minutes=1), share=0.0)
     queue = app.queue(

@@ -1,4 +1,4 @@
-"""A queue's attributes as a template gives them and as SQS tells them, made comparable."""
+"""A queue's attributes from a template and from SQS, made comparable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TEXTS = ("DeduplicationScope", "FifoThroughputLimit")
 
 
 def declared(template: Template, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """What a queue's properties in a template say, with names for the ARNs of other queues."""
+    """Return a queue's properties in a template, with names for the ARNs of other queues."""
     return {
         attribute: _named(template, value)
         for attribute, value in properties.items()
@@ -23,7 +23,7 @@ def declared(template: Template, properties: Mapping[str, Any]) -> dict[str, Any
 
 
 def told(attributes: Mapping[str, str]) -> dict[str, Any]:
-    """What SQS says of a queue, likewise."""
+    """Return a queue's attributes as SQS reports them, in the same form."""
     return {
         attribute: text if attribute in _TEXTS else _without_arns(json.loads(text))
         for attribute, text in attributes.items()

@@ -1,4 +1,4 @@
-"""Queues made one by one on a real server, with the arguments that the in-memory fake takes."""
+"""Queues created one by one on a real server, with the arguments of the in-memory fake."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Queues:
-    """Creates, describes and deletes queues of one server; workers can do none of it."""
+    """Creates, describes and deletes queues of one server, which workers can't."""
 
     def __init__(self, endpoint_url: str, region: str) -> None:
         self._sqs: SQSClient = boto3.session.Session().client(
@@ -48,7 +48,7 @@ class Queues:
         max_receive_count: int | None = None,
         fifo: bool = False,
     ) -> None:
-        """Create a queue; ``dlq`` names an existing one for what ``max_receive_count`` ends."""
+        """Create a queue; ``dlq`` names an existing one for messages past ``max_receive_count``."""
         attributes: dict[QueueAttributeNameType, str] = {
             "VisibilityTimeout": str(visibility_s),
             "DelaySeconds": str(delay_s),
@@ -70,7 +70,7 @@ class Queues:
         self._sqs.delete_queue(QueueUrl=self._url(name))
 
     def attributes(self, name: str) -> Mapping[QueueAttributeNameType, str]:
-        """What the server says of a queue."""
+        """Return a queue's attributes, as the server reports them."""
         answer = self._sqs.get_queue_attributes(QueueUrl=self._url(name), AttributeNames=["All"])
         return answer["Attributes"]
 

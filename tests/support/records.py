@@ -18,7 +18,7 @@ def scribe(
     level: RecordsLevel = "outcomes",
     keep: Keep = DEFAULT_KEEP,
 ) -> Scribe:
-    """Who writes of one delivery."""
+    """Return the scribe of one delivery."""
     return Scribe(
         job_id=job_id,
         message_id=message_id,
@@ -33,5 +33,5 @@ def scribe(
 
 
 def mark(job_id: str, message_id: str, receive: int, kind: Mark, at: datetime, **data: Any) -> Item:
-    """What became of one delivery."""
+    """Return the mark that a worker writes about one delivery."""
     return scribe(job_id, message_id, receive).mark(kind, at, data)

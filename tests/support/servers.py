@@ -1,7 +1,7 @@
 """Real servers that speak AWS's protocols, as child processes on free loopback ports, for tests.
 
-They agree with AWS in different places (docs/emulators.md), so what must hold on SQS is tried on
-all that speak it: moto, MiniStack and ElasticMQ. DynamoDB Local is AWS's own.
+They agree with AWS in different places (docs/emulators.md), so what must hold on SQS is tested on
+every server that implements it: moto, MiniStack and ElasticMQ. DynamoDB Local is AWS's own.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ SERVERS: tuple[ServerName, ...] = ("moto", "ministack")
 
 @contextmanager
 def running_server(name: ServerName) -> Iterator[str]:
-    """Start a server, hand out its endpoint URL, and end it. Meant to be used once a session.
+    """Start a server, yield its endpoint URL, and end it. Meant to be used once a session.
 
-    A server that is not installed skips the test, but fails it on CI (``CI=true``), where a gap
-    in what is tested would go unseen.
+    A server that is not installed skips the test, but fails it on CI (``CI=true``), where a gap in
+    the tests would go unnoticed.
     """
     with _server(name) as server:
         yield server.endpoint_url

@@ -1,4 +1,4 @@
-"""An asynchronous object for tests that are written once, for it and for its synchronous twin."""
+"""A wrapper to write tests once for an asynchronous object and its synchronous twin."""
 
 from __future__ import annotations
 

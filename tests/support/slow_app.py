@@ -1,4 +1,4 @@
-"""An app whose import takes for ever, and says when it has begun."""
+"""An app whose import never ends, and which reports that it has begun."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spools on in-memory SQS that can be cut off, for tests."""
+"""Spools on an in-memory SQS that can be cut off, for tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CRITICAL = "shop-test-jobs-critical"
 FIFO = "shop-test-orders-normal.fifo"
 
 FOR_EVER = 1_000_000
-"""As often as a fault happens until it is cleared."""
+"""Number of times for a fault that lasts until it is cleared."""
 
 
 class Email(BaseModel):
@@ -60,18 +60,18 @@ class Bench:
         self.hub = Events(self.events.append)
 
     def cut(self, error: TransportError | None = None, *, applied: bool = False) -> None:
-        """From now on every send fails; with ``applied`` only its answer is lost."""
+        """Fail every send from now on; with ``applied`` only the answer is lost."""
         outage = error or ServiceUnavailable("no connection")
         self.sqs.faults.raise_on("send", outage, times=FOR_EVER, applied=applied)
 
     def heal(self) -> None:
-        """SQS can be reached again."""
+        """Make SQS reachable again."""
         self.sqs.faults.clear()
 
     def submission(
         self, job: JobType[Email, Any] | None = None, payload: Email = EMAIL, **overrides: Any
     ) -> Submission:
-        """A checked submission, of an email if nothing else is said."""
+        """Return a checked submission, of an email by default."""
         wanted: Overrides = overrides  # type: ignore[assignment]  # whatever the test gives
         now = self.clock.now()
         topology = self.app.topology
@@ -80,31 +80,31 @@ class Bench:
         )
 
     def submissions(self, count: int, **overrides: Any) -> list[Submission]:
-        """So many of them."""
+        """Return that many submissions."""
         return [self.submission(**overrides) for _ in range(count)]
 
     def open(self) -> SpoolFile:
-        """The file, as one more process has it."""
+        """Open the file, as another process would."""
         return SpoolFile(self.spool, self.clock)
 
     def drain(self, file: SpoolFile) -> bool:
-        """Send what is in it, as a client's thread does, but one request after the other."""
+        """Send the file's jobs, as a client's thread does, but one request after the other."""
         return self.sending(file, parallel=1).drain()
 
     def sending(self, file: SpoolFile, **options: Any) -> Sending:
-        """The senders from it."""
+        """Return the senders from the file."""
         send = self.sqs.blocking.send
         return Sending(file, send, lambda _sent: None, self.clock, self.hub, **options)
 
     def sent(self, queue: str = NORMAL) -> list[str]:
-        """The ids of the jobs that SQS has, in the order of their coming."""
+        """Return the ids of the jobs that SQS has, in the order of arrival."""
         return [str(parse(message.body).id) for message in self.sqs.messages(queue)]
 
     def told(self, kind: type[Event]) -> list[Any]:
-        """The events of one kind."""
+        """Return the events of one kind."""
         return [event for event in self.events if type(event) is kind]
 
 
 def ids(submissions: Sequence[Submission]) -> list[str]:
-    """Their jobs' ids."""
+    """Return the ids of the submissions' jobs."""
     return [submission.id for submission in submissions]

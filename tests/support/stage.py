@@ -19,18 +19,18 @@ from tests.support.journal import GENEROUS_S
 from tests.support.workers import READY, Terminal, WorkerProcess, environment, everything
 
 EMPTY = QueueDepth(visible=0, in_flight=0, delayed=0)
-"""Of a queue in which nothing is left."""
+"""The depth of an empty queue."""
 
 
 class Stage:
-    """What a test needs to submit fixture jobs, run them, and see what became of them.
+    """Everything a test needs to submit fixture jobs, run them, and see their outcome.
 
     Args:
-        endpoint_url: where the server is.
-        directory: where the journal and the gate are.
-        sqs: reaches the server directly, whatever workers go through.
+        endpoint_url: the server's URL.
+        directory: the directory of the journal and the gate.
+        sqs: reaches the server directly, even if workers go through a proxy.
         owned: ends the workers.
-        fixture: the app that runs on it.
+        fixture: the stage's app.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Stage:
         self.fixture = fixture
         self.app = fixture.make(self.name)
         self.records: RecordsLevel = "off"
-        """What workers that are started from now on record."""
+        """The level of records that workers started from now on write."""
         self.journal = journal_in(directory)
         self._directory = directory
         self._owned = owned
@@ -57,7 +57,7 @@ class Stage:
         await provision(self.app.topology, endpoint_url=self.endpoint_url)
 
     def environment(self, *, endpoint_url: str | None = None) -> dict[str, str]:
-        """A command's environment in this stage."""
+        """Return the environment of a command in this stage."""
         found = environment(endpoint_url or self.endpoint_url, self.name, self._directory)
         return found | {RECORDS: self.records}
 
@@ -81,7 +81,7 @@ class Stage:
         keep: Callable[[str], bool] = everything,
         terminal: Terminal | None = None,
     ) -> WorkerProcess:
-        """A worker on one queue group, which is not started yet, and belongs to the caller."""
+        """Return a worker on one queue group, not yet started, which belongs to the caller."""
         return WorkerProcess(
             "--queues",
             queue,
@@ -96,7 +96,7 @@ class Stage:
     async def submit(
         self, job_type: str, count: int = 1, *, seconds: float = 0, note: str = ""
     ) -> list[str]:
-        """Submit jobs of one type; returns their ids."""
+        """Submit jobs of one type; return their ids."""
         async with AsyncClient(self.app, transport=self.sqs) as client:
             handles = await client.submit_many(
                 self.app.find_type(job_type), [Work(seconds=seconds, note=note)] * count
@@ -104,30 +104,30 @@ class Stage:
         return [handle.id for handle in handles]
 
     def open_gate(self) -> None:
-        """Let the ``gated`` jobs go on."""
+        """Let the ``gated`` jobs continue."""
         gate_in(self._directory).touch()
 
     def queue(self, group: str) -> QueueSpec:
-        """The one SQS queue of a group."""
+        """Return the one SQS queue of a group."""
         return self.app.topology.queue(group, Priority.NORMAL)
 
     async def depth(self, group: str) -> QueueDepth:
-        """What the server says of a group's queue."""
+        """Return the depth of a group's queue, as the server reports it."""
         return await self.sqs.depth(self.queue(group).name)
 
     async def dead(self, group: str) -> int:
-        """How many dead letters a group has."""
+        """Return the number of a group's dead letters."""
         return (await self.sqs.depth(self.queue(group).dlq_name)).visible
 
     async def quarantined(self) -> int:
-        """How many messages are in the app's quarantine."""
+        """Return the number of messages in the app's quarantine."""
         return (await self.sqs.depth(self.app.topology.quarantine_name)).visible
 
     async def becomes(self, group: str, depth: QueueDepth = EMPTY) -> None:
-        """Wait until a group's queue holds this; nothing, by default.
+        """Wait until a group's queue has this depth; empty by default.
 
         Raises:
-            TimeoutError: with what it holds instead.
+            TimeoutError: with the depth that it has instead.
         """
         found = None
         try:
@@ -142,6 +142,6 @@ class Stage:
 async def stage_on(
     endpoint_url: str, directory: Path, fixture: Fixture = FIXTURE
 ) -> AsyncIterator[Stage]:
-    """A stage, without its queues; the environment must hold test credentials."""
+    """Yield a stage without its queues; the environment must hold test credentials."""
     async with AsyncSqsTransport(endpoint_url=endpoint_url) as sqs, AsyncExitStack() as owned:
         yield Stage(endpoint_url, directory, sqs, owned, fixture)

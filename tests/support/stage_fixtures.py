@@ -1,4 +1,4 @@
-"""Fixtures for tests with real workers; a conftest imports them."""
+"""Fixtures for tests with real workers; imported by conftests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["bare_stage", "server", "stage"]
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """The endpoint of a MiniStack that all tests of one process share."""
+    """Yield the endpoint of a MiniStack that all tests of one process share."""
     with running_server("ministack") as endpoint_url:
         yield endpoint_url
 
@@ -25,7 +25,7 @@ def server() -> Iterator[str]:
 async def bare_stage(
     server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> AsyncIterator[Stage]:
-    """A stage whose queues do not exist yet."""
+    """Yield a stage whose queues do not exist yet."""
     with_test_credentials(monkeypatch, tmp_path)
     async with stage_on(server, tmp_path) as made:
         yield made
@@ -33,6 +33,6 @@ async def bare_stage(
 
 @pytest.fixture
 async def stage(bare_stage: Stage) -> Stage:
-    """A stage with its queues."""
+    """Return a stage with its queues."""
     await bare_stage.provision()
     return bare_stage

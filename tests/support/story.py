@@ -15,11 +15,11 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Story:
-    """What happened to a job, told in order; ``items`` is what is written of it.
+    """A job's history, built in order; ``items`` holds the resulting items.
 
     Args:
-        job_id: whose.
-        start: when its seconds count from.
+        job_id: the job's id.
+        start: the time from which its seconds count.
     """
 
     def __init__(self, job_id: str = JOB, *, start: datetime = START) -> None:
@@ -31,7 +31,7 @@ class Story:
         return self.start + timedelta(seconds=second)
 
     def submitted(self, second: float = 0, **data: Any) -> Story:
-        """At the level ``full``."""
+        """Add the submission, at the level ``full``."""
         return self._of_job("submitted", second, {"priority": "normal", "source": "sdk", **data})
 
     def progress(self, second: float, percent: float, note: str = "", **data: Any) -> Story:
@@ -46,7 +46,7 @@ class Story:
     def run(
         self, second: float, kind: str, receive: int = 1, *, message: str = "m-1", **data: Any
     ) -> Story:
-        """What became of one delivery."""
+        """Add one delivery and its outcome."""
         fields = {"type": "send", "queue": "mail", "worker": "w-1", **data}
         teller = scribe(self.job_id, message, receive)
         self.items.append(teller.mark(Mark(kind), self.at(second), fields))

@@ -1,7 +1,7 @@
-"""Child processes that are none: tasks that speak their protocol, step by step of the loop.
+"""Fake child processes: tasks that speak their protocol, one step of the loop at a time.
 
-What a process has written arrives though it is killed, frame by frame, and the end of the stream
-after it. A killed one ends some steps later.
+What a process wrote before it was killed still arrives, frame by frame, followed by the end of the
+stream. A killed process ends some steps later.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from headgate.workers.isolation import protocol as frames
 from headgate.workers.isolation.protocol import Frame, Kind
 
 DYING_STEPS = 3
-"""Turns of the loop from the signal to the end of a process."""
+"""Iterations of the loop from the signal to the end of a process."""
 
 
 async def steps(count: int) -> None:
-    """Let the loop turn so often; no time passes."""
+    """Let the loop run that many iterations; no time passes."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -51,7 +51,7 @@ class StubProcess:
             self.end(-number)
 
     def end(self, code: int) -> None:
-        """It runs no further."""
+        """End the process with that exit code."""
         self.is_alive = False
         self._code = code
         self._dying = asyncio.ensure_future(self._die())
@@ -97,7 +97,7 @@ class StubChild:
             self._sent.put_nowait(frames.encode(kind, **fields))
 
     async def _pump(self) -> None:
-        """Carry what was sent, each frame two steps late, and the end at last."""
+        """Carry the frames sent, each two steps late, and finally the end of the stream."""
         while frame := await self._sent.get():
             await steps(2)
             self.reader.feed_data(frame)
@@ -120,7 +120,7 @@ class StubChild:
         self._cancelled = False
         if self._children.ending in ("dies before", "never begins"):
             if self._children.ending == "dies before":
-                self._children.ending = "returns"  # as those after it do
+                self._children.ending = "returns"  # as the processes after the first one do
             self.process.signal(signal.SIGKILL)
             return
         self._send(Kind.STARTED)
@@ -145,17 +145,17 @@ class StubChild:
 
 
 class StubChildren:
-    """Takes the place of real processes while a test runs.
+    """Replaces real processes while a test runs.
 
     Args:
-        work: what a handler does; called once it comes to its end.
-        handler_steps: turns of the loop that it takes.
-        result_steps: turns from its end to the moment when its result is sent.
-        result_s: seconds of the loop's time besides.
+        work: the handler's work; called when it is about to end.
+        handler_steps: iterations of the loop that the handler takes.
+        result_steps: iterations from its end until its result is sent.
+        result_s: seconds of the loop's time in addition.
         heeds_cancel: whether it ends when it is asked to.
         ending: ``hangs`` for a handler that never ends, ``dies`` for one that kills its process,
-            ``dies before`` for a first process that ends as it is sent a job, ``never begins`` for
-            processes that all do.
+            ``dies before`` for a first process that ends when it is sent a job, ``never begins``
+            for processes that all do.
     """
 
     def __init__(
@@ -178,21 +178,21 @@ class StubChildren:
         self._pids = itertools.count(10**7)
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Have `workers.isolation.child_pool.child_handle` start these."""
+        """Make `workers.isolation.child_pool.child_handle` start these."""
         monkeypatch.setattr(child_handle, "start_process", self._start)
         monkeypatch.setattr("os.killpg", self._kill)
         monkeypatch.setattr("headgate.workers.parts.app_path", lambda _app: "stub:app")
 
     @property
     def left(self) -> list[StubProcess]:
-        """Those that run, or of which nobody has taken note that they ended."""
+        """Return the processes that still run, or whose end has not been noticed."""
         return [each for each in self.processes.values() if each.is_alive or not each.is_reaped]
 
     async def _start(self) -> tuple[Any, asyncio.StreamReader, Any]:
         await steps(1)
         child = StubChild(next(self._pids), self)
         self.processes[child.process.pid] = child.process
-        await steps(2)  # it runs, and who has started it has not been told yet
+        await steps(2)  # it runs, and its starter has not been told yet
         return child.process, child.reader, child.writer
 
     def _kill(self, pid: int, number: int) -> None:
@@ -203,4 +203,4 @@ class StubChildren:
 
 
 async def _closed() -> None:
-    """The channel is closed at once."""
+    """Return at once, as if the channel were closed."""

@@ -1,7 +1,7 @@
 """A process that submits jobs of the fixture app with a spool: both ends of it.
 
-It takes a line ``TYPE COUNT`` at a time, and answers with the ids once ``submit`` has returned. It
-ends in order when its input does.
+It reads lines ``TYPE COUNT``, and answers each with the ids once ``submit`` has returned. It shuts
+down in order at the end of its input.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Submitter:
 
     Args:
         spool: the file.
-        env: as of `tests.support.stage.Stage.environment`.
-        kind: of the client.
-        lease_s: of the spool.
+        env: as from `tests.support.stage.Stage.environment`.
+        kind: the client's kind.
+        lease_s: the spool's.
         app: the path of the app whose jobs it submits.
     """
 
@@ -71,10 +71,10 @@ class Submitter:
         await self.kill()
 
     async def submit(self, job_type: str, count: int) -> list[str]:
-        """Have jobs submitted one after the other; returns their ids.
+        """Have jobs submitted one after the other; return their ids.
 
         Raises:
-            TimeoutError: they were not.
+            TimeoutError: they were not submitted in time.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -90,14 +90,14 @@ class Submitter:
         await self._process.communicate()
 
     async def end(self) -> int:
-        """Let it end in order; returns its exit code."""
+        """Let it end in order; return its exit code."""
         async with asyncio.timeout(GENEROUS_S):
-            await self._process.communicate(b"")  # which closes its input
+            await self._process.communicate(b"")  # closes its input
             return await self._process.wait()
 
 
 def main(path: str, kind: str, lease_s: str, app: str) -> None:
-    """The process itself."""
+    """Run the process itself."""
     spool = Spool(path, lease=timedelta(seconds=int(lease_s)))
     if kind == "plain":
         _plain(load_app(app), spool)

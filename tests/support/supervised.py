@@ -1,7 +1,7 @@
-"""A supervisor and its workers as real processes; the workers do nothing but live and die.
+"""A supervisor and its workers as real processes; the workers only start, wait and end.
 
 ``python -m tests.support.supervised 3 steady`` supervises three; without arguments it is a worker.
-All say what they do on standard output, a line each, and the end of it says that all are gone.
+All report what they do on standard output, one line each; its end means that all are gone.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _BEHAVIOUR = "FIXTURE_BEHAVIOUR"
 STEADY = "steady"
 """Works until it is told to stop, then drains at once."""
 STUBBORN = "stubborn"
-"""Drains for ever; only a second signal ends it."""
+"""Drains forever; only a second signal ends it."""
 MISCONFIGURED = "misconfigured"
 """Ends at once with the exit code of a wrong configuration."""
 DEAF = "deaf"
-"""Says that it runs before signals are handled, and never handles any."""
+"""Reports that it runs before signals are handled, and never handles any."""
 
 
 # --- in the processes ----------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def _say(event: str) -> None:
 
 
 def _die_with_the_test() -> None:
-    """Every process has the pipe that is standard input here: it ends when the test does."""
+    """End the process when the test ends: its standard input is a pipe that the test holds."""
     while os.read(0, 1):
         pass
     os.kill(os.getpid(), signal.SIGKILL)
@@ -90,7 +90,7 @@ def _say_fault(error: str) -> None:
 
 
 class SupervisedWorkers:
-    """Starts them, and listens to what they say; on leaving they are killed, if any still runs."""
+    """Starts them and reads their reports; on exit, kills those that still run."""
 
     def __init__(
         self, processes: int, behaviour: str, *, environ: Mapping[str, str] | None = None
@@ -131,23 +131,23 @@ class SupervisedWorkers:
 
     @property
     def pid(self) -> int:
-        """The supervisor's."""
+        """The supervisor's process id."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether the supervisor runs."""
+        """True while the supervisor runs."""
         return self._process.returncode is None
 
     def said(self, event: str) -> list[int]:
-        """The process ids of those that have said it, in order."""
+        """Return the process ids that have reported the event, in order."""
         return list(self._said[event])
 
     async def hear(self, event: str, times: int) -> list[int]:
-        """Wait until it has been said so often; returns who said it.
+        """Wait until the event was reported that many times; return the process ids.
 
         Raises:
-            TimeoutError: it was not.
+            TimeoutError: it was not reported that often in time.
             EOFError: all processes are gone.
         """
         async with asyncio.timeout(GENEROUS_S), self._news:
@@ -166,10 +166,10 @@ class SupervisedWorkers:
             await asyncio.shield(self._listening)
 
     async def ended(self) -> int:
-        """Wait for the supervisor's end; returns its exit code.
+        """Wait for the supervisor's end; return its exit code.
 
         Raises:
-            TimeoutError: it did not end.
+            TimeoutError: it did not end in time.
         """
         async with asyncio.timeout(GENEROUS_S):
             return await self._process.wait()

@@ -1,9 +1,9 @@
-"""A DynamoDB that takes every write at once, and holds nothing: what records cost their worker.
+"""A DynamoDB that accepts every write at once and stores nothing, to measure records' own cost.
 
-DynamoDB Local shares the machine's two cores with whom it serves, and keeps up with a few thousand
-items a second at most; a table on AWS costs the worker no CPU but its own. `SwallowingTable` starts
-``python -m tests.support.swallowing_table``, which says where it listens and, when asked by a line,
-how many items it was given.
+DynamoDB Local shares the machine's two cores with its clients, and keeps up with a few thousand
+items a second at most; a table on AWS takes none of the worker's machine's CPU. `SwallowingTable`
+starts ``python -m tests.support.swallowing_table``, which prints its address and, for each line of
+input, the number of items it has received.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LARGEST = 16 * 2**20
 
 
 class SwallowingTable:
-    """Such a table in a process of its own; use it with ``with``."""
+    """Such a table in a process of its own; a context manager."""
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
@@ -35,7 +35,7 @@ class SwallowingTable:
         )
         assert self._process.stdout is not None
         self.endpoint_url = self._process.stdout.readline().strip()
-        """What ``AWS_ENDPOINT_URL_DYNAMODB`` takes."""
+        """The value for ``AWS_ENDPOINT_URL_DYNAMODB``."""
         return self
 
     def __exit__(
@@ -51,7 +51,7 @@ class SwallowingTable:
             self._process.communicate()
 
     def items(self) -> int:
-        """How many items have come so far."""
+        """Return the number of items received so far."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write("\n")

@@ -1,4 +1,4 @@
-"""An app in memory with dead letters, and the sweep that looks into them."""
+"""An in-memory app with dead letters, and the sweep that reads them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make_app() -> App:
 
 @dataclass
 class SweepBench:
-    """An app in memory, with its dead letters."""
+    """An in-memory app with its dead letters."""
 
     app: App = field(default_factory=make_app)
     clock: VirtualClock = field(default_factory=lambda: VirtualClock(NOON))
@@ -68,7 +68,7 @@ class SweepBench:
         return found
 
     def sweep(self) -> Swept | None:
-        """As one invocation does, in an execution environment of its own."""
+        """Sweep once, as one invocation does in an execution environment of its own."""
         memory = SweepMemory(self.table.blocking, self.clock, sleep=lambda _: None)
         return Sweeper(
             self.plan,
@@ -102,7 +102,7 @@ class SweepBench:
         return Envelope(**(whole | changed))
 
     def die(self, job_type: str, *, error: str = "CardError", **changed: Any) -> str:
-        """Let the worker give a job up; returns its id."""
+        """Let the worker give up a job; return its id."""
         envelope = self.envelope(job_type, **changed)
         action = DeadLetter(
             reason=Reason.ATTEMPTS_EXHAUSTED, error_type=error, error_message=f"card {SECRET}"
@@ -111,7 +111,7 @@ class SweepBench:
         return str(envelope.id)
 
     def crash(self, job_type: str) -> str:
-        """Let the worker quarantine a job."""
+        """Let the worker quarantine a job; return its id."""
         envelope = self.envelope(job_type)
         letter = self._given_up(envelope, Quarantine(detail="killed"))
         self.send(self.app.topology.quarantine_name, letter)
@@ -142,7 +142,7 @@ class SweepBench:
         assert self.sqs.blocking.send(queue, [message]) == []
 
     def everything(self) -> list[str]:
-        """All messages that are parked, by SQS's ids."""
+        """Return the SQS ids of all parked messages."""
         return sorted(
             message.message_id
             for queue in self.plan.queues
@@ -153,5 +153,5 @@ class SweepBench:
         return sum(self.sqs.blocking.depth(queue.name).visible for queue in self.plan.queues)
 
     def texts(self) -> str:
-        """All that people were told."""
+        """Return the text of all notifications."""
         return "\n".join(f"{subject}\n{text}" for subject, text in self.topic.published)

@@ -1,4 +1,4 @@
-"""A cloud assembly as ``cdk synth`` makes it, with functions that run on this machine."""
+"""A cloud assembly as made by ``cdk synth``, with functions that run on this machine."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ROOT = Path(__file__).parents[2]
 
 
 def synthesize_for_this_machine(directory: Path, deployment: Mapping[str, Any]) -> str:
-    """Synthesize the app that ``cdk.json`` names into ``directory``; returns its stack's name.
+    """Synthesize the app that ``cdk.json`` names into ``directory``; return its stack's name.
 
     MiniStack runs functions in processes of this machine, where binaries for Lambda's don't load.
-    ``deployment`` replaces fields of what ``cdk.json`` says.
+    ``deployment`` overrides fields of ``cdk.json``.
     """
     context = json.loads((_ROOT / "cdk.json").read_text())["context"]
     context["headgate:deployment"] |= deployment

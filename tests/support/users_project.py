@@ -1,4 +1,4 @@
-"""A project whose packages are called as Headgate's folders are, and an environment for it."""
+"""A project whose packages have the names of Headgate's folders, and an environment for it."""
 
 from __future__ import annotations
 
@@ -146,16 +146,16 @@ _FILES = {
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A folder with the project in it, and the Python that it is run by."""
+    """A folder with the project, and the Python that runs it."""
 
     root: Path
     python: Path
 
     def run(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> str:
-        """Run Python in the project's folder; returns what it printed.
+        """Run Python in the project's folder; return its output.
 
         Raises:
-            AssertionError: it failed; with what it printed.
+            AssertionError: it failed; with its output.
         """
         done = subprocess.run(
             [self.python, *arguments],
@@ -169,11 +169,12 @@ class Project:
 
 
 def make_project(root: Path, wheel: Path) -> Project:
-    """Write the project into ``root``, and an environment that has the wheel and no other Headgate.
+    """Write the project into ``root``, with an environment that has the wheel and no other
+    Headgate.
 
     Third-party packages are those of the environment that runs the tests: a line in a ``.pth`` adds
-    their folder, and what is written in that folder's own ``.pth`` files, such as the checkout's
-    path, doesn't count.
+    their folder, but not the entries of that folder's own ``.pth`` files, such as the checkout's
+    path.
     """
     for name in OWN_PACKAGES:
         (root / name).mkdir(parents=True)

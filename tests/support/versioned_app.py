@@ -1,4 +1,4 @@
-"""An app with a type of a second schema, run in child processes."""
+"""An app with a type at its second schema version, run in child processes."""
 
 from __future__ import annotations
 

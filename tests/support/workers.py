@@ -19,16 +19,16 @@ from tests.support.fixture_app import APP_PATH, DIRECTORY
 from tests.support.journal import GENEROUS_S
 
 READY = "working on "
-"""What a worker logs once signals end it in order."""
+"""Logged by a worker once its signal handlers are installed."""
 
 STOPPING = "stopping: jobs may go on"
-"""What it logs at the first of them."""
+"""Logged by a worker at the first stop signal."""
 
 _ROOT = Path(__file__).parents[2]
 _PYTHON = Path(sys.executable)
 _INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "VIRTUAL_ENV")
 
-# A worker whose stdin ends has lost the test, however that died.
+# A worker whose stdin ends has lost its test, however the test died.
 _LEASHED = """
 import os, signal, threading
 
@@ -41,9 +41,9 @@ from headgate.ops import main
 main()
 """
 
-# Should the test die, its end of the terminal is closed, which ends the worker as well. The
-# processes that a supervisor starts have its terminal anyway, and none but a session's leader may
-# ask for one.
+# If the test dies, its end of the terminal is closed, which ends the worker as well. The processes
+# that a supervisor starts have its terminal anyway, and only the leader of a session may ask for
+# one.
 _AT_A_TERMINAL = """
 import fcntl, os, termios
 
@@ -55,7 +55,7 @@ main()
 
 
 class Terminal:
-    """A terminal for one `WorkerProcess`; use it with ``with``."""
+    """A terminal for one `WorkerProcess`; a context manager."""
 
     def __enter__(self) -> Self:
         self._keys, self.screen = pty.openpty()
@@ -76,7 +76,7 @@ class Terminal:
 
 
 def environment(endpoint_url: str, stage: str, directory: Path) -> dict[str, str]:
-    """All that a command sees: no credentials but such as no account takes."""
+    """Return a command's whole environment, with credentials that no account accepts."""
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return inherited | {
         "AWS_ACCESS_KEY_ID": "testing",
@@ -124,14 +124,14 @@ class WorkerProcess:
     Entering starts it, and returns when it is ready; leaving kills it if it still runs.
 
     Args:
-        arguments: of the command.
+        arguments: the command's arguments.
         env: its whole environment.
-        app: its path.
+        app: the app's path.
         ready: the text in the log that entering waits for; None waits for nothing.
-        keep: which lines of the log are kept; a worker that lives long writes very many.
-        terminal: the worker's, open; None for none.
+        keep: selects the lines of the log to keep; a long-lived worker writes very many.
+        terminal: the worker's terminal, opened; None for none.
         python: the interpreter; the one that runs the tests by default.
-        directory: where it is started; the repository's root by default.
+        directory: its working directory; the repository's root by default.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class WorkerProcess:
         traceback: TracebackType | None,
     ) -> None:
         await self._end()
-        # pytest shows it with a test that fails.
+        # pytest shows it with a failing test.
         sys.stderr.write(f"the log of worker {self.pid}:\n{self.log}")
 
     @property
@@ -190,19 +190,19 @@ class WorkerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """True while it runs."""
         return self._process.returncode is None
 
     @property
     def log(self) -> str:
-        """What it has logged so far."""
+        """The log so far."""
         return "".join(self._log)
 
     async def logged(self, text: str, *, times: int = 1) -> None:
-        """Wait until so many lines of the log contain ``text``.
+        """Wait until that many lines of the log contain ``text``.
 
         Raises:
-            TimeoutError: they did not come.
+            TimeoutError: they did not come in time.
             EOFError: the process has ended without them.
         """
 
@@ -218,10 +218,10 @@ class WorkerProcess:
         os.kill(self.pid, number)
 
     async def ended(self) -> int:
-        """Wait for its end; returns the exit code, negative for a signal.
+        """Wait for its end; return the exit code, negative for a signal.
 
         Raises:
-            TimeoutError: it did not end.
+            TimeoutError: it did not end in time.
         """
         async with asyncio.timeout(GENEROUS_S):
             code = await self._process.wait()

@@ -1,4 +1,4 @@
-"""The one proxy in front of a local SQS: it counts requests, delays them, and misbehaves when told.
+"""A proxy in front of a local SQS: it counts requests, delays them, and injects faults.
 
 `Proxy` lives in a test's event loop, where faults are injected and counts are waited for::
 
@@ -6,8 +6,8 @@
         proxy.inject(Refuse(status=503, code="ServiceUnavailable"), times=2)
         worker = await stage.worker("steady", endpoint_url=proxy.endpoint_url)
 
-`ProxyProcess` is the same in a process of its own, for benchmarks, so that it costs what is
-measured little more than the latency that it is told to add.
+`ProxyProcess` is the same in a process of its own, for benchmarks, so that it adds little more to
+the measurement than the latency that it was told to add.
 """
 
 from tests.support.proxy.faults import (

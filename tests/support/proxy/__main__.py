@@ -1,4 +1,4 @@
-"""``python -m tests.support.proxy TARGET``: what `ProxyProcess` starts."""
+"""``python -m tests.support.proxy TARGET``, the command that `ProxyProcess` starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.proxy.server import Proxy
 
 
 async def _serve(target: str) -> None:
-    """Commands come as lines of JSON; their end, such as the parent's death, ends the proxy."""
+    """Serve until the input ends, as it does when the parent dies; commands are lines of JSON."""
     rng = random.Random(0)  # noqa: S311 - chooses requests
     commands = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(

@@ -1,7 +1,7 @@
 """One client's connection through the proxy.
 
-What no fault hits goes on by callbacks alone, a message in one piece, so that little is added to
-what is measured through it. A fault takes a task.
+Requests without a fault are forwarded by callbacks alone, each message in one piece, to add little
+to measured latencies. A fault takes a task.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _OnAnswer = Callable[[bytes], None]
 
 
 class Connection(asyncio.Protocol):
-    """From a client, with one to the server of its own; a request at a time.
+    """A client's connection, with a server connection of its own; one request at a time.
 
-    Whichever of the two is lost takes the other with it, and what is under way.
+    Losing either of the two closes the other, and cancels the request under way.
     """
 
     def __init__(self, traffic: Traffic) -> None:
@@ -45,7 +45,7 @@ class Connection(asyncio.Protocol):
         self._waiting = b""
         """The request that waits for the connection to the server."""
         self._action = ""
-        """Of the request under way."""
+        """The action of the request under way."""
         self._on_answer: _OnAnswer = self._reply
         self._opening: asyncio.Task[None] | None = None
         self._fault: asyncio.Task[None] | None = None
@@ -67,7 +67,7 @@ class Connection(asyncio.Protocol):
         self._forget()
 
     def upstream_lost(self) -> None:
-        """The server has closed its side, or we have."""
+        """Handle that the server has closed its side, or we have."""
         self._upstream = None
         if self._client is not None:
             self._client.close()  # what was answered before still arrives
@@ -83,7 +83,7 @@ class Connection(asyncio.Protocol):
                 side.abort()
 
     def answered(self, answer: bytes) -> None:
-        """The server has answered the request under way."""
+        """Handle the server's answer to the request under way."""
         self._traffic.count(self._traffic.forwarded, self._action)
         self._on_answer(answer)
 
@@ -116,7 +116,7 @@ class Connection(asyncio.Protocol):
         self._next()
 
     async def _ask(self, request: bytes) -> bytes:
-        """The server's answer, which goes nowhere else."""
+        """Return the server's answer without forwarding it."""
         answer: asyncio.Future[bytes] = self._loop.create_future()
         self._on_answer = answer.set_result
         self._send(request)
@@ -146,7 +146,7 @@ class Connection(asyncio.Protocol):
                 self._reply(await self._answer(fault, request))
 
     def _hang_up(self, last: bytes) -> None:
-        """Say this, and close the client's connection."""
+        """Send these bytes and close the client's connection."""
         if self._client is not None:
             self._client.write(last)
             self._client.close()
@@ -160,7 +160,7 @@ class Connection(asyncio.Protocol):
         self._reply(answer[-1:])
 
     async def _answer(self, fault: Refuse | Delay | Hold | FailEntries, request: bytes) -> bytes:
-        """A whole answer, after which the connection stays open."""
+        """Send a complete answer, after which the connection stays open."""
         match fault:
             case Refuse():
                 return refusal(fault)
@@ -194,7 +194,7 @@ class Connection(asyncio.Protocol):
             self._upstream, _ = await self._loop.create_connection(
                 lambda: _Upstream(self), self._traffic.host, self._traffic.port
             )
-        except OSError:  # the server has gone: so does the client's connection
+        except OSError:  # the server has gone: close the client's connection as well
             if self._client is not None:
                 self._client.abort()
             return

@@ -1,4 +1,4 @@
-"""What can go wrong with a request, as values; and which requests it hits."""
+"""Faults of requests, as values, and the rules by which they are injected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """Hold the server's answer back for so long."""
+    """Delay the server's answer by that many seconds."""
 
     seconds: float
 
@@ -42,7 +42,7 @@ class Hold:
     """Freeze: answer nothing until ``release`` is set."""
 
     forward: bool = True
-    """Whether the server carries the request out meanwhile, or gets it when it is released."""
+    """True if the server carries the request out meanwhile, False if it gets it on release."""
     release: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -56,7 +56,7 @@ class FailEntries:
     sender_fault: bool = False
 
     def split(self, body: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """The batch that is left for the server, and the failures of the other entries."""
+        """Return the batch left for the server, and the failures of the other entries."""
         batch = json.loads(body)
         entries = batch["Entries"]
         failed = entries[:: self.every]
@@ -64,7 +64,7 @@ class FailEntries:
         return batch, [self._failure(entry) for entry in failed]
 
     def join(self, body: bytes, failures: list[dict[str, Any]]) -> dict[str, Any]:
-        """What the server said of its part, with the failures of the other."""
+        """Add the failures of the other entries to the server's answer."""
         result = json.loads(body)
         return {"Successful": [], **result, "Failed": [*result.get("Failed", ()), *failures]}
 
@@ -83,23 +83,23 @@ class Say:
 
     answer: bytes
     forward: bool
-    """Whether the server has carried the request out by then, so that only its answer is lost."""
+    """True if the server has carried the request out by then, so that only its answer is lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Hand on the first part of the server's answer, and close the connection."""
+    """Forward the first part of the server's answer, and close the connection."""
 
     part: float
-    """Of the answer's bytes, from 0 to 1."""
+    """Fraction of the answer's bytes, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trickle:
-    """Hand on the server's answer byte by byte."""
+    """Forward the server's answer byte by byte."""
 
     pause_s: float
-    """Between two bytes."""
+    """Seconds between two bytes."""
 
 
 Fault = Refuse | Drop | Delay | Hold | FailEntries | Say | Cut | Trickle
@@ -110,7 +110,7 @@ UNAVAILABLE = Refuse(status=HTTPStatus.SERVICE_UNAVAILABLE, code="ServiceUnavail
 
 
 def refusal(fault: Refuse) -> bytes:
-    """An error as SQS words it."""
+    """Return an error as SQS words it."""
     error = {"__type": f"com.amazonaws.sqs#{fault.code}", "message": _MESSAGE}
     return json_response(fault.status, error)
 
@@ -119,11 +119,11 @@ def refusal(fault: Refuse) -> bytes:
 class _Injection:
     fault: Fault
     actions: frozenset[str]
-    """Empty: all."""
+    """The actions that it hits; empty for all."""
     left: float
 
     def takes(self, action: str) -> bool:
-        """Whether the fault hits this request; counts it."""
+        """Return True if the fault hits this request, and count it."""
         if self.left < 1 or (self.actions and action not in self.actions):
             return False
         self.left -= 1
@@ -131,24 +131,24 @@ class _Injection:
 
 
 class Injections:
-    """The faults to come, in the order in which they were injected."""
+    """The faults to come, in the order of their injection."""
 
     def __init__(self) -> None:
         self._all: list[_Injection] = []
         self.draw: Callable[[str], Fault | None] = _nothing
-        """Asked about each action that none of them hits."""
+        """Called for each action that no injected fault hits; returns a fault or None."""
 
     def add(self, fault: Fault, actions: Iterable[str], times: float) -> None:
-        """Do this to the next ``times`` requests of these actions, or of all."""
+        """Inject a fault into the next ``times`` requests of these actions, or of all."""
         self._all.append(_Injection(fault, frozenset(actions), times))
 
     def clear(self) -> None:
-        """Do nothing more."""
+        """Remove all faults."""
         self._all.clear()
         self.draw = _nothing
 
     def next_for(self, action: str) -> Fault | None:
-        """What hits this request."""
+        """Return the fault for the next request of this action, or None."""
         taken = next((each.fault for each in self._all if each.takes(action)), None)
         return taken or self.draw(action)
 

@@ -15,7 +15,7 @@ _STOP_BOUND_S = 5.0
 
 
 class ProxyProcess:
-    """Starts a proxy in front of the server at ``target``; use it with ``with``."""
+    """A proxy in front of the server at ``target``; a context manager."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -29,7 +29,7 @@ class ProxyProcess:
             cwd=_ROOT,
         )
         self.endpoint_url: str = self._read()["endpoint_url"]
-        """What ``AWS_ENDPOINT_URL`` takes."""
+        """The value for ``AWS_ENDPOINT_URL``."""
         return self
 
     def __exit__(
@@ -45,15 +45,15 @@ class ProxyProcess:
             self._process.communicate()
 
     def delay(self, latency_s: float) -> None:
-        """Hold every request back for so long, from now on."""
+        """Delay every request by that many seconds, from now on."""
         self._command({"latency_s": latency_s})
 
     def fail(self, share: float) -> None:
-        """Answer this share of all requests with 503, drawn at random, from now on."""
+        """Answer this fraction of all requests with 503, drawn at random, from now on."""
         self._command({"failing": share})
 
     def counts(self) -> Counter[str]:
-        """How many requests have come so far, by action."""
+        """Return the number of requests so far, by action."""
         return Counter(self._command({}))
 
     def _command(self, command: dict[str, float]) -> dict[str, int]:

@@ -17,11 +17,11 @@ _LOOPBACK = "127.0.0.1"
 
 
 class Proxy:
-    """Passes requests on to ``target``, apart from what is injected.
+    """Forwards requests to ``target``, apart from injected faults.
 
     Args:
         target: the server's URL, with a port.
-        on_request: called with each request, whole, before anything becomes of it.
+        on_request: called with each complete request, before it is handled.
     """
 
     def __init__(self, target: str, *, on_request: Callable[[bytes], None] | None = None) -> None:
@@ -30,11 +30,11 @@ class Proxy:
             raise ValueError(f"the proxy needs a URL with host and port, got {target!r}")
         self._traffic = Traffic(address.hostname, address.port, on_request=on_request)
         self.requests: Counter[str] = self._traffic.requests
-        """How many requests have come, by action; repetitions by the client included."""
+        """Number of requests so far, by action, the client's retries included."""
         self.faults: Counter[str] = self._traffic.faults
-        """How many of them were hit by an injected fault."""
+        """Number of requests hit by an injected fault, by action."""
         self.forwarded: Counter[str] = self._traffic.forwarded
-        """How many the server has answered, whatever became of the answer."""
+        """Number of requests that the server has answered, by action, including lost answers."""
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -55,34 +55,34 @@ class Proxy:
 
     @property
     def endpoint_url(self) -> str:
-        """What ``AWS_ENDPOINT_URL`` takes."""
+        """The value for ``AWS_ENDPOINT_URL``."""
         return f"http://{_LOOPBACK}:{self._server.sockets[0].getsockname()[1]}"
 
     def delay(self, latency_s: float) -> None:
-        """Hold every request back for so long, from now on, without holding up others."""
+        """Delay every request by that many seconds from now on, without holding up others."""
         self._traffic.latency_s = latency_s
 
     def inject(
         self, fault: Fault, *, actions: Iterable[str] = (), times: float = float("inf")
     ) -> None:
-        """Do this to the next ``times`` requests of these actions, or of all.
+        """Inject a fault into the next ``times`` requests of these actions, or of all.
 
-        Of several faults that fit a request the one injected first takes it.
+        Of several faults that match a request, the one injected first applies.
         """
         self._traffic.injections.add(fault, actions, times)
 
     def draw(self, fault_for: Callable[[str], Fault | None]) -> None:
-        """Ask this about each request from now on, by its action, that no injected fault takes."""
+        """Call this with the action of each request from now on that no injected fault hits."""
         self._traffic.injections.draw = fault_for
 
     def heal(self) -> None:
-        """Misbehave no more."""
+        """Remove all faults."""
         self._traffic.injections.clear()
 
     async def until(self, happened: Callable[[], bool]) -> None:
-        """Wait until the counts are as wanted.
+        """Wait until ``happened`` is true, after each change of the counts.
 
         Raises:
-            TimeoutError: they did not become so.
+            TimeoutError: it did not become true in time.
         """
         await self._traffic.until(happened)

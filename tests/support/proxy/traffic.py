@@ -1,4 +1,4 @@
-"""What all connections of one proxy share."""
+"""The state that all connections of one proxy share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GENEROUS_S = 60.0
 
 
 class Ending(Protocol):
-    """A connection, as the proxy ends it."""
+    """A connection, as far as the proxy needs to close it."""
 
     def end(self) -> None:
         """Close it at once."""
@@ -22,14 +22,14 @@ class Ending(Protocol):
 
 @dataclass(slots=True)
 class Traffic:
-    """What has come so far, and what is to become of what comes."""
+    """The requests so far, and the faults for those to come."""
 
     host: str
     port: int
-    """Where the server is."""
+    """The server's port."""
     latency_s: float = 0.0
     on_request: Callable[[bytes], None] | None = None
-    """Called with each request, whole, before anything becomes of it."""
+    """Called with each complete request, before it is handled."""
     injections: Injections = field(default_factory=Injections)
     requests: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
@@ -39,20 +39,20 @@ class Traffic:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def count(self, counter: Counter[str], action: str) -> None:
-        """One more."""
+        """Count one more request of that action."""
         counter[action] += 1
         self._changed.set()
 
     def forget(self, connection: Ending) -> None:
-        """A connection has ended."""
+        """Drop a connection that has ended."""
         self.connections.discard(connection)
         self._changed.set()
 
     async def until(self, happened: Callable[[], bool]) -> None:
-        """Wait until the counts, or the connections, are as wanted.
+        """Wait until ``happened`` is true, after each change of the counts or the connections.
 
         Raises:
-            TimeoutError: they did not become so.
+            TimeoutError: it did not become true in time.
         """
         async with asyncio.timeout(_GENEROUS_S):
             while not happened():
@@ -60,7 +60,7 @@ class Traffic:
                 await self._changed.wait()
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """A task that `finish` watches."""
+        """Start a task that `finish` waits for."""
         task = asyncio.create_task(work, name=name)
         self.tasks.add(task)
         task.add_done_callback(self._forget_if_well)
@@ -74,7 +74,7 @@ class Traffic:
         """End all connections.
 
         Raises:
-            ExceptionGroup: what tasks failed with since the proxy was started.
+            ExceptionGroup: the errors of tasks since the proxy was started.
         """
         for connection in tuple(self.connections):
             connection.end()

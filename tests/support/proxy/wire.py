@@ -1,7 +1,7 @@
-"""Just enough of HTTP/1.1 and of AWS's protocols: where a message ends, and what it asks for.
+"""Just enough of HTTP/1.1 and of AWS's protocols: the end of a message, and its action.
 
-In the JSON protocol the action stands in the header ``X-Amz-Target``, in the older one it is a
-parameter of the address or the body.
+In the JSON protocol the action is in the header ``X-Amz-Target``; in the older one it is a
+parameter of the URL or the body.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-making-api-requests-json.html
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 UNKNOWN = "Unknown"
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-"""Lets a client that asked first, as S3's do, send a request's body.
+"""Tells a client that asked first, as S3's do, to send the request's body.
 https://www.rfc-editor.org/rfc/rfc9110#name-expect"""
 
 _HEAD_END = b"\r\n\r\n"
@@ -26,20 +26,20 @@ _QUERY_ACTION = re.compile(rb"(?:^|[?&])Action=(\w+)")
 
 
 class MessageReader:
-    """Cuts a connection's bytes into whole requests, or whole responses.
+    """Splits a connection's bytes into complete requests or responses.
 
-    Most come in one piece, which is then handed on without being copied.
+    Most come in one piece, which is then passed on without a copy.
     """
 
     def __init__(self) -> None:
         self._buffer = b""
 
     def feed(self, data: bytes) -> None:
-        """Take in what the connection brought."""
+        """Add bytes received from the connection."""
         self._buffer = self._buffer + data if self._buffer else data
 
     def take(self) -> bytes | None:
-        """The next message, head and body, once it is complete.
+        """Return the next message, head and body, once it is complete.
 
         Raises:
             ValueError: its length is not declared; neither SQS's clients nor the local servers do
@@ -59,13 +59,13 @@ class MessageReader:
 
     @property
     def is_kept_waiting(self) -> bool:
-        """Whether what has come is a head whose body is sent only after `CONTINUE`."""
+        """Return True if only a head has come whose body is sent after `CONTINUE`."""
         end = self._buffer.find(_HEAD_END) + len(_HEAD_END)
         return end == len(self._buffer) and _EXPECTS.search(self._buffer) is not None
 
 
 def action(request: bytes) -> str:
-    """The action that a request to SQS or DynamoDB asks for; `UNKNOWN` if it is to neither."""
+    """Return the action of a request to SQS or DynamoDB; `UNKNOWN` if it is to neither."""
     end = request.find(_HEAD_END)
     if found := _TARGET.search(request, 0, end):
         return found[1].decode()
@@ -75,23 +75,23 @@ def action(request: bytes) -> str:
 
 
 def status(response: bytes) -> int:
-    """A response's status."""
+    """Return a response's status."""
     return int(response.split(b" ", 2)[1])
 
 
 def body(message: bytes) -> bytes:
-    """What comes after the head."""
+    """Return the bytes after the head."""
     return message.partition(_HEAD_END)[2]
 
 
 def with_body(request: bytes, value: Any) -> bytes:
-    """The request with another body, as JSON."""
+    """Return the request with another body, as JSON."""
     head, content = request.partition(_HEAD_END)[0], json.dumps(value).encode()
     return _LENGTH.sub(b"\r\nContent-Length: %d" % len(content), head) + _HEAD_END + content
 
 
 def json_response(number: int, value: Any) -> bytes:
-    """A response of SQS's."""
+    """Return a response in SQS's format."""
     content = json.dumps(value).encode()
     head = (
         f"HTTP/1.1 {number} -\r\nContent-Type: application/x-amz-json-1.0\r\n"
