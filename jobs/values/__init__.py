@@ -1,1 +1,1 @@
-"""Checks and repairs of values that others give us."""
+"""Checks and sanitisation of values from outside."""

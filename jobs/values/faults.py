@@ -1,4 +1,4 @@
-"""What pydantic finds fault with, in words that may be logged."""
+"""Pydantic's validation errors as texts that are safe to log."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pydantic_core import ErrorDetails
 
 
 def place_of(location: Iterable[int | str], names: set[str] | None) -> str:
-    """The path of a fault; of ``names``, if they are given, all others are masked.
+    """Return the path of a fault, with all names masked that are not in ``names``, if given.
 
-    A key of a dict is data, where the name of a field is not.
+    A key of a dict is data, while the name of a field is not.
     """
     parts = [
         "*" if names is not None and isinstance(part, str) and part not in names else str(part)
@@ -20,7 +20,7 @@ def place_of(location: Iterable[int | str], names: set[str] | None) -> str:
 
 
 def told(fault: ErrorDetails, *, discreet: bool) -> str:
-    """The fault; discreetly without what a validator of the model's own says, which may quote the
-    value."""
+    """Return the fault's message, or a neutral one if ``discreet`` and it is from the model's own
+    validator, whose message may quote the value."""
     own = fault["type"] in ("value_error", "assertion_error")
     return "a validator of the model refuses it" if discreet and own else fault["msg"]

@@ -1,4 +1,4 @@
-"""Values that JSON in UTF-8 can't hold: NaN, the infinities and lone surrogates."""
+"""Checks for values that JSON in UTF-8 can't represent: NaN, infinities and lone surrogates."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from pydantic_core import to_json
 
 
 def is_utf8(text: str) -> bool:
-    """True if a text has no lone surrogate."""
+    """Return True if a text has no lone surrogate."""
     try:
-        text.encode()  # forty times as fast as a look at each letter
+        text.encode()  # forty times as fast as checking each character
     except UnicodeEncodeError:
         return False
     return True
 
 
 def is_lost(number: object) -> bool:
-    """True for a NaN or an infinity."""
+    """Return True for NaN and the infinities."""
     return isinstance(number, float) and not math.isfinite(number)
 
 
 def lost_number(given: Any, written: Any) -> str | None:
-    """The path of a NaN or an infinity that was written as null; None if there is none.
+    """Return the path of a NaN or an infinity that was written as null; None if there is none.
 
-    pydantic writes those in fields of type ``Any``, and in optional numbers, as null.
+    Pydantic writes those in fields of type ``Any``, and in optional numbers, as null.
 
     Args:
-        given: Python values, as pydantic's ``dump_python`` makes them.
+        given: Python values, as returned by pydantic's ``dump_python``.
         written: the same values, written as JSON and read back.
     """
     path = next(_lost(given, written), None) if _may_lose(given) else None
@@ -37,7 +37,7 @@ def lost_number(given: Any, written: Any) -> str | None:
 
 
 def _may_lose(given: Any) -> bool:
-    """True if a closer look is due, at three times the cost of this one."""
+    """Return True if a full check is due, at three times the cost of this one."""
     try:
         text = to_json(given, inf_nan_mode="constants")
     except Exception:  # noqa: BLE001 - of the user's own values, which were written otherwise
@@ -58,7 +58,7 @@ def _lost(given: Any, written: Any) -> Iterator[tuple[int | str, ...]]:
 def _members(
     given: Any, written: dict[str, Any] | list[Any]
 ) -> Iterator[tuple[int | str, Any, Any]]:
-    """Pair the values that stand in the same places of both."""
+    """Pair the values that are in the same places of both."""
     if isinstance(written, dict):
         if isinstance(given, Mapping):
             for (name, outer), inner in zip(written.items(), given.values(), strict=False):

@@ -1,4 +1,4 @@
-"""Settings of the wrong kind, refused by the field's name before anything is done with them."""
+"""Type checks of settings at run time, with errors that name the field."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _CALLED: dict[Any, str] = {
 def check_kinds(
     owner: str, settings: Any, error: type[ConfigurationError] = ConfigurationError
 ) -> None:
-    """Check the values of a dataclass against what its fields are annotated with.
+    """Check the values of a dataclass against the annotations of its fields.
 
-    A list is made the tuple that is wanted in its place.
+    A list is converted for a field that is annotated as a tuple.
 
     Args:
-        owner: what errors call it.
-        settings: the instance, as its ``__post_init__`` finds it.
-        error: what to raise.
+        owner: the name of the settings in errors.
+        settings: the instance, passed from its ``__post_init__``.
+        error: the class of the error to raise.
 
     Raises:
-        ConfigurationError: ``error``, for the first field whose value is of another kind.
+        ConfigurationError: ``error``, for the first field whose value is of another type.
     """
     hints = _hints(settings.__class__)
     for field in fields(settings):
@@ -52,7 +52,7 @@ def check_kind(
     """Check one value against an annotation.
 
     Raises:
-        ConfigurationError: ``error``; names the value and what it should be.
+        ConfigurationError: ``error``; names the value and the expected type.
     """
     if _fits(value, kind):
         return

@@ -1,8 +1,9 @@
-"""Texts that others wrote, as everything that holds them takes them: table, queue, log, page.
+"""Sanitisation of texts from outside, so that any table, queue, log or page can hold them.
 
-An error may quote half a megabyte, a file's name may come with lone surrogates, a protocol's answer
-with NULs. DynamoDB refuses an item over 400 KB and what is no UTF-8, SQS what XML 1.0 can't hold,
-and a terminal obeys control characters. So a text is made legible once, where it becomes ours.
+An error may quote half a megabyte, a file's name may contain lone surrogates, a protocol's answer
+NULs. DynamoDB refuses items over 400 KB and invalid UTF-8, SQS refuses characters that XML 1.0
+excludes, and a terminal obeys control characters. So a text is made legible once, where it enters
+Headgate.
 """
 
 from __future__ import annotations
@@ -13,28 +14,28 @@ from headgate.jobs.errors import ChildFailed
 from headgate.jobs.values.json_values import is_utf8
 
 LONGEST = 8_000
-"""Characters of an error's message, a traceback or a reason."""
+"""Maximum characters of an error's message, a traceback or a reason."""
 
 LONGEST_NAME = 256
-"""Characters of the name of an error's class."""
+"""Maximum characters of the name of an error's class."""
 
 # C0 and C1 but for tab and newline, surrogates (in a `str` they are all lone), noncharacters.
 _UNFIT = re.compile("\r\n|[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def legible(text: object, most: int = LONGEST, *, from_end: bool = False) -> str:
-    r"""A text of at most ``most`` characters that is valid UTF-8 without control characters.
+    r"""Return a text of at most ``most`` characters, valid as UTF-8 and without control characters.
 
-    What it may not hold is escaped as in Python's literals, newlines and tabs excepted. What is cut
-    off is told by its length.
+    Such characters are escaped as in Python's literals, except for newlines and tabs. A text that
+    is cut states its full length.
 
     >>> legible("caf\udce9\x00")
     'caf\\udce9\\x00'
 
     Args:
-        text: anything else than a `str` is asked for its own, which may fail.
-        most: how long it may be, escapes counted.
-        from_end: keep the end instead of the start, as of a traceback.
+        text: a `str`, or any other object to convert with ``str()``, which may fail.
+        most: the maximum length, escapes counted.
+        from_end: keep the end instead of the start, as for a traceback.
     """
     said = text if isinstance(text, str) else _said(text)
     kept = said[-most:] if from_end else said[:most]
@@ -48,9 +49,9 @@ def legible(text: object, most: int = LONGEST, *, from_end: bool = False) -> str
 
 
 def encodable(text: str) -> str:
-    r"""A text whose lone surrogates are escaped as in JSON, which UTF-8 can't hold; the same else.
+    r"""Return the text with lone surrogates, which UTF-8 can't represent, escaped as in JSON.
 
-    In a JSON text, where they can only stand in strings, it means the same as before.
+    A JSON text keeps its meaning, since they can only occur within strings there.
 
     >>> encodable("caf\udce9")
     'caf\\udce9'
@@ -59,12 +60,12 @@ def encodable(text: str) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """What an error says, legibly."""
+    """Return the error's message, made legible."""
     return legible(error)
 
 
 def type_of(error: BaseException) -> str:
-    """The class's name; of an error in a child process, the one it had there."""
+    """Return the name of the error's class; for a child process's error, its class there."""
     name = error.error_type if isinstance(error, ChildFailed) else type(error).__name__
     return legible(name, LONGEST_NAME)
 
