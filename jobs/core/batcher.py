@@ -1,4 +1,4 @@
-"""Many single requests become few batch requests, on an event loop."""
+"""Batching of single requests into few batch requests, on an event loop."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class _Entry(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pacing:
-    """When a `Batcher` sends what it has, and how often it tries."""
+    """The timing of a `Batcher`'s requests, and the number of its tries."""
 
     linger_s: float = 0.005
-    """How long an entry waits for company. A full batch never waits."""
+    """Seconds that an entry waits for its batch to fill. A full batch never waits."""
     parallel: int = 16
-    """Requests in flight at most; entries beyond them wait, and so share fewer requests."""
+    """Maximum number of requests in flight; entries beyond them wait, and share fewer requests."""
     tries: int = TRIES
-    """How often an entry is sent before it is given up."""
+    """Number of times that an entry is sent before it is given up."""
     insist: bool = True
-    """Whether a request that failed as a whole is made again; the transport has tried by itself."""
+    """True to repeat a request that failed as a whole, after the transport's own retries."""
     patient: bool = True
-    """Have the pauses after such a failure grow to seconds, so that the tries outlast a brief
-    outage. Not for those who go on by themselves, or have to end within a bound."""
+    """True to let the pauses after such a failure grow to seconds, so that the tries outlast a
+    brief outage. Not for callers that retry by themselves or have to finish within a time limit."""
 
 
 class Batcher(Generic[T]):
@@ -48,13 +48,13 @@ class Batcher(Generic[T]):
     Args:
         call: carries out a batch and returns the entries that failed.
         pacing: when to send.
-        eager: asked at each entry; true sends at the end of this turn of the event loop.
-        size_of: an item's bytes; only sends have any to count.
-        name: of the tasks.
+        eager: called for each entry; if true, it is sent at the end of this turn of the event loop.
+        size_of: the size of an item in bytes; counted for sends only.
+        name: the name of the tasks.
         rng: spreads the pauses between tries.
-        most: entries in a batch; so many never wait for company.
-        lane_of: an item's lane, if it must not overtake others of it: one that is given up takes
-            with it those of its lane that wait.
+        most: the maximum number of entries in a batch; a batch of this size is sent at once.
+        lane_of: the lane of an item that must not overtake others of the same lane, or None. Giving
+            up an item also gives up those that wait behind it in its lane.
     """
 
     def __init__(
@@ -82,9 +82,9 @@ class Batcher(Generic[T]):
         self._timer: asyncio.Handle | None = None
 
     def put(self, item: T) -> asyncio.Future[None]:
-        """Add an item; the future is done when the service has carried it out.
+        """Add an item; the future is done once the service has carried it out.
 
-        The future raises `EntryRejected` when the service kept refusing this entry, or the
+        The future raises `EntryRejected` if the service refused this entry at every try, or the
         `TransportError` of the call. Cancelling it doesn't take the item back.
         """
         done = asyncio.get_running_loop().create_future()
@@ -94,16 +94,16 @@ class Batcher(Generic[T]):
 
     @property
     def busy(self) -> bool:
-        """Whether a request is in flight."""
+        """True while a request is in flight."""
         return bool(self._flights)
 
     @property
     def unfinished(self) -> int:
-        """Requests in flight plus entries that wait for one."""
+        """Number of requests in flight plus entries that wait for one."""
         return len(self._flights) + len(self._waiting)
 
     async def drain(self) -> None:
-        """Send what waits and return when everything is carried out or given up."""
+        """Send the waiting entries, and return once all are carried out or given up."""
         while len(self._waiting) or self._flights:
             self._flush()
             if self._flights:
@@ -143,17 +143,17 @@ class Batcher(Generic[T]):
             while pending:
                 again, answered = await self._attempt(pending)
                 if pending := again:
-                    self._flush()  # what followed those that were taken
+                    self._flush()  # the entries behind those that were taken
                     soon = answered or not self._pacing.patient
                     await asyncio.sleep(pause_s(pending[0].tries, self._rng, answered=soon))
         finally:
-            for entry in pending:  # only where this was cancelled: nobody may wait for ever
+            for entry in pending:  # only if this was cancelled: no caller may wait forever
                 entry.done.cancel()
                 for behind in self._waiting.stopped(entry):
                     behind.done.cancel()
 
     async def _attempt(self, batch: list[_Entry[T]]) -> tuple[list[_Entry[T]], bool]:
-        """Send once; returns the entries worth sending again, and whether there was an answer."""
+        """Send once; return the entries to send again, and True if the service answered."""
         for entry in batch:
             entry.tries += 1
         try:
@@ -189,7 +189,7 @@ class Batcher(Generic[T]):
 
 def _resolve(future: asyncio.Future[None], error: Exception | None) -> None:
     if future.done():
-        return  # whoever asked has gone
+        return  # the caller is gone
     if error is None:
         future.set_result(None)
     else:

@@ -1,8 +1,8 @@
-"""Cutting requests into SQS batches, and what to do about the entries that fail.
+"""Splitting of requests into SQS batches, and handling of the entries that fail.
 
-Sending a batch succeeds or fails entry by entry: HTTP 200 may carry a `Failed` list. An entry that
-failed through no fault of its own is sent again after a pause; what is given up is reported to
-whoever asked for it.
+A batch succeeds or fails entry by entry: a response with HTTP 200 may have a `Failed` list. An
+entry that failed through no fault of the sender is sent again after a pause; one that is given up
+is reported to its caller.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html
 """
 
@@ -23,14 +23,14 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
 
 TRIES = 4
-"""How often an entry is sent before it is given up or, where one insists, reported."""
+"""Tries of an entry before it is given up or, by callers that keep trying, reported."""
 
 _PAUSES = Backoff.exponential(base=0.05, factor=2, cap=5, jitter="equal")
 _OUTAGE_PAUSES = Backoff.exponential(base=0.05, factor=8, cap=5, jitter="equal")
 
 
 class EntryRejected(TransportError):
-    """The service answered, but did not carry out this entry, after all tries."""
+    """The service answered, but did not carry out this entry after all tries."""
 
     def __init__(self, failure: EntryFailure) -> None:
         self.failure = failure
@@ -39,7 +39,7 @@ class EntryRejected(TransportError):
 
 
 class HeldBack(TransportError):
-    """Not sent, since one before it in its FIFO group was not taken: it would have overtaken it."""
+    """Not sent, since an earlier entry of its FIFO group failed and would have been overtaken."""
 
     def __init__(self, cause: TransportError) -> None:
         self.transient = cause.transient
@@ -48,15 +48,15 @@ class HeldBack(TransportError):
 
 
 def held_back_by(error: E) -> E | HeldBack:
-    """The error of those that were to follow one with this error."""
+    """Return the error of the entries that wait behind one with this error."""
     return HeldBack(error) if isinstance(error, EntryRejected) else error
 
 
 def pause_s(tries: int, rng: random.Random, *, answered: bool = True) -> float:
-    """Seconds to wait before sending again what has failed ``tries`` times: at first about 50 ms.
+    """Return the seconds to wait before the next try after ``tries``; about 50 ms at first.
 
-    Entries that the service refused while it ``answered`` follow soon; where there was no answer
-    the pauses grow to seconds, so that the tries outlast a brief outage.
+    Pauses stay short if the service ``answered`` and refused single entries. Without an answer they
+    grow to seconds, so that the tries outlast a brief outage.
     """
     return (_PAUSES if answered else _OUTAGE_PAUSES).delay_s(tries, rng)
 
@@ -64,12 +64,12 @@ def pause_s(tries: int, rng: random.Random, *, answered: bool = True) -> float:
 def in_batches(
     items: Iterable[T], size_of: Callable[[T], int], *, most: int = MAX_BATCH
 ) -> Iterator[list[T]]:
-    """Cut a sequence into batches: at most ``most`` entries and at most 1 MiB each, in order.
+    """Split a sequence into batches of at most ``most`` entries and 1 MiB each, in order.
 
     Args:
-        items: what to send.
-        size_of: an item's bytes as SQS counts them (body and attributes).
-        most: entries in a batch; ten for SQS.
+        items: the items to send.
+        size_of: an item's size in bytes, as SQS counts it (body and attributes).
+        most: the maximum number of entries in a batch; ten for SQS.
     """
     batch: list[T] = []
     size = 0
@@ -85,24 +85,24 @@ def in_batches(
 
 
 class Lanes(Generic[T]):
-    """Entries in the order in which they may be sent: of each lane, one at a time.
+    """Entries in the order in which they may be sent, one at a time for each lane.
 
-    SQS may fail any entry of a batch and take those after it. An entry that must not be overtaken
-    is therefore the only one of its lane in a batch, and the next follows when it has been taken.
+    SQS may fail any entry of a batch and take those after it. A batch therefore has at most one
+    entry of a lane, and the next one follows once that has been taken.
 
     Args:
-        lane_of: an entry's lane; None for one that may overtake and be overtaken.
+        lane_of: the lane of an entry; None for one that may overtake and be overtaken.
     """
 
     def __init__(self, lane_of: Callable[[T], Hashable | None]) -> None:
         self._lane_of = lane_of
         self._ready: deque[T] = deque()
         self._behind: dict[Hashable, deque[T]] = {}
-        """By lane of which one is ready or on its way, what follows it."""
+        """Waiting entries by lane, for each lane with an entry that is ready or in flight."""
 
     @property
     def ready(self) -> int:
-        """How many could be sent now."""
+        """Number of entries that could be sent now."""
         return len(self._ready)
 
     def __len__(self) -> int:
@@ -112,7 +112,7 @@ class Lanes(Generic[T]):
         return chain(self._ready, *self._behind.values())
 
     def add(self, entry: T) -> None:
-        """Put an entry last."""
+        """Append an entry."""
         lane = self._lane_of(entry)
         if lane is not None:
             if (behind := self._behind.get(lane)) is not None:
@@ -122,18 +122,18 @@ class Lanes(Generic[T]):
         self._ready.append(entry)
 
     def take(self, size_of: Callable[[T], int], *, most: int = MAX_BATCH) -> list[T]:
-        """The next batch; empty while nothing is ready. Each entry is `passed` or `stopped`."""
+        """Take the next batch, empty if nothing is ready; settle each by `passed` or `stopped`."""
         batch = next(in_batches(self._ready, size_of, most=most), [])
         for _ in batch:
             self._ready.popleft()
         return batch
 
     def again(self, entry: T) -> None:
-        """It was not taken, and is to be sent again, after what is ready."""
+        """Queue an entry that was not taken for another try, after those that are ready."""
         self._ready.append(entry)
 
     def passed(self, entry: T) -> None:
-        """It has been taken: the next of its lane may follow."""
+        """Mark an entry as taken, which makes the next one of its lane ready."""
         lane = self._lane_of(entry)
         if lane is None:
             return
@@ -143,6 +143,6 @@ class Lanes(Generic[T]):
             del self._behind[lane]
 
     def stopped(self, entry: T) -> Collection[T]:
-        """It has been given up: returns what stood behind it, which is given up with it."""
+        """Give up an entry; return those behind it in its lane, which are given up as well."""
         lane = self._lane_of(entry)
         return () if lane is None else self._behind.pop(lane)

@@ -1,4 +1,4 @@
-"""Time as something that is handed in, so that a test can own it."""
+"""Clocks that are passed in as dependencies, so that tests can control time."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 SKEW_S = 5.0
-"""By how much the wall clocks of two machines may differ, for what is leased to hold."""
+"""Seconds by which the wall clocks of two machines may differ without breaking a lease."""
 
 
 class Clock(Protocol):
-    """What tells the time. Everything in Headgate that needs it takes one of these."""
+    """A source of time. Everything in Headgate that needs the time is given one."""
 
     def now(self) -> datetime:
-        """The wall clock, aware and in UTC."""
+        """Return the wall-clock time, aware and in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary start; never goes back, so it is what measures durations."""
+        """Return the seconds since an arbitrary start; never goes back, so it suits durations."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a running handler knows of its own job."""
+"""The context of a running job, as its handler sees it."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ class Tenant:
     """Whose job it is: SQS's fair queues keep one organisation's flood from delaying others."""
 
     org: Annotated[str, Field(min_length=1, max_length=128)]
-    """As long as SQS's MessageGroupId may be."""
+    """Limited to the length of SQS's MessageGroupId."""
     workspace: str | None = None
 
 
 class Host(Protocol):
-    """What a context hands on to whatever runs its job. Callable in any thread."""
+    """The runner of a job, as its context calls it. Callable from any thread."""
 
     def progress(self, percent: float, message: str, data: Mapping[str, Any]) -> None:
-        """Tell how far the job is."""
+        """Report the job's progress."""
         ...
 
     def submit(
         self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: Overrides
     ) -> PendingJob[R]:
-        """Submit another job; in a plain function's thread, return when SQS has it."""
+        """Submit another job; in a synchronous handler's thread, return once SQS has it."""
         ...
 
 
 class _JobLog(logging.LoggerAdapter[logging.Logger]):
-    """Puts the job's id and type on every line, beside what the caller adds."""
+    """Adds the job's id and type to every line, beside the caller's own fields."""
 
     def process(
         self, msg: Any, kwargs: MutableMapping[str, Any]
@@ -57,13 +57,13 @@ class _JobLog(logging.LoggerAdapter[logging.Logger]):
 
 @dataclass(slots=True)
 class _Flag:
-    """Raised once, by any thread. Every job has one, and `threading.Event` costs ten times this."""
+    """A flag, raised once by any thread; one per job, at a tenth of a `threading.Event`'s cost."""
 
     raised: bool = False
 
 
 class _Already:
-    """An awaitable for what has happened by the time that one could await it."""
+    """An awaitable that is done from the start."""
 
     def __await__(self) -> Generator[Any, None, None]:
         yield from ()
@@ -74,7 +74,7 @@ _ALREADY = _Already()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """Handed to a handler that takes a second argument."""
+    """The context of a running job, passed to handlers that take a second argument."""
 
     id: str
     """The job's id; the same for every attempt."""
@@ -87,13 +87,13 @@ class JobContext:
     """The attempt after which a failure sends the job to the dead-letter queue."""
     tenant: Tenant | None
     deadline: datetime
-    """When this attempt times out; aware, UTC."""
+    """The time at which this attempt times out; aware, UTC."""
     _host: Host = field(repr=False)
     _stop: _Flag = field(default_factory=_Flag, repr=False)
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger that puts ``job_id`` and ``job_type`` on every line."""
+        """A logger that adds ``job_id`` and ``job_type`` to every line."""
         names = {"job_id": self.id, "job_type": self.type, "attempt": self.attempt}
         return _JobLog(logging.getLogger(f"headgate.job.{self.type}"), names)
 
@@ -101,28 +101,28 @@ class JobContext:
     def cancelled(self) -> bool:
         """True once this attempt should end early: it overran, was cancelled, or the worker stops.
 
-        A thread can't be stopped from outside, so a long plain function looks at this now and then,
-        cleans up, and calls `raise_if_cancelled`. One that returns instead says that it is done.
+        A thread can't be stopped from outside, so a long synchronous handler checks this now and
+        then, cleans up, and calls `raise_if_cancelled`. Returning instead completes the job.
         """
         return self._stop.raised
 
     def raise_if_cancelled(self) -> None:
-        """End here if this attempt should end early; unless it was cancelled, the job runs again.
+        """Raise `Stopped` if this attempt should end early; a job not cancelled runs again.
 
         Raises:
-            Stopped: it should. ``except Exception`` lets it pass: the worker then gives the job
-                back, is done with it if it was cancelled or, after an overrun, counts a timeout.
+            Stopped: it should end. ``except Exception`` doesn't catch it. The worker then gives the
+                job back, settles it if it was cancelled or, after an overrun, counts a timeout.
         """
         if self._stop.raised:
             raise Stopped
 
     def progress(self, percent: float, message: str = "", **data: Any) -> Awaitable[None]:
-        """Tell how far the job is, for whoever watches it; awaited or not, it never waits.
+        """Report the job's progress; never blocks, whether awaited or not.
 
         Args:
             percent: 0 to 100.
-            message: what it does now, in a word or two.
-            data: more about it, as JSON values.
+            message: the current step, in a word or two.
+            data: further details, as JSON values.
 
         Raises:
             ValueError: ``percent`` is out of range.
@@ -146,15 +146,15 @@ class JobContext:
         payload: Any = None,
         **overrides: Unpack[Overrides],
     ) -> PendingJob[Any]:
-        """Submit another job, as a child of this one: for the same tenant, in the same trace.
+        """Submit another job as a child of this one, for the same tenant and in the same trace.
 
-        An async handler awaits it, to know that SQS has taken the job; in a plain function the call
-        itself waits. A job is not completed before all that it submitted is taken: if SQS refuses
-        one, the attempt fails.
+        An async handler awaits it to be sure that SQS has taken the job; in a synchronous handler
+        the call itself waits. A job is completed only once SQS has taken all the jobs that it
+        submitted: if SQS refuses one, the attempt fails.
 
         Args:
-            job: of the same app.
-            payload: for it; left out for a job that has none.
+            job: a job type of the same app, or a new job of one.
+            payload: its payload; left out for a type without one.
             overrides: see `jobs.definitions.overrides.Overrides`.
 
         Raises:
@@ -169,4 +169,4 @@ class JobContext:
 
 
 current_job: ContextVar[JobContext | None] = ContextVar("headgate_job", default=None)
-"""The job that runs here, so that every line it has logged can name it."""
+"""The job running in this context, so that its log lines can name it."""

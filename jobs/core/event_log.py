@@ -1,4 +1,4 @@
-"""Events as lines of the log, for whoever runs jobs; and the running job's name on every line."""
+"""Logging of events, and the running job's id and type on every log line."""
 
 from __future__ import annotations
 
@@ -100,17 +100,17 @@ LEVELS: dict[type[Event], int] = {
     LeaseFailed: logging.WARNING,
     SpoolFailed: logging.WARNING,
 }
-"""How loud each event is; a test proves that none is missing."""
+"""The log level of each event; a test proves that none is missing."""
 
 _LONGEST_IN_LINE = 1_000
-"""Characters of a field within the message; the field beside it has up to
-`jobs.values.texts.LONGEST`."""
+"""Maximum characters of a field within the message; the same field among the record's extra
+fields has up to `jobs.values.texts.LONGEST`."""
 
 _LEFT_OUT = {"at", "data", "tenant", "traceback"}
 
 
 def log_event(event: Event) -> None:
-    """Write one event to the log, with its fields beside the message."""
+    """Log one event, with its fields as extra fields of the record."""
     level = LEVELS[type(event)]
     if not _log.isEnabledFor(level):
         return
@@ -128,23 +128,22 @@ def log_event(event: Event) -> None:
 
 
 def name_job(record: logging.LogRecord) -> bool:
-    """A filter that puts the running job's id and type on a line, whoever writes it."""
+    """Add the running job's id and type to any logger's record; a logging filter."""
     if (ctx := current_job.get()) is not None and not hasattr(record, "job_id"):
         record.job_id, record.job_type, record.attempt = ctx.id, ctx.type, ctx.attempt
     return True
 
 
 class BoundedTraces(logging.Formatter):
-    """A formatter, to be mixed in, that keeps the end of a traceback, whatever its error quotes."""
+    """A formatter mixin that bounds the length of a traceback, keeping its end."""
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's own name
-        """The traceback as `logging` writes it, at most `jobs.values.texts.LONGEST` characters of
-        it."""
+        """Format the traceback as `logging` does, cut to `jobs.values.texts.LONGEST` characters."""
         return legible(super().formatException(ei), from_end=True)
 
 
 def _bounded(value: Any) -> Any:
-    """A field as it stands beside the message."""
+    """Return a field's value as an extra field of the record."""
     return legible(value) if isinstance(value, str) and len(value) > LONGEST else value
 
 
@@ -154,5 +153,5 @@ def _brief(value: Any) -> str:
     text = str(value)
     if len(text) > _LONGEST_IN_LINE:
         text = legible(text, _LONGEST_IN_LINE)
-    # Quoted, a line break stays within its line.
+    # Quoted, so that a line break in the text doesn't start a new line.
     return repr(text) if " " in text or not text or not text.isprintable() else text

@@ -1,9 +1,9 @@
-"""One engine for two shells: coroutines that never suspend, driven without an event loop.
+"""Coroutines that never suspend, so that synchronous clients can run them without an event loop.
 
-What an asynchronous client and a synchronous one have in common is written once, as coroutines
-over the ports of `jobs.core.ports`. They use no primitive of asyncio. Over ports that await
-something they suspend, and an event loop runs them; over those of this module, which call
-synchronous code, they run to their end at once, and `drive` returns what they come to.
+The code that the asynchronous and the synchronous client share is written once, as coroutines over
+the ports of `jobs.core.ports`, without any primitive of asyncio. Over asynchronous ports they
+suspend, and an event loop runs them. Over the ports of this module, which call synchronous code,
+they run to their end at once, and `drive` returns their result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def drive(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends; returns what it returns, and raises what it raises.
+    """Run a coroutine that never suspends, and return its result or raise its error.
 
     Raises:
         RuntimeError: it suspended, so it needs an event loop. It is closed.
@@ -38,7 +38,7 @@ def drive(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def immediate(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """The function as one that is awaited, and never suspends."""
+    """Wrap a synchronous function as a coroutine function that never suspends."""
 
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
         return function(*args, **kwargs)

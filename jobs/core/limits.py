@@ -1,10 +1,10 @@
-"""Limits on how fast work may run, as values: on the app, a queue group or a job type.
+"""Limits on how fast work may run, declared on the app, a queue group or a job type.
 
-A job has to fit into the rates and the concurrency of all three. Of breakers and retry budgets the
-most specific one counts: its type's, else its queue's, else the app's.
+A job has to fit into the rate limits and the concurrency limits of all three. Of breakers and retry
+budgets the most specific one applies: the type's, else the queue's, else the app's.
 
-What a limit holds back waits in its queue: that costs no attempt, and nothing is received that
-could not start.
+A job that is held back by a limit waits in its queue. Waiting costs no attempt, and messages that
+could not start are not received.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from typing import Any, Literal, Self, TypedDict, get_args
 from headgate.jobs.errors import ConfigurationError, SettingsInvalid, did_you_mean
 
 Scope = Literal["worker", "fleet"]
-"""``worker``: each worker process by itself. ``fleet``: all workers of the app together, by leases
+"""``worker``: each worker process on its own. ``fleet``: all workers of the app together, by leases
 in its table; a worker that can't reach the table runs nothing under such a limit."""
 
 OnExhausted = Literal["wait", "dead-letter"]
 
 LONGEST_LEASED = timedelta(hours=1)
-"""The longest window of a limit of the fleet: a worker's share of it is lost for so long when it
-dies."""
+"""The longest window of a fleet-wide limit: when a worker dies, its share is lost for up to this
+time."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
     """At most ``limit`` starts in any ``per``: ``RateLimit(20, per=timedelta(seconds=1))``.
 
-    A bucket of ``limit`` tokens. Each start takes one, which is back exactly ``per`` later; so the
-    bound holds for every window of that length, not only for those that begin on the minute.
+    A bucket of ``limit`` tokens. Each start takes one, which returns exactly ``per`` later, so the
+    bound holds for every window of that length, wherever it begins.
 
     Raises:
         SettingsInvalid: a value is out of range.
@@ -50,7 +50,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """At most ``limit`` at once: ``Concurrency(5, key="tenant")``.
+    """At most ``limit`` jobs at once: ``Concurrency(5, key="tenant")``.
 
     Raises:
         SettingsInvalid: a value is out of range.
@@ -58,9 +58,9 @@ class Concurrency:
 
     limit: int
     key: Literal["tenant"] | Callable[[Any], str | None] | None = field(default=None, kw_only=True)
-    """Counts apart what has different keys: ``"tenant"`` takes the organisation that a job was
-    submitted for, a function gets the payload. A job whose key is None is not limited. None counts
-    all together."""
+    """Key by which jobs are counted separately: ``"tenant"`` is the organisation that a job was
+    submitted for, a function gets the payload. A job whose key is None is not limited. Without a
+    key (None, the default) all jobs are counted together."""
     scope: Scope = field(default="worker", kw_only=True)
 
     def __post_init__(self) -> None:
@@ -77,15 +77,15 @@ class Concurrency:
 class RetryBudget:
     """At most ``limit`` retries of a queue group become due in each ``per``.
 
-    In an outage everything fails and is retried; a budget keeps the retries from outweighing the
-    work. ``per`` is counted in windows that follow each other: of the worker's own clock, and with
-    ``scope="fleet"`` of the day, so that all workers have the same.
+    In an outage everything fails and is retried; a budget keeps the retries from outweighing new
+    work. ``per`` is counted in consecutive windows: by the worker's own clock or, with
+    ``scope="fleet"``, by the time of day, so that all workers share the same windows.
 
-    A budget of the fleet counts each retry in the table before it lets it come, so it is never
-    exceeded, whichever workers come, go or die: one request for all retries that a worker has to
-    place at a time. While the table can't be reached retries wait, for 10 seconds or until the
-    worker stops; then each worker keeps to the limit by itself, so that a window may get ``limit``
-    retries from each of them. Clocks that differ shift retries into the window beside.
+    A fleet-wide budget counts each retry in the table before scheduling it, so it is never
+    exceeded, even as workers start, stop or die. A worker makes one request for all the retries
+    that it has to place at a time. While the table can't be reached retries wait, for 10 seconds or
+    until the worker stops; then each worker applies the limit on its own, so that a window may get
+    ``limit`` retries from each of them. Differing clocks shift retries into the adjacent window.
 
     Raises:
         SettingsInvalid: a value is out of range.
@@ -94,7 +94,7 @@ class RetryBudget:
     limit: int
     per: timedelta = field(default=timedelta(minutes=1), kw_only=True)
     on_exhausted: OnExhausted = field(default="wait", kw_only=True)
-    """What becomes of a retry beyond it: ``wait`` puts it off to the next window with room,
+    """Handling of a retry beyond the budget: ``wait`` postpones it to the next window with room,
     ``dead-letter`` gives the job up, with the reason ``retry-budget``."""
     scope: Scope = field(default="worker", kw_only=True)
 
@@ -111,13 +111,13 @@ class RetryBudget:
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """Stops a job type while what it depends on is down.
+    """Stops a job type while a service that it depends on is down.
 
-    It opens when, of the runs that ended within ``window``, at least ``min_runs`` many,
-    ``failure_ratio`` or more failed in a way that a retry may mend. Nothing of the type is received
-    or run for ``open_for``; then ``probes`` jobs are, and it closes when all of them succeed, or
-    opens again at the first that fails. Each type of an app or queue that declares one has its own,
-    in each worker process.
+    It opens once at least ``min_runs`` runs ended within ``window``, and ``failure_ratio`` or more
+    of them failed with an error that a retry may fix. Nothing of the type is received or run for
+    ``open_for``. Then ``probes`` jobs run: the breaker closes if all of them succeed, and opens
+    again at the first that fails. Where an app or a queue declares a breaker, each of its types has
+    its own, in each worker process.
 
     M. Nygard, Release It!, 2007, chapter 5.2.
 
@@ -143,7 +143,7 @@ class Breaker:
 
 
 class LimitOptions(TypedDict, total=False):
-    """The keywords by which an app, a queue or a job type declares its limits; None is none."""
+    """The keywords by which an app, a queue or a job type declares limits; None for no limit."""
 
     rate_limit: RateLimit | None
     concurrency: Concurrency | None
@@ -153,7 +153,7 @@ class LimitOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one of them has declared."""
+    """The limits that one app, queue or job type has declared."""
 
     rate_limit: RateLimit | None = None
     concurrency: Concurrency | None = None
@@ -162,10 +162,10 @@ class Limits:
 
     @classmethod
     def of(cls, options: LimitOptions) -> Self:
-        """Those among a set of options.
+        """Pick the limits from a set of options.
 
         Raises:
-            ConfigurationError: one is not of its kind.
+            ConfigurationError: a value is of the wrong class.
         """
         found = {name: options.get(name) for name in _KINDS}
         for name, value in found.items():
@@ -175,7 +175,7 @@ class Limits:
 
     @property
     def of_fleet(self) -> bool:
-        """Whether any of them holds for the fleet, and so needs the table."""
+        """True if any of them is fleet-wide, and so needs the table."""
         scoped = (self.rate_limit, self.concurrency, self.retry_budget)
         return any(limit is not None and limit.scope == "fleet" for limit in scoped)
 
@@ -189,7 +189,7 @@ _KINDS: dict[str, type[RateLimit | Concurrency | RetryBudget | Breaker]] = {
 
 
 def check_limit_names(options: Mapping[str, object], owner: str) -> None:
-    """Raise ConfigurationError for a keyword that is no limit."""
+    """Raise ConfigurationError for a keyword that names no limit."""
     for name in options:
         if name not in _KINDS:
             raise ConfigurationError(

@@ -1,10 +1,10 @@
-"""What Headgate needs from AWS, and nothing else: the seam for AWS and for tests.
+"""Interfaces of the AWS services that Headgate uses, implemented on AWS and in memory for tests.
 
 A queue service is a `Transport`: `jobs.aws.sqs.transport` implements it on SQS, `jobs.testing` in
-memory, and one conformance suite holds both to SQS's documented behaviour. Queues go by their
-physical names; the implementation finds addresses. A `Table` is what DynamoDB is used for, an
-`ObjectStore` what S3 is, a `Scheduler` what EventBridge Scheduler is, and a `Publisher` what SNS
-is, with suites likewise.
+memory, and one conformance suite holds both to SQS's documented behaviour. Queues are identified by
+their physical names; the implementation looks up their URLs. `Table` covers the use of DynamoDB,
+`ObjectStore` that of S3, `Scheduler` that of EventBridge Scheduler and `Publisher` that of SNS,
+each with a conformance suite of its own.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ class OutgoingMessage:
 
     body: str
     attributes: Mapping[str, str] = field(default_factory=dict)
-    """At most ten, none empty (SQS's rules)."""
+    """Message attributes: at most ten, none empty (SQS's rules)."""
     delay_s: int = 0
-    """0 to 900."""
+    """Seconds of delay, 0 to 900."""
     group: str | None = None
-    """MessageGroupId: the order on a FIFO queue, the tenant of a fair standard queue."""
+    """MessageGroupId: the ordering group on a FIFO queue, the tenant on a fair standard queue."""
     deduplication_id: str | None = None
-    """FIFO only."""
+    """MessageDeduplicationId; FIFO queues only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedMessage:
-    """One delivery of a message: it is hidden from others until its visibility timeout ends."""
+    """One delivery of a message, hidden from other receivers until its visibility timeout ends."""
 
     message_id: str
-    """SQS's own id, which is not the job's."""
+    """SQS's own id of the message, not the job's id."""
     receipt: str
-    """The handle of this delivery; a later delivery has another."""
+    """The receipt handle of this delivery; a later delivery has another."""
     body: str
     receive_count: int
-    """Deliveries so far, this one counted, so at least 1."""
+    """Number of deliveries so far, including this one; at least 1."""
     sent_at: datetime
     attributes: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
     first_received_ms: str | None = None
-    """The time of its first receive, as SQS says it: in milliseconds since 1970."""
+    """The time of its first receive as SQS reports it, in milliseconds since 1970."""
 
     @property
     def first_received_at(self) -> datetime:
-        """The time of its first receive, or of its sending where SQS doesn't say that legibly."""
+        """The time of its first receive, or of its sending if SQS's value is missing or invalid."""
         try:
             first_at = datetime.fromtimestamp(int(self.first_received_ms or "") / 1000, UTC)
         except (TypeError, ValueError, OverflowError, OSError):
@@ -59,7 +59,7 @@ class ReceivedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibilityChange:
-    """Hide a delivery for ``timeout_s`` from now on; 0 shows it at once."""
+    """A request to hide a delivery for ``timeout_s`` from now on; 0 makes it visible at once."""
 
     receipt: str
     timeout_s: int
@@ -67,7 +67,7 @@ class VisibilityChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFailure:
-    """One entry of a batch that the service did not carry out, though the call succeeded."""
+    """One entry of a batch that the service did not carry out, although the call succeeded."""
 
     index: int
     """Position in the sequence that was passed in."""
@@ -79,7 +79,7 @@ class EntryFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDepth:
-    """About how many messages a queue holds; SQS's counts are approximate."""
+    """Numbers of messages in a queue; SQS's counts are approximate."""
 
     visible: int
     in_flight: int
@@ -96,7 +96,7 @@ class Transport(Protocol):
     """The queue service, for an event loop. Any method may raise a `TransportError`.
 
     Batches hold at most ten entries. A batch method returns the failed entries, so an empty
-    list means that all were carried out: whoever calls has to read it.
+    list means that all were carried out: the caller has to check it.
     """
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]: ...
@@ -104,7 +104,7 @@ class Transport(Protocol):
     async def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
     ) -> list[ReceivedMessage]:
-        """Take up to ``limit`` (1 to 10), waiting up to ``wait_s`` (0 to 20) for the first.
+        """Receive up to ``limit`` (1 to 10), waiting up to ``wait_s`` (0 to 20) for the first.
 
         ``visibility_s`` overrides the queue's own timeout for this delivery.
         """
@@ -126,7 +126,7 @@ class BlockingTransport(Protocol):
 
 
 class BlockingReceiver(Protocol):
-    """Looking into queues, for plain code: each as `Transport`'s."""
+    """The calls that inspect queues, for synchronous code; each as in `Transport`."""
 
     def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
@@ -140,10 +140,10 @@ class BlockingReceiver(Protocol):
 
 
 class Publisher(Protocol):
-    """A topic that people are subscribed to, for plain code."""
+    """A topic that people are subscribed to, for synchronous code."""
 
     def publish(self, subject: str, text: str) -> None:
-        """Tell them; once this returns, the service has it. May raise a `TransportError`.
+        """Publish a message; the service has it on return. May raise a `TransportError`.
 
         Args:
             subject: 1 to 99 printable characters of ASCII.
@@ -154,14 +154,14 @@ class Publisher(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """An item's line in one of the table's lists: a sparse index, in which most items have none."""
+    """An item's entry in one of the table's lists, a sparse index without most of the items."""
 
     list: str
-    """Which list; not empty."""
+    """The name of the list; not empty."""
     place: str
-    """Its place there; not empty. Begin it with a time, since lists are read from the end."""
+    """Its sort key in the list; not empty. Starts with a time, as lists are read from the end."""
     summary: Mapping[str, Any] = field(default_factory=dict)
-    """What the list tells of the item, as JSON values; the rest takes a look at the item."""
+    """The item's fields that the list includes, as JSON values; others require reading the item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,15 +169,15 @@ class Item:
     """One item of the table."""
 
     pk: str
-    """The partition it stands in; not empty."""
+    """The partition key; not empty."""
     sk: str
-    """Its place there; not empty. Items of a partition are read in this order."""
+    """The sort key; not empty. Items of a partition are read in this order."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """JSON values: strings, numbers, booleans, None, lists and maps of them."""
     version: int = 0
-    """Of an item written by `Table.replace`, counted from 1; 0 for one that was simply put."""
+    """The version of an item written by `Table.replace`, counted from 1; 0 for one that was put."""
     expires_at: datetime | None = None
-    """When the table may forget it; aware. Reads leave out what has expired."""
+    """The time from which the table may delete the item; aware. Reads leave out expired items."""
     line: Line | None = None
 
 
@@ -186,7 +186,7 @@ Key = tuple[str, str]
 
 
 MAX_PUT = 25
-"""Items that are written or deleted at once.
+"""Maximum number of items that are written or deleted in one request.
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html"""
 
 
@@ -194,32 +194,32 @@ class Table(Protocol):
     """One DynamoDB table, keyed by ``pk`` and ``sk``. Any method may raise a `TransportError`."""
 
     async def put(self, items: Sequence[Item]) -> list[Item]:
-        """Write up to 25 items, each replacing what stands in its place; no two of one place.
+        """Write up to 25 items with distinct keys, replacing any that exist.
 
-        Returns those that were not written; whoever calls tries them again.
+        Returns those that were not written; the caller tries them again.
         """
         ...
 
     async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
-        """All items of a partition whose ``sk`` starts with ``prefix``, in the order of ``sk``.
+        """Return the items of a partition whose ``sk`` starts with ``prefix``, ordered by ``sk``.
 
-        Strongly consistent: every write that was confirmed before is seen.
+        Strongly consistent: sees every write that was confirmed before.
         """
         ...
 
     async def get(self, pk: str, sk: str) -> Item | None:
-        """One item, strongly consistent."""
+        """Return one item, strongly consistent; None if there is none."""
         ...
 
     async def lines(
         self, name: str, *, after: str = "", before: str = "", limit: int = 100
     ) -> list[Item]:
-        """The last items of a list, the last one first; one just written may not be among them yet.
+        """Return a list's items from the end, last one first; eventually consistent.
 
         Args:
-            name: which list.
+            name: the name of the list.
             after, before: only lines whose place lies between these; empty is no bound.
-            limit: how many, at most 1,000.
+            limit: the maximum number of items, up to 1,000.
 
         Returns:
             items with their key and line, and without their data.
@@ -227,30 +227,30 @@ class Table(Protocol):
         ...
 
     async def delete(self, keys: Sequence[Key]) -> list[Key]:
-        """Delete up to 25 items; what is not there is deleted already. Returns those still to do.
+        """Delete up to 25 items, and return the keys still to delete.
 
-        Raises a `TransportError` as other methods do.
+        An item that doesn't exist counts as deleted. Raises a `TransportError` as other methods do.
         """
         ...
 
     async def replace(self, item: Item) -> Item | None:
-        """Write an item if what stands in its place is of the version just before its own.
+        """Write an item if the stored one is of the version just before its own.
 
-        ``version`` 1 thus creates, and is refused where there is an item that has not expired.
+        ``version`` 1 thus creates an item, and is refused if one exists that has not expired.
 
         Returns:
-            None once it is written; else what stands there instead. An item of version 0 without
-            data says that there is nothing.
+            None if it was written, else the stored item. An item of version 0 without data means
+            that none is stored.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleSpec:
-    """One schedule of EventBridge Scheduler's that invokes a Lambda function."""
+    """One schedule of EventBridge Scheduler that invokes a Lambda function."""
 
     group: str
-    """The physical name of the group that it stands in."""
+    """The physical name of its schedule group."""
     name: str
     """At most 64 letters, digits, hyphens, underscores and full stops; unique in its group."""
     expression: str
@@ -258,60 +258,60 @@ class ScheduleSpec:
     function: str
     """The physical name of the function that it invokes."""
     role: str
-    """The role that it assumes for that, as `jobs.core.topology.Topology` names it."""
+    """The role that it assumes to invoke it, as named by `jobs.core.topology.Topology`."""
     input: str
-    """JSON that the function is handed, at most 256 KiB."""
+    """JSON that is passed to the function, at most 256 KiB."""
     timezone: str = "UTC"
     start: datetime | None = None
     end: datetime | None = None
     flexible_minutes: int | None = None
-    """Over how many minutes the service may spread the firing."""
+    """Minutes over which the service may spread the firing; None for none."""
     enabled: bool = True
     delete_when_done: bool = False
-    """It goes away by itself after it has fired for the last time."""
+    """True if the service deletes it after its last firing."""
     dead_letters: str | None = None
     """The queue for firings that the function did not take."""
     description: str = ""
     created_at: datetime | None = None
-    """What the service says; None for one that is to be created."""
+    """The time of its creation according to the service; None for one that is to be created."""
     modified_at: datetime | None = None
     as_of: datetime | None = field(default=None, compare=False)
-    """The time by the service's own clock when it said so."""
+    """The time of the service's response, by the service's own clock."""
     beyond: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """All else that the service holds of it, in its own words; an update gives it back."""
+    """Its other properties under the service's own names; an update sends them back unchanged."""
 
 
 class Scheduler(Protocol):
-    """EventBridge Scheduler, as far as Headgate needs it. Any method may raise a `TransportError`.
+    """The part of EventBridge Scheduler that is used. Any method may raise a `TransportError`.
 
-    A group that does not exist is a `ScheduleGroupMissing`, where the service says so.
+    Methods raise `ScheduleGroupMissing` if the service reports that the group does not exist.
     """
 
     async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
-        """Create a schedule; False if there is another of that name, which stays as it is.
+        """Create a schedule; return False if the name is taken, and leave that schedule unchanged.
 
-        ``token``, at most 64 letters, digits, hyphens and underscores, names the request: repeated
-        with the same token, it answers as it did before.
+        ``token``, at most 64 letters, digits, hyphens and underscores, identifies the request: a
+        repetition with the same token gets the same answer.
         """
         ...
 
     async def get(self, group: str, name: str) -> ScheduleSpec | None: ...
 
     async def names(self, group: str, *, prefix: str) -> list[str]:
-        """The names that start with ``prefix``."""
+        """Return the names of a group's schedules that start with ``prefix``."""
         ...
 
     async def update(self, schedule: ScheduleSpec) -> bool:
-        """Replace a schedule, all of it; False if there is none of that name."""
+        """Replace all of a schedule; return False if there is none of that name."""
         ...
 
     async def delete(self, group: str, name: str) -> bool:
-        """Delete a schedule; False if there is none of that name."""
+        """Delete a schedule; return False if there is none of that name."""
         ...
 
 
 class BlockingScheduler(Protocol):
-    """`Scheduler`, for plain code."""
+    """`Scheduler`, for synchronous code."""
 
     def create(self, schedule: ScheduleSpec, *, token: str) -> bool: ...
 
@@ -325,7 +325,7 @@ class BlockingScheduler(Protocol):
 
 
 class BlockingTable(Protocol):
-    """`Table` for synchronous code: the same calls with the same promises, from any thread."""
+    """`Table` for synchronous code: the same calls with the same guarantees, from any thread."""
 
     def put(self, items: Sequence[Item]) -> list[Item]:
         """As `Table.put`."""
@@ -355,22 +355,22 @@ class BlockingTable(Protocol):
 
 
 class ObjectStore(Protocol):
-    """One S3 bucket, for an event loop: what is too large for messages and records.
+    """One S3 bucket, for an event loop; holds what is too large for messages and records.
 
     Any method may raise a `TransportError`.
     """
 
     async def put(self, key: str, content: bytes) -> None:
-        """Keep an object, in place of what stands under that key; once this returns, it is read."""
+        """Store an object, replacing any under that key; reads see it once this returns."""
         ...
 
     async def get(self, key: str) -> bytes | None:
-        """An object's content; None if there is none."""
+        """Return an object's content; None if there is no such object."""
         ...
 
 
 class BlockingObjectStore(Protocol):
-    """The same for plain code, from any thread."""
+    """`ObjectStore` for synchronous code, from any thread."""
 
     def put(self, key: str, content: bytes) -> None: ...
 

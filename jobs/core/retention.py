@@ -1,4 +1,4 @@
-"""What is recorded of jobs, and how long it is kept."""
+"""Levels of job records, and their retention."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from headgate.jobs.errors import ConfigurationError, SettingsInvalid
 from headgate.jobs.values.kinds import check_kind
 
 RecordsLevel = Literal["full", "outcomes", "failures", "off"]
-"""What workers write of jobs: each level what the next one does, and more.
+"""The amount that workers record of jobs; each level includes the one after it.
 
-With ``off`` every delivery counts as an attempt, and nothing tells a crash. A job that kills its
-process is then contained by the count of its deliveries; where these say nothing of attempts, on
-Lambda and where a limit, a breaker, isolation or a FIFO group may give messages back unstarted,
-only by SQS's 1,000 receives.
+With ``off`` every delivery counts as an attempt, and crashes can't be recognised. A job that kills
+its process is then contained by the number of its deliveries; where that says nothing about
+attempts (on Lambda, and where a limit, a breaker, isolation or a FIFO group may give messages back
+unstarted), only by SQS's 1,000 receives.
 """
 
 MOST_LAST = 1_000
-"""The most jobs of a type that are kept by count; each that falls out is read and deleted."""
+"""The highest ``last`` of a `Keep`; each job beyond that count is read and deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """How long what is told of a job is kept: ``Keep(timedelta(days=7))``, ``Keep(last=100)``.
+    """The retention of job records: ``Keep(timedelta(days=7))``, ``Keep(last=100)``.
 
     Raises:
         SettingsInvalid: a duration is negative, or ``last`` is out of range.
     """
 
     completed: timedelta = timedelta(days=7)
-    """From when a job completed, with its result; 0 keeps nothing of jobs that simply complete."""
+    """Time since a job's completion, result included; 0 keeps nothing if it simply completes."""
     failed: timedelta = timedelta(days=30)
-    """From each thing that happened to a job that did not simply complete; at least 12 hours longer
-    than its queue keeps messages, by default 4 days and 12 hours, since attempts are counted by it
-    while the message may be delivered again."""
+    """Time since each event of a job that did not simply complete. At least 12 hours longer than
+    its queue keeps messages (4 days and 12 hours for the default queue), since the records count
+    the attempts for as long as the message may be delivered again."""
     last: int | None = None
-    """At most about so many completed jobs of a type, the newest; None sets no bound but time."""
+    """Approximate maximum of a type's completed jobs, the newest; None bounds by time only."""
 
     def __post_init__(self) -> None:
         for name in ("completed", "failed"):
@@ -62,10 +62,10 @@ DEFAULT_KEEP = Keep()
 
 
 def check_keep(owner: str, value: Any) -> Keep | None:
-    """What ``keep=`` was given: a `Keep`, how long completed jobs are kept, or 0 for not at all.
+    """Return the `Keep` of a ``keep=`` option: a `Keep`, completed jobs' retention, or 0 for none.
 
     Raises:
-        ConfigurationError: it is none of these.
+        ConfigurationError: the value is none of these.
     """
     if value is None or isinstance(value, Keep):
         return value
@@ -80,7 +80,7 @@ def check_keep(owner: str, value: Any) -> Keep | None:
 
 
 def check_level(level: str) -> RecordsLevel:
-    """The level, checked.
+    """Return the level, checked.
 
     Raises:
         ConfigurationError: there is no such level.

@@ -1,4 +1,4 @@
-"""What the environment says, read once at the edge and never at import."""
+"""Settings from environment variables, read once by the entry points and never at import."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ class Settings:
     """The ``HEADGATE_*`` variables. AWS's own are read by its SDK."""
 
     app: str | None = None
-    """``HEADGATE_APP``: the app of a command that names none, as ``module:attribute``."""
+    """``HEADGATE_APP``: the default app of a command, as ``module:attribute``."""
     stage: str | None = None
-    """``HEADGATE_STAGE``: goes into every physical name, so that stages share an account."""
+    """``HEADGATE_STAGE``: part of every physical name, so that stages can share an account."""
     bucket: str | None = None
-    """``HEADGATE_BUCKET``: the S3 bucket of what is too large for a message, by its whole name.
+    """``HEADGATE_BUCKET``: the full name of the S3 bucket for data too large for a message.
     None: ``{app}-{stage}-payloads-{account}-{region}``."""
     account: str | None = None
-    """``HEADGATE_ACCOUNT``: the AWS account's twelve digits, for a worker in a network without a
-    way to STS, which is asked else."""
+    """``HEADGATE_ACCOUNT``: the AWS account's twelve digits, for a worker in a network without
+    access to STS, which is asked otherwise."""
     stop_timeout_s: float | None = None
-    """``HEADGATE_STOP_TIMEOUT``: how many seconds after SIGTERM a worker's container is killed, as
-    ECS's ``stopTimeout`` says; above 0. None: it isn't killed, or not soon."""
+    """``HEADGATE_STOP_TIMEOUT``: seconds from SIGTERM until a worker's container is killed, as set
+    by ECS's ``stopTimeout``; above 0. None: it isn't killed, or not soon."""
 
     paused: bool = False
-    """``HEADGATE_PAUSED``, 1 or 0: clients go on as if SQS could not be reached, without asking
-    it: they spool, run jobs in place, or refuse."""
+    """``HEADGATE_PAUSED``, 1 or 0: clients behave as if SQS could not be reached, without calling
+    it: they spool jobs, run them in place, or refuse them."""
 
     emf: bool = False
     """``HEADGATE_EMF``, 1 or 0: functions that run jobs write metrics for CloudWatch."""
     concurrency: int | None = None
-    """``HEADGATE_CONCURRENCY``: how many jobs of one invocation a function runs at once, at least
-    1. Workers have an option for it."""
+    """``HEADGATE_CONCURRENCY``: the number of jobs of one invocation that a function runs at once,
+    at least 1. Workers have an option for it."""
 
     def __post_init__(self) -> None:
         if self.account is not None and not _ACCOUNT.fullmatch(self.account):
@@ -62,8 +62,8 @@ class Settings:
         """Read ``environ``, or this process's own environment.
 
         Raises:
-            SettingsInvalid: a value is out of range, or a variable is set that looks like one of
-                these, misspelt. Others are left alone: Kubernetes sets HEADGATE_PORT where a
+            SettingsInvalid: a value is out of range, or the name of a variable looks like a
+                misspelling of one of these. Others are ignored: Kubernetes sets HEADGATE_PORT if a
                 service is called headgate.
         """
         found = {

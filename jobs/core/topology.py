@@ -1,7 +1,7 @@
-"""What exists on AWS for an app: queues, their numbers and their names. No AWS in here.
+"""An app's resources on AWS: its queues, their numbers and their names. Makes no calls to AWS.
 
 Everything that needs one of these numbers reads it from here: CDK, the heartbeat, the Lambda guard,
-the drain limit, the alarms. Change a visibility timeout in one place and all of them follow.
+the drain limit, the alarms. A visibility timeout is thus changed in one place.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_BATCH = 10
 """Entries in one SQS batch request (same page)."""
 
 MAX_SCHEDULER_NAME = 64
-"""The longest name of a schedule, of a group of them, of a function and of a role.
+"""The longest name of a schedule, a schedule group, a function or a role.
 https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
 
@@ -40,23 +40,23 @@ _LONGEST_REGION = len("-ap-southeast-1")
 QUARANTINE_RETENTION = timedelta(days=14)
 
 PAYLOADS = "payloads/"
-"""What the keys of payloads in the bucket begin with."""
+"""Key prefix of payloads in the bucket."""
 
 RESULTS = f"{PAYLOADS}results/"
-"""What those of results begin with; so they expire as payloads do."""
+"""Key prefix of results; below that of payloads, so that results expire as payloads do."""
 
 DEAD_LETTERS = "dead-letters/"
-"""What the keys of dead letters in the bucket begin with, saved before SQS deletes them."""
+"""Key prefix of dead letters in the bucket, where they are saved before SQS deletes them."""
 
 DEAD_LETTERS_KEPT = timedelta(days=365)
-"""How long they are kept there."""
+"""Retention of dead letters in the bucket."""
 
 _DAY = timedelta(days=1)
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_MAX_NAME = 128  # of a job type, in the message format; the others are parts of queue names
+_MAX_NAME = 128  # of a job type, in the message format; other names are parts of queue names
 _MAX_QUEUE_NAME = 80  # quotas-queues.html: 80 characters, ".fifo" included
-_MAX_BUCKET_PREFIX = 35  # of S3's 63 characters: account and the longest region take the others
+_MAX_BUCKET_PREFIX = 35  # of S3's 63 characters: account and the longest region take the rest
 
 
 class Priority(StrEnum):
@@ -74,7 +74,7 @@ class Priority(StrEnum):
 
 
 PriorityName = Literal["critical", "high", "normal", "low"]
-"""A `Priority` by its value, which stands for it wherever one is declared or asked for."""
+"""The value of a `Priority`, accepted wherever a priority is declared or passed."""
 
 _RANK = {priority: rank for rank, priority in enumerate(Priority)}
 
@@ -84,11 +84,11 @@ class Lane:
     """The numbers of one priority within a queue group."""
 
     visibility: timedelta
-    """How long a received message stays hidden without a heartbeat."""
+    """Time for which a received message stays hidden without a heartbeat."""
     start_within: timedelta
-    """How soon a job should start; alarms and autoscaling are derived from it."""
+    """Time within which a job should start; alarms and autoscaling are derived from it."""
     share: float
-    """The part of all starts, 0 to 1, that this priority gets even under endless higher work."""
+    """Share of all starts, 0 to 1, guaranteed to this priority under any load of higher ones."""
 
     def __post_init__(self) -> None:
         check_kinds("a Lane", self)
@@ -128,8 +128,8 @@ class QueueSpec:
     """The physical name of its own dead-letter queue."""
     lane: Lane
     max_receive_count: int
-    """Receives after which SQS itself moves a message to the dead-letter queue: as many as it
-    allows. Only the last backstop: the worker dead-letters by itself, and says why."""
+    """Receives after which SQS itself moves a message to the dead-letter queue: the most that it
+    allows. Only the last backstop: the worker itself dead-letters jobs, and records the reason."""
     fifo: bool = False
     retention: timedelta = timedelta(days=4)
     dlq_retention: timedelta = timedelta(days=14)
@@ -143,37 +143,38 @@ class QueueSpec:
 
     @property
     def spare(self) -> timedelta:
-        """How long before SQS deletes a message it has to show again at the latest.
+        """Minimum time between a message's reappearance and its deletion by SQS.
 
-        It may have to wait in the queue then. An hour, or an eighth of a short retention.
+        It leaves room for waiting in the queue. An hour, or an eighth of a short retention.
         """
         return min(timedelta(hours=1), self.retention / 8)
 
     @property
     def worn_at(self) -> int:
-        """The delivery from which a message is not given back to wait any more.
+        """Number of the delivery from which a message is no longer given back to wait.
 
-        The last tenth of what SQS grants is spared for workers that die, and polls cut off.
+        The last tenth of SQS's receives is reserved for workers that die and polls that are cut
+        off.
         """
         return self.max_receive_count - self.max_receive_count // 10
 
     @property
     def heartbeat_s(self) -> float:
-        """Seconds between two extensions: a third of the timeout, so that two may be lost."""
+        """Seconds between two extensions: a third of the timeout, so that two may fail."""
         return self.visibility_s / 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
-    """The S3 bucket of an app, whose name has to be the only one of its kind in the world."""
+    """The S3 bucket of an app; bucket names are globally unique."""
 
     prefix: str
     """App, stage and ``payloads``; at most 35 characters."""
     name: str | None = None
-    """The whole name (``HEADGATE_BUCKET``); None makes it of prefix, account and region."""
+    """The full name (``HEADGATE_BUCKET``); None builds it from prefix, account and region."""
 
     def name_in(self, account: str, region: str) -> str:
-        """The physical name in that account and region.
+        """Return the physical name in that account and region.
 
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
         """
@@ -182,49 +183,50 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """Everything that one app has on AWS, in one stage."""
+    """All resources of one app on AWS, in one stage."""
 
     app: str
     stage: str | None
     queues: tuple[QueueSpec, ...]
     quarantine_name: str
     table_name: str
-    """The DynamoDB table of the jobs' records and of what needs conditions."""
+    """The DynamoDB table of the jobs' records and of items written conditionally."""
     bucket_name: str | None = None
-    """The S3 bucket's whole name, where it is not made of app, stage, account and region."""
+    """The S3 bucket's full name, if it is not built from app, stage, account and region."""
 
     @property
     def schedule_group(self) -> str:
-        """The group of the app's schedules: the app's name, and its stage's if any.
+        """The name of the app's schedule group: the app's name, and its stage's if any.
 
         Raises:
-            ConfigurationError: it is longer than AWS allows; of the next two, likewise.
+            ConfigurationError: the name is longer than AWS allows. `bridge_name` and
+                `scheduler_role` raise it likewise.
         """
         return _scheduler_name("group of schedules", self.app, self.stage)
 
     @property
     def bridge_name(self) -> str:
-        """The function that schedules invoke."""
+        """The name of the function that schedules invoke."""
         return _scheduler_name("bridge function", self.app, self.stage, "bridge")
 
     @property
     def scheduler_role(self) -> str:
-        """The role that schedules assume, without the region that ends its name on AWS: roles are
-        an account's, and the app may be in several of its regions."""
+        """The name of the role that schedules assume, without the region that its name on AWS ends
+        with: roles belong to an account, and the app may be in several of its regions."""
         return _scheduler_name("role", self.app, self.stage, "scheduler", room=_LONGEST_REGION)
 
     @property
     def failed_firings_name(self) -> str:
-        """The queue that keeps firings which did not become jobs."""
+        """The name of the queue that keeps firings which did not become jobs."""
         return physical_name(self.app, self.stage, "schedules-dlq")
 
     @property
     def failed_sweeps_name(self) -> str:
-        """The queue that keeps what a sweep of the dead letters failed with."""
+        """The name of the queue that keeps failed sweeps of the dead letters."""
         return physical_name(self.app, self.stage, "sweep-dlq")
 
     def queue(self, group: str, priority: Priority) -> QueueSpec:
-        """The queue of that group and priority.
+        """Return the queue of that group and priority.
 
         Raises:
             UnknownQueue: there is no such group, or the group has no such priority.
@@ -243,13 +245,13 @@ class Topology:
 
     @property
     def bucket(self) -> Bucket:
-        """The S3 bucket of what is too large for a message or a record."""
+        """The S3 bucket for data too large for a message or a record."""
         return Bucket(prefix=_bucket_prefix(self.app, self.stage), name=self.bucket_name)
 
     @property
     def payload_retention(self) -> timedelta:
-        """How long a payload is kept in the bucket: as long as its message may live, going through
-        its queue and dead-letter queue, and after a replay once more."""
+        """Retention of a payload in the bucket: the longest life of its message, through its queue
+        and dead-letter queue, and through both once more after a replay."""
         longest = max((spec.retention + spec.dlq_retention for spec in self.queues), default=_DAY)
         return 2 * longest
 
@@ -259,7 +261,7 @@ class Topology:
         return tuple(dict.fromkeys(spec.group for spec in self.queues))
 
     def select(self, groups: Iterable[str] | None) -> tuple[QueueSpec, ...]:
-        """The queues of these groups, or all of them for None.
+        """Return the queues of these groups, or all of them for None.
 
         Raises:
             UnknownQueue: a group is not one of this app's.
@@ -287,12 +289,12 @@ def _scheduler_name(what: str, *parts: str | None, room: int = 0) -> str:
 
 
 def role_in(role: str, region: str) -> str:
-    """The name on AWS of a role that serves the app in one region."""
+    """Return the name on AWS of a role that serves the app in one region."""
     return f"{role}-{region}"
 
 
 def check_name(kind: str, name: object) -> str:
-    """Return a logical name that is safe inside AWS names, or say what is wrong with it.
+    """Return a logical name, checked to be safe inside AWS names.
 
     Raises:
         ConfigurationError: anything but lower-case words of letters and digits joined by hyphens,
@@ -307,7 +309,7 @@ def check_name(kind: str, name: object) -> str:
 
 
 def physical_name(app: str, stage: str | None, *parts: str, fifo: bool = False) -> str:
-    """The name on AWS: app, stage and parts joined by hyphens, ``.fifo`` last.
+    """Return the name on AWS: app, stage and parts joined by hyphens, ``.fifo`` last.
 
     Raises:
         ConfigurationError: it would be longer than SQS's 80 characters.

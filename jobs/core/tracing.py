@@ -1,4 +1,4 @@
-"""The trace that a submission belongs to, where its process uses OpenTelemetry."""
+"""The trace that a submission belongs to, if its process uses OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import sys
 
 
 def current_traceparent() -> str | None:
-    """The W3C traceparent of the current span, or None where there is none.
+    """Return the W3C traceparent of the current span, or None if there is none.
 
-    A process that has not imported OpenTelemetry has no span, and pays nothing to find out.
+    A process that has not imported OpenTelemetry has no span, so the check costs it nothing.
     https://www.w3.org/TR/trace-context/#traceparent-header
     """
     if "opentelemetry.trace" not in sys.modules:

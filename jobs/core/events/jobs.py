@@ -1,4 +1,4 @@
-"""What happens to one job."""
+"""Events of single jobs."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class JobSubmitted(JobEvent):
 class JobSpooled(JobEvent):
     name = "job.spooled"
     reason: str
-    """What kept SQS from taking it, or that others wait before it."""
+    """The reason why SQS didn't take it, or a note that others wait before it."""
     waiting: int
-    """Jobs in the spool by now."""
+    """Number of jobs in the spool, this one included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class JobInline(JobEvent):
 class JobDeduplicated(JobEvent):
     name = "job.deduplicated"
     kept: str
-    """The id of the job that stands for it."""
+    """The id of the job that is kept in its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class _Attempted(JobEvent):
 class JobStarted(_Attempted):
     name = "job.started"
     waited_s: float
-    """From when it was due (submitted, or the end of its delay) on a first attempt, else 0."""
+    """Seconds since it was due (submitted, or the end of its delay) on a first attempt, else 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +75,9 @@ class JobProgress(_Attempted):
     percent: float
     """0 to 100."""
     note: str
-    """What it does now, in its handler's words."""
+    """The handler's description of the current step."""
     data: Mapping[str, Any]
-    """What the handler added; JSON values."""
+    """Further details from the handler; JSON values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class JobCrashed(_Attempted):
     name = "job.crashed"
     detail: str
     crashes: int
-    """Of this job within the time that counts, this one included."""
+    """Number of crashes of this job within the window that counts, this one included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What happens to a limit, a breaker, a budget, or a share of one."""
+"""Events of limits, breakers, retry budgets and shares of them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ class LimitEvent(Event):
     """Something happened to a limit."""
 
     limit: str
-    """Which one: ``rate:queue:payments``, ``breaker:type:charge-card``, ``concurrency:app``."""
+    """Its name: ``rate:queue:payments``, ``breaker:type:charge-card``, ``concurrency:app``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitReached(LimitEvent):
     name = "limit.reached"
     retry_in_s: float | None
-    """None: when that ends can't be told, since it hangs on other jobs."""
+    """Seconds until it lets work through; None if unknown, since that depends on other jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class LimitCleared(LimitEvent):
 class BreakerOpened(LimitEvent):
     name = "breaker.opened"
     failures: int
-    """Within the breaker's window, of so many ``runs``."""
+    """Number of failures within the breaker's window, out of ``runs``."""
     runs: int
     open_for_s: float
 
@@ -50,7 +50,7 @@ class BreakerClosed(LimitEvent):
 class BudgetSpent(LimitEvent):
     name = "budget.spent"
     retry_in_s: float
-    """When the next retry fits into it."""
+    """Seconds until the next retry fits into the budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

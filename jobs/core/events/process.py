@@ -1,4 +1,4 @@
-"""What happens to a worker or a function as a whole: its loop, its hooks, its records."""
+"""Events of a worker or a function as a whole: its event loop, its hooks, its records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class LoopBlocked(Event):
     name = "loop.blocked"
     blocked_s: float
     job_types: tuple[str, ...]
-    """Of the async handlers that ran: one of them is to blame."""
+    """Types of the async handlers that were running, one of which blocked the loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class HookFailed(Event):
     name = "hook.failed"
     hook: str
     event: str
-    """The name of the event that it was called with."""
+    """The name of the event that the hook was called with."""
     error: str
 
 
@@ -28,11 +28,11 @@ class HookFailed(Event):
 class RecordsFailed(Event):
     name = "records.failed"
     action: str
-    """``read`` or ``write`` of what happened to jobs, ``renew`` of a worker's own sign of life, or
-    ``trim`` of what is kept by count."""
+    """``read`` or ``write`` of the jobs' records, ``renew`` of a worker's own heartbeat record, or
+    ``trim`` of records that are kept by count."""
     error: str
     job_id: str | None = None
-    """None where it was a batch of several."""
+    """None for a batch of several jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What happens at a queue, and to messages that may be no job."""
+"""Events of queues, and of messages that may not be jobs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from headgate.jobs.core.events.root import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueEvent(Event):
-    """Something happened at a queue that may not concern one known job."""
+    """Something happened at a queue, possibly without concerning a known job."""
 
     queue: str
-    """The physical name."""
+    """The queue's physical name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +20,13 @@ class MessageUnrunnable(QueueEvent):
     name = "message.unrunnable"
     message_id: str
     job_id: str | None
-    """None where the message doesn't say it legibly; so too ``job_type``."""
+    """None if it can't be read from the message; likewise ``job_type``."""
     job_type: str | None
     reason: str
     detail: str
     receives: int
     retry_in_s: int | None
-    """None: it has been parked in the dead-letter queue."""
+    """Seconds until it is delivered again; None if it was parked in the dead-letter queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class HeartbeatFailed(QueueEvent):
     name = "heartbeat.failed"
     error: str
     messages: int
-    """How many could not be extended."""
+    """Number of messages that could not be extended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +81,15 @@ class PollFailed(QueueEvent):
     error: str
     retry_in_s: float
     missing: bool = False
-    """SQS knows no such queue."""
+    """True if SQS reports that the queue does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimFailed(QueueEvent):
     name = "claim.failed"
     action: str
-    """``take``, ``renew``, ``release`` or ``finish`` of one; of one on what is unique ``renew``,
-    ``confirm``, ``take back`` or ``look``."""
+    """``take``, ``renew``, ``release`` or ``finish`` of a claim; of a claim on a uniqueness key
+    ``renew``, ``confirm``, ``take back`` or ``look``."""
     job_id: str
     error: str
 
@@ -99,4 +99,4 @@ class SpoolFailed(QueueEvent):
     name = "spool.failed"
     error: str
     waiting: int
-    """Jobs in the spool, those of other queues included."""
+    """Number of jobs in the spool, those of other queues included."""

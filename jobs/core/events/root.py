@@ -1,4 +1,4 @@
-"""The root of all events, and who is told of them."""
+"""The root of all events, and their delivery to subscribers."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Subscriber = Callable[[Event], None]
 
 
 class Events:
-    """Hands each event to every subscriber, in the order of their subscription."""
+    """Passes each event to every subscriber, in the order of subscription."""
 
     def __init__(self, *subscribers: Subscriber) -> None:
         self._subscribers = list(subscribers)
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Add a subscriber. It runs where the event happens, so it must be quick and not block."""
+        """Add a subscriber, called in the thread of each event: it must be quick and not block."""
         self._subscribers.append(subscriber)
 
     def emit(self, event: Event) -> None:
-        """Hand ``event`` to all. One that raises is reported, and changes nothing for others."""
+        """Pass ``event`` to all subscribers. One that raises is logged; the others still run."""
         for subscriber in self._subscribers:
             try:
                 subscriber(event)
