@@ -11,7 +11,7 @@ if not __name__.startswith("headgate."):
 
 
 def main() -> None:
-    """The command ``headgate``; says which extra is missing where it can't run."""
+    """Run the command ``headgate``, or name the extra that it needs."""
     if is_worker(sys.argv[1:]):
         end_on_signals()  # first, since the import below takes most of a second
     try:

@@ -12,20 +12,20 @@ from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError
 
 FILE = Path("cdk.json")
-"""Where CDK's command line looks, below the working directory."""
+"""CDK's file, relative to the working directory."""
 
 
 def deployment_from_cdk_json(path: Path | None, stage: str | None) -> Deployment:
-    """The deployment of a stage.
+    """Return the deployment of a stage.
 
     Args:
-        path: a ``cdk.json``; None: the working directory's, and if it has none, `Deployment`'s
-            defaults.
-        stage: the app's; None: the file's default.
+        path: a ``cdk.json``; None: the working directory's, or `Deployment`'s defaults if it has
+            none.
+        stage: the app's stage; None: the file's default.
 
     Raises:
-        ConfigurationError: the file can't be read, is not JSON, or holds no valid deployment;
-            or it declares stages, and this is none of them.
+        ConfigurationError: the file can't be read, is not JSON, or holds no valid deployment; or it
+            declares stages, and this is none of them.
     """
     if path is None and not FILE.exists():
         return Deployment()

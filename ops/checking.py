@@ -1,4 +1,4 @@
-"""``headgate check`` and ``headgate plan``: what an app's declarations come to."""
+"""Output of ``headgate check`` and ``headgate plan``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def show_faults(faults: Sequence[Fault], *, as_json: bool) -> int:
 def show_plan(
     job: JobType[Any, Any], queue: QueueSpec, *, long_delays: bool, as_json: bool
 ) -> None:
-    """Print when each attempt of a job type comes.
+    """Print the expected time of each attempt of a job type.
 
     Raises:
         SettingsInvalid: its custom backoff failed.
@@ -65,7 +65,7 @@ def _title(job: JobType[Any, Any]) -> str:
 
 
 def _bar(each: Planned, whole_s: float) -> str:
-    """Between its earliest and its latest time, on a line as long as the whole."""
+    """Draw the range from the earliest to the latest time on a line that spans the whole."""
     if whole_s == 0:
         return ""
     start, end = (round(_BAR * at / whole_s) for at in (each.earliest_s, each.latest_s))

@@ -76,7 +76,7 @@ def duration(text: str | timedelta) -> timedelta:
 
 
 def in_words(length: timedelta) -> str:
-    """A duration as `duration` reads it: ``90s``, ``15m``, ``1h``."""
+    """Format a duration as `duration` reads it: ``90s``, ``15m``, ``1h``."""
     milliseconds = length // timedelta(milliseconds=1)
     for unit in reversed(_UNITS):
         if milliseconds % (size := round(_UNITS[unit] * 1000)) == 0:

@@ -1,4 +1,4 @@
-"""``headgate cost``: what an app costs on AWS in a month, for people and for machines."""
+"""``headgate cost``: an app's monthly costs on AWS, as tables or as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def show_cost(found: Estimate, others: Mapping[str, float], *, as_json: bool) -> None:
-    """Print an estimate, and what the month would cost if something were otherwise."""
+    """Print an estimate, and the month's cost under each alternative."""
     if as_json:
         print(json.dumps(_as_json(found, others), indent=2))
         return
@@ -93,7 +93,7 @@ def _mostly(by_type: Mapping[str | None, Mapping[str, float]], name: str | None)
 
 
 def _short(value: float) -> str:
-    """Three digits: 12.5 k."""
+    """Format a value with three significant digits: 12.5 k."""
     for scale, letter in _SCALES:
         if value >= scale * 0.9995:
             return f"{float(f'{value / scale:.3g}'):g} {letter}"

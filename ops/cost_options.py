@@ -1,4 +1,4 @@
-"""The options of ``headgate cost``: what it assumes of an app's jobs."""
+"""The options of ``headgate cost``: its assumptions about an app's jobs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def count(text: str | float) -> float:
 
 
 def shares(texts: list[str] | None) -> dict[str, float]:
-    """Read ``send-email=0.5``, each job type once.
+    """Read texts such as ``send-email=0.5``, each job type once.
 
     Raises:
-        typer.BadParameter: one is of another form, or of a type that was named before.
+        typer.BadParameter: a text has another form, or names a type a second time.
     """
     found: dict[str, float] = {}
     for text in texts or []:

@@ -1,7 +1,7 @@
 """A local AWS (MiniStack) as a child process that never outlives its parent.
 
-Nothing it does reaches beyond this machine or outlasts it: it listens on the loopback only, keeps
-its state in memory and its files in a directory of its own, and can't see a docker daemon.
+Nothing it does affects anything beyond this machine or remains: it listens on the loopback only,
+keeps its state in memory and its files in a directory of its own, and can't reach a docker daemon.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _POLL_S = 0.05
 _TAIL = 4_000  # characters of the server's output that an error quotes
 
 _INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "VIRTUAL_ENV")
-"""What a server gets of this process's environment: no AWS_* that it would take for its own."""
+"""Environment variables that a server inherits: no AWS_*, which it would apply to itself."""
 
-# Runs in the child: a server whose stdin ends has lost its parent, however that died, so it takes
-# its files and its whole process group (Lambda workers, for one) with it.
+# Runs in the child: when the server's stdin ends, its parent has died, in whatever way, so it
+# removes its files and kills its whole process group (including Lambda workers).
 _LEASH = """
 import os, runpy, shutil, signal, sys, threading
 
@@ -57,14 +57,15 @@ class ServerProcess:
     """A Python server module in a child process, on a free port of the loopback.
 
     Constructing it starts nothing. It has a session of its own, so Ctrl-C in the terminal reaches
-    only the parent, which then ends it; should the parent be killed, the server ends itself.
+    only the parent, which then stops it; if the parent is killed, the server exits by itself.
 
     Args:
-        module: What ``python -m`` would run.
-        ready_path: A path that answers with ``ready_status`` once the server can be used.
+        module: The module that ``python -m`` would run.
+        ready_path: A path that answers with ``ready_status`` once the server is ready.
         arguments: The command line; ``{port}`` stands for the port.
-        environment: Variables for it alone; ``{port}``, and ``{home}`` for its directory.
-        ready_status: Other than 200 for a server that answers nobody without a signature.
+        environment: Variables for the server alone; ``{port}`` and ``{home}``, its directory, are
+            replaced.
+        ready_status: Other than 200 for a server that rejects unsigned requests.
         prelude: A Python file whose ``install()`` is called in the child before the server runs.
     """
 
@@ -104,7 +105,7 @@ class ServerProcess:
 
     @property
     def endpoint_url(self) -> str:
-        """Where it answers, once started; what ``AWS_ENDPOINT_URL`` takes."""
+        """The server's URL once started, as a value for ``AWS_ENDPOINT_URL``."""
         if self._process is None:
             raise ConfigurationError(f"the server {self._module!r} is not running")
         return f"http://{_LOOPBACK}:{self._port}"
@@ -117,7 +118,7 @@ class ServerProcess:
         return self._process.pid
 
     def start(self) -> None:
-        """Start it and wait until it answers. Idempotent.
+        """Start the server and wait until it answers. Idempotent.
 
         Raises:
             ConfigurationError: the module is not installed.
@@ -135,7 +136,7 @@ class ServerProcess:
             raise
 
     def stop(self) -> None:
-        """End it, and remove everything that it left. Idempotent, and safe before `start`."""
+        """Stop the server and remove all its files. Idempotent, and safe before `start`."""
         process, self._process = self._process, None
         home, self._home = self._home, None
         if process is not None:
@@ -174,7 +175,7 @@ class ServerProcess:
 
     def _answers(self) -> bool:
         url = f"{self.endpoint_url}{self._ready_path}"
-        # No proxy of the environment's: the loopback is never behind one.
+        # Ignores proxy settings: the loopback is never behind a proxy.
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with direct.open(url, timeout=5) as response:
@@ -206,7 +207,7 @@ class LocalAws(ServerProcess):
         with LocalAws() as aws:
             os.environ["AWS_ENDPOINT_URL"] = aws.endpoint_url
 
-    Any credentials will do. State lives in memory, and is gone when it ends.
+    Any credentials are accepted. State is kept in memory, and lost when it stops.
 
     Raises:
         ConfigurationError: from `start`, when MiniStack is not installed.
@@ -218,7 +219,7 @@ class LocalAws(ServerProcess):
             ready_path="/_ministack/ready",
             environment=_MINISTACK,
             start_within_s=start_within_s,
-            prelude=Path(__file__).with_name("local_schedules.py"),  # by path: not all of `ops`
+            prelude=Path(__file__).with_name("local_schedules.py"),  # by path: doesn't import `ops`
         )
 
     def start(self) -> None:
@@ -231,18 +232,18 @@ class LocalAws(ServerProcess):
 
 
 _MINISTACK = {
-    "BIND_HOST": _LOOPBACK,  # its default is every address of the machine
+    "BIND_HOST": _LOOPBACK,  # the default is all addresses of the machine
     "GATEWAY_PORT": "{port}",
     "LOG_LEVEL": "WARNING",
-    # In memory only; what has to be a file goes where `stop` removes it.
+    # In memory only; files, where unavoidable, go to the directory that `stop` removes.
     "PERSIST_STATE": "0",
     "S3_PERSIST": "0",
     "STATE_DIR": "{home}/state",
     "S3_DATA_DIR": "{home}/s3",
-    # No listeners but the one port.
+    # No listeners on other ports.
     "IOT_MTLS_ENABLED": "0",
     "SFTP_ENABLED": "0",
-    # At start it removes containers that it takes for its own leftovers: not on a user's machine.
+    # At start it removes containers that look like its own leftovers: never on a user's machine.
     "DOCKER_HOST": "unix://{home}/no-docker.sock",
     "LAMBDA_EXECUTOR": "local",
 }
@@ -256,7 +257,7 @@ def _free_port() -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Let go of the leash, and kill what has not ended by then, its children included."""
+    """Close the server's stdin, and kill what has not ended in time, children included."""
     if process.stdin is not None:
         process.stdin.close()
     with suppress(subprocess.TimeoutExpired):

@@ -1,13 +1,13 @@
-"""EventBridge Scheduler of the local AWS, mended where MiniStack departs from what AWS documents.
+"""EventBridge Scheduler of the local AWS, corrected where MiniStack departs from AWS's docs.
 
-MiniStack fires schedules, but hands context attributes over as they are written, reads ``cron`` and
+MiniStack fires schedules, but passes context attributes on as they are written, reads ``cron`` and
 ``at`` in UTC whatever the time zone, counts a rate from when it looked last, and looks every ten
-seconds. `LocalAws` runs this file in MiniStack's process, before MiniStack: what is stored and how
-a target is invoked stays MiniStack's, and when a schedule is due is decided here.
+seconds. `LocalAws` runs this file in MiniStack's process, before MiniStack: storage and invocation
+of targets stay MiniStack's, and due times are decided here.
 
-What it replaces and calls is private to MiniStack, so `install` compares it with what it expects,
-and a MiniStack that has changed doesn't start. Only MiniStack is sure to be there: nothing else
-is imported.
+What it replaces and calls is private to MiniStack, so `install` compares it with what it expects
+and refuses to start a MiniStack that has changed. Only MiniStack is sure to be installed: nothing
+else is imported.
 
 https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html
 """
@@ -25,7 +25,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 LOOK_EVERY_S = 1
-"""AWS invokes within the minute that is due."""
+"""Seconds between two looks at the schedules; AWS invokes within the minute that is due."""
 
 _INSTANT = timedelta(microseconds=1)
 _MINUTE = timedelta(minutes=1)
@@ -46,14 +46,14 @@ _logger = logging.getLogger("scheduler")
 
 
 class MiniStackChanged(Exception):
-    """This MiniStack is not the one that is mended here."""
+    """This version of MiniStack is not the one that the corrections are made for."""
 
 
 def install() -> None:
-    """Decide from now on, in this process, when MiniStack's schedules are due.
+    """Take over the decision when MiniStack's schedules are due, in this process.
 
     Raises:
-        MiniStackChanged: it has other internals than those known here.
+        MiniStackChanged: its internals differ from those known here.
     """
     _check()
     store: Any = _module("services.scheduler")
@@ -63,7 +63,7 @@ def install() -> None:
 
 
 def next_time(schedule: Mapping[str, Any], since: datetime) -> datetime | None:
-    """When a schedule, as MiniStack stores it, is due for the first time from ``since`` on.
+    """Return the first time from ``since`` on at which a schedule, as MiniStack stores it, is due.
 
     Returns:
         An aware time, in UTC; None when it is never due, or can't be read: MiniStack stores what
@@ -82,7 +82,7 @@ def next_time(schedule: Mapping[str, Any], since: datetime) -> datetime | None:
 
 
 def with_context(text: str, schedule_arn: str, due: datetime) -> str:
-    """A target's input with the context attributes of one invocation, always the first attempt.
+    """Return a target's input with an invocation's context attributes, always the first attempt's.
 
     https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-schedule-context-attributes.html
     """
@@ -98,12 +98,12 @@ def with_context(text: str, schedule_arn: str, due: datetime) -> str:
 
 
 class _Sweep:
-    """Fires what is due; MiniStack's own thread asks for it again and again."""
+    """Fires due schedules; called repeatedly by MiniStack's own thread."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
         self._fired: dict[tuple[str, str, str], tuple[float, datetime]] = {}
-        """By schedule: its version, and the time for which it was fired last."""
+        """The version of each schedule, and the due time for which it was fired last."""
 
     def __call__(self, now: datetime) -> None:
         schedules = self._store._schedules._data  # noqa: SLF001 - of all accounts and regions
@@ -118,8 +118,10 @@ class _Sweep:
     def _last_due(
         self, key: tuple[str, str, str], schedule: Mapping[str, Any], now: datetime
     ) -> datetime | None:
-        """The last time that has come and was not fired for: a machine that slept makes up for
-        one, not for all."""
+        """Return the latest due time not yet fired for.
+
+        After a machine's sleep one firing makes up for all that were missed.
+        """
         since = self._since(key, schedule)
         found = None
         while (due := next_time(schedule, since)) is not None and due <= now:
@@ -130,10 +132,10 @@ class _Sweep:
         if (fired := self._fired_for(key, schedule)) is not None:
             return fired + _INSTANT
         if _is_one_time(schedule):
-            return datetime.min.replace(tzinfo=UTC)  # one that was due when it was made is not lost
+            return datetime.min.replace(tzinfo=UTC)  # one that was due at its creation still fires
         changed = datetime.fromtimestamp(schedule["LastModificationDate"], UTC)
         start = _time(schedule["StartDate"])
-        # A start of "now" is past by the time that it is stored.
+        # A start of "now" has passed by the time that it is stored.
         return start if start and timedelta(0) < changed - start < _MINUTE else changed
 
     def _is_over(
@@ -145,8 +147,10 @@ class _Sweep:
         return end is not None and now > end
 
     def _fired_for(self, key: tuple[str, str, str], schedule: Mapping[str, Any]) -> datetime | None:
-        """The time for which it was fired last, as it stands now: one that was changed, or made
-        again under the same name, is another."""
+        """Return the due time for which this version of the schedule was fired last.
+
+        A schedule that was changed, or created again under the same name, is another version.
+        """
         version, due = self._fired.get(key, (None, None))
         return due if version == schedule["LastModificationDate"] else None
 
@@ -173,12 +177,12 @@ def _fire(key: tuple[str, str, str], schedule: Mapping[str, Any], due: datetime)
     try:
         _module("services.eventbridge")._invoke_target(target, event, schedule)  # noqa: SLF001 - checked
     except Exception:
-        # One target must not keep the other schedules from firing.
+        # A failing target must not keep the other schedules from firing.
         _logger.exception("the target of the schedule %s could not be invoked", name)
 
 
 def _due(schedule: Mapping[str, Any], since: datetime) -> datetime | None:
-    """`next_time` of a recurring schedule, without start and end."""
+    """Return `next_time` of a recurring schedule, ignoring start and end."""
     rules = _module("services.eventbridge")
     expression = schedule["ScheduleExpression"]
     if seconds := rules._parse_rate_seconds(expression):  # noqa: SLF001 - checked
@@ -196,7 +200,7 @@ def _is_one_time(schedule: Mapping[str, Any]) -> bool:
 
 
 def _begin(schedule: Mapping[str, Any]) -> datetime:
-    """When a rate has its first occurrence: without a start, at once."""
+    """Return a rate's first occurrence: its start, or else its creation."""
     found = _time(schedule["StartDate"]) or _time(schedule["CreationDate"])
     assert found is not None  # noqa: S101 - every schedule was created; narrows the type
     return found
@@ -214,9 +218,10 @@ def _of_rate(every: timedelta, begin: datetime, since: datetime) -> datetime:
 
 
 def _of_cron(fields: Any, zone: ZoneInfo, since: datetime) -> datetime | None:
-    """MiniStack reckons by the clock on the wall, as if that were UTC's; here it gets its zone.
+    """Return the next time of a cron expression, in the schedule's time zone.
 
-    A time that the clocks skip in spring is left out, and one that they repeat counts once.
+    MiniStack computes with wall-clock times as if they were UTC; here they are read in the zone. A
+    time that is skipped in spring is left out, and one that is repeated counts once.
     """
     rules = _module("services.eventbridge")
     wall = (since - _INSTANT).astimezone(zone).replace(tzinfo=UTC, fold=0)

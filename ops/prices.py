@@ -1,8 +1,8 @@
-"""What AWS charges, as `headgate cost` counts it: the only place that states a price.
+"""AWS's prices, as `headgate cost` counts them: the only place that states a price.
 
 List prices of one region, without discounts, taxes and savings plans. AWS changes them without
-notice, and other regions differ by up to a third: look at the source before you rely on a figure.
-Where AWS has tiers by volume this is the first and dearest one.
+notice, and other regions differ by up to a third: check the source before you rely on a figure.
+Where AWS has tiers by volume this is the first and most expensive one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ REGION = "us-east-1"
 AS_OF = "2026-11"
 
 MONTH_S = 730 * 3600
-"""AWS's own month of 730 hours."""
+"""AWS's billing month of 730 hours."""
 
 _MILLION = 1_000_000
 _SQS = "https://aws.amazon.com/sqs/pricing/"
@@ -28,22 +28,22 @@ _VPC = "https://aws.amazon.com/vpc/pricing/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What so many units of something cost."""
+    """The price of a number of units."""
 
     service: str
     what: str
-    """For people: "requests to standard queues"."""
+    """For display: "requests to standard queues"."""
     unit: str
-    """Of what a bill counts: "request", "GB-month"."""
+    """The unit that a bill counts: "request", "GB-month"."""
     usd: float
-    """What ``each`` units cost."""
+    """USD for ``each`` units."""
     each: int = 1
     free: float = 0
-    """Units that cost an account nothing in any month, for ever; all its stacks together."""
+    """Units free of charge in every month, without end, for all stacks of an account together."""
     source: str
 
     def of(self, units: float) -> float:
-        """USD for so many units, without what is free."""
+        """Return USD for a number of units, ignoring the free ones."""
         return units / self.each * self.usd
 
 
@@ -62,7 +62,7 @@ SQS_FIFO = Price(
     unit="request",
     usd=0.50,
     each=_MILLION,
-    source=_SQS,  # what is free is so for both kinds together: counted above
+    source=_SQS,  # the free units cover both kinds together: counted above
 )
 SQS_FAIR = Price(
     service="SQS",
@@ -118,7 +118,7 @@ MEMORY = Price(service="Fargate", what="memory (ARM)", unit="GB-hour", usd=0.003
 SPOT_VCPU = Price(
     service="Fargate", what="vCPU (ARM, Spot)", unit="vCPU-hour", usd=0.0113, source=_FARGATE
 )
-"""Of Spot prices this is a cautious one: they move, between 50 and 70 % below the others."""
+"""A cautious Spot price: they vary, between 50 and 70 % below the others."""
 SPOT_MEMORY = Price(
     service="Fargate", what="memory (ARM, Spot)", unit="GB-hour", usd=0.00125, source=_FARGATE
 )
@@ -216,5 +216,5 @@ DASHBOARDS = Price(
 
 
 def all_prices() -> list[Price]:
-    """Every price, in the order of this file."""
+    """Return every price, in the order of this file."""
     return [value for value in globals().values() if isinstance(value, Price)]

@@ -1,4 +1,4 @@
-"""``headgate schedules``: an app's schedules on AWS, looked at and switched."""
+"""``headgate schedules``: an app's schedules on AWS, shown and switched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 
 
 class Action(StrEnum):
-    """What can be done with schedules."""
+    """Actions on schedules."""
 
     LS = "ls"
     PAUSE = "pause"
@@ -30,13 +30,13 @@ class Action(StrEnum):
 def act(
     client: Client, action: Action, name: str | None, *, count: int, now: datetime, as_json: bool
 ) -> None:
-    """Do what is asked for and print what came of it.
+    """Carry out the action and print the result.
 
     Raises:
         ScheduleMissing: there is no schedule of that name.
-        TransportError: AWS could not be asked, or refused.
+        TransportError: AWS could not be reached, or refused.
     """
-    if name is None:  # of all of them
+    if name is None:  # all schedules
         found = client.schedules.list()
         if action is Action.NEXT:
             times = {
@@ -134,4 +134,4 @@ def _next_of(schedule: ScheduleInfo, count: int, now: datetime) -> Sequence[date
     try:
         return schedule.next_times(count, now)
     except SettingsInvalid:
-        return []  # AWS took it, so it is readable there; the others are to be shown all the same
+        return []  # AWS accepted it, so it is readable there; the others still have to be shown

@@ -1,4 +1,4 @@
-"""``headgate status``, and what ``headgate submit --wait`` tells: what has become of a job."""
+"""Output of ``headgate status`` and ``headgate submit --wait``: the state of a job."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.state import Happening, JobState
 
 EXIT_FAILED = 3
-"""The job is dead, quarantined or cancelled."""
+"""Exit code for a job that is dead, quarantined or cancelled."""
 EXIT_UNFINISHED = 4
 EXIT_UNKNOWN = 5
-"""Nothing is known of such a job."""
+"""Exit code for a job of which nothing is known."""
 
 
 def exit_code(state: JobState) -> int:
-    """0 for a job that has completed or was discarded by its handler."""
+    """Return the exit code for a state: 0 if the job completed or was discarded by its handler."""
     match state:
         case JobState.COMPLETED | JobState.DISCARDED:
             return 0
@@ -57,7 +57,7 @@ def show_record(record: JobRecord, *, as_json: bool) -> int:
 
 
 def show_end(job: JobHandle[Any], timeout: timedelta | None) -> int:
-    """Wait for the end of a job, and print its result as JSON; returns the exit code."""
+    """Wait for a job to end, and print its result as JSON; returns the exit code."""
     try:
         job.wait(None if timeout is None else timeout.total_seconds())
     except ResultTimeout as error:
@@ -115,7 +115,7 @@ def _line(happening: Happening) -> str:
 
 
 _TOLD = ("attempt", "worker", "reason", "detail", "error_type", "retry_in_s", "percent", "note")
-"""What a line of the timeline tells of what was written."""
+"""Fields of an event that its line of the timeline shows."""
 
 
 def _why(record: JobRecord) -> str:

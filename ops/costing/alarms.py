@@ -1,4 +1,4 @@
-"""How many metrics an app's alarms watch: CloudWatch charges for each one of each alarm."""
+"""Number of metrics that an app's alarms watch: CloudWatch charges for each one of each alarm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headgate.jobs.deployment.deployment import Deployment
 
 
 def watched_metrics(app: App, deployment: Deployment) -> int:
-    """Metrics that all alarms of an app watch together, those that scale its workers included."""
+    """Return the number of metrics watched by all alarms of an app, scaling alarms included."""
     rules = rules_for(
         app, deployment, bridge=has_bridge(app), schedules=has_schedules(app), sweep="sweep"
     )
@@ -20,10 +20,10 @@ def watched_metrics(app: App, deployment: Deployment) -> int:
 
 
 def has_bridge(app: App) -> bool:
-    """Whether anything fires the bridge."""
+    """Return True if a schedule, an event or a long delay can invoke the bridge."""
     return has_schedules(app) or bool(app.event_rules)
 
 
 def has_schedules(app: App) -> bool:
-    """Whether the app has a group of schedules."""
+    """Return True if the app has a group of schedules."""
     return app.long_delays or any(job.schedule is not None for job in app.types.values())

@@ -1,4 +1,4 @@
-"""What else the same month could cost: the decisions that weigh most, each made the other way."""
+"""Alternative costs of the same month: the decisions that matter most, each made the other way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORTH_SAYING_USD = 1.0
 def alternatives(
     app: App, deployment: Deployment, load: Load, *, now: datetime, free_tier: bool = False
 ) -> dict[str, float]:
-    """USD of the month by what would be different, where that is a dollar or more.
+    """Return USD of the month by alternative, for those that differ by a dollar or more.
 
     Raises:
         HeadgateError: as `ops.costing.estimate.estimate`.

@@ -1,4 +1,4 @@
-"""Charges, and what they add up to."""
+"""Charges and their totals."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from headgate.ops.prices import Price
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """Units of something in a month."""
+    """Billed units of one price in a month."""
 
     price: Price
     units: float
     job_type: str | None = None
-    """Whose jobs cause it; None: it is there whatever runs."""
+    """The job type that causes it; None: a fixed charge, independent of the jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,9 @@ class Bill:
     """A month's charges.
 
     Args:
-        charges: of all parts of the system.
-        free_tier: leave out what costs an account nothing. It counts for all of an account's
-            stacks together, so this holds where no other uses it up.
+        charges: the charges of all parts of the system.
+        free_tier: leave out units within the free tier. AWS grants it once per account, for all
+            stacks together, so this holds where no other stack uses it up.
     """
 
     def __init__(self, charges: Iterable[Charge], *, free_tier: bool = False) -> None:
@@ -46,12 +46,12 @@ class Bill:
 
     @property
     def usd(self) -> float:
-        """All of it."""
+        """Total in USD."""
         return sum(map(self._usd_of, self.charges))
 
     @property
     def items(self) -> list[Item]:
-        """By price, the dearest first."""
+        """Totals by price, the most expensive first."""
         units: dict[Price, float] = defaultdict(float)
         usd: dict[Price, float] = defaultdict(float)
         for charge in self.charges:
@@ -71,7 +71,7 @@ class Bill:
 
     @property
     def by_service(self) -> Mapping[str, float]:
-        """USD by service, the dearest first."""
+        """USD by service, the most expensive first."""
         usd: dict[str, float] = defaultdict(float)
         for charge in self.charges:
             usd[charge.price.service] += self._usd_of(charge)
@@ -79,7 +79,7 @@ class Bill:
 
     @property
     def by_type(self) -> Mapping[str | None, Mapping[str, float]]:
-        """USD by job type and service; under None what is there whatever runs."""
+        """USD by job type and service; the key None holds the fixed charges."""
         usd: dict[str | None, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for charge in self.charges:
             usd[charge.job_type][charge.price.service] += self._usd_of(charge)
@@ -89,7 +89,7 @@ class Bill:
         return charge.price.of(charge.units) * self._paid.get(charge.price, 1.0)
 
     def _paid_parts(self) -> dict[Price, float]:
-        """By price, the part of its units that has to be paid for."""
+        """Return, by price, the fraction of its units beyond the free tier."""
         units: dict[Price, float] = defaultdict(float)
         for charge in self.charges:
             units[charge.price] += charge.units

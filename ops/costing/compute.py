@@ -1,4 +1,4 @@
-"""Tasks on Fargate and functions on Lambda: what runs the jobs, and what submits scheduled ones."""
+"""Charges for Fargate tasks and Lambda functions: workers, consumers and the bridge."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from headgate.ops.prices import (
 HOURS = MONTH_S / 3600
 
 IMAGE_GB = 0.2
-"""Of the workers' image in the registry, compressed."""
+"""Size of the workers' image in the registry, compressed."""
 
 BRIDGE_S = 0.1
-"""An invocation of the bridge: two writes, a send, and now and then a cold start."""
+"""Duration of one invocation of the bridge: two writes, a send, and an occasional cold start."""
 
 _OWN_S = 0.02
-"""What a consumer takes for an invocation beside the handlers."""
+"""Duration of a consumer's invocation in addition to its handlers."""
 
 
 def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iterator[Charge]:
-    """What Fargate, Lambda and EventBridge run in a month, and the network that tasks are in."""
+    """Yield a month's charges for Fargate, Lambda, EventBridge and the tasks' network."""
     for crew in fleet.crews:
         yield from _tasks(crew, is_public=deployment.network == "public")
     if fleet.crews:
@@ -54,7 +54,7 @@ def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Itera
 
 
 def _tasks(crew: Crew, *, is_public: bool) -> Iterator[Charge]:
-    """Hours of tasks: those that jobs keep busy by the jobs' types, the others by nobody."""
+    """Yield task hours: busy time charged to the job types, idle time to none."""
     vcpu, gb = crew.group.cpu / 1024, crew.group.memory_mib / 1024
     steady = min(crew.tasks, crew.group.on_demand)
     parts = _parts(crew)
@@ -69,7 +69,7 @@ def _tasks(crew: Crew, *, is_public: bool) -> Iterator[Charge]:
 
 
 def _parts(crew: Crew) -> dict[str | None, float]:
-    """By job type, the part of all tasks' time that its jobs keep busy."""
+    """Return the fraction of the tasks' time that each job type takes; under None, idle time."""
     if not crew.tasks or not (busy_s := sum(crew.busy_s.values())):
         return {None: 1.0}
     busy = min(1.0, crew.needed / crew.tasks)
@@ -80,7 +80,7 @@ def _parts(crew: Crew) -> dict[str | None, float]:
 
 
 def _bridge(stream: Stream) -> Iterator[Charge]:
-    """What EventBridge hands over, each in an invocation of its own."""
+    """Yield the charges for what EventBridge delivers, each in an invocation of its own."""
     name = stream.job.name
     invocations = stream.fired + stream.delayed
     gb_s = BRIDGE_S * FUNCTION_MEMORY_MB / 1024
@@ -102,6 +102,6 @@ def _consumer(
 
 
 def batch_of(consumer: ConsumerGroup, stream: Stream, load: Load) -> float:
-    """Messages of one invocation: those that come together, or gather within the window."""
+    """Return the messages per invocation: those that arrive together or within the window."""
     gathered = 1 + stream.runs * load.peak / MONTH_S * consumer.max_batching_window.total_seconds()
     return min(float(consumer.batch_size), max(load.together, gathered))

@@ -1,4 +1,4 @@
-"""The estimate: an app, its deployment and a load, and what a month of that costs."""
+"""The estimate: the monthly costs of an app with its deployment and a load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headgate.ops.costing.load import Load, Stream, streams_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A month's bill, and what it rests on."""
+    """A month's bill, with the model it is based on."""
 
     bill: Bill
     fleet: Fleet
@@ -28,19 +28,19 @@ class Estimate:
 def estimate(
     app: App, deployment: Deployment, load: Load, *, now: datetime, free_tier: bool = False
 ) -> Estimate:
-    """What a month costs.
+    """Estimate the costs of a month.
 
     Args:
-        app: with all of its job types.
-        deployment: of its stage.
-        load: how many jobs, and what they are like.
-        now: when the month begins; aware.
-        free_tier: leave out what costs an account nothing.
+        app: the app, with all of its job types.
+        deployment: the deployment of its stage.
+        load: the number and properties of the jobs.
+        now: start of the month; aware.
+        free_tier: leave out units within the free tier.
 
     Raises:
         UnknownJobType: a share is of a type that the app doesn't have.
         UnknownQueue, ConfigurationError: the deployment names queues that the app doesn't have.
-        SettingsInvalid: the shares leave jobs over, and no type to take them.
+        SettingsInvalid: the shares leave a remainder, and no type is left to take it.
     """
     fleet = fleet_of(app.topology, deployment, load, _streams(app, deployment, load, now))
     bill = Bill(_charges(app, deployment, fleet, load), free_tier=free_tier)
@@ -54,7 +54,7 @@ def estimate(
 
 
 def _streams(app: App, deployment: Deployment, load: Load, now: datetime) -> list[Stream]:
-    """What comes of each type; in a standby region schedules are switched off."""
+    """Return the jobs of each type; in a standby region schedules are disabled."""
     found = streams_of(app, load, now)
     if not deployment.standby:
         return found

@@ -1,4 +1,4 @@
-"""What runs the jobs: worker tasks and functions, and how many of them it takes."""
+"""The fleet that runs the jobs: worker tasks and functions, and the number of them needed."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from headgate.ops.costing.load import Load, Stream, typical_s
 from headgate.ops.prices import MONTH_S
 
 UTILISATION = 0.7
-"""The part of a task's slots that jobs are in when it has as many as autoscaling lets it have."""
+"""Fraction of a task's slots in use when its group has as many tasks as autoscaling aims for."""
 
 LAMBDA_POLLERS = 5
-"""Long polls that Lambda keeps open on a queue that is idle.
+"""Long polls that Lambda keeps open on an idle queue.
 https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crew:
-    """A worker group with its part of the work."""
+    """A worker group with its share of the work."""
 
     group: WorkerGroup
     queues: tuple[QueueSpec, ...]
     busy_s: Mapping[str, float]
-    """By job type, seconds that its handlers run in a month, all slots added up."""
+    """Seconds that handlers run in a month, added up over all slots, by job type."""
     peak: float
 
     @property
     def needed(self) -> float:
-        """Tasks that the mean load keeps busy."""
+        """Tasks needed for the mean load."""
         return sum(self.busy_s.values()) / (MONTH_S * self.group.slots * UTILISATION)
 
     @property
     def at_peak(self) -> int:
-        """Tasks while jobs come."""
+        """Tasks while jobs arrive."""
         wanted = math.ceil(self.needed * self.peak)
         return min(max(wanted, self.group.min_tasks), self.group.max_tasks)
 
@@ -48,37 +48,37 @@ class Crew:
 
     @property
     def is_overloaded(self) -> bool:
-        """Whether the most tasks that it may have are too few at the peak."""
+        """True if ``max_tasks`` is too few for the peak."""
         return self.needed * self.peak > self.group.max_tasks
 
     @property
     def processes(self) -> float:
-        """Worker processes on average; each of them polls all of its queues."""
+        """Worker processes on average; each polls all queues of the group."""
         return self.tasks * self.group.processes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """All that runs the app's jobs."""
+    """All worker groups and functions that run the app's jobs."""
 
     crews: tuple[Crew, ...]
     consumers: Mapping[str, tuple[ConsumerGroup, ...]]
-    """By physical name of the queue."""
+    """Consumers by the queue's physical name."""
     run_s: Mapping[str, float]
-    """By job type, how long a handler runs."""
+    """Seconds that a handler runs, by job type."""
     streams: tuple[Stream, ...]
     queues: tuple[QueueSpec, ...]
 
     def workers(self, queue: QueueSpec) -> float:
-        """Worker processes that have a queue, on average."""
+        """Return the average number of worker processes that poll a queue."""
         return sum(crew.processes for crew in self.crews if queue in crew.queues)
 
     def pollers(self, queue: QueueSpec) -> float:
-        """Long polls that are open on a queue at a time, on average."""
+        """Return the average number of long polls open on a queue."""
         return self.workers(queue) + LAMBDA_POLLERS * len(self.consumers[queue.name])
 
     def part_of_workers(self, queue: QueueSpec) -> float:
-        """The part of a queue's jobs that workers run, where functions have the others."""
+        """Return the fraction of a queue's jobs that workers run; functions run the others."""
         workers = sum(queue in crew.queues for crew in self.crews)
         functions = len(self.consumers[queue.name])
         return workers / (workers + functions) if workers + functions else 1.0
@@ -87,7 +87,7 @@ class Fleet:
 def fleet_of(
     topology: Topology, deployment: Deployment, load: Load, streams: Sequence[Stream]
 ) -> Fleet:
-    """Who runs what; the jobs of a queue that several have are spread evenly over them.
+    """Assign the jobs to worker groups and functions, evenly where several serve a queue.
 
     Raises:
         UnknownQueue, ConfigurationError: the deployment names queues that the app doesn't have.

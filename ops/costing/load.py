@@ -1,4 +1,4 @@
-"""What is assumed of an app's jobs: how many of which types, how large, how long, how good."""
+"""Assumptions about an app's jobs: number, types, sizes, durations and failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headgate.ops.prices import MONTH_S
 
 _YEAR = timedelta(days=365)
 _ENOUGH = 10_000
-"""Occurrences after which a schedule's frequency is known well enough."""
+"""Number of occurrences that is enough to estimate a schedule's frequency."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,28 +31,27 @@ class Load:
     """
 
     jobs: float
-    """Jobs that are submitted in a month; what schedules submit comes on top."""
+    """Jobs submitted in a month; those that schedules submit are added."""
     shares: Mapping[str, float] = field(default_factory=dict)
-    """By job type, its part of them, 0 to 1. What is left goes evenly to the types that are not
-    named and have no schedule."""
+    """Fraction of the jobs by job type, 0 to 1. The remainder is split evenly among the types that
+    are not named and have no schedule."""
     duration: timedelta | None = None
-    """How long a handler runs; None: what the worker group that has the queue calls typical."""
+    """Running time of a handler; None: the ``typical`` of the worker group that has the queue."""
     payload_bytes: int = 500
-    """Of a payload's JSON."""
+    """Size of a payload's JSON."""
     result_bytes: int = 100
-    """Of a result's JSON, where the type declares that it returns one."""
+    """Size of a result's JSON, where the type declares that it returns one."""
     failure_rate: float = 0.01
-    """The part of attempts that fail and are tried again, 0 to 1."""
+    """Fraction of attempts that fail and are retried, 0 to 1."""
     together: float = 1.0
-    """Messages that share a request, 1 to 10. 1 where jobs come one at a time; 10 where they are
-    submitted in bulk, or so many wait that every receive comes back full."""
+    """Messages per request, 1 to 10. 1 where jobs arrive one at a time; 10 where they are submitted
+    in bulk, or the backlog fills every receive."""
     peak: float = 2.0
-    """How many times the mean rate jobs come at while they come: all of them in a part of the
-    month that is 1 / peak."""
+    """Arrival rate relative to the mean: all jobs arrive within 1 / peak of the month."""
     delayed: float = 0.0
-    """The part of jobs that are submitted with more than 15 minutes' delay."""
+    """Fraction of jobs submitted with a delay of more than 15 minutes."""
     tenants: bool = False
-    """Whether jobs are submitted for a tenant."""
+    """True if jobs are submitted for a tenant."""
 
     def __post_init__(self) -> None:
         _check("jobs", self.jobs, 0, 1e15)
@@ -79,21 +78,21 @@ class Stream:
     job: JobType[Any, Any]
     queue: QueueSpec
     submitted: float
-    """By clients."""
+    """Submitted by clients."""
     fired: float
-    """By the bridge, for a schedule or an event."""
+    """Submitted by the bridge, for a schedule or an event."""
     scheduled: float
-    """Of these, for schedules."""
+    """The part of ``fired`` that schedules cause."""
     delayed: float
-    """By the bridge, of those that clients have submitted."""
+    """The part of ``submitted`` that the bridge sends after a long delay."""
     attempts: float
-    """Of one job, on average."""
+    """Attempts per job, on average."""
     dead: float
-    """The part of jobs whose last attempt fails too."""
+    """Fraction of jobs whose last attempt fails too."""
 
     @property
     def jobs(self) -> float:
-        """In a month."""
+        """Jobs in a month."""
         return self.submitted + self.fired
 
     @property
@@ -108,21 +107,21 @@ class Stream:
 
     @property
     def completed(self) -> float:
-        """Jobs that end well in a month."""
+        """Jobs that complete in a month."""
         return self.jobs * (1 - self.dead)
 
 
 def streams_of(app: App, load: Load, now: datetime) -> list[Stream]:
-    """What comes of each type in a month.
+    """Return the jobs of each type in a month.
 
     Args:
-        app: whose types.
-        load: how many jobs, and of which.
-        now: when the month begins; aware.
+        app: the app with the job types.
+        load: number of jobs, and their shares by type.
+        now: start of the month; aware.
 
     Raises:
         UnknownJobType: a share is of a type that the app doesn't have.
-        SettingsInvalid: nothing is left to take what the shares leave over.
+        SettingsInvalid: the shares leave a remainder, and no type is left to take it.
     """
     submitted = _submitted(app, load)
     on_event = {rule.type.name for rule in app.event_rules.values()}
@@ -133,12 +132,12 @@ def streams_of(app: App, load: Load, now: datetime) -> list[Stream]:
 
 
 def firings(schedule: Schedule, now: datetime) -> float:
-    """How often a schedule fires in a month, on average."""
+    """Return how many times a schedule fires in a month, on average."""
     if is_one_time(schedule.expression):
         return 0.0
     if schedule.expression.startswith("rate"):
         return MONTH_S / period_of(schedule.expression).total_seconds()
-    within = now + _YEAR - timedelta(seconds=1)  # both ends count
+    within = now + _YEAR - timedelta(seconds=1)  # both ends are inclusive
     end = min(schedule.end or within, within)
     times = occurrences(
         schedule.expression, schedule.timezone, since=now, start=schedule.start, end=end
@@ -181,7 +180,7 @@ def _stream(
 
 
 def typical_s(load: Load, groups: list[WorkerGroup]) -> float:
-    """How long a handler runs, in seconds, where these groups run it."""
+    """Return a handler's running time in seconds, where these groups run it."""
     if load.duration is not None:
         return load.duration.total_seconds()
     return max((group.typical.total_seconds() for group in groups), default=1.0)

@@ -1,4 +1,4 @@
-"""S3: payloads that are too large for messages, and results that are too large for records."""
+"""S3: payloads too large for messages, and results too large for records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GB = 2**30
 
 
 def charges(app: App, fleet: Fleet, load: Load) -> Iterator[Charge]:
-    """What S3 keeps and is asked in a month. That objects are compressed is left out of account."""
+    """Yield a month's charges for S3. Compression of the objects is not taken into account."""
     kept = app.topology.payload_retention.total_seconds() / MONTH_S
     for stream in fleet.streams:
         name = stream.job.name

@@ -1,13 +1,13 @@
-"""Requests to DynamoDB: records of jobs, claims, leases, and looks at what is to be cancelled.
+"""Requests to DynamoDB: records of jobs, claims, leases, and checks for cancellations.
 
-    of a job that                     items, by level
+    a job that                        items, by level
     completes at once                 1 outcomes, 3 full (submitted, started, completed)
     takes longer than a second        1 more (started) at outcomes
     each attempt that fails           1, of two units, and one of the index
     each later attempt                1 (started), and a read
     dies                              1, and one of the index
 
-A batch of 25 items is billed as 25 items. What expires is deleted free of charge.
+A batch of 25 items is billed as 25 items. Deletion of expired items is free of charge.
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
 """
 
@@ -36,16 +36,17 @@ from headgate.workers.limits.lease import RENEW_S
 
 SUBMITTED_BYTES, STARTED_BYTES, COMPLETED_BYTES = 300, 350, 400
 FAILED_BYTES, DEAD_BYTES = 1500, 700
-"""Of items, a failure's with a traceback of a kilobyte; tests hold real ones against these."""
+"""Sizes of the items of a failure (with a traceback of a kilobyte) and of a dead job; tests compare
+them with real ones."""
 
 LIFE_BYTES = 200
-"""Of a worker's sign of life."""
+"""Size of a worker's heartbeat item."""
 
 INDEXED_BYTES = 500
-"""Of an entry of the index."""
+"""Size of an entry in the index."""
 
 OVERHEAD_BYTES = 100
-"""That DynamoDB stores with each item.
+"""Bytes that DynamoDB stores in addition to each item.
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html"""
 
 _WRITTEN, _READ, _GB = 1024, 4096, 2**30
@@ -53,14 +54,14 @@ _WRITTEN, _READ, _GB = 1024, 4096, 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a job asks of the table, on average."""
+    """Average use of the table by one job."""
 
     writes: float = 0.0
     """Write request units."""
     reads: float = 0.0
     """Read request units."""
     byte_s: float = 0.0
-    """Bytes stored, each for so many seconds."""
+    """Bytes stored, times the seconds that each is stored."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -80,25 +81,28 @@ _READ_ONCE = Usage(reads=1)
 
 
 def charges(app: App, fleet: Fleet, load: Load) -> Iterator[Charge]:
-    """What DynamoDB is asked in a month."""
+    """Yield a month's charges for DynamoDB."""
     for stream in fleet.streams:
         yield from _charged(of_job(app, stream, fleet, load) * stream.jobs, stream.job.name)
     yield from _charged(at_all_times(app, fleet), None)
 
 
 def of_job(app: App, stream: Stream, fleet: Fleet, load: Load) -> Usage:
-    """What one job of a type costs, on average."""
+    """Return the average usage of one job of a type."""
     level, keep = app.records_of(stream.job), app.keep_of(stream.job)
     long = fleet.run_s[stream.job.name] > AFTER_S
     used = _records(stream, level, keep, load, long=long) if level != "off" else NOTHING
     used += _claims(stream, fleet) + _unique(stream)
     by_bridge = (stream.fired + stream.delayed) / stream.jobs if stream.jobs else 0.0
-    return used + put(100, timedelta(days=2)) * 2 * by_bridge  # to be sent, and sent
+    return used + put(100, timedelta(days=2)) * 2 * by_bridge  # two items: to be sent, and sent
 
 
 def at_all_times(app: App, fleet: Fleet) -> Usage:
-    """What workers ask whatever they run: cancellations every few seconds, signs of life with a
-    look at the others', and leases of limits."""
+    """Return the workers' usage independent of jobs.
+
+    It is checks for cancellations every few seconds, heartbeats with a look at the other
+    workers', and leases of limits.
+    """
     processes = sum(crew.processes for crew in fleet.crews)
     looks = MONTH_S / POLL_S if app.keeps_records else 0.0
     beats = MONTH_S / BEAT_S if app.keeps_records else 0.0
@@ -108,14 +112,14 @@ def at_all_times(app: App, fleet: Fleet) -> Usage:
         for limits in all_limits(app)
         for limit in (limits.rate_limit, limits.concurrency, limits.retry_budget)
     )
-    # With others about, the first try mostly tells what they have written since.
+    # With several processes the first try mostly finds what the others have written since.
     tries = 2 if processes > 1 else 1
     renewals = MONTH_S / RENEW_S * leased * tries
     return (Usage(reads=looks) + Usage(writes=renewals) + lives) * processes
 
 
 def put(size: int, kept: timedelta, *, indexed: bool = False) -> Usage:
-    """An item of so many bytes, new, that expires after so long."""
+    """Return the usage of writing a new item of ``size`` bytes that expires after ``kept``."""
     alone = Usage(
         writes=math.ceil(size / _WRITTEN), byte_s=(size + OVERHEAD_BYTES) * kept.total_seconds()
     )
@@ -132,7 +136,7 @@ def _records(stream: Stream, level: RecordsLevel, keep: Keep, load: Load, *, lon
 
 
 def _begun(level: RecordsLevel, keep: Keep, *, long: bool) -> Usage:
-    """A submission and a first start; below ``full`` the start of a job that takes its time."""
+    """Return the usage of a submission and a first start; below ``full``, of a long job's start."""
     started = put(STARTED_BYTES, keep.failed)
     if keeps(level, "full"):
         return put(SUBMITTED_BYTES, max(keep.completed, keep.failed)) + started
@@ -147,7 +151,7 @@ def _completed(stream: Stream, level: RecordsLevel, keep: Keep, load: Load) -> U
     item = put(size, keep.completed, indexed=listed)
     if keep.last is None:
         return item
-    # What falls out is read, and deleted from the table and the index.
+    # Records beyond the limit are read, and deleted from the table and the index.
     soon = replace(item, byte_s=0.0)
     return soon + Usage(reads=math.ceil(size / _READ)) + Usage(writes=soon.writes)
 
@@ -159,8 +163,11 @@ def _result_bytes(stream: Stream, load: Load) -> int:
 
 
 def _claims(stream: Stream, fleet: Fleet) -> Usage:
-    """Of ``once=True``: taken, renewed at a third of the lease, and done or given back. A later
-    attempt is refused first, which is billed too, since it does not know what stands there."""
+    """Return the usage of ``once=True``: a claim, renewals, and completion or release.
+
+    A claim is renewed at a third of the lease. A later attempt is refused at first, which is
+    billed too: the worker doesn't know the claim's state.
+    """
     if not stream.job.once:
         return NOTHING
     lease_s = stream.queue.visibility_s * LEASED_OF_VISIBILITY

@@ -1,8 +1,8 @@
-"""Requests to SQS: sends, receives, settlements, heartbeats, and polls that bring nothing.
+"""Requests to SQS: sends, receives, settlements, heartbeats and empty receives.
 
 A job takes a send, and each of its attempts a receive and a settlement: a delete, or a change of
-visibility. Of each up to ten share a request. A job that dies is sent once more, to its dead-letter
-queue. A receive waits 20 s; so an idle queue costs 3 requests a minute for each process.
+visibility. Up to ten of the same kind share a request. A job that dies is sent once more, to its
+dead-letter queue. A receive waits 20 s, so an idle queue costs 3 requests a minute per process.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from headgate.ops.costing.load import Load, Stream
 from headgate.ops.prices import MONTH_S, SQS_FAIR, SQS_FIFO, SQS_STANDARD, Price
 
 BILLED_BYTES = 65_536
-"""Of what a request carries, each so many count as a request.
+"""SQS bills every 64 KB of a request's messages as one request.
 https://aws.amazon.com/sqs/pricing/"""
 
 _ANY_TIME = datetime(2026, 11, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
 
 def charges(fleet: Fleet, load: Load, limit: int) -> Iterator[Charge]:
-    """What SQS is asked in a month.
+    """Yield a month's charges for SQS.
 
     Args:
-        fleet: who receives.
-        load: what jobs are like.
+        fleet: the workers and functions that receive.
+        load: the properties of the jobs.
         limit: bytes of a message above which its payload goes to S3.
     """
     for stream in fleet.streams:
@@ -43,7 +43,7 @@ def charges(fleet: Fleet, load: Load, limit: int) -> Iterator[Charge]:
 
 
 def of_job(stream: Stream, fleet: Fleet, load: Load, limit: int) -> float:
-    """Requests that one job of a type takes, on average."""
+    """Return the requests that one job of a type takes, on average."""
     size = message_bytes(stream, load, limit)
     together = min(load.together, max(1, MAX_MESSAGE_BYTES // size))
     alone = math.ceil(size / BILLED_BYTES)
@@ -55,20 +55,23 @@ def of_job(stream: Stream, fleet: Fleet, load: Load, limit: int) -> float:
 
 
 def message_bytes(stream: Stream, load: Load, limit: int) -> int:
-    """Bytes of a type's messages, as SQS counts them."""
+    """Return the size of a type's messages, as SQS counts it."""
     bare = _bare_bytes(stream, offloaded=False)
     whole = bare + load.payload_bytes
     return whole if whole <= limit else _bare_bytes(stream, offloaded=True)
 
 
 def is_offloaded(stream: Stream, load: Load, limit: int) -> bool:
-    """Whether a type's payloads are too large for its messages."""
+    """Return True if a type's payloads are too large for its messages."""
     return _bare_bytes(stream, offloaded=False) + load.payload_bytes > limit
 
 
 def heartbeats(stream: Stream, fleet: Fleet) -> float:
-    """Requests for heartbeats that one attempt takes, at most: what is held is extended every
-    third of the visibility timeout, or up to an eighth of that earlier, ten to a request."""
+    """Return the most requests for heartbeats that one attempt takes.
+
+    Held messages are extended every third of the visibility timeout, or up to an eighth of that
+    earlier, ten to a request.
+    """
     beats = fleet.run_s[stream.job.name] // (stream.queue.heartbeat_s * 7 / 8)
     workers = fleet.workers(stream.queue)
     if not beats or not workers:
@@ -78,9 +81,9 @@ def heartbeats(stream: Stream, fleet: Fleet) -> float:
 
 
 def empty_receives(queue: QueueSpec, fleet: Fleet, load: Load) -> float:
-    """Receives of a month that bring nothing.
+    """Return the number of empty receives in a month.
 
-    Where messages come at random, ``rate`` times a second, a poll of ``wait`` seconds stays empty
+    Where messages arrive at random, ``rate`` times a second, a poll of ``wait`` seconds stays empty
     with the probability e^-(rate * wait), and takes (1 - e^-(rate * wait)) / rate on average.
     """
     if not (pollers := fleet.pollers(queue)):
@@ -95,7 +98,7 @@ def empty_receives(queue: QueueSpec, fleet: Fleet, load: Load) -> float:
 
 
 def _bare_bytes(stream: Stream, *, offloaded: bool) -> int:
-    """Of a message without its payload."""
+    """Return the size of a message without its payload."""
     job = stream.job
     job_id = derived_job_id(_ANY_TIME)
     ref = PayloadRef(key=f"{PAYLOADS}{job_id}", sha256="0" * 64, size=2**20, encoding="gzip")

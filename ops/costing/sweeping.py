@@ -1,4 +1,4 @@
-"""The sweep: a function that looks at all dead letters every few minutes."""
+"""The sweep: a function that reads all dead letters every few minutes."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from headgate.ops.prices import (
 )
 
 SWEEPS = MONTH_S / EVERY.total_seconds()
-"""In a month."""
+"""Sweeps in a month."""
 
 SWEEP_S = 1.0
-"""A sweep that finds little."""
+"""Duration of a sweep that finds few dead letters."""
 
 _REMEMBERED = 20
-"""Dead letters that a read unit of what is remembered of them holds."""
+"""Remembered dead letters per read unit."""
 
 
 def charges(app: App, fleet: Fleet) -> Iterator[Charge]:
-    """What sweeps ask in a month, if nobody replays or purges the dead letters."""
+    """Yield a month's charges for sweeps, if nobody replays or purges the dead letters."""
     yield Charge(price=FIRINGS, units=SWEEPS)
     yield Charge(price=INVOCATIONS, units=SWEEPS)
     yield Charge(price=DURATION, units=SWEEPS * SWEEP_S * FUNCTION_MEMORY_MB / 1024)
-    yield Charge(price=WRITES, units=2 * SWEEPS)  # a lease, taken and given back
+    yield Charge(price=WRITES, units=2 * SWEEPS)  # a lease, acquired and released
     others = len(sweep_plan(app, has_bridge=has_bridge(app)).queues) - len(fleet.queues)
     yield Charge(price=SQS_STANDARD, units=SWEEPS * others)
     for queue in fleet.queues:
@@ -50,7 +50,7 @@ def charges(app: App, fleet: Fleet) -> Iterator[Charge]:
 
 
 def dead_letters(queue: QueueSpec, fleet: Fleet) -> int:
-    """Of a queue, at any time: what dies while SQS keeps it."""
+    """Return the dead letters of a queue at any time: the jobs that die within its retention."""
     dying = sum(
         stream.jobs * stream.dead for stream in fleet.streams if stream.queue.name == queue.name
     )
@@ -58,8 +58,11 @@ def dead_letters(queue: QueueSpec, fleet: Fleet) -> int:
 
 
 def requests(waiting: int) -> int:
-    """To SQS, of a sweep of a queue with so many dead letters: how many there are, receives until
-    one brings nothing or enough are seen, and giving them back."""
+    """Return the requests to SQS for one sweep of a queue with ``waiting`` dead letters.
+
+    They are one for their number, receives until one is empty or enough were seen, and making
+    them visible again.
+    """
     seen = min(waiting, LIMIT)
     batches = math.ceil(seen / MAX_BATCH)
     ends = 1 if 0 < seen < LIMIT else 0

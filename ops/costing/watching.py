@@ -1,7 +1,7 @@
-"""CloudWatch: lines of logs, metrics, alarms and the dashboard.
+"""CloudWatch: logs, metrics, alarms and the dashboard.
 
-A metric is charged for in the hours in which something is written of it; a type whose jobs never
-fail has none of failures.
+A metric is charged for in the hours in which values are written; a type whose jobs never fail has
+no metric of failures.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from headgate.ops.costing.load import Load, Stream
 from headgate.ops.prices import ALARMS, DASHBOARDS, LOGS, LOGS_STORED, METRICS, MONTH_S
 
 EVENT_OVERHEAD = 26
-"""Bytes that CloudWatch counts with each line.
+"""Bytes that CloudWatch adds to each line.
 https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html"""
 
 COMPLETED_LINE, FAILED_LINE, RETRIED_LINE, DEAD_LINE = 480, 1700, 500, 700
-"""Bytes of the JSON lines of events, a failure's with a traceback of a kilobyte; tests hold real
-ones against these and the next ones."""
+"""Bytes of the events' JSON lines, a failure's with a traceback of a kilobyte; tests compare these
+and the following sizes with real lines."""
 
 EMF_LINE, EMF_VALUE = 450, 24
 """Bytes of a line of metrics, and of each duration or wait in it."""
 
 INVOCATION_LINES = 900
-"""Bytes that Lambda and a function of ours write of one invocation."""
+"""Bytes that Lambda and a function of ours log per invocation."""
 
 _GB = 2**30
 _MINUTES = MONTH_S / 60
 
 
 def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iterator[Charge]:
-    """What CloudWatch takes in, keeps, watches and shows in a month."""
+    """Yield a month's charges for CloudWatch."""
     yield Charge(price=ALARMS, units=watched_metrics(app, deployment))
     yield Charge(price=DASHBOARDS, units=1)
     for stream in fleet.streams:
@@ -61,21 +61,21 @@ def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Itera
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Metrics that have their dimensions, and so their lines, in common."""
+    """Metrics that share their dimensions, and so their lines."""
 
     dimensions: tuple[str, ...]
-    """Their values: a type and its queue group, or a queue group and a priority."""
+    """The dimensions' values: a type and its queue group, or a queue group and a priority."""
     job_type: str | None
     pollers: float
     """Worker processes that write lines, on average."""
     counts: dict[str, float]
-    """By metric, what is counted in a month."""
+    """Values counted in a month, by metric."""
     values: float
-    """Durations, or waits, in a month."""
+    """Durations or waits in a month."""
 
 
 def series_of(fleet: Fleet) -> list[Series]:
-    """The metrics of each type, and of each lane (`workers.observability.emf`)."""
+    """Return the metrics of each type and of each lane (`workers.observability.emf`)."""
     lanes: dict[tuple[str, ...], list[Stream]] = defaultdict(list)
     for stream in fleet.streams:
         lanes[stream.queue.group, str(stream.queue.priority)].append(stream)
@@ -85,7 +85,7 @@ def series_of(fleet: Fleet) -> list[Series]:
 
 
 def log_bytes(stream: Stream, fleet: Fleet, load: Load) -> float:
-    """What workers, consumers and the bridge log of a type in a month."""
+    """Return the bytes that workers, consumers and the bridge log about a type in a month."""
     dead = stream.jobs * stream.dead
     lines = (
         (COMPLETED_LINE, stream.completed),
@@ -98,7 +98,7 @@ def log_bytes(stream: Stream, fleet: Fleet, load: Load) -> float:
 
 
 def _invocations(stream: Stream, fleet: Fleet, load: Load) -> float:
-    """Of consumers."""
+    """Return the consumers' invocations in a month."""
     consumers = fleet.consumers[stream.queue.name]
     part = 1 - fleet.part_of_workers(stream.queue)
     return sum(
@@ -147,12 +147,12 @@ def _measured(series: Series) -> Iterator[Charge]:
 
 
 def _part_of_hours(events: float) -> float:
-    """In which at least one of so many a month comes, where they come at random."""
+    """Return the hours' fraction with at least one of a month's ``events``, arriving at random."""
     return -math.expm1(-events / HOURS)
 
 
 def _emf_bytes(series: Series) -> float:
-    """One line a minute in which anything happens, of each process."""
+    """Return the bytes of metric lines: one per process and minute in which anything happens."""
     if not series.pollers:
         return 0.0
     minutes = _MINUTES * series.pollers
@@ -162,6 +162,9 @@ def _emf_bytes(series: Series) -> float:
 
 
 def _logged(size: float, job_type: str | None) -> Iterator[Charge]:
-    """Taken in, and kept for a month. What is kept is billed compressed, and here as it is."""
+    """Yield the charges for ingestion and a month's storage.
+
+    AWS bills the compressed size of what is stored; here it counts uncompressed.
+    """
     yield Charge(price=LOGS, units=size / _GB, job_type=job_type)
     yield Charge(price=LOGS_STORED, units=size / _GB, job_type=job_type)

@@ -1,4 +1,4 @@
-"""`headgate demo`: a whole shop on this machine, worked off and checked, in less than a minute."""
+"""`headgate demo`: a whole shop's jobs, run and checked on this machine in less than a minute."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NEEDED = {
 
 
 def run_demo(options: DemoOptions) -> int:
-    """Run the demo; returns the exit code: 0 all is well, 1 a check failed, 130 interrupted.
+    """Run the demo; returns the exit code: 0 on success, 1 if a check failed, 130 if interrupted.
 
     Raises:
-        HeadgateError: something it needs is missing or failed; everything has been cleaned up.
+        HeadgateError: a prerequisite is missing or failed; everything has been cleaned up.
     """
     for module, what in _NEEDED.items():
         try:

@@ -1,4 +1,4 @@
-"""The demo's accounts: what every job went through, from the events of clients and workers."""
+"""The demo's accounts: each job's history, from the events of clients and workers."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ from headgate.ops.demo.plan import Ending
 
 @dataclass(slots=True, kw_only=True)
 class Account:
-    """What one job went through."""
+    """One job's history."""
 
     type: str
     submitted: int = 0
     failed: int = 0
     retried: int = 0
     endings: list[Ending] = field(default_factory=list)
-    """One, if all is well."""
+    """Exactly one in a healthy run."""
     reason: str = ""
-    """Why it is dead."""
+    """Reason of a dead job."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """Counts, of one type or of all."""
+    """Counts for one job type or for all."""
 
     submitted: int = 0
     done: int = 0
     discarded: int = 0
     retried: int = 0
     dead: Counter[str] = field(default_factory=Counter)
-    """By reason."""
+    """Dead jobs by reason."""
 
     @property
     def ended(self) -> int:
@@ -59,18 +59,18 @@ class Tally:
 
 
 class Accounting:
-    """Subscribes to events. Not safe for threads: hand it those of the event loop's thread only."""
+    """Subscriber to events. Not thread-safe: pass it events on the event loop's thread only."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, Account] = {}
         self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
-        """By type; kept with each event, so that a display need not go through all jobs."""
+        """Counts by type, updated with each event: displays need not iterate over all jobs."""
         self.parked: Counter[str] = Counter()
-        """Messages that could not become jobs, by reason."""
+        """Parked messages, which could not become jobs, by reason."""
         self.pickups_s: defaultdict[Priority, list[float]] = defaultdict(list)
-        """How long each job waited for its first attempt once it was due."""
+        """Seconds from a job's due time to the start of its first attempt, by priority."""
         self.trouble: list[str] = []
-        """What must not happen in a healthy run."""
+        """Events that a healthy run doesn't have."""
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -83,7 +83,7 @@ class Accounting:
 
     @property
     def total(self) -> Tally:
-        """All types together."""
+        """Counts over all types."""
         return total(self.tallies.values())
 
     def _record(self, event: JobEvent) -> None:
@@ -115,7 +115,7 @@ class Accounting:
 
 
 def total(tallies: Iterable[Tally]) -> Tally:
-    """The sum of some tallies."""
+    """Add up tallies."""
     whole = Tally()
     for tally in tallies:
         whole.submitted += tally.submitted
@@ -127,15 +127,15 @@ def total(tallies: Iterable[Tally]) -> Tally:
 
 
 class Requests:
-    """Counts requests to SQS by action; may be told of them by any thread."""
+    """Counter of requests to SQS by action; may be called from any thread."""
 
     def __init__(self) -> None:
-        self._made: list[Action] = []  # appending is atomic, adding to a count is not
+        self._made: list[Action] = []  # appending is atomic, incrementing a count is not
 
     def __call__(self, request: RequestMade) -> None:
         self._made.append(request.action)
 
     @property
     def by_action(self) -> Counter[Action]:
-        """How many there were of each, the most frequent first."""
+        """Requests by action, the most frequent first."""
         return Counter(dict(Counter(self._made).most_common()))

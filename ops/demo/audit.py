@@ -1,4 +1,4 @@
-"""Looking at the server once the workers have stopped: what lies where."""
+"""Inspection of the server's queues once the workers have stopped."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from headgate.ops.demo.checks import Letter
 
 
 async def read_depths(transport: Transport, topology: Topology) -> dict[str, QueueDepth]:
-    """How much lies in each queue that has to be empty: all but the dead-letter queues."""
+    """Return the depth of each queue that has to be empty: all but the dead-letter queues."""
     names = [*(spec.name for spec in topology.queues), topology.quarantine_name]
     return {name: await transport.depth(name) for name in names}
 
 
 async def read_letters(transport: Transport, topology: Topology) -> list[Letter]:
-    """Take everything out of the dead-letter queues. It is not deleted, only hidden for 30 s."""
+    """Receive everything in the dead-letter queues. Nothing is deleted, only hidden for 30 s."""
     return [
         letter
         for spec in topology.queues

@@ -1,4 +1,4 @@
-"""What the shop's books say its jobs have done."""
+"""The effects of jobs, as recorded in the shop's books."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _EFFECTS = {
     "process-order": "SELECT id FROM orders",
     "capture-payment": "SELECT order_id FROM payments",
 }
-"""By job type, the keys under which its jobs' effects are booked."""
+"""Queries for the keys of booked effects, by job type."""
 
 
 def read_effects(store: Store) -> dict[str, set[str]]:
-    """By job type, the keys of what has been done."""
+    """Return the keys of all booked effects, by job type."""
     return {name: {key for (key,) in store.rows(query)} for name, query in _EFFECTS.items()}
 
 
 def effect_key(job_id: str, job: PlannedJob) -> str:
-    """The key under which the job's effect is booked: its order's id, or else its own."""
+    """Return the key of the job's effect in the books: its order's id, or else its own."""
     return str(getattr(job.payload, "order_id", job_id))

@@ -1,4 +1,4 @@
-"""What has to be true when the demo has run. Pure: accounts and findings in, verdicts out."""
+"""Checks after the demo has run. Pure: accounts and findings in, verdicts out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """A message as it lies in a dead-letter queue."""
+    """A message in a dead-letter queue."""
 
     queue: str
     body: str
@@ -27,16 +27,16 @@ class Letter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What was found at the server and in the shop's books, once the workers had stopped."""
+    """The state of the server and of the shop's books once the workers have stopped."""
 
     depths: Mapping[str, QueueDepth]
-    """Of every queue that has to be empty."""
+    """Depths of all queues that have to be empty."""
     letters: Sequence[Letter]
     """The contents of all dead-letter queues."""
     effects: Mapping[str, set[str]]
-    """What the shop's books hold, by job type: the keys of what its jobs did."""
+    """Keys of the effects in the shop's books, by job type."""
     left: Sequence[str] = ()
-    """What the workers left behind when they stopped."""
+    """Reports of workers that did not stop cleanly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +63,13 @@ def run_checks(
     accounting: Accounting,
     findings: Findings,
 ) -> list[Check]:
-    """Hold the accounts and what was found against the plan.
+    """Compare the accounts and the findings with the plan.
 
     Args:
-        plan: what was to be submitted.
-        planned: what each submitted id was planned as, those of the schedules included.
-        accounting: what the events said.
-        findings: what the server and the books say.
+        plan: the jobs and messages to submit.
+        planned: the planned job of each submitted id, including the schedules'.
+        accounting: the history according to the events.
+        findings: the state of the server and of the books.
     """
     accounts = accounting.jobs
     checks: dict[str, Iterable[str]] = {
@@ -158,7 +158,7 @@ def _wanted_letters(
 
 
 def _identity(letter: Letter, planned: Mapping[str, PlannedJob]) -> str:
-    """A job goes by its id; what never was a job has none of ours, and goes by its body."""
+    """Return the id of a submitted job, else the message's body: it never was a job."""
     return letter.job_id if letter.job_id in planned else letter.body
 
 

@@ -1,4 +1,4 @@
-"""What the demo shows: a live table on a terminal, else a line a second; then the results."""
+"""The demo's output: a live table on a terminal, else a line a second; then the results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headgate.ops.demo.checks import Check
 from headgate.ops.demo.statistics import percentile
 
 REFRESH_S = 0.1
-"""How often a display is told to show the present state."""
+"""Seconds between two updates of a display."""
 
 _LINE_EVERY_S = 1.0
 _BAR = 18
@@ -28,14 +28,14 @@ _COUNTS = ("submitted", "done", "discarded", "retried", "dead")
 
 
 class Display(Protocol):
-    """Shows how far the demo is. ``elapsed_s`` counts from the demo's start."""
+    """Shows the demo's progress. ``elapsed_s`` counts from the demo's start."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
 
     def stage(self, text: str, elapsed_s: float) -> None:
-        """Say what is done now."""
+        """Announce the current stage."""
         ...
 
     def show(self, accounting: Accounting, elapsed_s: float) -> None:
@@ -44,19 +44,19 @@ class Display(Protocol):
 
 
 def make_display(console: Console, app: App, expected: Mapping[str, int]) -> Display:
-    """The display that fits the console; ``expected`` is how many jobs each type will have."""
+    """Return the display that fits the console; ``expected`` is the number of jobs by type."""
     kind = LiveDisplay if console.is_terminal else PlainDisplay
     return kind(console, app, expected)
 
 
 class LiveDisplay:
-    """A table that is drawn again and again, and is gone in the end."""
+    """A table that is redrawn in place, and removed at the end."""
 
     def __init__(self, console: Console, app: App, expected: Mapping[str, int]) -> None:
         self._app = app
         self._expected = expected
         self._stage = ""
-        # Drawn by the event loop alone: a thread of rich's would read accounts that change.
+        # Drawn by the event loop alone: a thread of rich's would read accounts while they change.
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Self:
@@ -90,7 +90,7 @@ class PlainDisplay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to put back."""
+        """Do nothing: there is nothing to restore."""
 
     def stage(self, text: str, elapsed_s: float) -> None:
         self._print(text, elapsed_s)
@@ -114,7 +114,7 @@ class PlainDisplay:
 def print_results(
     console: Console, accounting: Accounting, requests: Requests, checks: Sequence[Check]
 ) -> None:
-    """Print what happened by type, what it cost, how soon jobs started, and the checks."""
+    """Print the outcomes by type, the requests, the jobs' waits, and the checks."""
     figures = Table.grid(padding=(0, 6))
     figures.add_row(_costs(requests, len(accounting.jobs)), _pickups(accounting))
     console.print(Group("", _results(accounting), figures))

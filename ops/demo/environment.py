@@ -11,10 +11,11 @@ REGION = "us-east-1"
 
 @contextmanager
 def only_local_aws(endpoint_url: str) -> Iterator[None]:
-    """Let AWS's SDKs find the local endpoint, and none of the user's accounts, within the block.
+    """Point AWS's SDKs at the local endpoint within the block, and hide the user's accounts.
 
     botocore reads credentials from the environment, files, profiles and the instance's metadata;
-    all but the first are hidden, and what that holds no account takes. Proxies are passed by.
+    all but the first are disabled, and the credentials in the environment are valid nowhere.
+    Proxies are bypassed.
     """
     ours = _nobody(endpoint_url)
     theirs = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}

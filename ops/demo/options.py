@@ -1,4 +1,4 @@
-"""What `headgate demo` can be told."""
+"""The options of `headgate demo`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rich.console import Console
 from headgate.jobs.errors import SettingsInvalid
 
 LEAST_JOBS = 100
-"""Fewer don't hold every type with every fault."""
+"""Fewer jobs don't cover every fault of every type."""
 
 MOST_WORKERS = 8
 
-_WIDTH = 100  # of what is no terminal; rich would take 80 and cut the tables
+_WIDTH = 100  # where the output is no terminal; rich would take 80 and cut the tables
 
 
 def _console() -> Console:
@@ -24,22 +24,22 @@ def _console() -> Console:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """How one run of the demo goes.
+    """The settings of one run of the demo.
 
     Raises:
         SettingsInvalid: a value is out of range.
     """
 
     jobs: int = 2000
-    """How many to submit, 100 or more; the schedules' come on top."""
+    """Number of jobs to submit, 100 or more; those of the schedules are added."""
     seed: int = 1
     """The same seed submits the same jobs."""
     timeout: timedelta = timedelta(seconds=60)
-    """From the start until every job has to have ended."""
+    """Time limit for all jobs to end, from the demo's start."""
     workers: int = 2
-    """1 to 8, 50 jobs at once each."""
+    """Number of workers, 1 to 8; each runs up to 50 jobs at once."""
     console: Console = field(default_factory=_console)
-    """Where the progress and the results go."""
+    """The console for the progress and the results."""
 
     def __post_init__(self) -> None:
         if self.jobs < LEAST_JOBS:

@@ -1,4 +1,4 @@
-"""What the demo submits, and how each of it has to end. Pure: one seed, one plan."""
+"""The demo's plan: the jobs to submit, each with its expected end. Pure: one seed, one plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headgate.jobs.execution.outcome import Reason
 
 
 class Ending(StrEnum):
-    """How a job ends, once and for all."""
+    """The final outcome of a job."""
 
     DONE = "done"
     DISCARDED = "discarded"
@@ -28,19 +28,19 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """How one job has to end."""
+    """The expected end of one job."""
 
     ending: Ending = Ending.DONE
     failures: int = 0
-    """Attempts that fail; all but a dead job's last are retried."""
+    """Number of failed attempts; all but a dead job's last are retried."""
     reason: Reason | None = None
-    """Of a dead job."""
+    """The reason of a dead job."""
     error_type: str = ""
-    """Of a dead job: the class of the error that ended it."""
+    """The class of the error that ended a dead job."""
 
     @property
     def retries(self) -> int:
-        """Attempts that are made again."""
+        """Number of retries."""
         return self.failures - (self.ending is Ending.DEAD)
 
 
@@ -53,18 +53,18 @@ class PlannedJob:
     overrides: Overrides = field(default_factory=Overrides)
     expected: Expected = Expected()
     plain: bool = False
-    """Submitted by plain code, with `headgate.Client`; else with `headgate.AsyncClient`."""
+    """Submitted by synchronous code, with `headgate.Client`; else with `headgate.AsyncClient`."""
 
     @property
     def queue(self) -> QueueSpec:
-        """Where it goes."""
+        """The queue that the job is sent to."""
         priority = self.overrides.get("priority") or self.type.priority
         return app.topology.queue(self.type.queue, Priority(priority))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedMessage:
-    """One message that no worker can make a job of; it has to be parked."""
+    """One message that no worker can turn into a job; it has to be parked."""
 
     queue: QueueSpec
     body: str
@@ -73,16 +73,16 @@ class PlannedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All that one run of the demo submits."""
+    """Everything that one run of the demo submits."""
 
     jobs: tuple[PlannedJob, ...]
     messages: tuple[PlannedMessage, ...]
     schedules: tuple[JobType[Any, Any], ...]
-    """Types whose schedule fires once; each submits one job, which has to end well."""
+    """Types whose schedule fires once; each submits one job, which has to complete."""
 
     @property
     def total_jobs(self) -> int:
-        """Jobs that have to end, those of the schedules included."""
+        """Number of jobs that have to end, including the schedules'."""
         return len(self.jobs) + len(self.schedules)
 
 
@@ -99,7 +99,7 @@ def make_plan(jobs: int, seed: int) -> Plan:
 
 
 def batches(jobs: Iterable[PlannedJob]) -> Iterator[list[PlannedJob]]:
-    """Jobs that one ``submit_many`` can take together: of one type, with the same overrides."""
+    """Group jobs that one ``submit_many`` can take: of one type, with the same overrides."""
     groups: defaultdict[str, list[PlannedJob]] = defaultdict(list)
     for job in jobs:
         groups[f"{job.type.name} {sorted(job.overrides.items())}"].append(job)
@@ -119,26 +119,26 @@ _SHARES = {
     "abandoned-cart-reminder": 4,
     "aggregate-analytics": 4,
 }
-"""Per cent of the jobs."""
+"""Percentages of the jobs."""
 
 _TENANTS = (None, "aurora", "borealis", "cirrus", "drizzle")
 
 
 def _counts(jobs: int) -> dict[str, int]:
     counts = {name: jobs * share // 100 for name, share in _SHARES.items()}
-    counts["send-email"] += jobs - sum(counts.values())  # what rounding left
+    counts["send-email"] += jobs - sum(counts.values())  # the rounding remainder
     return counts
 
 
 # --- faults --------------------------------------------------------------------------------------
 
 _TWICE_AT_MOST = Overrides(max_attempts=2)
-"""The shop's own policies would go on for longer than a demo should."""
+"""The shop's own policies would retry for longer than a demo should take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fault:
-    """One word that the shop's gateway understands (see `examples.shop.gateway`)."""
+    """A fault that the shop's gateway simulates, by its word (see `examples.shop.gateway`)."""
 
     word: str
     expected: Expected
@@ -183,11 +183,11 @@ _FAULTS: dict[str, tuple[tuple[_Fault, float], ...]] = {
     "capture-payment": ((_FLAKY, 2), (_BUSY, 3), (_DECLINED, 2), (_HANGING, 0)),
     "sync-inventory": ((_FLAKY, 3),),
 }
-"""Per cent of a type's jobs that meet each fault, but one at least."""
+"""Percentage of a type's jobs that meet each fault; at least one job."""
 
 
 def _faults_of(name: str, count: int) -> list[_Fault]:
-    """One fault, or none, for each of a type's jobs."""
+    """Return a fault, or none, for each of a type's jobs."""
     faults = [
         fault
         for fault, per_cent in _FAULTS.get(name, ())
@@ -230,7 +230,7 @@ _OTHER_PRIORITIES: dict[str, tuple[tuple[Priority, float], ...]] = {
     "send-notification": ((Priority.LOW, 0.3),),
     "process-order": ((Priority.NORMAL, 0.2),),
 }
-"""How many of a type's jobs are submitted with another priority than the type's."""
+"""Fractions of a type's jobs that are submitted with another priority than the type's."""
 
 _DELAYED = 0.03
 _LONGEST_DELAY_S = 4

@@ -1,4 +1,4 @@
-"""The demo, start to end: a local AWS, the queues, the jobs, the workers, and the checks."""
+"""The demo from start to end: a local AWS, the queues, the jobs, the workers, and the checks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from headgate.workers.shutdown import Report, on_signals
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
-"""What a shell reports of a command that Ctrl-C ended."""
+"""A shell's exit code for a command ended by Ctrl-C."""
 
 _START_WITHIN_S = 30.0
 
@@ -42,7 +42,7 @@ def run(options: DemoOptions) -> int:
     """Run the demo; returns the exit code.
 
     Raises:
-        HeadgateError: something it needs is missing or failed; everything has been cleaned up.
+        HeadgateError: a prerequisite is missing or failed; everything has been cleaned up.
     """
     return asyncio.run(_interruptible(options))
 
@@ -53,7 +53,7 @@ async def _interruptible(options: DemoOptions) -> int:
     def cancel() -> None:
         running.cancel()
 
-    # All that is left to do after the first signal is bounded, so a second one changes nothing.
+    # All work after the first signal is bounded, so a second one changes nothing.
     with on_signals(cancel, lambda: None):
         await asyncio.wait({running})
     if running.cancelled():
@@ -107,7 +107,7 @@ async def _carried_out(course: _Course, display: Display) -> list[Check]:
 async def _worked_off(
     course: _Course, endpoint_url: str, display: Display
 ) -> tuple[Submitter, list[Report]]:
-    """Submit everything, and let workers run until it has ended or the time is up."""
+    """Submit everything, and let workers run until all has ended or the time is up."""
     count = course.requests
     async with (
         AsyncSqsTransport(endpoint_url=endpoint_url, region=REGION, on_request=count) as transport,
@@ -125,7 +125,7 @@ async def _worked_off(
             async with asyncio.timeout(course.left_s):
                 await fleet.work_until(_all_ended(course, submitter, display))
         except TimeoutError:
-            display.stage("the time is up", course.elapsed_s)  # the checks say what is missing
+            display.stage("the time is up", course.elapsed_s)  # the checks report what is missing
         return submitter, await fleet.stop()
 
 
@@ -171,7 +171,7 @@ def _shop_books() -> Iterator[store.Store]:
 
 @asynccontextmanager
 async def _local_aws() -> AsyncIterator[str]:
-    """A local AWS; its start, which blocks, can be cancelled."""
+    """Run a local AWS; its blocking start can be cancelled."""
     aws = LocalAws(start_within_s=_START_WITHIN_S)
     starting = asyncio.ensure_future(asyncio.to_thread(aws.start))
     try:
@@ -179,8 +179,8 @@ async def _local_aws() -> AsyncIterator[str]:
         yield aws.endpoint_url
     finally:
         await asyncio.to_thread(aws.stop)
-        # A start under way notices that its process is gone; had it made none yet, that one is
-        # stopped here. Either way its complaint is of no interest.
+        # A start under way fails once its process is gone; a process that it spawns only after this
+        # stop is stopped by the next. Either way its error is irrelevant.
         await asyncio.wait({starting})
         await asyncio.to_thread(aws.stop)
         starting.exception()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def percentile(values: Sequence[float], per_cent: float) -> float:
-    """The smallest value that at least so many per cent don't exceed (the nearest rank).
+    """Return the smallest value that at least ``per_cent`` % don't exceed (the nearest rank).
 
     Raises:
         ValueError: there are no values.

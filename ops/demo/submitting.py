@@ -1,4 +1,4 @@
-"""Submitting the plan: by both clients, by the schedules' bridge, and what is no job at all."""
+"""Submission of the plan: by both clients, by the schedules' bridge, and as raw messages."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from headgate.jobs.schedules.firing import read_firing, schedule_input
 from headgate.ops.demo.plan import Plan, PlannedJob, PlannedMessage, batches
 
 _AT_ONCE = 100
-"""How many tasks submit at the same time, as the requests of a busy web service do."""
+"""Number of concurrent submissions, as in a busy web service."""
 
 
 class Submitter:
-    """Submits a plan and remembers which id was given to what.
+    """Submits a plan and remembers the planned job of each id.
 
     Args:
-        plan: what to submit.
-        transport: open, for the event loop.
-        blocking: for plain code.
-        record: hears of each submitted job, on the event loop's thread.
+        plan: the jobs and messages to submit.
+        transport: an open transport for the event loop.
+        blocking: a transport for synchronous code.
+        record: called for each submitted job, on the event loop's thread.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class Submitter:
         self._blocking = blocking
         self._record = record
         self.planned: dict[str, PlannedJob] = {}
-        """By id, what has been submitted so far."""
+        """The jobs submitted so far, by id."""
         self.finished = False
 
     async def submit_all(self) -> None:
         """Submit everything.
 
         Raises:
-            TransportError, PartlySubmitted: SQS did not take something.
+            TransportError, PartlySubmitted: SQS did not accept something.
         """
         await self._send_messages(self._plan.messages)
         async with asyncio.TaskGroup() as group:
@@ -90,7 +90,7 @@ class Submitter:
                 self.planned |= {h.id: job for h, job in zip(handles, batch, strict=True)}
 
     async def _fire(self, declared: JobType[Any, Any]) -> None:
-        """Do what EventBridge Scheduler and the bridge do when a schedule is due."""
+        """Act as EventBridge Scheduler and the bridge do when a schedule is due."""
         now = datetime.now(UTC)
         firing = read_firing(_filled_in(schedule_input(app, declared), now))
         bridge = Bridge(self._blocking, None, lambda: now)
@@ -116,7 +116,7 @@ class Submitter:
 
 
 def _filled_in(template: dict[str, Any], due: datetime) -> dict[str, Any]:
-    """A schedule's input, with the context attributes that EventBridge Scheduler fills in."""
+    """Return a schedule's input with the context attributes that EventBridge Scheduler fills in."""
     values = {
         "<aws.scheduler.schedule-arn>": "arn:aws:scheduler:us-east-1:000000000000:schedule/"
         f"{app.name}/{template['schedule']}",

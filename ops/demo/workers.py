@@ -1,4 +1,4 @@
-"""The demo's workers: as many as asked, each with a connection of its own, watched and stopped."""
+"""The demo's workers, each with a connection of its own, supervised and stopped together."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from headgate.workers.worker import Worker
 
 SETTINGS = WorkerSettings(
     concurrency=50,
-    # Shorter than SQS's 20 s, since a worker that stops waits for its polls to return.
+    # Shorter than SQS's 20 s, since a stopping worker waits for its polls to return.
     receive_wait=timedelta(seconds=2),
     drain=timedelta(seconds=5),
 )
 
 
 class Fleet:
-    """Some workers in this event loop; use it with ``async with``."""
+    """Several workers in this event loop; use it with ``async with``."""
 
     def __init__(
         self, count: int, *, endpoint_url: str, region: str, events: Events, on_request: Observer
@@ -58,18 +58,18 @@ class Fleet:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Leave at once; `stop` comes first where the workers are to end in order."""
+        """Stop at once; call `stop` before for an orderly stop."""
         for worker in self._workers:
             worker.hurry()
-        # What a worker raised has been raised by `work_until` or `stop`.
+        # A worker's error has already been raised by `work_until` or `stop`.
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._open.aclose()
 
     async def work_until(self, ended: Awaitable[None]) -> None:
-        """Wait for ``ended``, whose errors are raised.
+        """Wait for ``ended``, and raise its error if any.
 
         Raises:
-            HeadgateError: a worker ended before.
+            HeadgateError: a worker ended first.
         """
         waiting = asyncio.ensure_future(ended)
         try:
@@ -83,10 +83,10 @@ class Fleet:
         waiting.result()
 
     async def stop(self) -> list[Report]:
-        """Stop all workers in order; what each has left behind."""
+        """Stop all workers in order; returns their reports."""
         for worker in self._workers:
             worker.stop()
-        # Not `gather`: cancelled, it would cancel the workers, who must let go in order.
+        # Not `gather`: if cancelled, it would cancel the workers, which must stop in order.
         await asyncio.wait(self._tasks)
         return [task.result() for task in self._tasks]
 
