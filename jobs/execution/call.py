@@ -1,4 +1,4 @@
-"""One call of a handler: in the event loop, a thread or a process; it ends in one outcome."""
+"""One call of a handler, in the event loop, a thread or a process, with exactly one outcome."""
 
 from __future__ import annotations
 
@@ -34,64 +34,64 @@ from headgate.jobs.execution.outcome import (
 from headgate.jobs.values.texts import legible, text_of
 
 CallBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Runs a plain function off the event loop, and returns what it returned or raises."""
+"""Runs a synchronous function off the event loop; returns its result or raises its error."""
 
 CallIsolated = Callable[[Job, str, JobContext], Awaitable[Any]]
-"""Runs a handler, given its message's body, in a process of its own, and returns what it returned.
-Raises its signal, `Stopped`, `JobTimeout`, `ChildFailed` or `ChildDied`; cancelled, it ends the
+"""Runs a handler in a child process, given the message's body, and returns its result. Raises the
+handler's signal, `Stopped`, `JobTimeout`, `ChildFailed` or `ChildDied`; when cancelled, it ends the
 process."""
 
 Around = Callable[[Job, Delivery], AbstractContextManager[None]]
 """Entered around each call of a handler, in the context that the handler sees."""
 
 Settled = Callable[[Outcome], Awaitable[Outcome]]
-"""Makes how a handler ended durable, and returns what that counts as."""
+"""Makes a handler's outcome durable, and returns the outcome that counts."""
 
 
 def nothing_around(_job: Job, _delivery: Delivery) -> AbstractContextManager[None]:
-    """Nothing around a call."""
+    """Return a context manager that does nothing."""
     return nullcontext()
 
 
 @dataclass(slots=True, kw_only=True)
 class Means:
-    """What calls of an app's handlers need from their host."""
+    """The means that a host provides for calling an app's handlers."""
 
     app: App
     clock: Clock
     events: Events
-    """Hears of every step."""
+    """Receives an event for every step."""
     call_blocking: CallBlocking = asyncio.to_thread
     call_isolated: CallIsolated | None = None
-    """For ``isolation="process"``; without it such handlers run as others do."""
+    """For ``isolation="process"``; if None, such handlers run like all others."""
     around: Around = nothing_around
     send: Send | None = None
-    """Sends what handlers submit; without it they can't."""
+    """Sends the jobs that handlers submit; if None, handlers can't submit any."""
     store: ObjectStore | None = None
-    """Holds the payloads that are too large for messages; without it these are deferred."""
+    """Holds the payloads that are too large for messages; if None, their jobs are deferred."""
     shared: Shared = field(default_factory=dict)
     """The app's open resources."""
     heeds_ctrl_c: bool = True
-    """A KeyboardInterrupt in the event loop ends this process; else it is the handler's own, and a
-    failure like others, as it is in a thread, where no Ctrl-C is ever raised."""
+    """If true, a KeyboardInterrupt in the event loop ends this process. Otherwise it is treated as
+    a failure of the handler, as it always is in a thread, where Ctrl-C is never raised."""
     claims: Claims | None = None
-    """For types with ``once=True``, which an app can't have without."""
+    """Required for types with ``once=True``."""
 
     def isolates(self, job: Job) -> bool:
-        """Whether a job's handler runs in a process of its own."""
+        """Return True if the job's handler runs in a process of its own."""
         return job.type.isolation == "process" and self.call_isolated is not None
 
     def in_loop(self, job: Job) -> bool:
-        """Whether its handler runs in this event loop, where it may ignore being cancelled."""
+        """Return True if the handler runs in this event loop, where it may ignore cancellation."""
         return job.handler.is_async and not self.isolates(job)
 
     def can_cancel(self, job: Job) -> bool:
-        """Whether its handler can be ended from outside: it is async, or in a child process."""
+        """Return True if the handler can be ended from outside: it is async or in a child."""
         return job.handler.is_async or self.isolates(job)
 
 
 class Call:
-    """One call of a job's handler, and how it may be ended early."""
+    """One call of a job's handler, which can be ended early."""
 
     def __init__(self, means: Means, job: Job, delivery: Delivery, names: dict[str, Any]) -> None:
         self._means = means
@@ -105,22 +105,22 @@ class Call:
         self._task: asyncio.Task[Any] | None = None
         self._interruption: str | None = None
         self._cancels = 0
-        """How often its task has been cancelled from here."""
+        """Number of times that this object has cancelled the task."""
         self._returned = False
-        """The handler has returned, so only what it submitted is waited for."""
+        """True once the handler has returned, and only its submissions are waited for."""
         self._overran = False
         self._began_at = 0.0
         """On the clock's monotonic time."""
         self.ran_s = 0.0
-        """How long the handler ran, once it has ended."""
+        """Seconds that the handler ran, set once it has ended."""
 
     @property
     def running(self) -> bool:
-        """Whether the handler has been called and has not ended."""
+        """True while the handler runs."""
         return self._task is not None
 
     def interrupt(self, reason: str, *, abandon: bool) -> None:
-        """Ask it to end early; see `jobs.execution.run.Run.interrupt`."""
+        """Ask the handler to end early; see `jobs.execution.run.Run.interrupt`."""
         self._interruption = self._interruption or reason
         self._ctx.request_stop()
         may_cancel = self._means.can_cancel(self._job) and not self._returned
@@ -129,9 +129,9 @@ class Call:
             self._task.cancel(reason)
 
     async def outcome(self, settled: Settled | None = None) -> Outcome:
-        """Call the handler, tell of it, and return how it ended; its failure is never raised.
+        """Call the handler, emit its events, and return its outcome; its failure is never raised.
 
-        ``settled`` says what that counts as, before it is told.
+        ``settled`` maps the outcome to the one that counts, before the event is emitted.
         """
         clock, job = self._means.clock, self._job
         self._means.events.emit(job_events.started(job, self._names, clock.now()))
@@ -144,9 +144,9 @@ class Call:
         return outcome
 
     def given_up(self) -> Failed:
-        """Tell of a handler that goes on though it was cancelled, and return what that counts as.
+        """Report a handler that still runs although it was cancelled; return the failure.
 
-        It had the time that its host had for it.
+        The host has waited for as long as it could.
         """
         self.ran_s = self._means.clock.monotonic() - self._began_at
         detail = ", and ignored being cancelled"
@@ -172,13 +172,13 @@ class Call:
             if self._interruption is not None:
                 return Interrupted(reason=self._interruption)
             if task is not None and task.cancelling():
-                raise  # somebody ended this task: the message will be delivered again
+                raise  # this task was cancelled from outside: the message will be delivered again
             return self._failed(error)
         except GeneratorExit:
-            raise  # this coroutine is being ended
+            raise  # this coroutine is being closed
         except KeyboardInterrupt as error:
             if self._means.heeds_ctrl_c and self._means.in_loop(self._job):
-                raise  # and so is the process
+                raise  # the process is ending
             return self._failed(error)
         except BaseException as error:  # noqa: BLE001 - the job's boundary; SystemExit included
             return self._outcome_of(error)
@@ -187,7 +187,7 @@ class Call:
             self._task = None
             while self._cancels and task is not None:
                 self._cancels -= 1
-                task.uncancel()  # it has been dealt with; settling goes on
+                task.uncancel()  # the cancellation has been handled; settling goes on
 
     async def _handle(self) -> Any:
         job, ctx = self._job, self._ctx
@@ -216,7 +216,7 @@ class Call:
         try:
             return await self._means.call_blocking(partial(_call_into, ended, call))
         except asyncio.CancelledError:
-            if ended.done():  # in the thread, and the loop has only not heard of it
+            if ended.done():  # the thread has finished; the loop was not notified yet
                 return ended.result()
             raise
         finally:
@@ -261,7 +261,7 @@ class Call:
 
 
 def _call_into(ended: Future[Any], call: Callable[[], Any]) -> Any:
-    """Call a function, and have a future know how that ended as soon as it has."""
+    """Call a function, and store its result or error in a future as soon as it ends."""
     try:
         ended.set_result(call())
     except BaseException as error:  # noqa: BLE001 - handed on below
@@ -273,6 +273,6 @@ def _call_plain(job: Job, ctx: JobContext, shared: Shared) -> Any:
     try:
         return job.handler.call(job.payload, ctx, shared)
     except StopIteration as error:
-        # No future can carry it, so whoever awaits the thread would wait for ever. What PEP 479
-        # makes of it in a coroutine.
+        # A future can't carry a StopIteration, so awaiting the thread would hang for ever. PEP 479
+        # turns it into a RuntimeError in coroutines; so do we.
         raise RuntimeError("the handler raised StopIteration") from error

@@ -1,20 +1,21 @@
 """A call of a handler under a claim: one runner at a time, and none once the job is done.
 
-    claim    another has it → given back; done already → its outcome; the table is away → given back
-    call     as every handler is called, while a task renews the claim at a third of its lease
-    settle   done → said in the claim, before the message is deleted; else the claim is given back
+    claim    held by another runner → given back; already done → its outcome;
+             the table is unreachable → given back
+    call     like every handler, while a task renews the claim every third of its lease
+    settle   done → recorded in the claim, before the message is deleted; else the claim is released
 
-A runner that loses its claim is stopped, as far as its handler can be, and its outcome counts only
-if nobody has claimed the job since.
+A runner that loses its claim is stopped, if its handler can be stopped, and its outcome counts only
+if no other runner has claimed the job since.
 
-While the table is away nothing new is claimed, and what has ended is held until that can be said.
-That holds however long it takes, if the runner lives and reaches the table about as soon as others
-do (`jobs.execution.claims`). A job that has ended is run again in two cases: its process dies
-before it could say so, or it had to stop before, its message was deleted, and a second message of
-the job comes.
+While the table is unreachable no job is claimed, and a job that has ended is held until its claim
+can record that. This works for an outage of any length, if the runner lives and reaches the table
+about as soon as others do (`jobs.execution.claims`). A job that has ended runs again in two cases:
+its process died before the claim recorded the end; or the process had to stop before that, the
+message was deleted, and a second message of the job arrives.
 
-Whether a later job has replaced one is asked here too (`replaced_by`): it is looked up in the same
-table, when the job would start.
+`replaced_by` looks up, in the same table and just before a job would start, the later job that has
+replaced it.
 """
 
 from __future__ import annotations
@@ -43,35 +44,35 @@ T = TypeVar("T")
 _log = logging.getLogger("headgate.worker")
 
 _AWAY = Backoff.exponential(base=5, cap=900, jitter="equal")
-"""How long a job stays away that can't be claimed because the table is, by the delivery."""
+"""Backoff, by delivery, while the claims table is unreachable."""
 
 _LONGEST_S = 3600.0
-"""How long one stays away at most that another runner has."""
+"""Longest redelivery delay, in seconds, of a job that another runner has claimed."""
 
 _ROUNDS = Backoff.exponential(base=0.25, factor=2, cap=1, jitter="equal")
-"""The pauses between tries to say that a job is done: no longer than
-`jobs.execution.claims.GRACE_S` allows, so that it is said before another runner can have the job,
-once the table is back."""
+"""Pauses between attempts to record that a job is done: short enough for
+`jobs.execution.claims.GRACE_S`, so that once the table is back the end is recorded before another
+runner can claim the job."""
 
 _PATIENCE_S = 1.0
-"""How long an interrupted call still tries to settle its claim."""
+"""Seconds for which an interrupted call still tries to settle its claim."""
 
 RENEWALS, _TRIES = 3, 12
-"""A lease is renewed so many times in its length, and tried so many times while that fails."""
+"""Renewals per lease, and attempts per lease while renewing fails."""
 
 _Action = Literal["take", "renew", "release", "finish"]
 
 
 def needs_claims(app: App) -> bool:
-    """Whether a type of the app needs claims, and so the table."""
+    """Return True if a type of the app needs claims, and so the table."""
     return any(_is_claimed(job) for job in app.types.values())
 
 
 def require_claims(app: App, claims: Claims | None) -> None:
-    """Check that what the app's types want of the table is there where they are to run.
+    """Check that a host has claims if the app's types need them.
 
     Raises:
-        ConfigurationError: there is no table for that.
+        ConfigurationError: a type needs claims, and there is no table.
     """
     if claims is None and needs_claims(app):
         raise _unclaimable(app)
@@ -90,10 +91,10 @@ def _is_claimed(job: JobType[Any, Any]) -> bool:
 
 
 async def replaced_by(means: Means, job: Job, delivery: Delivery) -> str | None:
-    """The id of the job that has replaced this one, if any; see `jobs.client.unique`.
+    """Return the id of the job that has replaced this one, if any; see `jobs.client.unique`.
 
-    A job that can be replaced costs a read. Without an answer it is run: it may have been replaced,
-    but it must not be lost.
+    This costs a read for every job that can be replaced. If the table doesn't answer the job runs:
+    it may have been replaced, but it must not be lost.
     """
     by = job.envelope.options.unique if job.envelope.options else None
     if by is None or by.mode != "replace" or means.claims is None:
@@ -130,7 +131,7 @@ async def replaced_by(means: Means, job: Job, delivery: Delivery) -> str | None:
 
 
 class OnceCall:
-    """One call of a job's handler, if the job can be claimed; the face of
+    """One call of a job's handler, made only if the job can be claimed. Same interface as
     `jobs.execution.call.Call`."""
 
     def __init__(
@@ -141,7 +142,7 @@ class OnceCall:
         names: dict[str, Any],
     ) -> None:
         if means.claims is None:
-            raise _unclaimable(means.app)  # its host should have looked before
+            raise _unclaimable(means.app)  # the host should have called `require_claims`
         self._means = means
         self._job = job
         self._delivery = delivery
@@ -151,38 +152,38 @@ class OnceCall:
         self._claim: Claim = means.claims.on(job.attempt.job_id, delivery.queue, keep=keep)
         self._interruption: str | None = None
         self._goes_on = False
-        """It was given up, while its thread can't be stopped."""
+        """True if the call was given up while its thread, which can't be stopped, runs on."""
         self._keeping: asyncio.Task[str] | None = None
         self._asking: asyncio.Timeout | None = None
-        """Of what is asked of the table now."""
+        """The timeout of the current request to the table."""
 
     @property
     def running(self) -> bool:
-        """Whether the handler has been called and has not ended."""
+        """True while the handler runs."""
         return self._call.running
 
     @property
     def ran_s(self) -> float:
-        """How long the handler ran, once it has ended; 0 where it was not called."""
+        """Seconds that the handler ran, once it has ended; 0 if it was not called."""
         return self._call.ran_s
 
     def interrupt(self, reason: str, *, abandon: bool) -> None:
-        """Ask it to end early; see `jobs.execution.run.Run.interrupt`."""
+        """Ask the handler to end early; see `jobs.execution.run.Run.interrupt`."""
         self._interruption = self._interruption or reason
         if abandon and self._call.running:
             self._goes_on = not self._means.can_cancel(self._job)
             if self._keeping is not None:
-                self._keeping.cancel()  # nobody answers for it any more, so the lease runs out
+                self._keeping.cancel()  # nothing waits for it any more, so the lease may run out
         self._call.interrupt(reason, abandon=abandon)
         if self._asking is not None and self._asking.when() is None:
             self._asking.reschedule(asyncio.get_running_loop().time() + _PATIENCE_S)
 
     def given_up(self) -> Failed:
-        """See `jobs.execution.call.Call.given_up`; the claim stands until its lease has run out."""
+        """See `jobs.execution.call.Call.given_up`; the claim stands until its lease expires."""
         return self._call.given_up()
 
     async def outcome(self) -> Outcome:
-        """Claim the job, call the handler, settle the claim; returns how the delivery ended."""
+        """Claim the job, call the handler, settle the claim, and return the outcome."""
         try:
             standing = await self._bounded(self._claim.take())
         except TransportError as error:
@@ -212,7 +213,7 @@ class OnceCall:
     # --- keeping the claim -----------------------------------------------------------------------
 
     async def _keep(self) -> str:
-        """Renew the claim until it is lost; returns how."""
+        """Renew the claim until it is lost, and return the reason."""
         pause_s = self._claim.lease_s / RENEWALS
         while True:
             await asyncio.sleep(min(pause_s, self._claim.left_s))
@@ -231,16 +232,16 @@ class OnceCall:
         if keeping.cancelled():
             return
         if (error := keeping.exception()) is not None:
-            # A fault of ours. Without renewals another runner would soon have the job too.
+            # A bug of ours. Without renewals another runner would soon claim the job too.
             _log.error("the claim of job %s is not kept", self._names["job_id"], exc_info=error)
         self.interrupt("its claim is not kept" if error else keeping.result(), abandon=False)
 
     # --- settling the claim ----------------------------------------------------------------------
 
     async def _settled(self, outcome: Outcome) -> Outcome:
-        """What an outcome counts as, once the claim says the same."""
+        """Record the outcome in the claim, and return the outcome that counts."""
         if self._keeping is not None:
-            self._keeping.cancel()  # or it would go on from what is no longer there
+            self._keeping.cancel()  # or it would renew from a state that is out of date
         if self._goes_on and isinstance(outcome, Interrupted):
             return outcome  # a retry must not start before the lease has ended
         try:
@@ -253,10 +254,10 @@ class OnceCall:
         return outcome if is_ours else self._interrupted()
 
     def _unsaid(self, outcome: Outcome) -> Outcome:
-        """What an outcome counts as that could not be said in the claim before the end of this.
+        """Return the outcome that counts when the claim could not record it in time.
 
-        A job that has ended would surely run again if its message were given back; deleted, only a
-        second message of the job can bring it back, and only after the lease.
+        A job that has ended would certainly run again if its message were released. With the
+        message deleted, only a second message of the job can run it, and only after the lease.
         """
         if not isinstance(outcome, Done | Discarded):
             return self._interrupted()
@@ -264,10 +265,11 @@ class OnceCall:
         return outcome
 
     async def _insist(self, outcome: Done | Discarded) -> bool:
-        """Try until the claim says that the job is done: it would be run again otherwise.
+        """Try until the claim records that the job is done: otherwise it would run again.
 
-        The host holds the message meanwhile, and interrupts this when it no longer can. However
-        long the table is away, whoever finds that the lease has ended leaves the time for it.
+        The host keeps the message hidden meanwhile, and interrupts this when it no longer can.
+        However long the table was unreachable, a runner that finds the lease expired leaves
+        `jobs.execution.claims.GRACE_S` for this write.
         """
         rounds = 0
         while True:
@@ -279,7 +281,7 @@ class OnceCall:
             await asyncio.sleep(_ROUNDS.delay_s(min(rounds, 10), self._rng))
 
     async def _release(self) -> bool:
-        """Let the next runner have it at once; whether it can't be another's by now."""
+        """Release the claim for the next runner; return True if it was still ours."""
         still_ours = self._claim.left_s > 0
         try:
             return await self._claim.release()
@@ -288,10 +290,10 @@ class OnceCall:
             return still_ours
 
     async def _bounded(self, asking: Awaitable[T]) -> T:
-        """Ask the table for as long as it takes; but who has been interrupted has little patience.
+        """Wait for the table without a limit, or for `_PATIENCE_S` once the call is interrupted.
 
         Raises:
-            TimeoutError: that is used up.
+            TimeoutError: `_PATIENCE_S` has passed.
         """
         loop = asyncio.get_running_loop()
         ends_at = None if self._interruption is None else loop.time() + _PATIENCE_S
@@ -307,8 +309,9 @@ class OnceCall:
         return Interrupted(reason=self._interruption or "another runner has claimed the job")
 
     def _deferred_by_another(self, held: Held) -> Deferred:
-        # Who has had it for long may well go on for as long. So a job that runs for hours costs few
-        # looks, and what its runner's death adds is in proportion.
+        # A runner that has held the job for long may well hold it for as long again. So a job that
+        # runs for hours is rarely looked at, and the delay after its runner's death is in
+        # proportion to its run time.
         after_s = max(held.left_s, min(held.ran_s, _LONGEST_S))
         return Deferred(after_s=after_s, reason="another runner has claimed the job")
 

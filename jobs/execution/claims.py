@@ -1,28 +1,28 @@
-"""A claim on a job: one runner has it at a time, and none any more once the job is done.
+"""Claims on jobs: at most one runner at a time, and none once the job is done.
 
     pk  job#ID   sk  claim
 
-    data  {"state": "running", "runner": RUNNER, "since": S, "until": S}  it is being run
-          {"state": "lapsed", "runner": RUNNER, "since": S, "until": S}   its lease has ended
+    data  {"state": "running", "runner": RUNNER, "since": S, "until": S}  the job is running
+          {"state": "lapsed", "runner": RUNNER, "since": S, "until": S}   the lease has expired
           {"state": "free", "runner": RUNNER}                            an attempt has ended
-          {"state": "done", "runner": RUNNER, "result": JSON_TEXT}       it has completed
-          {"state": "done", "runner": RUNNER, "discarded": REASON}       its handler ended it
+          {"state": "done", "runner": RUNNER, "result": JSON_TEXT}       the job has completed
+          {"state": "done", "runner": RUNNER, "discarded": REASON}       its handler discarded it
 
-Each write replaces exactly what its writer has seen (`jobs.core.ports.Table.replace`), so of two
-runners that want a job one gets it, and whoever was overtaken can't say that it is done. A runner
-is one delivery in one process. It believes in its lease for as long as that lasts by its own
-monotonic clock, from before it was asked for; others wait until it has ended by theirs, and
-`SKEW_S` more.
+Each write replaces exactly the item that its writer has read (`jobs.core.ports.Table.replace`), so
+only one of two competing runners gets a job, and a runner that has lost its claim can't mark the
+job as done. A runner is one delivery in one process. It holds its lease until that expires by its
+own monotonic clock, counted from before the request; other runners wait until the lease has expired
+by their wall clocks, and for another `SKEW_S`.
 
-Whoever finds a lease that has ended says so first, and leaves `GRACE_S` before the job is claimed:
-while the table was away its runner may have finished, and not have been able to say that. As long
-as it lives and reaches the table within that time, what it says counts.
+A runner that finds an expired lease first marks it as lapsed, and leaves `GRACE_S` before it claims
+the job: while the table was unreachable the job's runner may have finished without being able to
+record that. If that runner lives and reaches the table within that time, its record counts.
 
-An attempt that was given back may have left the job to a schedule, or to another message, that
-comes up to `LONGEST_WAIT_S` later; and a message that could not be deleted then brings it sooner.
-So an unfinished claim is kept for that long, and so is one that is done where it was another
-runner's before. A job that its first runner finishes has nothing else that could bring it: its
-claim goes with its messages.
+An attempt that was released may have handed the job to a schedule, or to another message, which
+comes up to `LONGEST_WAIT_S` later; and a message that could not be deleted then brings the job
+sooner. So an unfinished claim is kept for that long, and so is the claim of a finished job that
+another runner had claimed before. If a job's first runner finishes it, nothing else can bring it
+back: its claim expires with its messages.
 """
 
 from __future__ import annotations
@@ -48,30 +48,31 @@ from headgate.jobs.retry.classification import LONGEST_WAIT_S
 T = TypeVar("T")
 
 CLAIM = "claim"
-"""Where a job's claim stands, among its items."""
+"""Sort key of the claim among a job's items."""
 
 LEASED_OF_VISIBILITY = 2 / 3
-"""Of the visibility timeout. After a crash a message that was extended in time, at a third, is
-hidden for so much longer at the least, so that its next receiver mostly finds the lease over."""
+"""The lease, as a fraction of the visibility timeout. A message is extended once a third of its
+timeout has passed, so after a crash it stays hidden for at least this fraction, and its next
+receiver mostly finds the lease expired."""
 
 GRACE_S = 4.0
-"""How long a runner whose lease has ended has left to say that its job is done. It tries again
-within a second of each answer, and waits `_PATIENCE_S` for one."""
+"""Seconds for which a runner whose lease has expired may still record that its job is done. It
+retries within a second of each answer, and waits `_PATIENCE_S` for one."""
 
 _NO_LONGER = timedelta(0)
 
 _TRIES = 4
-"""So often a claim is asked for, if others come first."""
+"""Attempts to claim a job while other runners' writes come first."""
 
 _PATIENCE_S = 2.0
-"""How long a request may take. A write whose answer is lost may be repeated."""
+"""Timeout of a request, in seconds. A write whose answer is lost may be repeated."""
 
 
 async def answered(asking: Awaitable[T]) -> T:
-    """The table's answer to a request that a job waits for.
+    """Return the table's answer to a request that a job waits for.
 
     Raises:
-        TransportError: it has failed, or does not answer in time.
+        TransportError: the request failed, or was not answered in time.
     """
     try:
         async with asyncio.timeout(_PATIENCE_S):
@@ -82,26 +83,26 @@ async def answered(asking: Awaitable[T]) -> T:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Another runner has it."""
+    """The job is claimed by another runner."""
 
     left_s: float
-    """Until its lease has ended by all clocks."""
+    """Seconds until its lease has expired by all clocks."""
     ran_s: float
-    """For how long it has had it."""
+    """Seconds for which it has held the claim."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """It must not be run any more."""
+    """The job has ended and must not run again."""
 
     outcome: Done | Discarded
 
 
 def standing_of(item: Item, now_s: float) -> Held | Ended | None:
-    """What a claim says to somebody else than its runner; None: the job may be claimed.
+    """Return a claim's standing for other runners; None if the job may be claimed.
 
     Args:
-        item: what stands in the table; of version 0 where nothing does.
+        item: the table's item; of version 0 if there is none.
         now_s: the wall clock, in seconds since 1970.
     """
     match item.data:
@@ -120,7 +121,7 @@ def standing_of(item: Item, now_s: float) -> Held | Ended | None:
 
 
 def ended(outcome: Done | Discarded) -> dict[str, Any]:
-    """What a claim says of a job that has ended so."""
+    """Return the claim's data for a job with this outcome."""
     match outcome:
         case Discarded(reason=reason):
             return {"state": "done", "discarded": reason}
@@ -133,7 +134,7 @@ def _json_text(result: Any) -> str | None:
     try:
         value, size = dump_result(result)
     except ResultNotKept:
-        return None  # a handler may return anything, and has done its work whatever it returns
+        return None  # a handler may return anything: its job is done all the same
     return to_json(value).decode() if size <= MAX_RESULT_BYTES else None
 
 
@@ -141,12 +142,12 @@ class Claim:
     """One runner's claim on one job. Any method may raise a `TransportError`.
 
     Args:
-        table: where it stands.
-        job_id: which job.
-        runner: who asks; no other delivery has this name.
-        lease_s: how long it lasts, unless it is renewed.
-        keep: how long it is remembered that the job is done.
-        outstanding: how long after an attempt that has not ended it the job may come again.
+        table: holds the claim.
+        job_id: the job's id.
+        runner: the runner's name, which no other delivery has.
+        lease_s: the lease's length in seconds, unless it is renewed.
+        keep: how long the claim of a finished job is kept.
+        outstanding: how long after an unfinished attempt the job may come again.
         clock: tells the time.
     """
 
@@ -168,24 +169,24 @@ class Claim:
         self._outstanding = outstanding
         self._clock = clock
         self._known = Item(pk=partition(job_id), sk=CLAIM)
-        """What stands there, as far as it is known."""
+        """The table's item, as last seen."""
         self._ends_at = float("-inf")
-        """When the lease ends, on the monotonic clock."""
+        """The end of the lease, on the monotonic clock."""
         self._since = 0.0
-        """When it was first asked for, in seconds since 1970."""
+        """The time of the first request, in seconds since 1970."""
 
     @property
     def left_s(self) -> float:
-        """How long its runner may still believe that the job is its own."""
+        """Seconds for which the runner may still rely on the claim."""
         return self._ends_at - self._clock.monotonic()
 
     async def take(self) -> Held | Ended | None:
-        """Claim the job; None: this runner has it. The first try costs one request.
+        """Claim the job, and return None if this runner has it. The first try costs one request.
 
-        Of one whose lease has ended that is said, and it is held for the grace.
+        A claim whose lease has expired is marked as lapsed, and is held for `GRACE_S`.
         """
         for _ in range(_TRIES):
-            if self._known.version:  # another's, whose attempt may have left the job elsewhere too
+            if self._known.version:  # another runner may have handed the job on as well
                 self._keep = max(self._keep, self._outstanding)
             standing = standing_of(self._known, self._clock.now().timestamp())
             if standing is not None:
@@ -197,24 +198,24 @@ class Claim:
             elif (refusal := await self._lease()) is None:
                 return None
             self._known = refusal
-        return Held(left_s=self.lease_s, ran_s=0.0)  # whoever comes first again and again has it
+        return Held(left_s=self.lease_s, ran_s=0.0)  # another runner came first every time
 
     async def renew(self) -> bool:
-        """Lease it from now on; False: it is another's."""
+        """Start a new lease; False if another runner has the claim."""
         if await self._lease() is None:
             return True
         self._ends_at = float("-inf")
         return False
 
     async def release(self) -> bool:
-        """Give it back, so that the next runner need not wait; False: it is another's."""
+        """Release the claim for the next runner; False if another runner has it."""
         self._ends_at = float("-inf")
         return await self._write({"state": "free"}, self._outstanding) is None
 
     async def finish(self, outcome: Done | Discarded) -> bool:
-        """Say that the job is done, also after the lease; False: it is another's by now.
+        """Record that the job is done, even after the lease; False if it is another runner's.
 
-        Where the table can't hold how it ended, that it has is said alone.
+        If the table can't hold the result, the end is recorded without it.
         """
         if isinstance(outcome, Done) and is_large(outcome.result):
             said = await asyncio.to_thread(ended, outcome)
@@ -235,14 +236,14 @@ class Claim:
         return refusal
 
     async def _lapse(self) -> Item | None:
-        """Say that another's lease has ended; what its runner writes next still counts."""
+        """Mark another runner's lease as expired; that runner's next write still counts."""
         until = self._clock.now().timestamp() + GRACE_S
         return await self._write(
             {**self._known.data, "state": "lapsed", "until": until}, self._outstanding
         )
 
     async def _write(self, said: Mapping[str, Any], lasting: timedelta) -> Item | None:
-        """Replace the item if it is still what is known, or one of ours; else what stands there."""
+        """Replace the item if it is as last seen, or ours; else return the item found."""
         data = {"runner": self._runner, **said}
         while True:
             item = Item(
@@ -258,15 +259,15 @@ class Claim:
                 return None
             if standing.data.get("runner") != self._runner or standing.data["state"] == "done":
                 return standing
-            self._known = standing  # ours: a write whose answer was lost. So on from there
+            self._known = standing  # our own write, whose answer was lost: go on from it
 
 
 class Claims:
     """Makes the claims of one process.
 
     Args:
-        table: where they stand.
-        owner: this process's name, for those who read the items.
+        table: holds the claims.
+        owner: this process's name, shown in the items.
         clock: tells the time.
     """
 
@@ -276,11 +277,11 @@ class Claims:
         self._clock = clock
 
     def on(self, job_id: str, queue: QueueSpec, *, keep: timedelta = _NO_LONGER) -> Claim:
-        """A claim for a delivery of that job by that queue; nothing has been asked for yet.
+        """Return a claim for a delivery of a job by a queue, without sending a request.
 
-        That the job is done is remembered for ``keep``, and never shorter than the queue keeps
-        messages; where it had been tried before, for as long as anything may still bring it. So no
-        delivery can come later.
+        The claim of a finished job is kept for ``keep``, and at least for the queue's retention; if
+        the job was tried before, for as long as anything may still deliver it. So no delivery can
+        come after the claim is gone.
         """
         return Claim(
             self.table,

@@ -1,4 +1,4 @@
-"""What a dead letter looks like: the original body, and as attributes why it is there."""
+"""Dead letters: messages with the original body, and the reason in their attributes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def dead_letter(
     *,
     fifo: bool = False,
 ) -> OutgoingMessage:
-    """The message to send to the dead-letter or quarantine queue in place of ``message``.
+    """Return the message to send to the dead-letter or quarantine queue in place of ``message``.
 
     It carries ``JobId``, ``JobType``, ``ErrorType``, ``ErrorMessage``, ``Attempts``, ``FailedAt``
-    and ``Reason``, and of the original's own attributes as many as SQS's ten leave room for.
-    Where SQS's 1 MiB leaves little room beside the body, ``ErrorMessage`` is cut to it, and what
-    doesn't fit is left out.
+    and ``Reason``, and as many of the original's attributes as fit into SQS's limit of ten. If
+    SQS's 1 MiB leaves little room beside the body, ``ErrorMessage`` is cut to fit, and attributes
+    that don't fit are left out.
     """
     details = {
         "Reason": "quarantined",
@@ -54,14 +54,14 @@ def dead_letter(
 
 
 def _encodable(attributes: Mapping[str, str]) -> dict[str, str]:
-    """Attributes without lone surrogates; SQS takes no name that would have to be escaped."""
+    """Return the attributes without lone surrogates; names that need escaping are left out."""
     return {name: encodable(value) for name, value in attributes.items() if is_utf8(name)}
 
 
 def bare(letter: OutgoingMessage) -> OutgoingMessage:
-    """The same dead letter with its reason and its job's id alone, for a queue that takes no more.
+    """Return a dead letter with only its reason and job id, for when SQS has refused the rest.
 
-    What SQS finds fault with can only be what was added to the original: it took that once.
+    SQS accepted the original once, so it can only object to what was added.
     """
     kept = {name: letter.attributes[name] for name in _KEPT if name in letter.attributes}
     return replace(letter, attributes=kept)
@@ -76,7 +76,7 @@ def _cause(action: DeadLetter | Quarantine) -> dict[str, str]:
 
 
 def _fitting(body: str, attributes: Mapping[str, str], first: Iterable[str]) -> dict[str, str]:
-    """As many attributes as SQS takes beside the body, ``first`` first: it must be sendable."""
+    """Return as many attributes, ``first`` first, as SQS accepts beside the body."""
     fitting: dict[str, str] = {}
     left = MAX_MESSAGE_BYTES - len(body.encode())
     for name in dict.fromkeys((*first, *attributes)):
@@ -92,5 +92,5 @@ def _fitting(body: str, attributes: Mapping[str, str], first: Iterable[str]) -> 
 
 
 def _cut(text: str, size: int) -> str:
-    """The start of a text, in whole characters, that has at most ``size`` bytes."""
+    """Return the start of a text, in whole characters, that has at most ``size`` bytes."""
     return text.encode()[: max(0, size)].decode(errors="ignore")

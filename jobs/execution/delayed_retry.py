@@ -1,20 +1,20 @@
-"""A job whose next attempt its message can't wait for: it goes on in another message.
+"""Delayed retries: a job whose message can't wait for the next attempt goes on in another message.
 
-    the wait                                             what becomes of it
-    fits                                                 the message is hidden until then
+    the wait                                             the job
+    fits                                                 its message is hidden until then
     over 12 h, or past the retention; or the receives    a one-time schedule holds the job and sends
     are nearly used up                                   it when it is due
-    likewise, and up to 15 min; or no schedule can       the job is sent anew at once, and goes back
+    likewise, and up to 15 min; or no schedule can       is sent anew at once, and released
                                                          unstarted until it is due
-    the message is not Headgate's, or its queue FIFO     the message is hidden for 12 h at the most
+    the message is not Headgate's, or its queue FIFO     its message is hidden for at most 12 h
 
-The schedule is made, or the message sent, before the old message is deleted: so the job is never
-lost; at worst it is there twice, under one id. The new message says how many attempts were made,
-and from when the job may run (``not_before``). Nothing of SQS's clocks thus ends a job: neither the
-time that it keeps a message, nor the number of receives that it grants.
+The schedule is created, or the message sent, before the old message is deleted: so the job is never
+lost; at worst it exists twice, under one id. The new message states the number of attempts made,
+and the time from which the job may run (``not_before``). So no limit of SQS ends a job: neither a
+queue's retention, nor the number of receives.
 
-What can't go on in another message is dead-lettered before SQS deletes it; that is decided with
-everything else, in `jobs.execution.settlement`.
+A job that can't go on in another message is dead-lettered before SQS deletes its message; that is
+decided with everything else, in `jobs.execution.settlement`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from headgate.jobs.schedules.delayed_job import (
 _MAX_DELAY_S = int(MAX_DELAY.total_seconds())
 
 _PAYLOAD_REF = '"payload_ref"'
-"""Stands in the body of each message whose payload is in the object store, and in few others."""
+"""Occurs in the body of every message whose payload is in the object store, and in few others."""
 
 _SQS_LIMIT = "SQS hides a message for 12 hours since its receipt at most"
 
@@ -57,34 +57,34 @@ _NOT_OURS = "only a message of Headgate's own can be sent anew"
 
 
 class Way(Enum):
-    """Where a job waits for its next attempt."""
+    """The place in which a job waits for its next attempt."""
 
     HIDDEN = auto()
-    """In its message, for as long as that can be hidden."""
+    """In its message, which can be hidden for that long."""
     SCHEDULED = auto()
     """In a one-time schedule."""
     ANEW = auto()
-    """In a message of its own, sent now."""
+    """In a new message, sent now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What SQS, the scheduler and the object store leave for a wait."""
+    """The waits that SQS, the scheduler and the object store allow."""
 
     hidden_s: int
-    """How long the message can still be hidden."""
+    """Seconds for which the message can still be hidden."""
     scheduled_s: float = 0
-    """How long a one-time schedule may hold the job; 0 where none can."""
+    """Seconds for which a one-time schedule may hold the job; 0 if none can."""
 
 
 def way_of(wait_s: float, attempt: Attempt, room: Room) -> Way:
     """Decide where a job waits.
 
     Args:
-        wait_s: until its next attempt.
-        attempt: how long its message lives, how often SQS has delivered it, and whether the job can
-            go on in another one.
-        room: what there is to wait in.
+        wait_s: seconds until its next attempt.
+        attempt: tells how long its message lives, how often SQS has delivered it, and whether the
+            job can go on in another one.
+        room: the waits that are possible.
     """
     fits = wait_s <= min(room.hidden_s, attempt.lives_s)
     if not attempt.renewable or (fits and attempt.receives < attempt.worn_at):
@@ -94,39 +94,39 @@ def way_of(wait_s: float, attempt: Attempt, room: Room) -> Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stays:
-    """The verdict is to be carried out as it is here."""
+    """The job stays in its message: carry out the verdict given here."""
 
     verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A schedule owns the job: its message has to be deleted."""
+    """A schedule holds the job: delete its message."""
 
     verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renewed:
-    """The job goes on in another message: that has to be sent, and its own deleted after."""
+    """The job goes on in another message: send that one, then delete the old one."""
 
     verdict: Verdict
     message: OutgoingMessage
 
 
 Course = Stays | Held | Renewed
-"""How a verdict is carried out."""
+"""The way in which a verdict is carried out."""
 
 
 class HandOver:
-    """Sees to it that jobs outlive their messages.
+    """Moves jobs that outlive their messages to schedules or new messages.
 
     Args:
         scheduler: keeps one-time schedules; None if there is none.
-        topology: names what they invoke, and says how long payloads are kept.
+        topology: names the schedules' targets, and says how long payloads are kept.
         clock: tells the time.
-        events: hears of schedules that could not be made.
-        store: has the payloads that are too large for messages.
+        events: receives an event for each schedule that could not be created.
+        store: holds the payloads that are too large for messages.
     """
 
     def __init__(
@@ -145,12 +145,12 @@ class HandOver:
         self._store = store
 
     async def take(self, delivery: Delivery, verdict: Verdict, possible_s: int) -> Course:
-        """Find where a job waits, and take it over if its message can't.
+        """Decide where a job waits, and create its schedule if it needs one.
 
         Args:
-            delivery: of its message.
-            verdict: on it.
-            possible_s: how long SQS can still hide the message.
+            delivery: the delivery of its message.
+            verdict: the verdict on that delivery.
+            possible_s: seconds for which SQS can still hide the message.
         """
         if not isinstance(verdict.action, RetryAfter | Release):
             return Stays(verdict=verdict)
@@ -174,7 +174,7 @@ class HandOver:
         return Room(hidden_s=possible_s, scheduled_s=kept_s)
 
     async def _is_held(self, delivery: Delivery, verdict: Verdict) -> bool:
-        """Whether a one-time schedule owns the job now."""
+        """Create a one-time schedule for the job; return True if one holds it now."""
         spec = self._schedule(delivery, verdict)
         if self._scheduler is None or len(spec.input.encode()) > MAX_INPUT_BYTES:
             return False
@@ -200,7 +200,7 @@ class HandOver:
         return schedule_of(job, self._topology, retry_name(job_id), now)
 
     async def _refresh_payload(self, delivery: Delivery, verdict: Verdict) -> None:
-        """Have a payload in the object store kept for as long again: it expires by its own age."""
+        """Write a payload in the object store anew, since objects expire by their age."""
         if self._store is None or _PAYLOAD_REF not in delivery.message.body:
             return
         if (ref := parse(delivery.message.body).payload_ref) is None:
@@ -227,12 +227,12 @@ class HandOver:
 
 
 def _again(delivery: Delivery, verdict: Verdict, now: datetime) -> OutgoingMessage:
-    """The same job in a new message. What this version doesn't know of the body stays in it."""
+    """Return the same job in a new message. Fields that this version doesn't know are kept."""
     message, wait_s = delivery.message, _wait_s(verdict)
     body = from_json(message.body)
     due = now + timedelta(seconds=wait_s)
     if isinstance(verdict.outcome, Unstarted) and (early := parse(message.body).not_before):
-        due = max(due, early)  # what it waits for already
+        due = max(due, early)  # it was already waiting until then
     body |= {"attempts_used": _used(body, verdict), "not_before": due.isoformat()}
     return OutgoingMessage(
         body=sendable(to_json(body).decode()),
@@ -243,11 +243,11 @@ def _again(delivery: Delivery, verdict: Verdict, now: datetime) -> OutgoingMessa
 
 
 def _used(body: dict[str, Any], verdict: Verdict) -> int:
-    """The attempts that were made up to now."""
+    """Return the number of attempts made so far."""
     made = isinstance(verdict.outcome, Failed | Crashed)
     if verdict.attempt.known:
         used = verdict.attempt.number - (not made)
-    else:  # the deliveries of its message may have been no attempts
+    else:  # not every delivery of its message need have been an attempt
         used = body.get("attempts_used", 0) + made
     return min(used, MOST_ATTEMPTS_USED)
 
@@ -258,9 +258,9 @@ def _wait_s(verdict: Verdict) -> int:
 
 
 def _shortened(verdict: Verdict, possible_s: int) -> Verdict:
-    """The verdict on an unstarted job with a wait that its message, or SQS's own delay, can hold.
+    """Cut the wait of an unstarted job to one that its message, or an SQS delay, can hold.
 
-    It goes back once more if it comes too soon, and that costs it nothing.
+    A job that comes too soon is released again, which costs it no attempt.
     """
     if not isinstance(verdict.outcome, Unstarted) or not isinstance(verdict.action, Release):
         return verdict
@@ -272,7 +272,7 @@ def _shortened(verdict: Verdict, possible_s: int) -> Verdict:
 
 
 def _cut(verdict: Verdict, possible_s: int, delivery: Delivery) -> Verdict:
-    """The verdict as it is carried out where its wait is too long."""
+    """Return the verdict with its wait cut to ``possible_s``."""
     match verdict.action:
         case RetryAfter(delay_s=delay_s, note=note) as action if delay_s > possible_s:
             why = _SQS_LIMIT if delivery.queue.fifo else f"{_SQS_LIMIT}; {_NOT_OURS}"
@@ -285,15 +285,15 @@ def _cut(verdict: Verdict, possible_s: int, delivery: Delivery) -> Verdict:
 
 
 def _token(delivery: Delivery) -> str:
-    """Names the hand-over: of this delivery's verdict, however often the request is sent."""
+    """Return the hand-over's token, the same however often this delivery's request is sent."""
     message = delivery.message
     return f"{message.message_id}-{message.receive_count}"[-64:]
 
 
 def _is_of(standing: ScheduleSpec, delivery: Delivery) -> bool:
-    """Whether a schedule holds the job for another delivery of this very message.
+    """Return True if a schedule was created by another delivery of this very message.
 
-    One of an earlier hand-over may outlive its firing for a while.
+    The schedule of an earlier hand-over may still exist for a while after it has fired.
     """
     try:
         job = read_delayed(from_json(standing.input))

@@ -1,8 +1,8 @@
-"""A message on its way to being a job: what was received, and what it turns out to be.
+"""Deliveries, and the jobs that are read from them.
 
-Messages become envelopes by themselves, or by the job type that accepts what others wrote: a
-foreign message is for the type that its attribute ``JobType`` names; without one, for the type
-that runs from its queue group and accepts its format.
+A message is either an envelope of Headgate's, or a foreign message that a job type accepts: the
+type that its attribute ``JobType`` names; without that attribute, the type that runs from its queue
+group and accepts its format.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ UNRUNNABLE: dict[type[Exception], Reason] = {
     PayloadInvalid: Reason.PAYLOAD_INVALID,
     PayloadLost: Reason.PAYLOAD_LOST,
 }
-"""Why a message that `load` refuses will be in the dead-letter queue."""
+"""The dead-letter reason for each error with which `load` refuses a message."""
 
 
 JOB_ID = "JobId"
-"""The message attribute by which a dead letter, sent back to its queue, stays the same job."""
+"""The message attribute that keeps a dead letter's job id when it is sent back to its queue."""
 
 UNNAMED = "unknown"
-"""What the dead letter of a message that names no type says instead."""
+"""The ``JobType`` of the dead letter of a message that names no type."""
 
 _OURS = frozenset({"v", "id", "type"})
 
 LARGE = 65_536
-"""Characters of a body from which on its payload is read off the event loop, which everything else
-of its host waits for. A smaller one takes a few milliseconds at most."""
+"""Length of a body, in characters, from which on its payload is read off the event loop, so as not
+to block the host. A smaller one takes a few milliseconds at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,26 +64,29 @@ class Delivery:
     """On the clock's monotonic time."""
 
     def lives_s(self, now: datetime) -> float:
-        """How long the message may still stay hidden: SQS deletes it at its retention's end, and
-        before that it may have to wait for its next receive. Below 0 it is too late already."""
+        """Return the seconds for which the message may stay hidden; below 0 if it is too late.
+
+        SQS deletes it at the end of its retention, and before that it may have to wait for its next
+        receive.
+        """
         expires_at = self.message.sent_at + self.queue.retention
         return (expires_at - self.queue.spare - now).total_seconds()
 
     def may_go_back(self, now: datetime) -> bool:
-        """Whether SQS would show the message again: it has neither grown too old for that, nor
-        been delivered too often."""
+        """Return True if SQS would show the message again: it is neither too old for that, nor has
+        it been delivered too often."""
         return self.lives_s(now) > 0 and self.message.receive_count < self.queue.worn_at
 
     def comes_again(self, now: datetime) -> bool:
-        """True if SQS surely delivers the message again when it is left alone, to its visibility
-        timeout: by what is spared for that."""
+        """Return True if SQS is sure to deliver the message again once its visibility timeout has
+        run out: the time spared for its next receive is enough for that."""
         left = timedelta(seconds=self.lives_s(now)) + self.queue.spare - self.queue.lane.visibility
         return left > timedelta(0) and self.message.receive_count < self.queue.max_receive_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A delivery that turned out to be a job this process can run."""
+    """A delivery of a job that this process can run."""
 
     envelope: Envelope
     type: JobType[Any, Any]
@@ -95,12 +98,14 @@ class Job:
     """The payload has not been read yet: it is in the object store, or so large that it is read off
     the event loop."""
     rewritten: bool = False
-    """The envelope is not what the message's body says."""
+    """True if the envelope differs from the message's body."""
 
 
 def load(app: App, delivery: Delivery) -> Job:
-    """Read a delivery. A payload that is large, or in the object store, is left unread: `validated`
-    and `with_payload` read it.
+    """Read a delivery.
+
+    A payload that is large, or in the object store, is left unread: `validated` and `with_payload`
+    read it.
 
     Raises:
         MessageUnreadable, MessageSchemaNewer: the body can't be read here.
@@ -154,7 +159,7 @@ def _loaded(app: App, delivery: Delivery) -> Job:
 
 def _type_of(app: App, envelope: Envelope, queue: QueueSpec) -> JobType[Any, Any]:
     declared = app.types.get(envelope.type)
-    # By the queue that SQS had it in: what the body says of queues is only its sender's word.
+    # By the queue that SQS delivered it from: the queue in the body is only the sender's claim.
     if declared is not None and queue.group not in declared.runs_from:
         raise MessageQueueWrong(
             f"jobs of the type {declared.name!r} run from the queue {declared.queue!r}, and this "
@@ -167,12 +172,12 @@ def _type_of(app: App, envelope: Envelope, queue: QueueSpec) -> JobType[Any, Any
 
 
 def _backstop(app: App, declared: JobType[Any, Any], delivery: Delivery) -> int:
-    """The delivery at which a job is taken for a killer where nobody records what it does.
+    """Return the delivery from which on a job without records counts as one that kills workers.
 
-    0 where it may often be given back unstarted: then deliveries say nothing of attempts.
+    0 if the job may often be released unstarted: then deliveries don't count its attempts.
     """
     if delivery.message.receive_count <= BACKSTOP_MARGIN:
-        return 0  # it is not reached
+        return 0  # the backstop can't be reached yet
     levels = (app, app.queues[declared.queue], declared)
     limited = any(level.limits != Limits() for level in levels)
     if delivery.queue.fifo or limited or declared.isolation == "process":
@@ -181,7 +186,7 @@ def _backstop(app: App, declared: JobType[Any, Any], delivery: Delivery) -> int:
 
 
 def validated(job: Job) -> Job:
-    """A job with the payload that its message holds, which had not been read for its size.
+    """Return the job with its message's payload, which `load` had left unread for its size.
 
     Raises:
         PayloadInvalid: it doesn't fit the type's model.
@@ -190,7 +195,7 @@ def validated(job: Job) -> Job:
 
 
 def with_payload(job: Job, value: Any) -> Job:
-    """A job with its payload, once that has been read from the object store.
+    """Return the job with its payload, as read from the object store.
 
     Raises:
         PayloadInvalid: it doesn't fit the type's model.
@@ -214,10 +219,10 @@ def _payload(declared: JobType[Any, Any], envelope: Envelope) -> Any:
 
 
 def legible(app: App, delivery: Delivery) -> Envelope | None:
-    """Whose job a message that can't be run here is, as far as it says so."""
+    """Return the envelope of a message that can't be run here, or None if it can't be read."""
     try:
         return envelope_of(app, delivery.message, delivery.queue)[0]
-    except Exception:  # noqa: BLE001 - `load` tells of it
+    except Exception:  # noqa: BLE001 - `load` reports it
         return None
 
 
@@ -225,10 +230,10 @@ def legible(app: App, delivery: Delivery) -> Envelope | None:
 
 
 def envelope_of(app: App, message: ReceivedMessage, queue: QueueSpec) -> tuple[Envelope, bool]:
-    """The job that a message is, and whether it is a foreign one.
+    """Return a message's envelope, and True if the message is a foreign one.
 
     Raises:
-        MessageUnreadable, MessageSchemaNewer: it is none, as far as can be told here.
+        MessageUnreadable, MessageSchemaNewer: it can't be read as a job here.
     """
     try:
         return parse(message.body), False
@@ -262,7 +267,8 @@ def _adopted(
 
 
 def _is_ours(value: Any) -> bool:
-    """True for a Headgate message, if a broken one: nobody else's type may run it."""
+    """Return True for a Headgate message, even a broken one: no type that accepts foreign messages
+    may run it."""
     return isinstance(value, dict) and value.keys() >= _OURS
 
 
@@ -283,7 +289,7 @@ def _taker(app: App, foreign: Foreign, queue: QueueSpec) -> JobType[Any, Any] | 
 
 
 def _job_id(message: ReceivedMessage) -> UUID:
-    """The same for every delivery of a message, and for what comes back of its dead letter."""
+    """Return a job id that is the same for every delivery, and for a redriven dead letter."""
     try:
         return UUID(message.attributes[JOB_ID])
     except (KeyError, ValueError):

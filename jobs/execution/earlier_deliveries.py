@@ -1,21 +1,21 @@
-"""What a message's earlier deliveries came to, told from the marks that workers left of them.
+"""A message's earlier deliveries, judged by the marks that workers wrote of them.
 
-    marks of a delivery              what it was
+    marks of a delivery              counts as
     failed                           an attempt
-    crashed                          an attempt, and a crash; unless there is an end besides that
-                                     only a worker that lives can have written
+    crashed                          an attempt and a crash; unless another mark is an end that only
+                                     a live worker can have written
     deferred, released, unrunnable   neither
     started, and no end              judged by the life of the worker that began it
     (`jobs.records.lives`):
-      it died                        an attempt, and a crash
+      it died                        an attempt and a crash
       it lived                       an attempt: the record of its end was lost, or is to come, or
-                                     it is not over, and SQS has delivered the message twice
-      not known yet                  an attempt, and a suspicion
-    none, the first                  it may have begun: short jobs write no start. A crash if a
-                                     worker died at the time, else nothing
-    none, a later one                nothing: a start is written before
+                                     it still runs, and SQS has delivered the message twice
+      not known yet                  an attempt and a suspicion
+    none, the first delivery         a crash if a worker died at the time, else nothing: it may have
+                                     begun, since short jobs write no start
+    none, a later delivery           nothing: a later delivery writes its start first
 
-What nothing explains is counted, since SQS will not deliver a message for ever.
+Unexplained deliveries are counted, since SQS will not deliver a message for ever.
 """
 
 from __future__ import annotations
@@ -44,46 +44,46 @@ _LIVED = frozenset(
         Mark.CANCELLED,
     }
 )
-"""Ends that the worker which had the delivery wrote itself: it was slow, and not dead."""
+"""Ends that only the delivery's own worker writes: that worker was slow, not dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """A delivery that was begun, and of whose end nothing is known."""
+    """A delivery that was begun and whose end is unknown."""
 
     receive: int
     worker: str
-    """Who began it."""
+    """The worker that began it."""
     until: datetime | None = None
-    """When that worker's time ends in any case, as a Lambda function's does; aware."""
+    """The time at which that worker ends in any case, as a Lambda function does; aware."""
     seen: int | None = None
-    """The worker's beat, as the first later delivery saw it that looked."""
+    """The worker's beat, as seen by the first later delivery that looked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What records tell of a message's earlier deliveries."""
+    """A summary of the records of a message's earlier deliveries."""
 
     failures: int = 0
     crashes: int = 0
-    """Of all time; both are attempts."""
+    """Crashes, however long ago. Failures and crashes are attempts."""
     recent_crashes: int = 0
-    """Within the time that counts."""
+    """Crashes within the window that counts."""
     doubts: int = 0
-    """Attempts of whose end nothing is known, and that were no crashes for all that is known."""
+    """Attempts whose end is unknown, and that are not known to be crashes."""
     suspicions: int = 0
-    """Of deliveries of which it is not known yet whether their worker died."""
+    """Deliveries whose worker may have died, which is not known yet."""
     found: tuple[int, ...] = ()
-    """Deliveries that turn out to have been crashes only now; counted among the crashes."""
+    """Deliveries that are found to be crashes only now; included in the crashes."""
     unexplained: int = 0
     """Deliveries that nothing explains."""
     last_failure: LastFailure | None = None
     """The latest attempt that failed, or that crashed and was to be dead-lettered for it."""
     fatal_crash: str | None = None
-    """Of a crash for which the job was to be quarantined, how it came about."""
+    """The detail of a crash for which the job was to be quarantined."""
 
     def number(self, used: int) -> int:
-        """The attempt that comes next, when ``used`` were made under earlier messages."""
+        """Return the number of the next attempt, if ``used`` were made under earlier messages."""
         return used + self.failures + self.crashes + self.doubts + 1
 
 
@@ -96,38 +96,38 @@ class _Fact:
 
 
 class Past:
-    """The deliveries of a message before the one at hand.
+    """The deliveries of a message before the current one.
 
     Args:
-        items: of the job; those of other messages are left out, as is what can't be read.
-        message_id: SQS's own id.
-        receive: the delivery at hand, from 1.
+        items: the job's items; those of other messages, and unreadable ones, are left out.
+        message_id: SQS's id of the message.
+        receive: the current delivery, from 1.
     """
 
     def __init__(self, items: Iterable[Item], message_id: str, receive: int) -> None:
         self._earlier = range(1, receive)
         self._marks = _by_receive(items, message_id)
         self.starts = tuple(self._starts())
-        """Those that were begun and have not ended, for all that is known."""
+        """The deliveries that were begun and are not known to have ended."""
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing is known of the first delivery."""
+        """True if nothing is known of the first delivery."""
         return bool(self._earlier) and not self._marks[1]
 
     @property
     def is_clear(self) -> bool:
-        """Whether no worker's life has to be known to judge it."""
+        """True if the past can be judged without looking up any worker's life."""
         return not self.starts and not self.is_silent
 
     @property
     def unrunnable(self) -> int:
-        """How many could not become a job where they were received."""
+        """Number of deliveries that could not become a job where they were received."""
         return self._count(Mark.UNRUNNABLE)
 
     @property
     def resumed_at(self) -> datetime | None:
-        """When something was first known of a delivery after the first."""
+        """Time of the earliest mark of any delivery after the first; None if there is none."""
         later = (self._marks[number].values() for number in self._earlier if number > 1)
         return min((fact.at for facts in later for fact in facts), default=None)
 
@@ -139,15 +139,15 @@ class Past:
         now: datetime,
         window: timedelta,
     ) -> History:
-        """What it comes to.
+        """Judge the earlier deliveries.
 
         Args:
-            fate_of: what became of the worker that began a delivery.
-            silence: what became of the worker that had the first one, if nothing is known of it.
-                None: deliveries of which nothing is known are nothing, and not counted. Lambda's
-                may never have come to anybody, as when it is throttled.
-            now: when a crash that is found only now counts as having happened; aware.
-            window: how old a crash may be to count as recent.
+            fate_of: returns the fate of the worker that began a delivery.
+            silence: the fate of the first delivery's worker, if nothing is known of that delivery.
+                None: deliveries of which nothing is known are not counted. With Lambda they may
+                never have reached a worker, as when the function is throttled.
+            now: the time assigned to crashes that are found only now; aware.
+            window: the age up to which a crash counts as recent.
         """
         fates = {start.receive: fate_of(start) for start in self.starts}
         doubts = sum(fate is not Fate.DIED for fate in fates.values())
@@ -253,4 +253,4 @@ def _reason(value: object) -> Reason | None:
     try:
         return Reason(str(value)) if value else None
     except ValueError:
-        return None  # of a later version
+        return None  # written by a later version

@@ -1,4 +1,4 @@
-"""What a running handler hands on: how far it is, and further jobs."""
+"""The host of a running handler, which takes its progress and the jobs that it submits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headgate.jobs.submission.prepare import Origin, PendingJob, Submission, pre
 R = TypeVar("R")
 
 Send = Callable[[Submission], asyncio.Future[Any]]
-"""Sends what a handler submits; the future is done when SQS has it, and raises if it hasn't."""
+"""Sends a handler's submission; the future is done once SQS has it, and raises if that fails."""
 
 
 class Desk:
@@ -51,7 +51,7 @@ class Desk:
         self._pending: list[asyncio.Future[Any]] = []
 
     def progress(self, percent: float, message: str, data: Mapping[str, Any]) -> None:
-        """Tell how far the job is."""
+        """Emit the job's progress."""
         at = self._clock.now()
         event = job_events.progress(self._names, percent, message, data, at)
         if self._is_here():
@@ -62,7 +62,7 @@ class Desk:
     def submit(
         self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: Overrides
     ) -> PendingJob[R]:
-        """Submit another job; in a thread, return when SQS has it."""
+        """Submit another job; when called in a thread, return once SQS has it."""
         if self._is_here():
             return self._begin(self.prepare(job, payload, overrides))
         submission = self.prepare(job, payload, overrides)
@@ -72,10 +72,10 @@ class Desk:
     def prepare(
         self, job: JobType[Any, Any] | NewJob[Any], payload: Any, overrides: Overrides
     ) -> Submission:
-        """Check what is submitted; a child of this job.
+        """Check a submission, and make it a child of this job.
 
         Raises:
-            SubmissionError: it doesn't fit.
+            SubmissionError: the payload or an option is not valid.
         """
         now = self._clock.now()
         envelope = self._job.envelope
@@ -96,10 +96,10 @@ class Desk:
         )
 
     async def all_taken(self) -> None:
-        """Return when SQS has all that was submitted.
+        """Return once SQS has all submissions.
 
         Raises:
-            TransportError, PartlySubmitted: of the first that it hasn't.
+            TransportError, PartlySubmitted: the error of the first one that failed.
         """
         if self._pending:
             await asyncio.gather(*self._pending)
@@ -127,6 +127,6 @@ class Desk:
 
 
 def _look_at(taken: asyncio.Future[Any]) -> None:
-    # Whoever awaits it hears of the error; a handler that failed meanwhile awaits it no more.
+    # Awaiting it raises the error; but a handler that has failed meanwhile no longer awaits it.
     if not taken.cancelled():
         taken.exception()

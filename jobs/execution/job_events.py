@@ -1,4 +1,4 @@
-"""The events of one delivery, as values; whoever runs it emits them."""
+"""The events of one delivery, as values, to be emitted by its host."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _TRACEBACK_FRAMES = 20
 
 
 def names_of(job: Job, delivery: Delivery) -> dict[str, Any]:
-    """What every event of a job carries."""
+    """Return the fields that every event of a job carries."""
     return {
         "job_id": job.attempt.job_id,
         "job_type": job.type.name,
@@ -67,7 +67,7 @@ def names_of(job: Job, delivery: Delivery) -> dict[str, Any]:
 
 
 def started(job: Job, names: dict[str, Any], at: datetime) -> JobStarted:
-    """Its handler is about to be called."""
+    """Return the event of a handler that is about to be called."""
     due = job.envelope.not_before or job.envelope.submitted_at
     waited_s = max(0.0, (at - due).total_seconds()) if job.attempt.receives == 1 else 0.0
     return JobStarted(at=at, waited_s=waited_s, **names)
@@ -76,19 +76,19 @@ def started(job: Job, names: dict[str, Any], at: datetime) -> JobStarted:
 def progress(
     names: Mapping[str, Any], percent: float, note: str, data: Mapping[str, Any], at: datetime
 ) -> JobProgress:
-    """Its handler says how far it is."""
+    """Return the event of a handler's progress."""
     return JobProgress(at=at, percent=percent, note=legible(note), data=data, **names)
 
 
 def stalled(job: Job, names: dict[str, Any], at: datetime) -> JobStalled:
-    """Its handler, a plain function, runs past its timeout."""
+    """Return the event of a synchronous handler that runs past its timeout."""
     return JobStalled(at=at, timeout_s=job.timeout_s, **names)
 
 
 def ended(
     outcome: Outcome, job: Job, names: dict[str, Any], ran_s: float, at: datetime
 ) -> Event | None:
-    """Its handler has ended. None where only what follows is worth telling."""
+    """Return the event of a handler's end, or None if only the action that follows is reported."""
     match outcome:
         case Crashed():
             return crashed(names, outcome, job.attempt.crashes + 1, at)
@@ -110,24 +110,24 @@ def ended(
 
 
 def already_done(names: dict[str, Any], at: datetime) -> JobAlreadyDone:
-    """It is done, by an earlier delivery."""
+    """Return the event of a job that an earlier delivery has completed."""
     return JobAlreadyDone(at=at, **names)
 
 
 def crashed(names: dict[str, Any], outcome: Crashed, crashes: int, at: datetime) -> JobCrashed:
-    """Its process died, now or in an earlier delivery."""
+    """Return the event of a process that died, now or in an earlier delivery."""
     return JobCrashed(at=at, detail=outcome.detail, crashes=crashes, **names)
 
 
 def aftermath(
     names: dict[str, Any], outcome: Outcome, action: Action, at: datetime
 ) -> Event | None:
-    """What to say once SQS has confirmed an action."""
+    """Return the event to emit once SQS has confirmed an action, if any."""
     match action:
         case Ack():
             if isinstance(outcome, Cancelled):
                 return JobCancelled(at=at, reason=outcome.reason, **names)
-            return None  # said when the handler ended
+            return None  # already reported when the handler ended
         case RetryAfter(delay_s=delay_s, note=note):
             return JobRetryScheduled(at=at, delay_s=delay_s, note=note, **names)
         case DeadLetter(reason=why, error_type=error_type, error_message=message):
@@ -152,7 +152,7 @@ def unrunnable(
     action: Action,
     at: datetime,
 ) -> MessageUnrunnable | None:
-    """A message that is no job here has been backed off or parked; None where it just goes back."""
+    """Return the event of an unrunnable message that was backed off or parked; None if released."""
     if isinstance(action, Release):
         return None
     message = delivery.message
@@ -170,7 +170,7 @@ def unrunnable(
 
 
 def trimmed(error: BaseException) -> str:
-    """The traceback's last frames, where the fault is, legibly."""
+    """Return the traceback's last frames, where the fault is, as legible text."""
     if isinstance(error, ChildFailed):
         return legible(error.traceback, from_end=True)
     lines = traceback.format_exception(error, limit=-_TRACEBACK_FRAMES)

@@ -1,4 +1,4 @@
-"""How one delivery of a message ended. Every run ends in exactly one of these values."""
+"""The outcomes of a delivery. Every run ends in exactly one of these values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Reason(StrEnum):
-    """Why a message is in the dead-letter queue."""
+    """The reason for which a message is in the dead-letter queue."""
 
     ATTEMPTS_EXHAUSTED = "attempts-exhausted"
     PERMANENT_ERROR = "permanent-error"
@@ -45,7 +45,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deferred:
-    """The job could not or would not run now; that is no failure."""
+    """The job could not run now, or its handler put it off; this is not a failure."""
 
     after_s: float
     reason: str
@@ -60,14 +60,14 @@ class Discarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interrupted:
-    """The worker cut the attempt short, for reasons of its own."""
+    """The worker interrupted the attempt, for reasons unrelated to the job."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unstarted:
-    """The job was not run, for reasons that are none of its own; it goes back."""
+    """The job was not run, for reasons unrelated to it, and is released."""
 
     after_s: float = 0.0
     reason: str = ""
@@ -75,7 +75,7 @@ class Unstarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancelled:
-    """Somebody asked for the job to be cancelled, and it has not completed."""
+    """The job was cancelled on request before it completed."""
 
     reason: str
 
@@ -89,9 +89,9 @@ class Crashed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unrunnable:
-    """The message can't become a job here; a newer worker might know how.
+    """The message can't become a job here; a newer worker might be able to read it.
 
-    Its attempt is the delivery that was tried so, by the app's parking policy.
+    Its attempts are the deliveries that ended so, counted by the app's parking policy.
     """
 
     reason: Reason
@@ -100,11 +100,11 @@ class Unrunnable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """The job may not be run any more, and was not: all that is left to do is to park it."""
+    """The job must not run again, and was not run: it only remains to park it."""
 
     reason: Reason
     error_type: str = ""
-    """Of its last failure."""
+    """The error type of its last failure."""
     error_message: str = ""
 
 
@@ -124,66 +124,65 @@ Outcome = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastFailure:
-    """What a record tells of the latest attempt that failed."""
+    """The latest failed attempt, as recorded."""
 
     error_type: str
     error_message: str
     final: Reason | None = None
-    """Why there was to be no other attempt, if that was decided."""
+    """The reason for which no further attempt was to be made, if that was decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What a verdict needs to know of the delivery besides its outcome."""
+    """The facts about a delivery that its verdict depends on, besides the outcome."""
 
     job_id: str
-    """Seeds the jitter, so that a job's delays can be told from its id."""
+    """The job's id. It seeds the jitter, so that a job's delays follow from its id."""
     number: int
     """The attempt that was made, from 1."""
     max_attempts: int
     receives: int
-    """Deliveries of the message so far; never fewer than the attempts it carries."""
+    """Deliveries of the message so far; never fewer than the attempts made under it."""
     receive_limit: int = 1000
     """Deliveries after which SQS itself moves the message away, without a reason."""
     backstop: int = 0
-    """Where attempts are counted by deliveries: the delivery at which the job is taken for one that
-    kills what runs it. 0: none, since it may be given back without having been started."""
+    """The delivery at which a job whose attempts are counted by deliveries is taken for one that
+    kills its process. 0: none, since the job may be released without having been started."""
     known: bool = True
-    """Whether ``number`` is what is known of attempts. Where records could not be read it is
-    counted by deliveries, of which some may have been no attempts, and nothing final may rest on
-    it."""
+    """True if ``number`` counts attempts. False where records could not be read: it then counts
+    deliveries, some of which may not have been attempts, and no final verdict may rest on it."""
     failures: int = 0
-    """Attempts that are known to have failed, and those used under earlier messages."""
+    """Attempts known to have failed, and those used under earlier messages."""
     last_failure: LastFailure | None = None
     """The latest under this message; None if none has failed."""
     crashes: int = 0
-    """Attempts that lately ended with their process; a `Crashed` one is counted."""
+    """Recent attempts whose process died, including a current `Crashed` one."""
     crashes_ever: int = 0
-    """The same, however long ago."""
+    """All attempts whose process died, however long ago."""
     suspicions: int = 0
-    """Deliveries that may have ended so; whether their workers died is not known yet."""
+    """Deliveries whose worker may have died, which is not known yet."""
     fatal_crash: str | None = None
-    """The detail of the crash for which it was to go to quarantine; None if there was none."""
+    """The detail of the crash for which the job was to go to quarantine; None if there was none."""
     crash_limit: int = 3
-    """The crash that puts the job into quarantine."""
+    """Number of crashes that puts the job into quarantine."""
     unexplained: int = 0
     """Earlier deliveries that nothing explains."""
     backlog: int = 0
     """Messages visible in the queue, where an adaptive backoff asks for it."""
     worn_at: int = 1000
-    """The delivery from which a message is not given back to wait any more."""
+    """The delivery from which on a message is no longer released to wait."""
     lives_s: float = math.inf
-    """How long the message may stay hidden before SQS would delete it, less what is spared for its
-    next receive; below 0 it is too late already."""
+    """Seconds for which the message may stay hidden before SQS would delete it, less the time
+    spared for its next receive; below 0 if it is too late."""
     renewable: bool = True
-    """Whether the job can go on in another message: its own is Headgate's, and not of a FIFO queue,
+    """True if the job can go on in another message: its own is Headgate's, and not of a FIFO queue,
     where the job would come behind its successors."""
 
     @property
     def suspect(self) -> bool:
-        """Whether one crash more may put the job into quarantine.
+        """True if one more crash may put the job into quarantine.
 
-        Suspects run one at a time: what runs beside the job that kills its worker is thus suspected
-        twice at most, and never takes the blame.
+        Suspects run one at a time: so a job that runs beside one that kills its worker is suspected
+        at most twice, and is never quarantined for it.
         """
         return 0 < self.crash_limit - 1 <= self.crashes + self.suspicions

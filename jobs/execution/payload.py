@@ -1,4 +1,4 @@
-"""A payload that is large, or in the object store, is read before its job starts, in a thread."""
+"""Reads payloads that are large, or in the object store, in a thread before their jobs start."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from headgate.jobs.messages.large_payloads import check_address, unpacked
 from headgate.jobs.retry.backoff import Backoff, job_rng
 
 _BACKOFF = Backoff.exponential(base=5, cap=900, jitter="equal")
-"""How long a job is given back for when its payload could not be asked for: after an hour or so
-SQS's limit on deliveries is near."""
+"""Backoff of a job whose payload could not be fetched: long enough that SQS's limit on deliveries
+comes near only after about an hour."""
 
-_STEPS = 10  # after which the backoff has long reached its cap
+_STEPS = 10  # by then the backoff has long reached its cap
 
 
 async def fetched(job: Job, store: ObjectStore | None, call_blocking: CallBlocking) -> Job:
-    """The job with its payload, read from ``store`` if it is there.
+    """Return the job with its payload, read from ``store`` if it is there.
 
-    Unpacking and validating are done off the event loop.
+    Unpacking and validation run off the event loop.
 
     Raises:
-        PayloadLost: there is no such object, it is damaged, or it can be no payload.
+        PayloadLost: the object doesn't exist, is damaged, or can't be a payload.
         PayloadInvalid: the payload doesn't fit the type's model.
-        TransportError: the store could not be asked, or refused, or this host has none.
+        TransportError: the store could not be reached, or refused, or this host has none.
     """
     ref = job.envelope.payload_ref
     if ref is None:
@@ -46,6 +46,6 @@ def _opened(job: Job, ref: PayloadRef, content: bytes | None) -> Job:
 
 
 def deferred(job: Job, error: TransportError) -> Deferred:
-    """What becomes of a job whose payload could not be asked for: it is given back for a while."""
+    """Return the outcome of a job whose payload could not be fetched: a delayed redelivery."""
     after_s = _BACKOFF.delay_s(min(job.attempt.receives, _STEPS), job_rng(job.attempt.job_id))
     return Deferred(after_s=after_s, reason=f"its payload could not be read: {error}")

@@ -1,11 +1,11 @@
 """One delivery from message to verdict: read, run, decide. Shared by worker, Lambda and tests.
 
-    load      body → Job, or why not
+    load      body → Job, or the reason why it is none
     call      Job → Outcome (the handler, its timeout, its signals; in `jobs.execution.call`)
     settle    Outcome → Action (pure, in `jobs.execution.settlement`)
 
-The host carries the action out, and then emits `Verdict.aftermath`, since only the host knows when
-SQS has confirmed it.
+The host carries out the action, and then emits `Verdict.aftermath`, since only the host knows when
+SQS has confirmed the action.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.values.texts import text_of
 
 Backlog = Callable[[str], Awaitable[int]]
-"""How many messages are visible in a queue, by its physical name."""
+"""Returns the number of visible messages in a queue, given its physical name."""
 
 
 _EARLY_S = 60.0
-"""A message that shows so little before its job is due runs: clocks differ by as much."""
+"""Seconds by which a job may run before it is due, since clocks may differ by as much."""
 
 _NOT_STARTED = "it was not started"
 
 _CANCELLABLE = (Interrupted, Failed, Deferred, Crashed, Spent)
-"""How an attempt of a cancelled job may end without having completed it."""
+"""The outcomes that are replaced by `Cancelled` once the job is cancelled: none completed it."""
 
 
 async def _no_backlog(_queue: str) -> int:
@@ -66,11 +66,11 @@ class Executor:
     """Makes runs for an app.
 
     Args:
-        means: the app, and what calls of its handlers need.
-        backlog: answers adaptive backoffs; without it they see an empty queue.
+        means: the app, and the means of calling its handlers.
+        backlog: measures queues for adaptive backoffs; by default every queue looks empty.
         records: whether a `Recorder` tells attempts from deliveries (`jobs.execution.recording`).
-        backstop: whether, where none does, a job delivered much too often is taken for one that
-            kills what runs it; not where deliveries may have come to nobody.
+        backstop: whether a job without records that is delivered much too often is taken for one
+            that kills its worker; false where a delivery may never have reached a worker.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Executor:
         self.backstop = backstop
 
     def begin(self, delivery: Delivery) -> Run:
-        """A run of this delivery, read; its handler is called by `Run.verdict`."""
+        """Read a delivery, and return its run; `Run.verdict` calls the handler."""
         return Run(self, delivery)
 
 
@@ -98,25 +98,25 @@ class Run:
         self._executor = executor
         self.delivery = delivery
         self.job: Job | None = None
-        """None if the message is no job here."""
+        """The job; None if the message can't be run as a job here."""
         self.foregone: Outcome | None = None
-        """Its outcome, if its handler must not be called by what is known already."""
+        """The outcome, if the job's past already decides that its handler must not be called."""
         self._unfit = Unrunnable(reason=Reason.UNREADABLE, detail="")
-        """Why it is none."""
+        """The outcome of a message that can't be run as a job here."""
         self._tries: int | None = None
-        """Earlier deliveries that were none either; None where deliveries alone tell."""
+        """Earlier deliveries that could not be run either; None if only deliveries are counted."""
         self.known = True
-        """Nothing has failed that would tell more of earlier deliveries."""
+        """False once records of earlier deliveries could not be read."""
         self._hindrance: Deferred | None = None
-        """Why it can't run now."""
+        """The outcome of a job that can't run now; None if it can."""
         self._names: dict[str, Any] = {}
         self._call: Call | OnceCall | None = None
         self._interruption: str | None = None
         self._cancellation: str | None = None
         self._unread = False
-        """There are records of earlier deliveries, which have not been read yet."""
+        """True while there are records of earlier deliveries that have not been read."""
         self.beats: Mapping[str, int] = {}
-        """Of the workers that began it and are not heard of, as seen after its receipt."""
+        """Beats of the silent workers that began the job, as seen after its receipt."""
         try:
             self._take(self._counted(load(executor.means.app, delivery)))
         except tuple(UNRUNNABLE) as error:
@@ -124,44 +124,43 @@ class Run:
 
     @property
     def running(self) -> bool:
-        """Whether the handler has been called and has not ended."""
+        """True while the handler runs."""
         return self._call is not None and self._call.running
 
     @property
     def in_loop(self) -> bool:
-        """Whether its handler runs in this event loop, where it may ignore being cancelled."""
+        """True if the handler runs in this event loop, where it may ignore cancellation."""
         return self.job is not None and self._executor.means.in_loop(self.job)
 
     @property
     def in_child(self) -> bool:
-        """Whether its handler runs in a process of its own."""
+        """True if the handler runs in a process of its own."""
         return self.job is not None and self._executor.means.isolates(self.job)
 
     @property
     def cancellable(self) -> bool:
-        """Whether its handler can be ended from outside: it is async, or in a child process."""
+        """True if the handler can be ended from outside: it is async, or in a child process."""
         return self.job is not None and self._executor.means.can_cancel(self.job)
 
     @property
     def identity(self) -> tuple[str, str] | None:
-        """The id and the type of the job that the message is; None where it can't say so."""
+        """The job's id and type, as far as the message tells; None if it can't be trusted to."""
         if (job := self.job) is not None:
             return job.attempt.job_id, job.type.name
         if self._unfit.reason is Reason.WRONG_QUEUE:
-            return None  # whoever may write to this queue speaks for no job of another one
+            return None  # senders to this queue must not affect jobs of another queue
         envelope = legible(self._executor.means.app, self.delivery)
         return None if envelope is None else (str(envelope.id), envelope.type)
 
     @property
     def lacks_payload(self) -> bool:
-        """Whether `fetch` has something to do."""
+        """True if `fetch` has a payload to read."""
         if self.job is None or not self.job.lacks_payload:
             return False
         return self._hindrance is None and self.foregone is None
 
     async def fetch(self) -> None:
-        """Read a payload that is large or in the object store; what hinders that is in the
-        verdict."""
+        """Read a payload that is large or in the object store; a failure shows in the verdict."""
         if (job := self.job) is None or not self.lacks_payload:
             return
         means = self._executor.means
@@ -175,16 +174,16 @@ class Run:
             self._take(whole)
 
     def tried(self, times: int) -> None:
-        """Take in how many earlier deliveries could not become a job."""
+        """Set the number of earlier deliveries that could not become a job."""
         self._tries = times
 
     def recall(self, past: History, *, beats: Mapping[str, int], crash: Crashed) -> None:
-        """Take in what records tell of earlier deliveries, before the verdict is asked for.
+        """Apply the records of earlier deliveries; to be called before `verdict`.
 
         Args:
-            past: that.
-            beats: of the workers that began it and are not heard of.
-            crash: what to say where crashes are found only now.
+            past: the summary of the records.
+            beats: the beats of the silent workers that began the job.
+            crash: the outcome to report if crashes are found only now.
         """
         if (job := self.job) is None:
             return
@@ -209,7 +208,7 @@ class Run:
             means.events.emit(told)
 
     def forget(self) -> None:
-        """Records could not be read: its attempts are counted by deliveries."""
+        """Count attempts by deliveries, since the records could not be read."""
         self.known = False
         if (job := self.job) is not None:
             self._take(replace(job, attempt=replace(job.attempt, known=False)))
@@ -224,20 +223,20 @@ class Run:
         return self._settled(job, outcome, await self._attempt(job, outcome))
 
     def unstarted(self, delay_s: float = 0.0) -> Verdict:
-        """The verdict where the job is not run but goes back, to show again after that delay."""
+        """Return the verdict on a job that is released without being run, after that delay."""
         outcome = Unstarted(after_s=delay_s, reason=_NOT_STARTED)
         if (job := self.job) is None:
             return self._unrunnable(outcome)
-        # While it is not due none of its message's deliveries has run it.
+        # While the job is not due, none of its message's deliveries has run it.
         known = job.attempt.known and not self._unread and not self.due_in_s
         return self._settled(job, outcome, replace(job.attempt, known=known))
 
     @property
     def due_in_s(self) -> float:
-        """How long the job must not run yet; 0 if it may.
+        """Seconds until the job may run; 0 if it may run now.
 
-        What SQS or a schedule delays comes in time, give or take what clocks differ. A job that
-        waits for longer than its message can comes earlier, and goes back.
+        Jobs delayed by SQS or a schedule come in time, give or take the difference between clocks.
+        A job that waits for longer than its message can comes earlier, and is released again.
         """
         if self.job is None or (not_before := self.job.envelope.not_before) is None:
             return 0.0
@@ -245,9 +244,10 @@ class Run:
         return early_s if early_s > _EARLY_S else 0.0
 
     def given_up(self) -> Verdict | None:
-        """The verdict where its handler goes on though it was cancelled: the attempt has failed.
+        """Return the verdict on a handler that runs on after its cancellation: a failed attempt.
 
-        None if it has ended. The host has to see that what it still comes to is not carried out.
+        None if the handler has ended. The host must ignore the verdict that the handler's run still
+        comes to.
         """
         if (job := self.job) is None or self._call is None or not self.running:
             return None
@@ -256,17 +256,17 @@ class Run:
     def interrupt(self, reason: str, *, abandon: bool = False) -> None:
         """Ask the attempt to end early.
 
-        An async handler is cancelled, and a child process ended. A plain function only sees
+        An async handler is cancelled, and a child process ended. A synchronous handler only sees
         ``ctx.cancelled``; with ``abandon`` the run ends without it, while its thread goes on.
         """
         if self._interruption is not None and not abandon:
-            return  # it has been asked, and must not be disturbed while it cleans up
+            return  # already asked: it must not be disturbed while it cleans up
         self._interruption = self._interruption or reason
         if self._call is not None:
             self._call.interrupt(reason, abandon=abandon)
 
     def cancel(self, reason: str) -> None:
-        """End the job for good: `interrupt`, and nothing but its completion counts any more."""
+        """End the job for good: interrupt it, and accept no outcome but its completion."""
         if self._cancellation is None:
             self._cancellation = reason
             self.interrupt("it was cancelled")
@@ -297,11 +297,11 @@ class Run:
         return make(means, job, self.delivery, self._names)
 
     async def _attempt(self, job: Job, outcome: Outcome) -> Attempt:
-        """The attempt as the verdict has to know it."""
+        """Return the attempt, with the facts that the verdict on this outcome depends on."""
         if self.foregone is not None:
             if isinstance(outcome, Deferred):
                 return job.attempt
-            # It was not called: the attempt is the last that was made.
+            # The handler was not called: the attempt is the last one made.
             return replace(job.attempt, number=max(1, job.attempt.number - 1))
         if isinstance(outcome, Crashed):
             return replace(job.attempt, crashes=job.attempt.crashes + 1)
@@ -311,7 +311,7 @@ class Run:
         return job.attempt
 
     def _counted(self, job: Job) -> Job:
-        """The job, without a backstop where its deliveries say nothing of its attempts."""
+        """Return the job, without its backstop if deliveries don't count its attempts."""
         if job.attempt.receives == 1:
             return job
         executor = self._executor
@@ -326,7 +326,7 @@ class Run:
         return self._names | {"attempt": attempt.number}
 
     def _settled(self, job: Job, outcome: Outcome, attempt: Attempt) -> Verdict:
-        if not isinstance(outcome, Done):  # whose message has no time to come
+        if not isinstance(outcome, Done):  # the message of a completed job needs no more time
             attempt = replace(attempt, lives_s=self._lives_s)
         return Verdict(
             outcome=outcome,
@@ -363,7 +363,7 @@ class Run:
             receives=message.receive_count,
             known=self.known,
             lives_s=self._lives_s,
-            renewable=False,  # what can't be read is left as it is
+            renewable=False,  # a message that can't be read is left as it is
         )
         action = settle(outcome, attempt, self._executor.means.app.parking)
         return Verdict(

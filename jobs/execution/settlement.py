@@ -1,4 +1,4 @@
-"""The verdict on one delivery: one pure function from how it ended to what becomes of the message.
+"""Settlement: a pure function from a delivery's outcome to the action on its message.
 
     outcome        attempts left, or the policy says so     otherwise
     Done           Ack
@@ -12,25 +12,25 @@
     Unrunnable     Retry(delay)                             DeadLetter(reason)
     Spent          DeadLetter(reason)                       DeadLetter(reason)
 
-Worker, Lambda and test kit all settle through it, so the whole retry policy is this table. What
-must not be run at all, by what is known before, `foregone` says:
+Worker, Lambda and test kit all settle through it, so this table is the whole retry policy. Jobs
+that must not run at all, because of their past, get their outcome from `foregone`:
 
-    known of the job                                             outcome
+    the job's past                                               outcome
     a crash for which it was to be quarantined                   Crashed
     as many recent crashes as the limit                          Crashed
-    as many attempts as it has, crashes up to the limit          Crashed
-    as many failures as it has attempts, or a final end of one   Spent
-    deliveries that nothing explains, up to a bound              Spent
-    crashes and suspicions up to the limit                       Deferred, until it is known
-    nothing, and by deliveries its attempts are spent            Deferred, until it is known
+    its attempts are used up, with as many crashes as the limit  Crashed
+    its attempts are used up by failures, or one end was final   Spent
+    as many unexplained deliveries as the bound                  Spent
+    crashes and suspicions that add up to the limit              Deferred, until that is known
+    not known, and by deliveries its attempts are used up        Deferred, until that is known
     the last delivery that SQS grants                            Spent
 
-Where records can't be read (``Attempt.known``) nothing final rests on the count of deliveries: what
-would be an attempt too many is put off.
+If records can't be read (``Attempt.known``), no final outcome rests on the count of deliveries: an
+attempt that would be one too many is deferred.
 
 A job whose message SQS would delete before it shows again, or move away for its many deliveries,
-goes on in another message (`jobs.execution.delayed_retry`). Where it can't, Retry and Release
-become DeadLetter (`lasting`); but what was not started, and could come back in time, does.
+goes on in another message (`jobs.execution.delayed_retry`). If it can't, Retry and Release become
+DeadLetter (`lasting`); but a job that was not started is released sooner, if it can be in time.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from headgate.jobs.values.texts import text_of, type_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ack:
-    """Delete the message: its outcome is final."""
+    """Delete the message: the outcome is final."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +73,12 @@ class RetryAfter:
 
     delay_s: int
     note: str = ""
-    """What was wrong with the policy, where it could not be followed to the letter."""
+    """The fault of a policy that could not be followed exactly; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Give the message back: it has not failed."""
+    """Release the message: it has not failed."""
 
     delay_s: int = 0
 
@@ -94,7 +94,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantine:
-    """Send the message where no worker reads: it kills the process that runs it."""
+    """Send the message to a queue that no worker reads: it kills the process that runs it."""
 
     detail: str
 
@@ -102,22 +102,22 @@ class Quarantine:
 Action = Ack | RetryAfter | Release | DeadLetter | Quarantine
 
 MOST_UNEXPLAINED = 100
-"""Deliveries of one message that nothing explains. Polls cut off and workers killed while they held
-the message bring some, an outage of the table many; beyond this something is wrong that nobody can
-see, and SQS's own limit is not far."""
+"""Most unexplained deliveries of one message. Interrupted polls, and workers killed while they hold
+the message, cause a few, an outage of the table many; beyond this bound there must be an unseen
+fault, and SQS's own limit is near."""
 
 _BLIND = Backoff.exponential(base=5, factor=2, cap=300, jitter="equal")
-"""How long a job stays away whose attempts would be spent by the count of its deliveries alone."""
+"""Backoff of a job whose attempts are used up if each of its deliveries was one."""
 
-_BLIND_STEPS = 10  # after which that has long reached its cap
+_BLIND_STEPS = 10  # by then the backoff has long reached its cap
 
 _UNTIL_JUDGED_S = 10.0
-"""The same for one of which it is not known yet whether it has killed its worker. About one beat of
-`jobs.records.lives`, by which it is mostly known."""
+"""Redelivery delay, in seconds, of a job that may have killed its worker. About one beat of
+`jobs.records.lives`, after which that is mostly known."""
 
 
 def foregone(attempt: Attempt) -> Outcome | None:
-    """The outcome of a delivery that must not be run, by what is known of its job; else None."""
+    """Return the outcome of a delivery that the job's past forbids to run; None if it may run."""
     if attempt.backstop and attempt.receives >= attempt.backstop:
         return Crashed(
             detail=f"delivered {attempt.receives} times, without an outcome that ended it: it may "
@@ -174,16 +174,17 @@ def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
 
     Args:
         outcome: how the delivery ended.
-        attempt: which attempt it was, and of how many.
+        attempt: the attempt's number, its limits and the job's past.
         policy: the type's retry policy; for `Unrunnable`, the app's parking policy.
     """
     return lasting(_decided(outcome, attempt, policy), outcome, attempt)
 
 
 def lasting(action: Action, outcome: Outcome, attempt: Attempt) -> Action:
-    """The action, or a dead letter if the message can't last until the job could run again.
+    """Return the action, or a dead letter if the message can't last until the job could run again.
 
-    For what was not started any time is right, so that it comes back sooner where that is in time.
+    A job that was not started may be redelivered at any time, so it is released sooner if that lets
+    its message last.
     """
     if attempt.renewable or not isinstance(action, RetryAfter | Release):
         return action
@@ -209,8 +210,8 @@ def lasting(action: Action, outcome: Outcome, attempt: Attempt) -> Action:
 
 
 def _is_worn_out(attempt: Attempt) -> bool:
-    """True if the next delivery is not run any more; the one after would be SQS's own redrive, for
-    which there is no reason to read, and which is not waited for."""
+    """Return True if the next delivery would no longer be run. The one after that would be SQS's
+    own redrive, which gives no reason, so the message is parked before."""
     return attempt.receives >= attempt.receive_limit - 1
 
 
@@ -291,7 +292,7 @@ def _backed_off(
     try:
         delay_s = _delay_s(policy, number, attempt, failed)
     except SettingsInvalid as error:
-        # A custom backoff is the user's code. Its fault must not cost the job its settlement.
+        # A custom backoff is the user's code. Its fault must not prevent the settlement.
         delay_s, note = _delay_s(DEFAULT_RETRY, number, attempt, failed), str(error)
     if not attempt.known and attempt.number >= attempt.max_attempts:
         delay_s = max(delay_s, round(_blind_s(attempt)))

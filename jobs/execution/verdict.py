@@ -1,4 +1,4 @@
-"""The verdict on a delivery: what has to happen to its message, and what is said once it has."""
+"""The verdict on a delivery: the action on its message, and the event that follows the action."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from headgate.jobs.execution.settlement import Action, DeadLetter, Quarantine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What has to happen to a message now, and what to say once it has."""
+    """The action to take on a message, and the event to emit afterwards."""
 
     outcome: Outcome
     action: Action
     attempt: Attempt
     job_type: str
     ran_s: float = 0.0
-    """How long its handler ran; 0 where it was not called."""
+    """Seconds that the handler ran; 0 if it was not called."""
     tell: Callable[[Action, datetime], Event | None]
 
     def aftermath(self, at: datetime) -> Event | None:
-        """The event to emit when SQS has confirmed the action, at that time."""
+        """Return the event to emit once SQS has confirmed the action, at that time."""
         return self.tell(self.action, at)
 
 
@@ -39,7 +39,7 @@ def parked(
     quarantine: str,
     at: datetime,
 ) -> tuple[str, OutgoingMessage]:
-    """Where a message goes that will not run again, by the queue's physical name, and as what."""
+    """Return the physical name of the queue, and the message to send there, for a parked job."""
     letter = dead_letter(
         delivery.message,
         action,

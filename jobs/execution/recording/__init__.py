@@ -1,1 +1,1 @@
-"""What happened to a job before, read; and what happens to it here, written down."""
+"""Records of jobs: reading what happened before, and writing what happens here."""

@@ -1,4 +1,4 @@
-"""The marks that an attempt leaves: their kinds and contents, by how it ended."""
+"""The marks of an attempt: their kinds and contents, by its outcome."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from headgate.jobs.values.texts import text_of, type_of
 
 
 def seen(run: Run) -> dict[str, Any]:
-    """The beats of the workers that began its job and are not heard of, for the next to compare."""
+    """Return the beats of the silent workers that began the job, for the next delivery."""
     return {"beats": dict(run.beats)} if run.beats else {}
 
 
 def mark_of(outcome: Outcome) -> Mark | None:
-    """The mark of an attempt that did not end its job; None where it did, or leaves no mark."""
+    """Return the mark of an attempt that did not end its job; None if it did, or leaves no mark."""
     match outcome:
         case Failed():
             return Mark.FAILED
@@ -46,7 +46,7 @@ def mark_of(outcome: Outcome) -> Mark | None:
 
 
 def details(verdict: Verdict) -> dict[str, Any]:
-    """All that the mark of an end says beside its kind."""
+    """Return the data of the mark of an end."""
     action = verdict.action
     again = {"retry_in_s": action.delay_s} if isinstance(action, RetryAfter | Release) else {}
     match verdict.outcome:
@@ -75,7 +75,7 @@ def details(verdict: Verdict) -> dict[str, Any]:
 
 
 def _final(action: Action) -> dict[str, Any]:
-    """The reason for no other attempt, in case that its message can't be parked now."""
+    """Return the reason for no further attempt, in case its message can't be parked now."""
     match action:
         case DeadLetter(reason=reason):
             return {"final": reason}

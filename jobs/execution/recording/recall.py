@@ -1,4 +1,4 @@
-"""Reads what happened to a job before, and judges what nobody has written down."""
+"""Reads the records of a job's earlier deliveries, and judges those without a recorded end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headgate.jobs.records.lives import LEASE_S, Fate, Lives
 _SILENT_DEATH = "the worker died without reporting an outcome"
 
 _ANY_SKEW = timedelta(seconds=60)
-"""By how much clocks may differ where nothing is lost by waiting a little longer."""
+"""Allowance for differing clocks, generous because waiting a little longer costs nothing here."""
 
 
 class Recall:
@@ -28,12 +28,12 @@ class Recall:
 
     Args:
         app: says which crashes count.
-        table: where the items are.
+        table: holds the items.
         writer: bounds the reads, and writes the crashes that are found.
         clock: tells the time.
         silence_counts: whether deliveries of which nothing is known count; see
             `jobs.execution.earlier_deliveries.Past.history`.
-        lives: tells whether the workers that began jobs have died; None: nobody is said to have.
+        lives: tells whether the workers that began jobs have died; None: no worker counts as dead.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Recall:
         self._lives = lives
 
     async def recall(self, run: Run, scribe: Scribe) -> None:
-        """Tell a run what happened to its job before."""
+        """Tell a run about its job's earlier deliveries."""
         try:
             past = await self._writer.within(self._past(run, scribe))
         except TransportError as error:
@@ -81,10 +81,10 @@ class Recall:
         run.recall(history, beats=beats, crash=crash)
 
     async def _past(self, run: Run, scribe: Scribe) -> Past:
-        """What is known of its earlier deliveries.
+        """Read the records of the earlier deliveries.
 
         Raises:
-            TransportError: the table can't be asked.
+            TransportError: the table can't be reached.
         """
         pk, prefix = partition(scribe.job_id), deliveries_of(scribe.message_id)
         items = await self._table.query(pk, prefix=prefix)
@@ -96,21 +96,22 @@ class Recall:
         return past
 
     async def _may_have_run(self, run: Run) -> bool:
-        """True if its first delivery may have begun it: what has to be claimed leaves a claim.
+        """Return True if the first delivery may have begun the job.
 
-        Without one it was given back while the table was away, so that nothing could say so.
+        A job that has to be claimed leaves a claim. Without one it was released while the table was
+        unreachable, so that the release could not be recorded.
         """
         if (job := run.job) is None or not job.type.once:
             return True
         return await self._table.get(partition(job.attempt.job_id), CLAIM) is not None
 
     async def _look(self, past: Past, scribe: Scribe) -> None:
-        """See who lives, where that tells something."""
+        """Look up the workers' lives, if the past depends on them."""
         if self._lives is None or past.is_clear:
             return
         try:
             await self._writer.within(self._lives.catch_up())
-        except TransportError as error:  # then nobody is judged yet
+        except TransportError as error:  # then no worker is judged yet
             self._writer.report("read", scribe, error)
 
     def _fate(self, start: Start, *, now: datetime) -> Fate:
@@ -128,6 +129,6 @@ class Recall:
         return self._lives.fate_of_any(queue.group, message.first_received_at, until)
 
     def _window(self, run: Run) -> timedelta:
-        """How long ago a crash may be to count: it is found once a worker has been silent."""
+        """Return the age up to which a crash counts, allowing for the time until it is noticed."""
         crash_limit, visibility = self._app.crash_limit, run.delivery.queue.lane.visibility
         return crash_limit.window(visibility + timedelta(seconds=LEASE_S))

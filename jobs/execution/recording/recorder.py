@@ -1,12 +1,12 @@
-"""Counts attempts, not deliveries: what happened to a job before, and what happens to it here.
+"""Records of jobs, which make it possible to count attempts rather than deliveries.
 
-A first delivery waits for nothing. From the second on the job's items are read before it may start,
-and a mark is written before it does. Whatever makes a message visible again is written first, so
-that its next receiver finds it explained. All else is written beside the jobs
-(`jobs.records.journal`).
+A first delivery waits for nothing. From the second on, the job's items are read, and a mark is
+written, before the job starts. The mark of an end that makes the message visible again is written
+before that happens, so that the next receiver finds the delivery explained. All else is written in
+the background (`jobs.records.journal`).
 
-A table that fails, or doesn't answer within about a second, holds no job up: what was to be written
-goes to the journal, which tries on, and attempts are counted by deliveries for the time being
+A table that fails, or doesn't answer within about a second, delays no job: the items go to the
+journal, which retries, and attempts are counted by deliveries for the time being
 (`jobs.execution.outcome.Attempt.known`).
 """
 
@@ -47,17 +47,17 @@ class Recorder:
     """Reads and writes the items of the jobs that a worker or a Lambda function runs.
 
     Args:
-        app: says what is written of which types, how long it is kept, and which crashes count.
-        table: where the items are.
-        worker: who writes, for those who read the items.
+        app: says what is recorded for each type, how long it is kept, and which crashes count.
+        table: holds the items.
+        worker: this worker's name, shown in the items.
         clock: tells the time.
-        events: hears of reads and writes that failed.
+        events: receives an event for each failed read or write.
         rng: spreads the pauses between tries.
-        store: where results go that are too large for a record; without it they are not kept.
+        store: holds results that are too large for a record; None: they are not kept.
         silence_counts: whether deliveries of which nothing is known count; see
             `jobs.execution.earlier_deliveries.Past.history`.
-        lives: tells whether the workers that began jobs have died; None: nobody is said to have.
-        until: when this process's time ends in any case, as a Lambda function's does.
+        lives: tells whether the workers that began jobs have died; None: no worker counts as dead.
+        until: returns the time at which this process ends in any case, as a Lambda function does.
     """
 
     def __init__(
@@ -93,26 +93,27 @@ class Recorder:
         self._late = LateStarts(self._put_start)
 
     def __call__(self, event: Event) -> None:
-        """Subscriber: how far jobs are, and that the table takes records again."""
+        """Handle an event: jobs' progress, and the news that the table accepts records again."""
         if isinstance(event, JobProgress):
             self._progress.told(event)
         elif isinstance(event, RecordsWritten):
             self._writer.answered()
 
     async def run(self) -> NoReturn:
-        """Write what nothing waits for, until cancelled."""
+        """Write the items in the journal, until cancelled."""
         await self._journal.run()
 
     async def recall(self, run: Run) -> None:
-        """Tell a run what happened to its job before. A first delivery has no past."""
+        """Tell a run about its job's earlier deliveries, unless it is the first."""
         if (scribe := self._scribe(run)) is not None and scribe.receive > 1:
             await self._recall.recall(run, scribe)
 
     async def starts(self, run: Run) -> None:
-        """It is about to be run.
+        """Record that the job is about to run.
 
-        Of a later delivery that is written before, for the case that the process dies of it. Of a
-        first one it is once it has run for a second, so that short jobs cost nothing.
+        The start of a later delivery is written before the job runs, in case it kills the process.
+        The start of a first delivery is written once the job has run for a second, so that short
+        jobs cost nothing.
         """
         if (job := run.job) is None or run.foregone is not None:
             return
@@ -136,7 +137,7 @@ class Recorder:
         return scribe.mark(Mark.STARTED, self._clock.now() - timedelta(seconds=ago_s), told)
 
     async def explain(self, run: Run, verdict: Verdict) -> None:
-        """Say how it ended; to be awaited before its message shows again, or is parked."""
+        """Record the outcome; to be awaited before the message shows again, or is parked."""
         self._late.ended(run)
         if (scribe := self._scribe(run)) is None:
             return
@@ -148,12 +149,12 @@ class Recorder:
             data = {"attempt": verdict.attempt.number, **details(verdict), **seen(run)}
             item = scribe.mark(kind, self._clock.now(), data)
             if isinstance(verdict.action, Ack):
-                self._journal.put(item)  # nobody will receive it
+                self._journal.put(item)  # the message is deleted: no receiver needs this item
             elif run.foregone is None or isinstance(outcome, Deferred):
                 await self._writer.write(scribe, item)
 
     def parked(self, run: Run, verdict: Verdict) -> None:
-        """It has left its queue for good, for one where no worker receives."""
+        """Record that the message has gone to a queue that no worker reads."""
         if not isinstance(verdict.action, DeadLetter | Quarantine) or run.identity is None:
             return
         if (scribe := self._scribe(run)) is None:
@@ -168,28 +169,28 @@ class Recorder:
                 self._journal.put(scribe.mark(Mark.QUARANTINED, self._clock.now(), told))
 
     async def released(self, run: Run) -> None:
-        """It goes back without having been started; to be awaited before it does."""
+        """Record that the job is released unstarted; to be awaited before the release."""
         if (scribe := self._scribe(run)) is not None:
             item = scribe.mark(Mark.RELEASED, self._clock.now(), seen(run))
             await self._writer.write(scribe, item)
 
     def hurry(self) -> None:
-        """Wait for less from now on: the worker is stopping."""
+        """Wait less long from now on, since the worker is stopping."""
         self._writer.hurry()
 
     async def flush(self) -> None:
-        """Write what still waits; cancelled, what is left is kept for another time."""
+        """Write the waiting items; when cancelled, the rest is kept for another time."""
         await self._writer.drain()
         await self._results.flush()
         await self._journal.flush()
 
     async def drain(self) -> None:
-        """The same for the last time: what is left is shed."""
+        """Write the waiting items for the last time; the rest is dropped."""
         await asyncio.gather(self._writer.drain(), self._results.close())
         await self._journal.drain()
 
     def _scribe(self, run: Run) -> Scribe | None:
-        """Who writes of a delivery; None if nothing is to be written."""
+        """Return the writer of a delivery's marks; None if nothing is to be recorded."""
         app, message = self._app, run.delivery.message
         job_id, job_type = run.identity or (message.message_id, UNNAMED)
         declared = run.job.type if run.job is not None else app.types.get(job_type)
@@ -209,7 +210,7 @@ class Recorder:
         )
 
     async def _ended(self, scribe: Scribe, verdict: Verdict) -> None:
-        """Its handler has ended it. What simply completed may be kept for no time at all."""
+        """Record a job that its handler has ended, unless completed jobs are not kept."""
         if not keeps(scribe.level, "outcomes"):
             return
         if not scribe.keep.completed and scribe.receive == 1:
@@ -244,7 +245,7 @@ class Recorder:
         own: dict[str, Any],
         found: dict[str, Any] | ResultNotKept,
     ) -> None:
-        """The object first, and then the record that has its address, or says why it has none."""
+        """Record a large result once its object is written: the address, or the reason for none."""
         told = _not_kept(scribe, found) if isinstance(found, ResultNotKept) else found
         self._journal.put(scribe.mark(Mark.COMPLETED, at, own | told))
 

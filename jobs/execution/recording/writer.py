@@ -1,4 +1,4 @@
-"""Writes of what is known of jobs: at once where a job waits for it, and never for long."""
+"""Writes that jobs wait for: made at once, and never waited for long."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ from headgate.jobs.values.texts import text_of
 _PACING = Pacing(linger_s=0.005, tries=3)
 
 PATIENCE_S = 1.0
-"""How long a job waits for the table, each time that it has to."""
+"""Seconds for which a job waits for the table, each time that it has to."""
 
 LEAST_PATIENCE_S = 0.2
-"""The same while the table has not answered lately, and while the worker stops."""
+"""The same after the table has failed to answer in time, and while the worker stops."""
 
 T = TypeVar("T")
 
 
 class RecordWriter:
-    """Writes items at once, for as long as a job may wait for that; what takes longer is left to
-    the journal.
+    """Writes items at once, for as long as a job may wait, and leaves the rest to the journal.
 
     Args:
-        table: where the items go.
+        table: takes the items.
         clock: tells the time.
-        events: hears of reads and writes that failed.
+        events: receives an event for each failed read or write.
         rng: spreads the pauses between tries.
     """
 
@@ -44,7 +43,7 @@ class RecordWriter:
         self._clock = clock
         self._events = events
         self._slow = False
-        """The last answer was not waited for to the end."""
+        """True if the last answer did not come in time."""
         self._hurried = False
         self._writes = Batcher(
             self._put,
@@ -55,22 +54,22 @@ class RecordWriter:
             most=MAX_PUT,
         )
         self.journal = Journal(table, clock=clock, events=events, rng=rng)
-        """Writes what nothing waits for."""
+        """Writes the items that no job waits for."""
 
     def answered(self) -> None:
-        """The table takes records again."""
+        """Note that the table accepts records again."""
         self._slow = False
 
     def hurry(self) -> None:
-        """Wait for less from now on: the worker is stopping."""
+        """Wait less long from now on, since the worker is stopping."""
         self._hurried = True
 
     async def drain(self) -> None:
-        """Wait for the writes that have begun."""
+        """Wait for the writes in progress."""
         await self._writes.drain()
 
     async def write(self, scribe: Scribe, item: Item) -> None:
-        """Write an item now; what takes too long or fails is written when it can be."""
+        """Write an item now; if that takes too long or fails, the journal writes it later."""
         try:
             await self.within(self._writes.put(item))
         except TransportError as error:
@@ -86,7 +85,7 @@ class RecordWriter:
             return await put_batch(self._table, items, on_refused=self._refused)
 
     async def within(self, answer: Awaitable[T]) -> T:
-        """Wait for the table, but no longer than a job may be held up by it.
+        """Wait for the table, for at most as long as it may delay a job.
 
         Raises:
             TransportError: it has failed, or has not answered in time.
@@ -102,7 +101,7 @@ class RecordWriter:
         return found
 
     def report(self, action: str, scribe: Scribe, error: TransportError) -> None:
-        """Say that records of one job could not be read or written."""
+        """Emit that records of one job could not be read or written."""
         self._events.emit(
             RecordsFailed(
                 at=self._clock.now(), action=action, error=str(error), job_id=scribe.job_id
