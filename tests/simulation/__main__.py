@@ -1,9 +1,9 @@
-"""``python -m tests.simulation``: live lives by seed; say what they cover, and which of them fail.
+"""``python -m tests.simulation``: simulate lives by seed; print coverage and failures.
 
 python -m tests.simulation --seeds 10000           many, on all cores
-python -m tests.simulation 4711                    one, as its plan and what was violated
-python -m tests.simulation 4711 --log              with all that happened
-python -m tests.simulation 4711 --shrink           with as little of its plan as still fails
+python -m tests.simulation 4711                    one, with its plan and its violations
+python -m tests.simulation 4711 --log              with a log of all events
+python -m tests.simulation 4711 --shrink           with the smallest plan that still fails
 python -m tests.simulation 4711 --without job:3    without parts of its plan
 """
 
@@ -23,11 +23,11 @@ from tests.simulation.runner import Lived, all_lived, kind_of, of_plan
 from tests.simulation.shrink import shrunk
 
 _SHOWN = 8
-"""Failing seeds of a kind that are listed."""
+"""Number of failing seeds listed per kind."""
 
 
 def main() -> None:
-    """Do what the command line asks for."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.simulation",
         description=__doc__,

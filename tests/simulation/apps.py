@@ -1,4 +1,4 @@
-"""A plan's app: its queues, types and limits as a user would declare them, with played handlers."""
+"""A plan's app: queues, types and limits as a user would declare them, with scripted handlers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headgate.jobs.definitions.schedule import Schedule
 from tests.simulation.plan import Act, How, LimitPlan, Plan, QueuePlan, TypePlan
 
 LARGE = 320_000
-"""Characters of a result that no record takes."""
+"""Number of characters of a result too large for any record."""
 
 NAME = "sim"
 
@@ -34,19 +34,19 @@ class Work(BaseModel):
 
 
 class Flaky(ConnectionError):
-    """A retry may mend it."""
+    """An error that a retry may cure."""
 
 
 class Odd(Exception):
-    """Nobody knows of what kind it is."""
+    """An error of an unknown kind."""
 
 
 class Wrong(ValueError):
-    """No retry mends it."""
+    """An error that no retry cures."""
 
 
 class Stage(Protocol):
-    """Where handlers are played."""
+    """The stage on which handlers play their acts."""
 
     def begins(self, declared: TypePlan, work: Work, ctx: JobContext) -> Scene: ...
 
@@ -66,12 +66,12 @@ class Scene(Protocol):
 
 
 def build(plan: Plan, stage: Stage | None, *, old: bool = False) -> App:
-    """The app.
+    """Return the app.
 
     Args:
-        plan: what to declare.
-        stage: plays the handlers; None: there are none, as for a submitter.
-        old: as it was before the types that are new, and the schemas that grew.
+        plan: the plan to declare.
+        stage: plays the handlers; None for an app without handlers, as a submitter's.
+        old: leave out new types and later schema versions.
     """
     app = App(
         NAME,

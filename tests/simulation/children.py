@@ -1,4 +1,4 @@
-"""Child processes in a life: each is a task, and dies as a process does."""
+"""Child processes in a life: each is a task, and dies like a process."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from headgate.jobs.values.texts import text_of
 from headgate.workers.isolation.child_handle import NotStarted
 
 STARTING_S = 0.4
-"""How long a child takes to import its app."""
+"""Seconds that a child takes to import its app."""
 
 
 class Died(BaseException):
-    """Ends the child process that its handler runs in."""
+    """Ends the child process in which the handler runs."""
 
 
 class SimulatedChild:
-    """The face of `workers.isolation.child_handle.Child`."""
+    """Has the interface of `workers.isolation.child_handle.Child`."""
 
     def __init__(self, grace_s: float) -> None:
         self.spent = asyncio.Event()
@@ -33,11 +33,11 @@ class SimulatedChild:
         self._attempt: asyncio.Task[Any] | None = None
 
     async def ready(self, _within_s: float) -> None:
-        """Wait until it could run a job."""
+        """Wait until it is ready to run a job."""
         await asyncio.sleep(STARTING_S)
 
     async def run(self, job: Job, _body: str, ctx: JobContext) -> Any:
-        """Run a job, as the real one promises to."""
+        """Run a job, as the real child promises to."""
         if self.spent.is_set():
             raise NotStarted
         self.jobs += 1
@@ -67,7 +67,7 @@ class SimulatedChild:
             self._attempt.cancel()
 
     def retire(self) -> None:
-        """Give it no more jobs."""
+        """Stop giving it jobs."""
         self.spent.set()
 
     async def _handle(self, job: Job, ctx: JobContext) -> Any:
@@ -92,7 +92,7 @@ class SimulatedChild:
 async def spawned(
     _app_path: str, *, answers: Mapping[str, Any], clock: Clock, grace_s: float
 ) -> AsyncIterator[SimulatedChild]:
-    """In place of `workers.isolation.child_handle.spawned`."""
+    """Replace `workers.isolation.child_handle.spawned`."""
     del answers, clock
     child = SimulatedChild(grace_s)
     try:

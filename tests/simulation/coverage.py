@@ -1,8 +1,8 @@
-"""What lives cover: how often each feature and fault occurred, and each two of them together.
+"""Coverage of lives: how often each feature and fault occurred, and each pair of them.
 
-A feature counts where it was at work in a life, not where it was only declared: a limit that held
+A feature counts if it took effect in a life, not if it was only declared: a limit that held
 something back, a breaker that opened, a worker that was killed. So a simulation that has become
-vacuous is seen to be.
+vacuous shows as such.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ _EVENTS = {
     "act:ugly": "ugly-error",
     "act:die": "killer",
 }
-"""By what is counted in a life, the feature that it shows."""
+"""By event counted in a life, the feature that it shows."""
 
 
 def features_of(plan: Plan, ledger: Ledger) -> Iterator[str]:
-    """What was at work in a life."""
+    """Yield the features that took effect in a life."""
     yield f"records-{plan.records}"
     if plan.skew_s > SKEW_S:
         yield "large-skew"
@@ -146,19 +146,19 @@ ALWAYS_MET = frozenset(
         "sweep",
     }
 )
-"""The features that a hundred lives have to show between them."""
+"""The features that every hundred lives must show at least once."""
 
 _ENOUGH = 100
-"""So many lives have to show it."""
+"""Number of lives from which on a feature counts as missing."""
 
 
 @dataclass(slots=True)
 class Coverage:
-    """Over many lives."""
+    """The features of many lives."""
 
     lives: int = 0
     features: Counter[str] = field(default_factory=Counter)
-    """In how many lives each was at work."""
+    """Number of lives in which each feature took effect."""
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, features: Iterable[str]) -> None:
@@ -169,11 +169,11 @@ class Coverage:
         self.pairs.update(combinations(ordered, 2))
 
     def missing(self) -> set[str]:
-        """The features that were not at work, although there were lives enough."""
+        """Return the features that never took effect, although there were enough lives."""
         return set(ALWAYS_MET - self.features.keys()) if self.lives >= _ENOUGH else set()
 
     def lines(self) -> Iterator[str]:
-        """What a person wants to know of it."""
+        """Yield the lines of the report."""
         width = max((len(name) for name in self.features), default=0)
         for name, count in sorted(self.features.items(), key=lambda each: (-each[1], each[0])):
             yield f"  {name:<{width}} {count:>7} {count / self.lives:>7.1%}"

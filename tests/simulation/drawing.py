@@ -1,4 +1,4 @@
-"""Drawing a plan from a seed: which features meet, what is asked of them, and what goes wrong."""
+"""Drawing of a plan from a seed: its features, its jobs, and its faults."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _LEVELS: tuple[RecordsLevel, ...] = (
 )
 
 _ENDING_S = 5.0
-"""What a function keeps of its time, at the least, for settling its jobs."""
+"""Minimum number of seconds that a function reserves for settling its jobs."""
 
 
 def draw(seed: int) -> Plan:
-    """The plan of a seed; the same one each time."""
+    """Draw the plan of a seed; the same one each time."""
     return _Drawing(stream(seed, "plan"), seed).plan()
 
 
@@ -80,7 +80,9 @@ class _Drawing:
 
     @staticmethod
     def _without_killers(jobs: Sequence[JobPlan]) -> tuple[JobPlan, ...]:
-        """Without records nothing tells a job that always kills from one that waits for long."""
+        """Drop jobs that always kill: without records they can't be told from jobs that wait for
+        long.
+        """
         return tuple(
             replace(job, acts=(*job.acts, Act())) if job.acts[-1].how is How.DIE else job
             for job in jobs
@@ -175,7 +177,7 @@ class _Drawing:
         limits: dict[tuple[str, str], LimitPlan] = {}
         for _ in range(rng.choices((1, 2, 3), (5, 3, 1))[0]):
             kind, of = rng.choice(("rate", "concurrency", "budget", "breaker")), rng.choice(owners)
-            # `choice` gives a str, of the kinds that are written just above.
+            # `choice` returns a str: one of the kinds listed just above.
             limits[kind, of] = LimitPlan(
                 kind=kind,  # type: ignore[arg-type]
                 of=of,
@@ -187,7 +189,7 @@ class _Drawing:
             )
         return tuple(limits.values())
 
-    # --- what is asked of it --------------------------------------------------------------------
+    # --- its jobs -------------------------------------------------------------------------------
 
     def _jobs(
         self,
@@ -200,7 +202,7 @@ class _Drawing:
         count = rng.choice((3, 8, 20, 40))
         last_s = busy_s * rng.choice((0.1, 0.8))
         by_name = {queue.name: queue for queue in queues}
-        # A job that takes longer than its function may is a fault that `check` tells of.
+        # A job that takes longer than its function may is an error that `check` reports.
         most_s = min((each.timeout_s - _ENDING_S for each in functions), default=40.0)
         long_s = min(rng.choice((1.0, 8.0, 40.0)), most_s)
         jobs: list[JobPlan] = []
@@ -234,7 +236,7 @@ class _Drawing:
         )
 
     def _overrides(self, declared: TypePlan, queue: QueuePlan) -> dict[str, Any]:
-        """What a submission may decide, each now and then."""
+        """Draw the options that a submission may override, each of them only sometimes."""
         rng = self._rng
         delays = (1_200.0,) if queue.fifo else (5.0, 60.0, 1_200.0, 2 * HOUR)
         possible: dict[str, tuple[float, Any]] = {
@@ -270,7 +272,7 @@ class _Drawing:
     def _takes_s(self, long_s: float) -> float:
         return self._rng.choice((0.0, 0.05, 0.5, long_s * self._rng.random()))
 
-    # --- who does it ----------------------------------------------------------------------------
+    # --- its processes --------------------------------------------------------------------------
 
     def _workers(
         self, busy_s: float, queues: Sequence[QueuePlan], functions: Sequence[FunctionPlan]
@@ -308,7 +310,7 @@ class _Drawing:
             for _ in range(rng.choices((1, 2, 4), (5, 3, 1))[0])
         )
 
-    # --- what goes wrong ------------------------------------------------------------------------
+    # --- its faults -----------------------------------------------------------------------------
 
     def _faults(self, busy_s: float, workers: Sequence[WorkerPlan]) -> tuple[FaultPlan, ...]:
         rng = self._rng
@@ -368,4 +370,4 @@ MODES: dict[str, tuple[tuple[str, str | None], ...]] = {
     "store": (("refuse", None), ("gone", None), ("late", None)),
     "scheduler": (("refuse", None), ("late", None), ("lose", "create")),
 }
-"""How calls of each service go wrong, and which."""
+"""For each service, the ways in which its calls fail, and the action affected (None: any)."""

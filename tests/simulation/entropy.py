@@ -1,8 +1,8 @@
-"""Chance by seed: whatever asks the machine for randomness, or for the time, gets it from a seed.
+"""Seeded randomness: the machine's sources of randomness and of time are replaced.
 
-What the code under test draws (job ids, claim names, jitter without a seed of its own) comes from
-`os.urandom` or from a `random.Random` made without a seed. Both are replaced at their root, so that
-no new use of either can make a life that can't be repeated.
+The randomness of the code under test (job ids, claim names, jitter without a seed of its own) comes
+from `os.urandom` or from a `random.Random` made without a seed. Both are replaced at their root, so
+that no new use of either can make a life irreproducible.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from headgate.jobs.messages.envelope import new_job_id
 
 
 class WallClockRead(AssertionError):
-    """Something asked for the machine's own time, which no two runs have in common."""
+    """The machine's own time was read, which differs between runs."""
 
 
 def stream(seed: int, *names: object) -> random.Random:
-    """A source of chance of its own for each purpose: what one draws changes no other's."""
+    """Return a source of randomness for one purpose, independent of all others."""
     return random.Random("/".join(map(str, (seed, *names))))  # noqa: S311 - a simulation
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Let all chance come from a seed, and nobody read the wall clock."""
+    """Draw all randomness from a seed, and forbid reading the wall clock."""
     source = stream(seed, "entropy")
     real = random.Random
 
-    # A class that is in a variable, since its name is about to be taken.
+    # By way of a variable, since the class's own name is about to be replaced.
     class Seeded(real):  # type: ignore[misc, valid-type]
         """`random.Random`, whose default seed is drawn from the life's own."""
 

@@ -1,4 +1,4 @@
-"""What excuses what: the faults of a life that a fair judge has to reckon with."""
+"""Faults of a life that excuse deviations from the promises."""
 
 from __future__ import annotations
 
@@ -19,42 +19,43 @@ if TYPE_CHECKING:
 FOREVER = float("inf")
 
 _UNWRITTEN_S = 3.0
-"""How long after a run a worker may die with its end unwritten, as nothing troubles the table."""
+"""Seconds after a run in which a worker's death may leave its end unwritten, with a sound table."""
 
 _WRITTEN_S = 0.2
-"""After it the end of what has completed is written: it waits for company."""
+"""Seconds after which a completed run's end has been written: writes wait to be batched."""
 
 _STARTING_S = 5.0
-"""The time from its receipt in which a job that comes again may yet start: it is looked up, its
-start is written, and it may have to be claimed."""
+"""Seconds after its receipt in which a redelivered job may still start: it is looked up, its start
+is written, and it may have to be claimed.
+"""
 
 _JOURNAL_S = 120.0
-"""The same where the table refuses: what is to be written later dies with its worker."""
+"""The same as `_UNWRITTEN_S` where the table refuses: pending writes die with their worker."""
 
 _BEAT_S = RENEW_S + 2.0
-"""Within it each worker has beaten once more."""
+"""Seconds within which each worker has renewed its sign of life."""
 
 _AROUND_S = 90.0
-"""When a worker has died is known by its last beat, and by clocks that differ."""
+"""Uncertainty, in seconds, of a time of death, known by the last beat and by skewed clocks."""
 
 
 def level_of(world: World, life: Life) -> RecordsLevel:
-    """What is written of a job."""
+    """Return the level of records of a job."""
     return (life.declared.records if life.declared else None) or world.plan.records
 
 
 def is_blind(world: World, life: Life) -> bool:
-    """Whether attempts may have had to be counted by deliveries: no records, or they were away."""
+    """True if attempts may have been counted by deliveries: records are off or were unavailable."""
     if level_of(world, life) == "off":
         return True
     return world.aws.faults.was_troubled("table", 0, world.ledger.now)
 
 
 def deaths(world: World, life: Life) -> int:
-    """How many processes died that had the job, as far as an observer could blame it.
+    """Return the number of processes that died with the job, as far as an observer could blame it.
 
-    Where a worker dies just after a run, its end need not be known. And of a first delivery that
-    left no trace nobody can tell whether it had begun: short runs leave none.
+    If a worker dies just after a run, the run's end may be unknown. And if a first delivery left no
+    trace, it can't be told whether it had begun: short runs leave none.
     """
     unwritten = sum(ended_unwritten(world, run) for run in life.runs)
     unknown = sum(
@@ -62,7 +63,7 @@ def deaths(world: World, life: Life) -> int:
         for message in life.messages
         if len(message.deliveries) > 1
     )
-    # One whose child was still starting has begun, for its worker.
+    # For its worker, a run whose child was still starting has begun.
     begun = sum(
         world.actors[name].killed_at is not None
         and not any(run.actor.name == name and run.began_at >= at for run in life.runs)
@@ -82,7 +83,7 @@ def _seemed_to_die(life: Life, run: Run) -> bool:
 
 
 def _after(life: Life, run: Run) -> Iterator[Delivery]:
-    """The later deliveries of the message that a run came from."""
+    """Yield the later deliveries of the message of a run."""
     if (its := run.delivery) is None:
         return
     for message in life.messages:
@@ -97,7 +98,9 @@ def _was_refused(actor: Actor, since: float, until: float) -> bool:
 
 
 def _about_to_start(life: Life) -> int:
-    """The number of workers that died just before they called its handler, its start written."""
+    """Return the number of workers that died after writing a start, just before calling the
+    handler.
+    """
     return sum(
         delivery.actor is not None
         and delivery.actor.killed_at is not None
@@ -109,7 +112,7 @@ def _about_to_start(life: Life) -> int:
 
 
 def ended_unwritten(world: World, run: Run) -> bool:
-    """Whether its worker died so soon after a run that how it ended may not be known."""
+    """True if its worker died so soon after a run that the run's outcome may be unknown."""
     died_at, ended_at = run.actor.killed_at, run.ended_at
     if died_at is None or ended_at is None or run.how == "killed":
         return False
@@ -120,7 +123,7 @@ def ended_unwritten(world: World, run: Run) -> bool:
 
 
 def _left_no_trace(world: World, life: Life, message: Message) -> bool:
-    """True if nothing need be known of what a first delivery came to."""
+    """True if the outcome of a first delivery may have left no record."""
     first = message.deliveries[0]
     ran = next((run for run in life.runs if run.delivery is first), None)
     if ran is None:
@@ -129,9 +132,9 @@ def _left_no_trace(world: World, life: Life, message: Message) -> bool:
 
 
 def is_untold(world: World, life: Life, run: Run) -> bool:
-    """True if a run ended so that nothing is written of its end.
+    """True if nothing is written about how a run ended.
 
-    Nothing is, where what has simply completed at its first delivery is not to be kept.
+    So it is for a job that completed at its first delivery and is not to be kept.
     """
     if run.how not in ("returned", "discarded"):
         return False
@@ -146,29 +149,29 @@ def _keeps_completed(world: World, life: Life) -> bool:
 
 
 def seems_to_run(world: World, run: Run) -> bool:
-    """True if a start is written of a run that has ended, and nothing of its end."""
+    """True if the start of an ended run is written, and nothing about its end."""
     life = world.ledger.life(run.job_id)
     is_begun = run.is_later or level_of(world, life) == "full"
     return is_begun and is_untold(world, life, run)
 
 
 def is_written(run: Run, later: Run) -> bool:
-    """True if a run's end stood in the table when the message of a later one was received."""
+    """True if a run's end was in the table when the message of a later one was received."""
     if run.ended_at is None:
         return False
-    is_simple = run.how in ("returned", "discarded")  # what failed is written before it shows again
+    is_simple = run.how in ("returned", "discarded")  # failures are written before redelivery
     return not is_simple or later.delivery is None or run.ended_at + _WRITTEN_S < later.delivery.at
 
 
 def _known_by(world: World, run: Run) -> float:
-    """The time when others saw that a worker outlived a run: its message had come again."""
+    """Return when others saw that a worker outlived a run: its message had come again."""
     life = world.ledger.life(run.job_id)
     later = (delivery.at for delivery in _after(life, run))
     return min(later, default=FOREVER) + _BEAT_S
 
 
 def _somebody_died_about(world: World, message: Message) -> bool:
-    """True if a worker died before something was known of a later delivery than the first."""
+    """True if a worker died before anything was written about a delivery after the first."""
     first, *later = message.deliveries
     until = max((each.silent_until or 0.0 for each in later), default=0.0)
     return any(
@@ -178,7 +181,7 @@ def _somebody_died_about(world: World, message: Message) -> bool:
 
 
 def holder_died(life: Life) -> bool:
-    """Whether a process died that had received the job at some time."""
+    """True if a process died that had ever received the job."""
     return any(
         delivery.actor is not None and delivery.actor.killed_at is not None
         for message in life.messages
@@ -187,10 +190,10 @@ def holder_died(life: Life) -> bool:
 
 
 def is_left_to_itself(world: World, life: Life, run: Run) -> bool:
-    """True for a plain function's run that was interrupted: its thread goes on.
+    """True for an interrupted run of a synchronous handler: its thread goes on.
 
-    A worker that stops gives its message back at once. On Lambda, where the thread outlives its
-    invocation, that stays hidden for all of its visibility timeout.
+    A worker that stops gives the message back at once. On Lambda, where the thread outlives its
+    invocation, the message stays hidden for its whole visibility timeout.
     """
     if life.declared is None or not life.declared.plain or (its := run.delivery) is None:
         return False
@@ -203,12 +206,14 @@ def is_left_to_itself(world: World, life: Life, run: Run) -> bool:
 
 
 def was_delivered_twice(world: World, life: Life) -> bool:
-    """Whether two deliveries may have been out at a time, or one came after the end."""
+    """True if two deliveries may have been in flight at once, or one came after the end."""
     return holder_died(life) or ran_twice(world, life)
 
 
 def ran_twice(world: World, life: Life) -> bool:
-    """The same where nobody died: SQS's doing, or a thread's that can't be stopped."""
+    """True if it may have run twice although nobody died: by SQS, or by a thread that can't be
+    stopped.
+    """
     return (
         world.aws.faults.was_troubled("sqs", 0, FOREVER)
         or _was_sent_twice(life)
@@ -219,12 +224,12 @@ def ran_twice(world: World, life: Life) -> bool:
 
 
 def _may_be_sent_twice(world: World, life: Life) -> bool:
-    """Whether a schedule and a message may have held it, or the bridge may have sent it twice."""
+    """True if a schedule and a message may have held it, or the bridge may have sent it twice."""
     return holder_died(life) or world.aws.faults.was_troubled("table", 0, FOREVER)
 
 
 def _was_sent_twice(life: Life) -> bool:
-    """Whether there were two messages of it at a time."""
+    """True if there were two messages of it at a time."""
     return any(
         one is not other
         and one.sent_at <= other.sent_at
@@ -243,5 +248,5 @@ def _overlapped(life: Life) -> bool:
 
 
 def _went_on_in_a_thread(life: Life) -> bool:
-    """Whether a plain function may have been left to itself when its worker stopped."""
+    """True if a synchronous handler may have gone on when its worker stopped."""
     return life.declared is not None and life.declared.plain and len(life.runs) > 1

@@ -1,4 +1,4 @@
-"""Which call meets which fault of the plan."""
+"""The mapping of calls to the plan's faults."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.plan import FaultPlan, Plan
 
 HANG_S = 60.0
-"""How long a client of AWS waits for an answer that does not come."""
+"""Seconds that an AWS client waits for an answer that does not come."""
 
 
 class Faults:
-    """Which call meets what."""
+    """Decides which fault each call meets."""
 
     def __init__(self, plan: Plan, ledger: Ledger) -> None:
         self._plans = plan.faults
@@ -20,15 +20,15 @@ class Faults:
         self._latency = stream(plan.seed, "latency")
         self._ledger = ledger
         self.over = not plan.faults
-        """Nothing goes wrong any more."""
+        """True once no more faults occur."""
         self.hit: set[tuple[str, str]] = set()
 
     def latency_s(self) -> float:
-        """How long a request is on its way."""
+        """Return a request's latency."""
         return 0.002 + 0.02 * self._latency.random()
 
     def meet(self, actor: Actor, service: str, action: str, queue: str | None) -> FaultPlan | None:
-        """The fault of one call, if it meets any."""
+        """Return the fault of one call, or None."""
         if self.over:
             return None
         now = self._ledger.now
@@ -49,7 +49,7 @@ class Faults:
         return None
 
     def was_troubled(self, service: str, since: float, until: float) -> bool:
-        """Whether calls of a service may have failed within a time."""
+        """True if calls of a service may have failed within a time."""
         return any(
             fault.service == service
             and fault.start_s <= until
@@ -58,7 +58,7 @@ class Faults:
         )
 
     def were_gone(self, actor: Actor, since: float, until: float) -> bool:
-        """True if an actor was told all that time that its queues don't exist."""
+        """True if the actor's queues were missing throughout that time."""
         return any(
             fault.service == "sqs"
             and fault.mode == "gone"
@@ -69,7 +69,7 @@ class Faults:
         )
 
     def some(self, count: int) -> list[int]:
-        """Some of so many indexes, at least one."""
+        """Return some of ``count`` indexes, at least one."""
         return sorted(self._rng.sample(range(count), self._rng.randint(1, count)))
 
     def uniform(self, low: float, high: float) -> float:

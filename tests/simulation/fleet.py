@@ -1,4 +1,4 @@
-"""The workers of a life: started, stopped in order, killed, and followed by others."""
+"""The workers of a life: started, stopped in order, killed, and replaced."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 STOPS_WITHIN_S = 60.0
-"""Longer than any drain of a plan, with all that follows it."""
+"""Seconds longer than any drain of a plan, including all that follows it."""
 
 _LOOK_S = 0.5
 
 
 class Fleet:
-    """All workers, whoever started them."""
+    """All workers of a life."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._ledger = world.ledger
         self._rng = stream(world.plan.seed, "fleet")
         self.workers: dict[str, Worker] = {}
-        """Those that run now, by their actor's name."""
+        """The workers that run now, by their actor's name."""
 
     async def place(self, plan: WorkerPlan) -> None:
-        """Keep one place of the fleet: whoever is killed there has a successor."""
+        """Keep one place of the fleet: a worker killed there gets a successor."""
         await asyncio.sleep(plan.start_s)
         while not self._world.healing:
             actor, worker, running = self.start(plan)
@@ -45,7 +45,7 @@ class Fleet:
             await asyncio.sleep(self._rng.uniform(0.5, 4))
 
     def start(self, plan: WorkerPlan) -> tuple[Actor, Worker, asyncio.Task[Any]]:
-        """A new worker, by a plan."""
+        """Start a new worker by its plan."""
         actor = self._world.actor(plan.name, skew_s=plan.skew_s)
         with actor.acting():
             worker = self._made(plan, actor)
@@ -54,7 +54,7 @@ class Fleet:
         return actor, worker, actor.begin(worker.run(), name=actor.name)
 
     async def end(self, actor: Actor, worker: Worker, running: asyncio.Task[Any]) -> None:
-        """See a worker to its end: stop it, if it has not been killed."""
+        """Wait for the end of a worker: stop it unless it has been killed."""
         if actor.alive and running.done() and not self._had_no_queues(actor, worker, running):
             said = f"{actor.name} ended by itself: {_end_of(running)}"
             self._ledger.fault("worker-ended", said)
@@ -63,11 +63,11 @@ class Fleet:
             await self._stopped(actor, worker, running)
         self.workers.pop(actor.name, None)
         actor.alive = False
-        self._end_runs_of(actor, "cut")  # threads that it left to themselves end with it
+        self._end_runs_of(actor, "cut")  # the threads that it left behind end with it
         await actor.bury()
 
     def _had_no_queues(self, actor: Actor, worker: Worker, running: asyncio.Task[Any]) -> bool:
-        """True if a worker has rightly given up: its queues were gone for as long as it waits."""
+        """True if a worker rightly gave up: its queues were missing for its whole grace period."""
         if running.cancelled() or not isinstance(running.exception(), QueuesMissing):
             return False
         since = self._ledger.now - worker._settings.queue_grace.total_seconds()
@@ -88,7 +88,7 @@ class Fleet:
                 self._ledger.ended(run, how)
 
     async def kill_by_plan(self) -> None:
-        """Kill whoever the plan says when it says so."""
+        """Kill workers when the plan says so."""
         for kill in sorted(self._world.plan.kills, key=lambda each: each.at_s):
             await asyncio.sleep(max(0.0, kill.at_s - self._ledger.now))
             for name in [*self.workers]:
@@ -105,7 +105,7 @@ class Fleet:
             await asyncio.wait({running}, timeout=min(_LOOK_S, left_s))
 
     async def _stopped(self, actor: Actor, worker: Worker, running: asyncio.Task[Any]) -> None:
-        """Return when a worker has stopped, which it has been told to do; or was killed."""
+        """Return when a worker that was told to stop has stopped or was killed."""
         self._ledger.log("stop", actor.name)
         self._ledger.counts["stop"] += 1
         await asyncio.wait({running}, timeout=STOPS_WITHIN_S)

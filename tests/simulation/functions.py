@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 AGAIN_S = (60.0, 120.0)
-"""When Lambda invokes a function again that failed on an event.
+"""Delays after which Lambda retries a function that failed on an event.
 https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html"""
 
 SWEPT_EVERY_S = 30.0
-"""Sooner than a deployed sweep, whose life is longer."""
+"""Interval of sweeps, shorter than a deployed sweep's, since lives are short."""
 
 _LOOK_S = 0.25
 
 
 class Functions:
-    """What Lambda runs."""
+    """The functions that Lambda runs."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -43,10 +43,10 @@ class Functions:
         self._tasks: list[asyncio.Task[None]] = []
         self._sending: list[asyncio.Task[None]] = []
         self.counted = 0
-        """Dead letters that sweeps have counted."""
+        """Number of dead letters that sweeps have counted."""
 
     def start(self) -> None:
-        """Have Lambda poll the queues that it serves, and sweep the dead letters."""
+        """Start polling the served queues and sweeping the dead letters."""
         for plan in self._world.plan.functions:
             for spec in self._world.topology.queues:
                 if spec.group == plan.queue:
@@ -56,11 +56,11 @@ class Functions:
 
     @property
     def is_sending(self) -> bool:
-        """Whether the bridge has something to send, or to try again."""
+        """True while the bridge has something to send or to retry."""
         return any(not task.done() for task in self._sending)
 
     async def stop(self) -> None:
-        """Run nothing any more."""
+        """Stop running anything."""
         tasks = [*self._tasks, *self._sending]
         for task in tasks:
             task.cancel()
@@ -68,13 +68,13 @@ class Functions:
             await asyncio.wait(tasks)
 
     def fire(self, text: str) -> None:
-        """A schedule has fired: the bridge is invoked, now and then twice."""
+        """Invoke the bridge for a schedule that has fired, sometimes twice."""
         self._ledger.counts["fired"] += 1
         for _ in range(2 if self._rng.random() < 0.2 else 1):
             self._sending.append(asyncio.create_task(self._bridge(text)))
 
     def sweep(self) -> None:
-        """Sweep once; what fails is left to the next sweep."""
+        """Sweep once; failures are left to the next sweep."""
         actor, topic = self._world.actor("sweep"), self._world.aws.topic
         link = self._world.aws.link(actor)
 
@@ -106,7 +106,7 @@ class Functions:
     # --- event source mappings ------------------------------------------------------------------
 
     async def _poll(self, plan: FunctionPlan, queue: str) -> None:
-        """Hand a queue's messages to a function, a batch at a time."""
+        """Pass a queue's messages to a function, one batch at a time."""
         made: tuple[Actor, Consumer] | None = None
         while True:
             received = await self._world.aws.take(self._poller, queue, min(10, plan.batch))
@@ -115,7 +115,7 @@ class Functions:
             await self._invoke(plan, queue, received, *made)
 
     def _function(self, plan: FunctionPlan) -> tuple[Actor, Consumer]:
-        """An execution environment."""
+        """Make an execution environment."""
         world = self._world
         actor = world.actor("fn", skew_s=plan.skew_s)
         link = world.aws.link(actor)
@@ -206,7 +206,7 @@ class _Context:
 
 
 def _record(message: ReceivedMessage, queue: str) -> dict[str, Any]:
-    """A message as Lambda hands it over."""
+    """Return a message as Lambda hands it over."""
     attributes = {
         "ApproximateReceiveCount": str(message.receive_count),
         "SentTimestamp": str(int(message.sent_at.timestamp() * 1000)),

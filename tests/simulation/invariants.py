@@ -1,7 +1,7 @@
-"""What is promised, held against a life that is over.
+"""Checks of the promises against a finished life.
 
-Each check is fair: what a fault that was put into the life excuses, it excuses (`excuses`). What it
-does not is a violation, told by its kind and in a sentence.
+Each check is fair: it allows deviations that an injected fault excuses (`excuses`). Any other is a
+violation, reported by its kind and in a sentence.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 Violations = Iterator[tuple[str, str]]
-"""Their kinds, and what happened."""
+"""Pairs of a kind and a sentence that says what happened."""
 
 
 def judge(world: World) -> None:
-    """Hold a life that is over against what is promised."""
+    """Check a finished life against all promises."""
     for life in [*world.ledger.lives.values()]:
         for check in OF_JOBS:
             for kind, text in check(world, life):
@@ -58,7 +58,7 @@ def judge(world: World) -> None:
 
 
 def ends_one_way(world: World, life: Life) -> Violations:
-    """Every job that was accepted, or has come to a queue, ends in exactly one way."""
+    """Check that every job that was accepted, or has come to a queue, ends in exactly one way."""
     if life.accepted_at is None and not life.messages:
         return
     ends = set(_ends(life))
@@ -90,7 +90,7 @@ def _ends(life: Life) -> Iterator[str]:
 
 
 def leaves_by_a_verdict(_world: World, life: Life) -> Violations:
-    """No message expires, and SQS's own redrive takes none."""
+    """Check that no message expires, and that SQS's own redrive takes none."""
     for message in life.messages:
         if message.gone_how == "expired":
             yield "expired", f"SQS deleted its message in {message.queue} after the retention"
@@ -110,13 +110,13 @@ _AFTER_A_FAILURE = {
 _WAITED = {Reason.DEFERRED_TOO_OFTEN, Reason.RECEIVED_TOO_OFTEN}
 
 _LONG_WAIT_S = 12 * 3_600.0
-"""A few such waits, its own or those of jobs before it in its group, outlast the retention."""
+"""A wait so long that a few, its own or of jobs before it in its group, outlast the retention."""
 
 _OLD = {Reason.UNKNOWN_TYPE, Reason.NEWER_SCHEMA}
 
 
 def dies_for_a_reason(world: World, life: Life) -> Violations:
-    """Each dead letter says why, the reason is true, and an event has said so."""
+    """Check that each dead letter has a true reason, and that an event reported it."""
     for letter in life.letters:
         reason = letter.attributes.get("Reason", "")
         world.ledger.counts[f"reason:{reason}"] += 1
@@ -154,7 +154,7 @@ def _was_met_by_old_ones(world: World, life: Life, reason: str) -> Violations:
 
 
 def _outwaits_sqs(world: World, life: Life) -> bool:
-    """Whether a wait of a job may end after SQS has deleted what it can't send anew."""
+    """True if a job's wait may outlast SQS's retention, where the message can't be sent anew."""
     if life.declared is None:
         return False
     queue = world.plan.queue(life.declared.queue)
@@ -166,7 +166,7 @@ def _outwaits_sqs(world: World, life: Life) -> bool:
 
 
 def attempts_are_true(world: World, life: Life) -> Violations:
-    """The attempt that a handler is told is how often it has been tried, this time included."""
+    """Check that a handler's attempt number equals the number of tries, this one included."""
     if is_blind(world, life) or ran_twice(world, life):
         return
     died = deaths(world, life)
@@ -176,14 +176,14 @@ def attempts_are_true(world: World, life: Life) -> Violations:
             told = f"it was told attempt {run.attempt}"
             yield "attempts", f"{told}, and {least} to {most} is true ({life.ran_so})"
             return
-        # Of a worker that died it need not be known whether it had begun this job.
+        # If a worker died, it may be unknown whether it had begun this job.
         is_told = run.how == "raised" and not ended_unwritten(world, run)
         least += is_told or (run.how == "killed" and run.actor.killed_at is None)
         most += run.how in ("raised", "killed")
 
 
 def attempts_are_bounded(world: World, life: Life) -> Violations:
-    """What has failed as often as it may is not tried again."""
+    """Check that a job out of attempts is not tried again."""
     if not life.runs or is_blind(world, life) or ran_twice(world, life):
         return
     allowed = max(run.max_attempts for run in life.runs) + deaths(world, life)
@@ -192,7 +192,7 @@ def attempts_are_bounded(world: World, life: Life) -> Violations:
 
 
 def runs_once(world: World, life: Life) -> Violations:
-    """What has ended does not run again, unless something excuses it; never with once=True."""
+    """Check that no ended job runs again unless excused; never with once=True."""
     completions = len(life.ran("returned"))
     once = life.declared is not None and life.declared.once
     if once and len(life.told(JobCompleted)) > 1:
@@ -209,7 +209,7 @@ def runs_once(world: World, life: Life) -> Violations:
 
 
 def records_are_true(world: World, life: Life) -> Violations:
-    """What is kept of a job says how it ended."""
+    """Check that a job's record says how it ended."""
     declared, level = life.declared, level_of(world, life)
     if declared is None or not life.runs or level == "off" or was_delivered_twice(world, life):
         return
@@ -235,11 +235,11 @@ def _is_forgotten(world: World, life: Life) -> bool:
     return kept_s <= 0 or world.ledger.now > ended_at + kept_s - 60
 
 
-# --- what counts once ----------------------------------------------------------------------------
+# --- uniqueness ----------------------------------------------------------------------------------
 
 
 def unique_jobs_are_one(world: World) -> Violations:
-    """Of jobs that are the same one counts: the first, or the last."""
+    """Check that of identical jobs only one counts: the first, or the last."""
     if world.aws.faults.was_troubled("table", 0, FOREVER):
         return
     same: dict[tuple[str, str, str | None], list[Life]] = defaultdict(list)
@@ -267,7 +267,7 @@ def unique_jobs_are_one(world: World) -> Violations:
 
 
 def claims_are_settled(world: World) -> Violations:
-    """No claim says that a job runs which nobody runs."""
+    """Check that no claim is held for a job that isn't running."""
     if world.aws.faults.was_troubled("table", 0, FOREVER):
         return
     for (pk, sk), _ in [*world.aws.table._store._items.items()]:
@@ -282,12 +282,12 @@ def claims_are_settled(world: World) -> Violations:
 
 
 def leases_are_returned(world: World) -> Violations:
-    """Workers that have stopped in order hold no part of a limit."""
+    """Check that workers stopped in order hold no part of a limit."""
     if world.aws.faults.was_troubled("table", 0, FOREVER):
         return
     died = {name for name, actor in world.actors.items() if actor.killed_at is not None}
     for (pk, sk), _ in [*world.aws.table._store._items.items()]:
-        # Of a rate the tokens that were used are out until their time has passed.
+        # A rate's used tokens stay out until their time has passed.
         if not pk.startswith("limit#concurrency") or sk != "leases":
             continue
         item = world.aws.table._store.get(pk, sk)
@@ -298,7 +298,7 @@ def leases_are_returned(world: World) -> Violations:
 
 
 def dead_letters_are_told(world: World) -> Violations:
-    """The sweep counts each dead letter once, and tells people of all."""
+    """Check that the sweep counts each dead letter once, and notifies people of all."""
     if not world.plan.sweeps:
         return
     letters = sum(len(life.letters) for life in world.ledger.lives.values())

@@ -1,6 +1,6 @@
-"""What really happened, as seen from outside: the queues' own view, the handlers' and the events.
+"""A record of what happened as seen from outside: by the queues, the handlers and the events.
 
-Nothing here is asked of the code under test, so that it can be judged by it.
+None of it comes from the code under test, so that it can be used to judge that code.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Run:
     how: str = ""
     """``returned``, ``raised``, ``deferred``, ``discarded``, ``cut`` or ``killed``."""
     delivery: Delivery | None = None
-    """The delivery that it came from."""
+    """The delivery that led to it."""
 
     @property
     def is_later(self) -> bool:
@@ -48,9 +48,9 @@ class Delivery:
     actor: Actor | None
     hidden_until: float
     shown: bool = False
-    """Whoever has it has given it back, to be received at once."""
+    """True if its receiver gave it back for immediate redelivery."""
     silent_until: float | None = None
-    """Up to this time nothing was known of the first one."""
+    """The time until which nothing was recorded about the message's first delivery."""
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +69,7 @@ class Message:
     """``deleted``, ``expired`` or ``redriven``."""
     gone_by: Actor | None = None
     confirmed: bool = False
-    """Of a dead letter: whoever sent it has SQS's word that it is there."""
+    """For a dead letter: True once its sender has SQS's confirmation."""
 
 
 @dataclass(slots=True, eq=False)
@@ -78,58 +78,58 @@ class Life:
 
     id: str
     kind: str = ""
-    """The name of its type."""
+    """The name of the job's type."""
     plan: JobPlan | None = None
     declared: TypePlan | None = None
     tenant: str | None = None
-    """By its message."""
+    """The tenant, according to its message."""
     accepted_at: float | None = None
-    """The client was told that it is submitted."""
+    """The time at which the client was told that it is submitted."""
     duplicate_of: str | None = None
     messages: list[Message] = field(default_factory=list)
-    """In the queues that workers read."""
+    """Its messages in the queues that workers read."""
     letters: list[Message] = field(default_factory=list)
-    """In dead-letter queues and the quarantine."""
+    """Its messages in dead-letter queues and the quarantine."""
     runs: list[Run] = field(default_factory=list)
     events: list[tuple[float, str, Event]] = field(default_factory=list)
     unsubmitted: bool = False
-    """The bridge could not send it, and Lambda has kept its input."""
+    """True if the bridge could not send it, and Lambda has kept its input."""
     cancel_asked_at: float | None = None
 
     def told(self, kind: type[Event]) -> list[tuple[float, str, Any]]:
-        """The events of a kind, with their time and who told them."""
+        """Return the events of a kind, each with its time and the actor that emitted it."""
         return [each for each in self.events if isinstance(each[2], kind)]
 
     def ran(self, *hows: str) -> list[Run]:
-        """The runs that ended so."""
+        """Return the runs that ended in one of these ways."""
         return [run for run in self.runs if run.how in hows]
 
     def latest_to(self, actor: Actor) -> Delivery | None:
-        """The last delivery of any of its messages to an actor."""
+        """Return the last delivery of any of its messages to an actor."""
         received = (each for message in self.messages for each in message.deliveries)
         its = (each for each in received if each.actor is actor)
         return max(its, key=lambda each: each.at, default=None)
 
     @property
     def name(self) -> str:
-        """What violations call it."""
+        """The job's name in violations."""
         index = f"job {self.plan.index}" if self.plan is not None else "a job"
         return f"{index} ({self.kind}, {self.id[-6:]})"
 
     @property
     def ran_so(self) -> str:
-        """Its runs, in short."""
+        """A summary of its runs."""
         runs = ", ".join(f"{run.attempt}:{run.how or 'runs'}" for run in self.runs)
         return f"runs: {runs or 'none'}"
 
     @property
     def receives(self) -> int:
-        """Deliveries of all its messages."""
+        """Number of deliveries of all its messages."""
         return sum(len(message.deliveries) for message in self.messages)
 
 
 class Ledger:
-    """Everything that happened in a life."""
+    """The record of everything that happened in a life."""
 
     def __init__(self) -> None:
         self.lives: dict[str, Life] = {}
@@ -138,7 +138,7 @@ class Ledger:
         self.messages: dict[str, Message] = {}
         self.violations: list[str] = []
         self.counts: Counter[str] = Counter()
-        """How often each kind of thing happened: what a life covers."""
+        """Number of occurrences of each kind of event, for a life's coverage."""
         self.lines: list[str] = []
         self._digest = hashlib.blake2b(digest_size=16)
         self._time: Callable[[], float] = float
@@ -149,38 +149,38 @@ class Ledger:
         return self._time()
 
     def begin(self, time: Callable[[], float]) -> None:
-        """Tell the time from now on."""
+        """Set the clock."""
         self._time = time
 
     def life(self, job_id: str) -> Life:
-        """All that is known of a job."""
+        """Return the record of a job."""
         if (life := self.lives.get(job_id)) is None:
             life = self.lives[job_id] = Life(job_id)
         return life
 
     def ended(self, run: Run, how: str) -> None:
-        """A handler's run has ended."""
+        """Record the end of a handler's run."""
         run.ended_at, run.how = self.now, how
         self.running.pop(run, None)
 
     def log(self, what: str, *details: object) -> None:
-        """Write one line; a life that is repeated writes the same ones."""
+        """Write one line; a repeated life writes the same lines."""
         line = f"{self.now:12.4f} {what} {' '.join(map(str, details))}"
         self._digest.update(line.encode(errors="backslashreplace"))
         self.lines.append(line)
 
     @property
     def digest(self) -> str:
-        """The hash of all lines."""
+        """Return the hash of all lines."""
         return self._digest.hexdigest()
 
     def fault(self, kind: str, text: str) -> None:
-        """Something that must not happen has happened."""
+        """Record something that must not happen."""
         self.log("VIOLATION", kind, text)
         self.violations.append(f"{kind}: {text}")
 
     def heard(self, actor: Actor, event: Event) -> None:
-        """An actor has told something."""
+        """Record an actor's event."""
         self.counts[f"event:{event.name}"] += 1
         if isinstance(event, JobEvent):
             self.life(event.job_id).events.append((self.now, actor.name, event))
@@ -193,7 +193,7 @@ class Ledger:
 
 
 def job_of(body: str, message_id: str) -> tuple[str, dict[str, Any]]:
-    """The id of the job that a body is, and all of its envelope."""
+    """Return the job id of a message body, and the whole envelope."""
     try:
         value = from_json(body)
     except ValueError:

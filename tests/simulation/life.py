@@ -1,4 +1,4 @@
-"""Living a life from its plan: on virtual time, with all chance by seed, and nothing unheard."""
+"""Execution of a plan: on virtual time, with seeded randomness, and with no error unnoticed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.simulation.world import World
 
 
 def live(plan: Plan) -> Ledger:
-    """Live a life; returns what happened in it, with what must not have."""
+    """Simulate a plan's life; return its ledger with all violations."""
     ledger = Ledger()
     with ExitStack() as stack:
         stack.enter_context(seeded(plan.seed))
@@ -59,26 +59,26 @@ def _children_simulated() -> Iterator[None]:
 
 
 class HookThreads:
-    """The face of the threads that hooks run in, in the loop."""
+    """The interface of hooks' threads, implemented in the loop."""
 
     def __init__(self, _most: int) -> None:
-        """There is nothing to start."""
+        """Start nothing."""
 
     async def call(
         self, function: Callable[[], Any], _line: object
     ) -> tuple[Any, BaseException | None]:
-        """Run a function; returns what it returned or raised."""
+        """Run a function; return its result or raise its error."""
         try:
             return await asyncio.get_running_loop().run_in_executor(None, function), None
         except Exception as error:  # noqa: BLE001 - the users' code, as in the real one
             return None, error
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """End nothing."""
 
 
 class _Heard(logging.Handler):
-    """Faults of the code under test that it has only logged."""
+    """Collects faults of the code under test that it only logs."""
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(logging.ERROR)

@@ -1,4 +1,4 @@
-"""An actor's way to AWS: each call takes its time, meets its fault, and ends with its actor."""
+"""An actor's connections to AWS: each call takes time, may fail, and ends with its actor."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Link:
         target: str = "",
         fault: FaultPlan | None = None,
     ) -> T:
-        """Make one call, as well as it goes."""
+        """Make one call, with its latency and its fault."""
         actor, faults = self.actor, self._aws.faults
         await actor.lives()
         self._aws.ledger.log("call", actor.name, service, action, target)
@@ -104,7 +104,7 @@ class Link:
                 pass
 
     def blocking(self, service: str, action: str, apply: Callable[[], T], target: str = "") -> T:
-        """The same for code that blocks, which has no time to wait here."""
+        """Make one call for blocking code, which can't wait for virtual time here."""
         self.actor.check()
         fault = self._aws.faults.meet(self.actor, service, action, target)
         mode = fault.mode if fault is not None else ""
@@ -122,7 +122,7 @@ class Link:
 
 
 class SqsLink:
-    """A `jobs.core.ports.Transport`, and by `blocking` one for plain code."""
+    """A `jobs.core.ports.Transport`, and by `blocking` one for synchronous code."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws
@@ -247,7 +247,7 @@ class BlockingSqs:
 
 
 class TableLink:
-    """A `jobs.core.ports.Table`, and by `blocking` one for plain code."""
+    """A `jobs.core.ports.Table`, and by `blocking` one for synchronous code."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws
@@ -297,7 +297,7 @@ class TableLink:
 
 
 def _is_cursed(item: Item) -> bool:
-    """Whether an item is one of those that the table refuses for good."""
+    """True if the table refuses the item for good."""
     is_bare = REFUSAL in item.data
     return item.pk.startswith("job#") and not is_bare and zlib.crc32(item.pk.encode()) % 3 == 0
 
@@ -335,7 +335,7 @@ class BlockingTable:
 
 
 class StoreLink:
-    """A `jobs.core.ports.ObjectStore`, and by `blocking` one for plain code."""
+    """A `jobs.core.ports.ObjectStore`, and by `blocking` one for synchronous code."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws

@@ -1,4 +1,4 @@
-"""An event loop on virtual time: it jumps to the next timer whenever nothing is left to do now."""
+"""An event loop on virtual time, which jumps to the next timer whenever nothing else is ready."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _RESOLUTION_S = 1e-6
-"""Timers so close to each other are due together."""
+"""Timers closer together than this are due together."""
 
 
 MOST_TURNS = 150_000
-"""A life that takes more does not end."""
+"""Number of iterations after which a life counts as endless."""
 
 
 class Stuck(Exception):
-    """Nothing will ever happen again, and the simulation has not come to its end."""
+    """Nothing is left that could ever happen, but the simulation has not ended."""
 
 
 class Endless(Exception):
-    """It goes on and on: more turns than any life takes."""
+    """The simulation took more iterations than any life needs."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
     """An event loop without files, sockets or a clock of its own.
 
-    Plain functions that are handed to an executor run in threads, which run in step with the loop;
-    one takes as much virtual time as it asks for by `busy`.
+    Functions passed to an executor run in threads, in lockstep with the loop; each takes the
+    virtual time that it asks for by `busy`.
     """
 
     def __init__(self) -> None:
@@ -43,13 +43,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._numbers = itertools.count()
         self._threads: list[_Thread] = []
         self.turns = 0
-        """How often it has gone round."""
+        """Number of iterations."""
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
         return self._now
 
-    # typeshed's is variadic in what the callback takes.
+    # typeshed's version is variadic in the callback's arguments.
     def call_at(  # type: ignore[override]
         self,
         when: float,
@@ -57,14 +57,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: Any,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Call back at a time; of timers of the same time the older one is first."""
+        """Call back at a time; of timers of the same time, the older one is first."""
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         heappush(self._timers, (when, next(self._numbers), timer))
         return timer
 
     def _run_once(self) -> None:
-        """One turn: what is ready runs; if nothing is, time jumps to the next timer."""
-        # asyncio's own queue of what is ready, which its stubs leave out.
+        """Run one iteration: what is ready runs; if nothing is, time jumps to the next timer."""
+        # asyncio's own queue of ready callbacks, which its stubs leave out.
         timers, ready = self._timers, self._ready  # type: ignore[attr-defined]
         while timers and timers[0][2].cancelled():
             heappop(timers)
@@ -84,21 +84,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _count_turn(self, ready: Iterable[Any]) -> None:
         self.turns += 1
         if self.turns > MOST_TURNS:
-            self.turns = 0  # what is left has to be cleared away
+            self.turns = 0  # leave room to clean up
             places = [_place_of(getattr(each._callback, "__self__", each)) for each in ready]
             raise Endless(f"after {MOST_TURNS:,} turns, at {self._now:.1f} s: {places[:5]}")
 
     def busy(self, seconds: float) -> None:
-        """Let the plain function that calls this take so long."""
+        """Let the calling function take that much virtual time."""
         current: _Thread | None = getattr(_here, "thread", None)
         assert current is not None, "only a plain function is busy"
         current.wait(seconds)
 
-    # A future of this loop and no coroutine: typeshed types the loop's own by a variadic.
+    # Returns a future of this loop, not a coroutine: typeshed's signature is variadic.
     def run_in_executor(  # type: ignore[override]
         self, _executor: Any, function: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Run a plain function in a thread, in step with the loop; its future is of the loop."""
+        """Run a function in a thread, in lockstep with the loop; its future belongs to the loop."""
         future: asyncio.Future[T] = self.create_future()
         thread = _Thread(self, partial(function, *args), future)
         self._threads = [each for each in self._threads if not each.over] + [thread]
@@ -106,28 +106,29 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return future
 
     def close(self) -> None:
-        """End, and with it what threads still do."""
+        """Close the loop, and end its threads' work."""
         for thread in self._threads:
             thread.abandon()
         super().close()
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps who would have to be woken."""
+        """Do nothing: the loop never sleeps, so it need not be woken."""
 
 
 _here = threading.local()
-"""Its ``thread`` is the one that runs here; not by context, since that is the job's."""
+"""Its ``thread`` is the one running here; not a context variable, since contexts are the job's."""
 
 
 class _Abandoned(BaseException):
-    """The life is over, and with it whatever a thread still does."""
+    """Ends a thread's work once the life is over."""
 
 
 class _Thread:
-    """A plain function in a thread of its own, which runs while the loop waits, never beside it.
+    """A function in a thread of its own, which runs while the loop waits, never concurrently with
+    it.
 
-    So it may take virtual time, and be overtaken by all that a real one may, in the same order each
-    time that the life is lived.
+    So it may take virtual time, and everything that may overtake a real thread may overtake it, in
+    the same order in each run of a life.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class _Thread:
                 self._future.set_result(self._value)
 
     def wait(self, seconds: float) -> None:
-        """Hand over to the loop for so long; called in the thread."""
+        """Give control to the loop for that many virtual seconds; called in the thread."""
         self._wakes_in = seconds
         self._loops_turn.release()
         self._its_turn.acquire()
@@ -189,7 +190,7 @@ class _Thread:
 
 
 def _place_of(owner: object) -> str:
-    """Where a task stands, from its start to what it waits for."""
+    """Return a task's position, from its coroutine down to what it waits for."""
     if not isinstance(owner, asyncio.Task):
         return repr(owner)
     places: list[str] = [owner.get_name()]

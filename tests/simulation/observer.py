@@ -1,4 +1,4 @@
-"""Looking on while a life goes on: what must not happen even for a moment."""
+"""Checks during a life, for what must not happen even for a moment."""
 
 from __future__ import annotations
 
@@ -31,18 +31,20 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 SLACK_S = 0.05
-"""Between a moment as the code under test knows it and as it is seen from outside."""
+"""Tolerance between a moment as the code under test knows it and as it is seen from outside."""
 
 AT_ONCE_S = 3.0
-"""A critical job has to start within it while a slot is free; a poll and a look at records long."""
+"""Seconds in which a critical job must start in a free slot: a poll and a look-up of records."""
 
 _START_S, _BLIND_START_S = 0.1, 3.5
-"""Between a limit's leave and the start: a mark and a claim are written, if the table answers."""
+"""Seconds between a limit's permission and the start: a mark and a claim are written, if the table
+answers.
+"""
 
 _LOOK_S = 1.0
 
 CRASHES = 3
-"""After so many a job is put into quarantine."""
+"""Number of crashes after which a job is quarantined."""
 
 
 class Observer:
@@ -53,12 +55,12 @@ class Observer:
         self._ledger = world.ledger
         self._starts: dict[tuple[str, str], list[float]] = defaultdict(list)
         self._waits_since: dict[str, float] = {}
-        """Critical messages that a free slot should have, and since when."""
+        """Critical messages entitled to a free slot, each with the time from which it waits."""
         world.aws.watch.on_delivery = self.delivered
         world.aws.watch.on_deletion = self.deleted
 
     async def watch(self) -> None:
-        """Look again and again, until cancelled."""
+        """Check repeatedly until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_S)
             self._check_critical()
@@ -66,12 +68,13 @@ class Observer:
     # --- runs -------------------------------------------------------------------------------------
 
     def begins(self, life: Life, run: Run) -> None:
-        """A handler is about to run."""
+        """Check that a handler may run now."""
         self._check_group(life)
         self._check_concurrency(life, run)
-        # An attempt that ended with its worker is not among those that are allowed.
+        # An attempt that ended with its worker does not use up an allowed one.
         allowed = run.max_attempts + deaths(self._world, life)
-        # One that was begun seems to be one, too, until it is over, or where nobody writes its end.
+        # Nor does a begun one that only seems to, until it is over or where its end is never
+        # written.
         allowed += sum(seems_to_run(self._world, each) for each in life.runs)
         allowed += sum(not is_written(each, run) for each in life.runs)
         if run.attempt > allowed and not is_blind(self._world, life):
@@ -79,7 +82,7 @@ class Observer:
             self._fault("too-many-attempts", life, said)
 
     def _check_group(self, life: Life) -> None:
-        """A FIFO group's jobs run in order, one at a time."""
+        """Check that a FIFO group's jobs run in order, one at a time."""
         for message in life.messages:
             spec = self._world.aws.watch.sources[message.queue]
             if not spec.fifo or message.gone_at is not None:
@@ -98,7 +101,7 @@ class Observer:
         )
 
     def _has_ended(self, queue: str, message_id: str) -> bool:
-        """Whether a job has ended, although its message is there: Lambda deletes it later."""
+        """True if a job has ended although its message exists: Lambda deletes it later."""
         life = self._ledger.life(self._ledger.messages[f"{queue}/{message_id}"].job_id)
         ended = life.ran("returned", "discarded") or life.letters or life.told(JobDeduplicated)
         return bool(ended) or life.cancel_asked_at is not None
@@ -111,18 +114,18 @@ class Observer:
         )
 
     def _limits_of(self, life: Life, kind: str) -> Iterator[LimitPlan]:
-        """The limits of a kind that hold for a job."""
+        """Yield the limits of a kind that apply to a job."""
         declared, plan = life.declared, self._world.plan
         if declared is None or any(each.queue == declared.queue for each in plan.functions):
             return  # a function has no limit but its own concurrency
         for owner in ("app", f"queue:{declared.queue}", f"type:{declared.name}"):
             for limit in plan.limits_of(owner):
-                leased = not limit.fleet or plan.skew_s <= SKEW_S  # leases allow no more than that
+                leased = not limit.fleet or plan.skew_s <= SKEW_S  # leases allow no greater skew
                 if limit.kind == kind and leased:
                     yield limit
 
     def _check_rate(self, actor: Actor, life: Life) -> None:
-        """At most so many starts in any time of that length."""
+        """Check that no period of that length has more starts than allowed."""
         now, troubled = self._ledger.now, self._world.aws.faults.was_troubled("table", 0, FOREVER)
         slack_s = _BLIND_START_S if troubled else _START_S
         for limit in self._limits_of(life, "rate"):
@@ -153,26 +156,28 @@ class Observer:
     # --- queues -----------------------------------------------------------------------------------
 
     def delivered(self, message: Message, delivery: Delivery, before: Delivery | None) -> None:
-        """A message is received; what has it and lives must not have let its visibility end."""
+        """Check that no living receiver has let the message's visibility lapse."""
         if before is not None:
             delivery.silent_until = self._silent_until(message)
         if before is None or (holder := before.actor) is None or not holder.alive:
             return
         if before.hidden_until > delivery.at + SLACK_S:
-            return  # SQS hands it out twice
+            return  # SQS delivers it twice
         if before.shown:
-            return  # a stop left its thread behind, which hears of it a moment later
+            return  # a stop left its thread behind, which learns of it a moment later
         if holder.trouble_until >= before.at or holder.name.startswith(("fn", "poller")):
             return
         life = self._ledger.life(message.job_id)
         if len(life.messages) > 1:
-            return  # whose run it is can't be told
+            return  # the run can't be attributed
         if any(run.actor is holder and run.ended_at is None for run in life.runs):
             said = f"it runs at {holder.name}, which has let its visibility end"
             self._fault("lapsed", life, said)
 
     def _silent_until(self, message: Message) -> float | None:
-        """Until when nothing is known of a message; None if something is of its first delivery."""
+        """Return the time until which nothing was recorded about a message; None if its first
+        delivery was.
+        """
         prefix = deliveries_of(message.id)
         known_at = self._ledger.now
         for item in self._world.aws.table._store.query(partition(message.job_id), prefix):
@@ -183,7 +188,7 @@ class Observer:
         return known_at
 
     def deleted(self, message: Message, actor: Actor | None) -> None:
-        """A message has been deleted: its outcome has to be durable by now."""
+        """Check that a deleted message's outcome is durable by now."""
         life = self._ledger.life(message.job_id)
         if not self._is_settled(life, message):
             who = actor.name if actor is not None else "nobody"
@@ -202,12 +207,12 @@ class Observer:
         )
 
     def is_scheduled(self, life: Life) -> bool:
-        """Whether a one-time schedule holds a job."""
+        """True if a one-time schedule holds a job."""
         name = f"{PREFIX}{life.id}"
         return any(spec.name.startswith(name) for spec in self._world.aws.scheduler.schedules)
 
     def _check_critical(self) -> None:
-        """Critical work starts at once while a slot that it may use is free."""
+        """Check that critical work starts at once while a slot that it may use is free."""
         waiting: dict[str, float] = {}
         for spec in self._world.topology.queues:
             if spec.priority is not Priority.CRITICAL or spec.fifo or not self._has_slot(spec):
@@ -216,14 +221,14 @@ class Observer:
                 waiting[key] = self._waits_since.get(key, self._ledger.now)
         for key, since in waiting.items():
             if self._ledger.now - since >= AT_ONCE_S:
-                waiting[key] = self._ledger.now  # told once, and then again after a while
+                waiting[key] = self._ledger.now  # reported once, and then again after a while
                 life = self._ledger.life(self._ledger.messages[key].job_id)
                 said = f"it has waited since {since:.1f} s while a slot is free"
                 self._fault("critical-waits", life, said)
         self._waits_since = waiting
 
     def _has_slot(self, spec: QueueSpec) -> bool:
-        """Whether a worker that nothing troubles has a free slot for a queue all the time."""
+        """True if an untroubled worker had a free slot for a queue all the time."""
         now, fleet = self._ledger.now, self._world.fleet
         for name, worker in fleet.workers.items():
             actor = self._world.actors[name]
@@ -238,7 +243,7 @@ class Observer:
         return False
 
     def _startable(self, spec: QueueSpec) -> Iterator[str]:
-        """The messages of a queue that wait for a slot alone."""
+        """Yield the messages of a queue that wait for a slot alone."""
         queue = self._world.aws.queue(spec.name)
         queue.tick(self._ledger.now)
         for message in queue.messages:
@@ -256,7 +261,7 @@ class Observer:
     # --- events -----------------------------------------------------------------------------------
 
     def heard(self, actor: Actor, event: Event) -> None:
-        """An actor has told something."""
+        """Check an actor's event."""
         if isinstance(event, JobStarted):
             life = self._ledger.life(event.job_id)
             life.declared = life.declared or self._world.types.get(event.job_type)
@@ -273,7 +278,7 @@ class Observer:
                 self._fault("quarantined", life, f"after {died} deaths: {event.detail}")
 
     def has_stopped(self, actor: Actor, worker: Worker) -> None:
-        """A worker has stopped in order: nothing of it is left."""
+        """Check that a worker stopped in order leaves nothing behind."""
         left = {
             "holds": len(worker._parts.holdings),
             "slots": worker._parts.demand.busy,

@@ -1,7 +1,7 @@
-"""What one simulated life consists of, as values: all of it follows from a plan and its seed.
+"""The plan of a simulated life, as values: the whole life follows from its plan and its seed.
 
-A plan names all that may go wrong and all that is asked of the system. It can be made smaller part
-by part (`Plan.parts`, `Plan.without`), which is how a failing life is shrunk.
+A plan lists all faults and all jobs. It can be made smaller part by part (`Plan.parts`,
+`Plan.without`), which is how a failing life is shrunk.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from headgate.jobs.core.topology import Priority
 
 
 class How(StrEnum):
-    """How a handler ends one of its runs."""
+    """The end of one run of a handler."""
 
     RETURN = "return"
     FLAKY = "flaky"
-    """An error that a retry may mend."""
+    """An error that a retry may cure."""
     ODD = "odd"
-    """An error of a kind that nobody knows."""
+    """An error of an unknown kind."""
     WRONG = "wrong"
-    """One that no retry mends."""
+    """An error that no retry cures."""
     GIVE_UP = "give-up"
     DISCARD = "discard"
     LATER = "later"
@@ -34,7 +34,7 @@ class How(StrEnum):
     DIE = "die"
     """Kills the process that runs it."""
     UGLY = "ugly"
-    """An error whose text no table takes: very long, with lone surrogates."""
+    """An error whose text no table accepts: very long, with lone surrogates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Act:
     how: How = How.RETURN
     takes_s: float = 0.1
     after_s: float = 0.0
-    """Of `How.LATER`."""
+    """Delay of `How.LATER`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +55,13 @@ class JobPlan:
     type: str
     at_s: float
     acts: tuple[Act, ...] = (Act(),)
-    """Its runs in order; the last one is played again and again."""
+    """Its runs in order; the last one repeats."""
     delay_s: float = 0.0
     tenant: str | None = None
     pad: int = 0
     """Bytes of ballast in its payload."""
     key: str | None = None
-    """What makes it the same job as others of its type that have the same."""
+    """The uniqueness key: jobs of one type with equal keys are the same job."""
     group: str | None = None
     attempts: int | None = None
     priority: Priority | None = None
@@ -108,9 +108,9 @@ class TypePlan:
     hook: Literal["plain", "async", "raises", "cancels"] | None = None
     schema: int = 1
     every_min: int | None = None
-    """A schedule of its own."""
+    """Minutes between firings of its schedule; None for no schedule."""
     new: bool = False
-    """Old workers don't know it."""
+    """True if old workers don't know it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +125,12 @@ class QueuePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPlan:
-    """One place of the fleet: a worker, and whoever is started in its place when it is killed."""
+    """One place of the fleet: a worker, and its successors when it is killed."""
 
     name: str
     start_s: float = 0.0
     stop_s: float | None = None
-    """When it is told to stop; None: when all else has ended."""
+    """The time at which it is told to stop; None: once all else has ended."""
     concurrency: int = 10
     children: int = 2
     skew_s: float = 0.0
@@ -152,7 +152,7 @@ class FunctionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KillPlan:
-    """A worker is killed, at whatever it does then."""
+    """The killing of a worker, whatever it does then."""
 
     worker: str
     at_s: float
@@ -165,7 +165,7 @@ Service = Literal["sqs", "table", "store", "scheduler"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultPlan:
-    """For a while calls of one service go wrong."""
+    """A period in which calls of one service fail."""
 
     name: str
     service: Service
@@ -173,11 +173,11 @@ class FaultPlan:
     start_s: float
     lasts_s: float
     part: float = 1.0
-    """Of all calls, those that it hits."""
+    """Fraction of all calls that it hits."""
     action: str | None = None
     queue: str | None = None
     actor: str | None = None
-    """Whose calls; None: everybody's."""
+    """The actor whose calls it hits; None: everyone's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +204,7 @@ class Plan:
 
     @property
     def skew_s(self) -> float:
-        """By how much two clocks differ at most."""
+        """The greatest difference between two clocks."""
         skews = [*(each.skew_s for each in self.workers), *(f.skew_s for f in self.functions), 0.0]
         return max(skews) - min(skews)
 
@@ -215,13 +215,13 @@ class Plan:
         return next(declared for declared in self.types if declared.name == name)
 
     def limits_of(self, owner: str) -> list[LimitPlan]:
-        """The limits of an app, a queue or a type."""
+        """Return the limits of an app, a queue or a type."""
         return [limit for limit in self.limits if limit.of == owner]
 
     # --- making it smaller ----------------------------------------------------------------------
 
     def parts(self) -> list[str]:
-        """The names of what can be taken away, the larger parts first."""
+        """Return the names of removable parts, the larger parts first."""
         return [
             *(f"fault:{fault.name}" for fault in self.faults),
             *(f"kill:{at}" for at, _ in enumerate(self.kills)),
@@ -233,7 +233,7 @@ class Plan:
         ]
 
     def without(self, parts: Collection[str]) -> Plan:
-        """The plan without those parts, and without what makes no sense without them."""
+        """Return the plan without those parts and without what depends on them."""
         gone = frozenset(parts) | self.removed
         types = tuple(
             _without_options(declared, f"type:{declared.name}", gone)
@@ -301,7 +301,7 @@ _OPTIONS: dict[type, dict[str, Any]] = {
     WorkerPlan: {"skew_s": 0.0, "old": False, "stop_s": None, "start_s": 0.0},
     Plan: {"sweeps": False, "old_receipts_work": False},
 }
-"""What can be taken away of a part, and what it is then."""
+"""The fields of a part that can be reset, and their value afterwards."""
 
 
 def _options_of(plan: Plan) -> Iterator[str]:
@@ -330,7 +330,7 @@ def _without_options(owner: Owner, name: str, gone: Collection[str]) -> Owner:
 
 
 def described(plan: Plan) -> str:
-    """The plan as lines that a person reads; what is as by default is left out."""
+    """Return the plan as readable lines; defaults are left out."""
     lines = [
         f"seed {plan.seed}: {plan.busy_s:.0f} s, records {plan.records}, skew {plan.skew_s:.1f} s"
         + (", without long delays" if not plan.long_delays else "")

@@ -1,4 +1,4 @@
-"""SQS's queues in a life: they keep no order, deliver twice, and tell what becomes of messages."""
+"""SQS's queues in a life, which keep no order, deliver twice, and report their messages' fate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Shuffled(StandardOrdering):
 
 
 class Watch:
-    """What the queues tell of their messages."""
+    """Receives what queues report about their messages."""
 
     def __init__(self, ledger: Ledger, topology: Topology, rng: random.Random) -> None:
         self.ledger = ledger
@@ -43,7 +43,7 @@ class Watch:
         self.on_deletion: Callable[[Message, Actor | None], None] = _nothing
 
     def stored(self, queue: str, message: StoredIn) -> None:
-        """A message has come to a queue, or to a dead-letter queue."""
+        """Record that a message has come to a queue, or to a dead-letter queue."""
         ledger = self.ledger
         job_id, envelope = job_of(message.content.body, message.id)
         key = f"{queue}/{message.id}"
@@ -65,7 +65,7 @@ class Watch:
         ledger.log("stored", queue, job_id[-6:], entry.attributes.get("Reason", ""))
 
     def confirmed(self, queue: str, bodies: Iterable[str]) -> None:
-        """SQS's answer that it has taken dead letters has come to whoever sent them."""
+        """Record that the sender of dead letters has received SQS's confirmation."""
         if queue not in self.parking:
             return
         jobs = {job_of(body, "")[0] for body in bodies}
@@ -102,13 +102,13 @@ class Watch:
 
 
 class WatchedQueue(MemoryQueue):
-    """A queue that tells what becomes of its messages, and can do what SQS does now and then."""
+    """A queue that reports its messages' fate, and can misbehave as SQS sometimes does."""
 
     watch: Watch
     duplicating = False
-    """What is received stays visible."""
+    """True while received messages stay visible."""
     undeleting = False
-    """A delete says yes and does nothing."""
+    """True while a delete reports success and does nothing."""
 
     def __init__(self, name: str, settings: QueueSettings, **options: Any) -> None:
         super().__init__(name, settings, **options)
@@ -139,7 +139,7 @@ class WatchedQueue(MemoryQueue):
             self._how = "expired"
 
     def older_of_group(self, message_id: str) -> Iterator[StoredIn]:
-        """The messages of its FIFO group that were sent before one."""
+        """Yield the messages of its FIFO group that were sent before one."""
         group = self._messages[message_id].content.group
         for message in self._messages.values():
             if message.id == message_id:
@@ -148,7 +148,7 @@ class WatchedQueue(MemoryQueue):
                 yield message
 
     def heads(self) -> list[StoredIn]:
-        """What can come next, now or later: of a FIFO group its oldest message alone."""
+        """Return the messages that can come next, now or later: of a FIFO group only its oldest."""
         if not self.settings.fifo:
             return [*self._messages.values()]
         heads: dict[str | None, StoredIn] = {}
@@ -178,4 +178,4 @@ class WatchedQueue(MemoryQueue):
 
 
 def _nothing(*_told: object) -> None:
-    """Nobody listens."""
+    """Ignore the report."""

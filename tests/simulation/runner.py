@@ -1,4 +1,4 @@
-"""Many lives, on as many processes as there are cores: what they cover, and which of them fail."""
+"""Many lives, on one process per core, with their coverage and failures."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from tests.simulation.life import live
 from tests.simulation.plan import Plan
 
 _CHUNK = 16
-"""Seeds that a process is handed at a time."""
+"""Number of seeds that a process gets at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lived:
-    """What came of one seed."""
+    """The outcome of one seed."""
 
     seed: int
     violations: tuple[str, ...]
     digest: str
     cpu_s: float
     counts: Counter[str] = field(default_factory=Counter)
-    """How often each kind of thing happened."""
+    """Number of occurrences of each kind of event."""
     features: frozenset[str] = frozenset()
-    """What met in it."""
+    """The features that took effect in it."""
 
     @property
     def command(self) -> str:
-        """What repeats it."""
+        """The command that repeats it."""
         return f"python -m tests.simulation {self.seed}"
 
 
 def lived(seed: int) -> Lived:
-    """Live the life of a seed."""
+    """Simulate the life of a seed."""
     return of_plan(draw(seed))
 
 
 def of_plan(plan: Plan) -> Lived:
-    """Live a life. One that the simulation itself can't live fails, too."""
+    """Simulate a plan's life. An error of the simulation itself counts as a failure, too."""
     started = time.process_time()
     try:
         ledger = live(plan)
@@ -66,7 +66,7 @@ def of_plan(plan: Plan) -> Lived:
 
 
 def all_lived(seeds: Sequence[int], *, processes: int) -> Iterator[Lived]:
-    """Live the lives of many seeds, in their order."""
+    """Simulate the lives of many seeds; yield them in order."""
     if processes == 1:
         _collect_between()
         yield from map(_lived_of_many, seeds)
@@ -76,7 +76,7 @@ def all_lived(seeds: Sequence[int], *, processes: int) -> Iterator[Lived]:
 
 
 def _collect_between() -> None:
-    """Let Python collect garbage after each life, and never within one: a tenth is gained."""
+    """Collect garbage after each life, and never within one, which saves a tenth of the time."""
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -90,5 +90,5 @@ def _lived_of_many(seed: int) -> Lived:
 
 
 def kind_of(violation: str) -> str:
-    """What kind of promise was broken."""
+    """Return the kind of promise that was broken."""
     return violation.partition(":")[0]

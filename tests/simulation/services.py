@@ -1,4 +1,4 @@
-"""AWS in a life: the project's in-memory services, watched from within."""
+"""AWS in a life: the project's in-memory services, observed from within."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Aws:
         return found
 
     async def take(self, poller: Actor, name: str, limit: int) -> list[ReceivedMessage]:
-        """Receive something from a queue, however long that takes."""
+        """Receive from a queue, however long that takes."""
         queue = self.queue(name)
         with queue.bell.listening() as rung:
             while True:
@@ -62,5 +62,5 @@ class Aws:
                         await rung.wait()
 
     def link(self, actor: Actor) -> Link:
-        """An actor's way to AWS."""
+        """Make an actor's connection to AWS."""
         return Link(self, actor)

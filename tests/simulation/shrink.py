@@ -1,4 +1,4 @@
-"""Making a failing life smaller: all is taken out of its plan without which it fails alike."""
+"""Shrinking of a failing life: every part of its plan that the failure doesn't need is removed."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable
 from tests.simulation.plan import Plan
 
 Fails = Callable[[Plan], bool]
-"""Whether a life by that plan still shows the violation that is looked for."""
+"""Returns True if a life by that plan still shows the violation in question."""
 
 
 def shrunk(plan: Plan, fails: Fails, *, at_most: int = 400) -> Plan:
-    """The smallest plan found by taking parts away, many at once and then one by one.
+    """Return the smallest plan found by removing parts, many at once and then one by one.
 
     Args:
-        plan: of a life that fails.
+        plan: the plan of a failing life.
         fails: tries a smaller one.
-        at_most: lives to try.
+        at_most: maximum number of lives to try.
     """
     tries = 0
 

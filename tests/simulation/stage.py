@@ -1,4 +1,4 @@
-"""Where handlers are played: which act is due, and how it really ended."""
+"""The stage on which handlers are played: the act that is due, and how it really ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Stage:
         self._world = world
 
     def begins(self, declared: TypePlan, work: Work, ctx: JobContext) -> Played:
-        """A handler has been called."""
+        """Record that a handler has been called; return its scene."""
         world, ledger, actor = self._world, self._world.ledger, current_actor()
         assert actor is not None
         actor.check()
@@ -62,19 +62,19 @@ class Played:
         self._ctx = ctx
 
     def ends(self, how: str) -> None:
-        """It has come to its end, unless its process was killed before."""
+        """Record its end, unless its process was killed before."""
         if self._run.actor.alive and self._run.ended_at is None:
             self._end("raised" if how == "cut" and self._timed_out() else how)
 
     def busy(self) -> None:
-        """A plain function takes its time."""
+        """Take the act's time, in a synchronous handler."""
         self._world.loop.busy(self.act.takes_s)
 
     def dies(self) -> None:
         """Kill the process that it runs in.
 
         Raises:
-            Died: that is a child process.
+            Died: it runs in a child process.
         """
         self._world.ledger.counts["died"] += 1
         if self._life.declared is not None and self._life.declared.isolated:
@@ -83,7 +83,7 @@ class Played:
         self._world.fleet.kill(self._run.actor, f"by {self._run.job_id[-6:]}")
 
     async def submits(self) -> None:
-        """Submit the job that the plan says."""
+        """Submit the job that the plan names."""
         world, plan = self._world, self._life.plan
         if plan is None or plan.child is None or (child := world.jobs.get(plan.child)) is None:
             return

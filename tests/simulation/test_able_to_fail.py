@@ -1,4 +1,4 @@
-"""The judge can tell: each of these breaks the code in one place, and a small life shows it."""
+"""Proof that the judge detects faults: each break of the code is exposed by a small life."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _PLAN = Plan(
     kills=(),
     faults=(),
 )
-"""One job, and one worker that runs it; nothing goes wrong."""
+"""One job, and one worker that runs it; without faults."""
 
 
 _LOST = FaultPlan(name="f", service="sqs", mode="lose", start_s=0.0, lasts_s=5.0, action="receive")
@@ -90,7 +90,7 @@ _LEFT_BEHIND = replace(
     workers=(),
     functions=(FunctionPlan(queue="q", batch=10, timeout_s=8.0),),
 )
-"""A function's time is up before that of a plain handler, whose group has another job."""
+"""A function whose time is up before its synchronous handler's, whose group has another job."""
 
 
 def _limited(kind: Any, *, fleet: bool = False) -> Plan:
@@ -103,11 +103,11 @@ async def _delete_first(self: Settler, hold: Hold, verdict: Verdict, _action: An
 
 
 async def _nothing(*_given: Any) -> None:
-    """Leave out what should be done."""
+    """Do nothing in place of the real method."""
 
 
 def _forget(*_given: Any, **_named: Any) -> None:
-    """Likewise."""
+    """Do nothing in place of the real function."""
 
 
 async def _shown_at_once(self: Verdicts, run: Run, verdict: Verdict) -> bool:
@@ -139,7 +139,7 @@ def _claim_late(self: Poller, *given: Any, **named: Any) -> Any:
 
 
 def _is_late() -> bool:
-    """True once it has been broken for long enough: a life has to come to its end."""
+    """Return True once it has been broken for long enough: a life has to end."""
     return asyncio.get_running_loop().time() > 20
 
 
@@ -155,9 +155,9 @@ class Break:
     by: Any
     """The replacement of the attribute of that name."""
     plan: Plan
-    """A life that shows it."""
+    """A life that exposes it."""
     kind: str
-    """Of violation."""
+    """The kind of violation."""
 
 
 BREAKS: dict[str, Break] = {

@@ -1,6 +1,6 @@
-"""Lives with random features, work and faults: nothing that is promised is broken.
+"""Lives with random features, work and faults, in which no promise is broken.
 
-A few; `make simulate-faults` lives thousands, and tells whether they cover what they should.
+Only a few; `make simulate-faults` runs thousands, and reports whether they cover enough.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.simulation.runner import kind_of, lived, of_plan
 from tests.simulation.shrink import shrunk
 
 SEEDS, CHUNK = 40, 10
-"""How many lives, and how many to a test, so that they spread over the cores."""
+"""The number of lives, and the number per test, so that they spread over the cores."""
 
 ROOT = Path(__file__).parents[2]
 

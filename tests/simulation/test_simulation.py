@@ -1,4 +1,4 @@
-"""An hour of load in small: what `make simulate` shows, held to what is promised."""
+"""An hour of load in small: the promises behind `make simulate`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """One life: the app, its workers, functions, bridge and clients, from the first job to the last.
 
-busy       jobs are submitted, workers come and go, and things go wrong
-healing    nothing goes wrong any more; a healthy worker works until nothing is left. Where all
-           that is left waits for its time, time is skipped, with no worker running meanwhile
-judgement  what is left, and what happened, is held against what is promised
+busy       jobs are submitted, workers come and go, and faults occur
+healing    no more faults; a healthy worker works until nothing is left. Where all remaining jobs
+           wait for their time, time is skipped, with no worker running meanwhile
+judgement  what is left, and what happened, is checked against the promises
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ from tests.simulation.services import Aws
 from tests.simulation.stage import Stage
 
 LIFETIME_S = 60 * 86_400.0
-"""Nothing takes longer than this."""
+"""Seconds that nothing takes longer than."""
 
 ROUNDS = 400
-"""So often a healthy worker is started for what is left."""
+"""Maximum number of healthy workers started for the rest."""
 
 ROUND_S = 900.0
-"""How long one of them works at most before it is looked whether anything is left."""
+"""Maximum seconds that one of them works before the rest is checked."""
 
 _SUBMITTED_WITHIN_S = 3_600.0
 
 _CALM_LOOKS = 3
 
 _SWEEP_OVER_S = 300.0
-"""A sweep that was cut off keeps others away until it would have ended."""
+"""Seconds for which a cut-off sweep keeps others away, until it would have ended."""
 
 _WORTH_WAITING_S = 60.0
-"""A worker goes on while something is due so soon: a fleet is not started anew for each job."""
+"""Seconds to the next due job for which a worker stays: a fleet is not restarted for each job."""
 
 
 class World:
-    """Everybody who acts in a life, and where."""
+    """All actors of a life, and their services."""
 
     def __init__(self, plan: Plan, ledger: Ledger, loop: VirtualLoop) -> None:
         self.plan = plan
@@ -82,7 +82,7 @@ class World:
         self.functions.fire(text)
 
     async def live(self) -> None:
-        """All of it."""
+        """Live the whole life."""
         scheduling = asyncio.create_task(self.aws.scheduler.run())
         self.functions.start()
         watching = asyncio.create_task(self.observer.watch())
@@ -117,7 +117,7 @@ class World:
         await asyncio.gather(*places)
 
     async def _declare_schedules(self) -> None:
-        """Do what CDK does for types that have a schedule."""
+        """Declare the schedules of types that have one, as CDK does."""
         for job in self.app.types.values():
             if job.schedule is not None:
                 spec = ScheduleSpec(
@@ -175,7 +175,7 @@ class World:
             self.ledger.log("cancel-failed", job.index, repr(error))
 
     def accepted(self, job: JobPlan, job_id: str, *, is_duplicate: bool) -> None:
-        """The system has said that it will see to a job."""
+        """Record that the system has accepted a job."""
         life = self.ledger.life(job_id)
         self.ledger.log("accepted", job.index, job_id[-6:], is_duplicate)
         if is_duplicate:
@@ -185,11 +185,11 @@ class World:
         life.declared, life.kind = self.types[job.type], job.type
 
     def work_of(self, job: JobPlan) -> Work:
-        """The payload of a job."""
+        """Return the payload of a job."""
         return Work(job=job.index, pad="p" * job.pad)
 
     def overrides_of(self, job: JobPlan) -> Any:
-        """What its submission decides instead of its type."""
+        """Return the options with which a job's submission overrides its type."""
         declared = self.types[job.type]
         fifo = self.plan.queue(declared.queue).fifo
         overrides: dict[str, Any] = {}
@@ -207,7 +207,7 @@ class World:
     # --- healing ----------------------------------------------------------------------------------
 
     async def _heal(self) -> None:
-        """Work until nothing is left, or it is plain that something stays for ever."""
+        """Work until nothing is left, or until something evidently stays forever."""
         on_lambda = {function.queue for function in self.plan.functions}
         groups = tuple(each.name for each in self.plan.queues if each.name not in on_lambda)
         healer = WorkerPlan(name="healer", groups=groups)
@@ -238,7 +238,7 @@ class World:
         await asyncio.sleep(wait_s if wait_s < LIFETIME_S else 0.0)
 
     def _due_in_s(self) -> float:
-        """How long until a message shows or is sent, as far as that is known; 0: now."""
+        """Return the seconds until a message is visible or sent, as far as known; 0: now."""
         waits = [
             0.0 if head.state is MessageState.VISIBLE else head.visible_s - self.ledger.now
             for head in self._heads()
@@ -264,16 +264,16 @@ class World:
             queue.tick(self.ledger.now)
             yield from queue.heads()
 
-    # --- whoever acts -----------------------------------------------------------------------------
+    # --- actors -----------------------------------------------------------------------------------
 
     def actor(self, name: str, *, skew_s: float = 0.0) -> Actor:
-        """A new process."""
+        """Start a new process."""
         actor = Actor(f"{name}.{next(self._names)}", skew_s=skew_s)
         self.actors[actor.name] = actor
         return actor
 
     def hearing(self, actor: Actor) -> Callable[[Event], None]:
-        """A subscriber to what an actor tells while it lives."""
+        """Return a subscriber to an actor's events while it lives."""
 
         def hear(event: Event) -> None:
             if actor.alive:
