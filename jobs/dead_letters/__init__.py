@@ -1,1 +1,1 @@
-"""Reading and copying what was given up."""
+"""Reading and copying dead letters."""

@@ -22,7 +22,7 @@ _log = logging.getLogger("headgate.sweep")
 
 
 def copy_key(queue: str, message: ReceivedMessage) -> str:
-    """The key of a message's copy, by the physical name of the queue that it is in."""
+    """Return the key of a message's copy, by the physical name of the queue that it is in."""
     return f"{_stem(queue, message)}.json.gz"
 
 
@@ -34,12 +34,12 @@ def save_copy(store: BlockingObjectStore, queue: str, message: ReceivedMessage) 
     """
     if (ref := _payload_key(message.body)) is not None:
         _copy_payload(store, ref, f"{_stem(queue, message)}.payload.gz")
-    # The message last: where it is, all of it is.
+    # The message last: if it is there, its payload is too.
     store.put(copy_key(queue, message), copy_of(queue, message))
 
 
 def copy_of(queue: str, message: ReceivedMessage) -> bytes:
-    """A message as it is copied: JSON, packed."""
+    """Return the content of a message's copy: JSON, compressed."""
     whole = {
         "queue": queue,
         "message_id": message.message_id,
@@ -61,7 +61,7 @@ def _payload_key(body: str) -> str | None:
         ref = parse(body).payload_ref
     except MessageError:
         return None
-    # What anybody else's body refers to is none of ours.
+    # A reference in a foreign body doesn't point to a payload of Headgate's.
     return ref.key if ref is not None and ref.key.startswith(PAYLOADS) else None
 
 

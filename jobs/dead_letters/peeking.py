@@ -1,11 +1,11 @@
-"""Looking at a queue's messages and giving them back: nothing is deleted, and nothing kept.
+"""Looking at a queue's messages and giving them back, without deleting or keeping any.
 
-What is looked at stays hidden until the look is over, so that no message comes twice. Then it is
-given back; if that fails, or whoever looks is killed, it shows again by itself after ``hold_s``.
+Messages stay hidden until the look is over, so that none comes twice. Then they are given back; if
+that fails, or the process is killed, they show again by themselves after ``hold_s``.
 
-Two things can't be seen so. Of a FIFO queue's group SQS hands out no more while some of it is held,
-so of each group ten at most are seen, its oldest. And a standard queue with more than ``limit``
-messages hands them out in an order of its own.
+This has two limits. SQS hands out no more of a FIFO queue's group while some of it is held, so only
+the ten oldest messages of each group at most are seen. And a standard queue with more than
+``limit`` messages hands them out in an order of its own.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html
 """
 
@@ -19,7 +19,7 @@ from headgate.jobs.core.ports import BlockingReceiver, ReceivedMessage, Visibili
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.errors import TransportError
 
-_WAIT_S = 1  # a long poll asks all of SQS's servers, where a short one may miss messages
+_WAIT_S = 1  # a long poll asks all of SQS's servers; a short one may miss messages
 
 _log = logging.getLogger("headgate.peeking")
 
@@ -34,15 +34,15 @@ def peek(
     until_s: float,
     clock: Clock,
 ) -> int:
-    """Show each message of a queue to ``visit``; returns how many.
+    """Call ``visit`` with each message of a queue; return their number.
 
     Args:
         queues: the queue service.
-        queue: the physical name.
-        visit: what it raises ends the look, and comes out of here.
-        limit: look at no more than these.
-        hold_s: for how long to hide them; longer than the look goes on.
-        until_s: when to end the look, on ``clock``'s monotonic time.
+        queue: the queue's physical name.
+        visit: called with each message; an exception from it ends the look and propagates.
+        limit: the maximum number of messages.
+        hold_s: seconds for which to hide them; longer than the look takes.
+        until_s: the time at which to end the look, on ``clock``'s monotonic time.
 
     Raises:
         TransportError: the queue could not be asked.

@@ -1,12 +1,12 @@
-"""Reading what was given up: the other end of `jobs.execution.dead_letter`.
+"""Reading of dead letters: the counterpart of `jobs.execution.dead_letter`.
 
-A message comes into a dead-letter queue in three ways, and only the first says why:
+A message gets into a dead-letter queue in three ways:
 
-    the worker sent it                    its attributes say which job, and why
-    SQS moved it, after too many receives it is as it was submitted: the body says which job
-    a firing or an event became no job    the input stands in the body, or Lambda's record of it
+    the worker sent it                     its attributes name the job and the reason
+    SQS moved it, after too many receives  it is as it was submitted: the body names the job
+    a firing or an event became no job     the body is the input, or Lambda's record of it
 
-Anything else may be there too: what can't be told is None, or empty.
+Anything else may be there too: what can't be determined is None, or empty.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from headgate.jobs.messages.envelope import parse
 from headgate.jobs.schedules.firing import read_firing
 
 REDRIVEN = "redriven"
-"""The reason of what SQS moved by itself: it was received too often, and never settled."""
+"""The reason of messages that SQS moved by itself: received too often, and never settled."""
 
 NOT_SUBMITTED = "not-submitted"
 """The reason of a firing or an event that did not become a job."""
 
 _MAX_DIGITS = 9
-"""Of a count of attempts: Python refuses to read a number of thousands of digits."""
+"""Digits in a count of attempts: Python refuses to read a number of thousands of digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,21 +48,21 @@ class ParkedMessage:
     """
     error_type: str = ""
     error_message: str = ""
-    """It may quote the payload: for who asks for this job, not for logs or mails."""
+    """The error's message, which may quote the payload: not for logs or mails."""
     attempts: int | None = None
     failed_at: datetime | None = None
     sent_at: datetime
-    """When it came to the queue; of a standard queue's message that SQS itself moved, when it was
-    first sent, from which SQS goes on to count its retention.
+    """Time at which it came to the queue; for a standard queue's message that SQS itself moved, the
+    time at which it was first sent, from which SQS continues to count its retention.
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html"""
 
     def deleted_at(self, retention: timedelta) -> datetime:
-        """When SQS deletes it from a queue of that retention."""
+        """Return the time at which SQS deletes it from a queue of that retention."""
         return self.sent_at + retention
 
 
 def read_parked(message: ReceivedMessage) -> ParkedMessage:
-    """What a dead letter of a queue or of the quarantine says of itself."""
+    """Read a message of a dead-letter queue or of the quarantine."""
     told = message.attributes
     job_id, job_type = _named_by(message.body)
     return ParkedMessage(
@@ -79,10 +79,10 @@ def read_parked(message: ReceivedMessage) -> ParkedMessage:
 
 
 def read_unsubmitted(message: ReceivedMessage) -> ParkedMessage:
-    """What is left of a firing or an event that became no job.
+    """Read the message left by a firing or an event that became no job.
 
-    Lambda's record has the bridge's error beside the input; where Lambda took nothing, EventBridge
-    leaves the input and says why in attributes.
+    Lambda's record has the bridge's error beside the input; if Lambda didn't take the event,
+    EventBridge leaves the input and gives the reason in attributes.
     https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html
     https://docs.aws.amazon.com/scheduler/latest/UserGuide/configuring-schedule-dlq.html
     """
@@ -103,7 +103,7 @@ def read_unsubmitted(message: ReceivedMessage) -> ParkedMessage:
 
 
 def unread(message: ReceivedMessage) -> ParkedMessage:
-    """Stand in for a message that can't be read at all."""
+    """Return a placeholder for a message that can't be read at all."""
     return ParkedMessage(
         message_id=message.message_id,
         job_id=None,
@@ -114,7 +114,7 @@ def unread(message: ReceivedMessage) -> ParkedMessage:
 
 
 def _named_by(body: str) -> tuple[str | None, str | None]:
-    """The job's id and type by its envelope."""
+    """Return the job's id and type, from its envelope."""
     try:
         envelope = parse(body)
     except MessageError:
@@ -123,7 +123,7 @@ def _named_by(body: str) -> tuple[str | None, str | None]:
 
 
 def _described_by(given: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """The job's id and type, of what the bridge was to submit."""
+    """Return the job's id and type, from the bridge's input."""
     job = _mapping(given.get("job")) if is_occurrence(given) else given
     job_type = job.get("type")
     return _id_of(given), job_type if isinstance(job_type, str) else None

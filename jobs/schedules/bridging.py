@@ -1,17 +1,17 @@
-"""The bridge: makes one message of each invocation by EventBridge, however often it is repeated.
+"""The bridge: sends one message for each invocation by EventBridge, however often it is repeated.
 
     input        made by               its sending is named by
     Firing       a recurring schedule  the scheduled time; the schedule's ARN is in the job's id
     Occurrence   an event rule         the event
-    DelayedJob   a one-time schedule   the time it is due, and the token of whoever handed it over
+    DelayedJob   a one-time schedule   the time it is due, and the token of the hand-over
 
     pk  job#ID   sk  sent#SENDING   data  {"sent": BOOLEAN}
 
 A job may be sent many times in its life: by its schedule, and again by each one-time schedule that
-holds it until a later attempt. So it is the sending that is claimed, never the job. The item is
-written before the message is sent, and says so after; whoever finds it said sends nothing. Two
-invocations at the same time may both send: rare, and no more than SQS itself may do. So may an
-invocation whose table doesn't answer, since a job must not be lost for that.
+holds it until a later attempt. So the sending is claimed, never the job. The item is written with
+``false`` before the message is sent and with ``true`` after; an invocation that finds ``true``
+sends nothing. Two simultaneous invocations may both send: rare, and no worse than SQS's own
+duplicates. An invocation whose table doesn't answer sends too, since no job may be lost for that.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from headgate.jobs.schedules.delayed_job import DelayedJob, is_delayed, read_del
 from headgate.jobs.schedules.firing import Firing, read_firing
 
 Input = Firing | Occurrence | DelayedJob
-"""What the bridge is invoked with. Each knows its ``job_id``, ``queue_name`` and ``message``, and
-by ``sending`` the one sending that it stands for."""
+"""Inputs of the bridge. Each has a ``job_id``, a ``queue_name`` and a ``message``, and ``sending``
+names the one sending that it stands for."""
 
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 KEEP = timedelta(days=2)
-"""Longer than EventBridge Scheduler (24 h) and Lambda (6 h) go on to invoke.
+"""Longer than EventBridge Scheduler (24 h) and Lambda (6 h) retry an invocation.
 https://docs.aws.amazon.com/scheduler/latest/APIReference/API_RetryPolicy.html
 https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html"""
 
@@ -47,7 +47,7 @@ _log = logging.getLogger("headgate.bridge")
 def read_input(event: object) -> Input:
     """Read what a schedule or an event rule handed over.
 
-    Whatever it is handed, what this returns can be sent.
+    Whatever the event, an input that is returned can be sent.
 
     Raises:
         MessageUnreadable: it is neither's; the message names the fields, never their values.
@@ -85,7 +85,7 @@ def _read(event: Mapping[str, Any]) -> Input:
 
 
 def _prove_sendable(given: Input) -> None:
-    """Make all that is made of it once, before anything is claimed or sent.
+    """Derive everything from an input once, before anything is claimed or sent.
 
     Raises:
         MessageUnreadable: something of it can't be made.
@@ -102,7 +102,7 @@ def _prove_sendable(given: Input) -> None:
 
 
 def counts(given: Input) -> bool:
-    """True if it is to be sent; a schedule fires before its declared start too."""
+    """Return True if an input is to be sent; a schedule fires before its declared start too."""
     return given.counts if isinstance(given, Firing) else True
 
 
@@ -110,8 +110,8 @@ class Bridge:
     """Sends each input's message once.
 
     Args:
-        transport: sends.
-        table: remembers what was sent; None sends every time.
+        transport: sends the messages.
+        table: records the sendings; None sends every time.
         now: the wall clock.
     """
 
@@ -145,12 +145,12 @@ class Bridge:
         return True
 
     def _claimed(self, given: Input) -> Item:
-        """The mark of this sending, once it stands in the table."""
+        """Write the mark of a sending; return the one that the table then holds."""
         place = Item(pk=partition(str(given.job_id)), sk=f"sent#{given.sending}")
         return self._replace(place, sent=False)
 
     def _replace(self, standing: Item, *, sent: bool) -> Item:
-        """Write the mark over the one that is known; returns what stands there then."""
+        """Write the mark over the one known; return the one that the table then holds."""
         mark = Item(
             pk=standing.pk,
             sk=standing.sk,

@@ -5,10 +5,10 @@
     rate(...), start=    a cron expression with all of its times      of these, its own
     without a start      as it is declared                            everything
 
-EventBridge Scheduler takes no start more than five minutes ago, in an update neither. So a template
-with one can't be deployed again once it is over, and a template that drops it then changes by the
-mere passing of time: the update would enable a schedule that was paused, and a rate would count
-anew. A template without it depends on what is declared alone.
+EventBridge Scheduler refuses a start more than five minutes ago, even in an update. So a template
+with a start can't be deployed again once that has passed, and a template that drops it then changes
+by the mere passing of time: the update would enable a paused schedule, and a rate would count anew.
+A template without starts depends on the declarations alone.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _LONGEST_RATE = timedelta.max // timedelta(days=1) * _DAY * _HOUR
 
 
 class Start(BaseModel):
-    """From when on a schedule's firings count, and which of them."""
+    """The start of a schedule: the time from which its firings count, and the step between them."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     at: AwareDatetime
     every_minutes: int | None = Field(default=None, ge=1, le=_LONGEST_RATE)
-    """Of a rate: only what is due a multiple of these after the start counts."""
+    """A rate's period: only firings due a multiple of it after the start count."""
 
     def counts(self, due: datetime) -> bool:
-        """True if a firing for that time submits a job."""
+        """Return True if a firing due at that time submits a job."""
         if due < self.at:
             return False
         if self.every_minutes is None:
@@ -46,7 +46,7 @@ class Start(BaseModel):
 
 
 def deployed(schedule: Schedule) -> tuple[Schedule, Start | None]:
-    """A declared schedule's part for EventBridge Scheduler, and the bridge's part."""
+    """Split a declared schedule into EventBridge Scheduler's part and the bridge's part."""
     if schedule.start is None:
         return schedule, None
     start = schedule.start.astimezone(UTC)
@@ -59,7 +59,7 @@ def deployed(schedule: Schedule) -> tuple[Schedule, Start | None]:
 
 
 def declared(times: Schedule, start: Start | None) -> Schedule:
-    """The schedule that was declared, from what was made of it by `deployed`."""
+    """Return the schedule that was declared, from the two parts that `deployed` made of it."""
     if start is None:
         return times
     if start.every_minutes is None:
@@ -69,9 +69,9 @@ def declared(times: Schedule, start: Start | None) -> Schedule:
 
 
 def _holding(every: int, start: datetime) -> str:
-    """The cron expression, in UTC, with the fewest times among which are all of a rate's.
+    """Return the cron expression, in UTC, with the fewest times that include all of a rate's.
 
-    Its times lie evenly within an hour, or within a day at one minute of the hour.
+    Its times are spread evenly over an hour, or over a day at one minute of the hour.
     """
     minute, hour = start.minute, start.hour
     if every % _HOUR:
@@ -80,13 +80,13 @@ def _holding(every: int, start: datetime) -> str:
 
 
 def _each(step: int, of: int, at: int) -> str:
-    """A cron field: each ``step`` out of ``of``, so that ``at`` is among them."""
+    """Return a cron field of every ``step`` out of ``of`` that includes ``at``."""
     if step == 1:
         return "*"
     return str(at) if step == of else f"{at % step}/{step}"
 
 
 def _to_the_minute(moment: datetime) -> datetime:
-    """Rounded up: a cron expression has whole minutes, and nothing may come before its start."""
+    """Round up: a cron expression has whole minutes, and nothing may fire before its start."""
     whole = moment.replace(second=0, microsecond=0)
     return whole if whole == moment else whole + _MINUTE

@@ -1,8 +1,8 @@
-"""Jobs that wait longer than SQS can hold them: each in a one-time schedule of its own.
+"""Jobs delayed for longer than SQS can hold them, each in a one-time schedule of its own.
 
 The schedule holds the message exactly as it will be sent, and is deleted by EventBridge Scheduler
-once it has fired. It fires the bridge, which sends the message. A schedule is only true to the
-minute; on a standard queue it fires a minute early, and SQS's own delay does the rest.
+once it has fired. It invokes the bridge, which sends the message. A schedule is only precise to the
+minute; for a standard queue it fires a minute early, and SQS's own delay covers the rest.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from headgate.jobs.errors import MessageUnreadable, PayloadTooLarge
 from headgate.jobs.messages.envelope import GroupId, Moment
 
 MAX_INPUT_BYTES = 262_144
-"""EventBridge Scheduler's limit for what a schedule hands over, 256 KiB.
+"""EventBridge Scheduler's limit for a schedule's input, 256 KiB.
 https://docs.aws.amazon.com/scheduler/latest/UserGuide/scheduler-quotas.html"""
 
 PREFIX = "delay."
-"""What the names of these schedules begin with. A full stop is in no job type's name, so none of
-them can meet a schedule that a type declares."""
+"""Prefix of these schedules' names. No job type's name has a full stop, so none of them can clash
+with a schedule that a type declares."""
 
 _LEAD = timedelta(minutes=1)
-"""How early the schedule of a standard queue fires, and how soon one can: a schedule's precision.
+"""Precision of schedules: the lead of a standard queue's, and the soonest that any can fire.
 https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html"""
 
 _DUE = "delayed_until"
@@ -37,12 +37,12 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class DelayedJob(BaseModel):
-    """What a one-time schedule hands to the bridge: a message, and where it goes."""
+    """A one-time schedule's input to the bridge: a message and its queue."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     delayed_until: Moment
-    """When the job is due."""
+    """Time at which the job is due."""
     job_id: _Text
     type: _Text
     queue_name: _Text
@@ -52,17 +52,17 @@ class DelayedJob(BaseModel):
     group: GroupId | None = None
     deduplication_id: str | None = None
     token: str = ""
-    """Names the hand-over of a job that had been delivered before, since one job may be handed over
-    many times; empty for a submission, which is one."""
+    """Names the hand-over of a job that was delivered before, since a job may be handed over many
+    times; empty for a submission, which happens once."""
 
     @property
     def sending(self) -> str:
-        """Names the one sending that this schedule stands for, however often it fires."""
+        """The name of the one sending that this schedule stands for, however often it fires."""
         due = self.delayed_until.astimezone(UTC).isoformat()
         return f"delayed#{due}#{self.token}"
 
     def message(self, now: datetime) -> OutgoingMessage:
-        """The message, sent at ``now``; a standard queue holds it back until it is due."""
+        """Return the message to send at ``now``; a standard queue delays it until it is due."""
         early_s = 0 if self._is_fifo else ceil((self.delayed_until - now).total_seconds())
         return OutgoingMessage(
             body=self.body,
@@ -73,12 +73,12 @@ class DelayedJob(BaseModel):
         )
 
     def to_input(self) -> str:
-        """The schedule's input, as JSON."""
+        """Return the schedule's input, as JSON."""
         return literally(self.model_dump_json(exclude_defaults=True))
 
     def fires_at(self, now: datetime) -> datetime:
-        """When its schedule has to fire, in whole seconds."""
-        # The messages of a FIFO queue can't be held back one by one.
+        """Return the time at which its schedule has to fire, in whole seconds."""
+        # Messages of a FIFO queue can't be delayed individually.
         wanted = self.delayed_until if self._is_fifo else self.delayed_until - _LEAD
         rounded_up = max(wanted, now + _LEAD) + timedelta(microseconds=999_999)
         return rounded_up.replace(microsecond=0)
@@ -97,7 +97,7 @@ def delayed(
     due: datetime,
     token: str = "",
 ) -> DelayedJob:
-    """A message that is to be sent when it is due."""
+    """Return the delayed job that sends a message when it is due."""
     return DelayedJob(
         delayed_until=due,
         job_id=job_id,
@@ -112,7 +112,7 @@ def delayed(
 
 
 def schedule_of(job: DelayedJob, topology: Topology, name: str, now: datetime) -> ScheduleSpec:
-    """The one-time schedule that holds a job, created at ``now``."""
+    """Return the one-time schedule that holds a job, created at ``now``."""
     return ScheduleSpec(
         group=topology.schedule_group,
         name=name,
@@ -127,20 +127,20 @@ def schedule_of(job: DelayedJob, topology: Topology, name: str, now: datetime) -
 
 
 def delay_name(job_id: str) -> str:
-    """The name of the schedule that holds a job since it was submitted."""
+    """Return the name of the schedule that holds a job from its submission on."""
     return f"{PREFIX}{job_id}"
 
 
 def retry_name(job_id: str) -> str:
-    """The name of the schedule that holds a job for another attempt.
+    """Return the name of the schedule that holds a job for another attempt.
 
-    Another than `delay_name`, since a schedule may outlive its firing for a while.
+    It differs from `delay_name`, since a schedule may outlive its firing for a while.
     """
     return f"{PREFIX}{job_id}.retry"
 
 
 def literally(text: str) -> str:
-    """JSON in which EventBridge Scheduler finds none of its context attributes to fill in."""
+    """Escape JSON so that EventBridge Scheduler finds no context attributes to fill in."""
     return text.replace("<aws.scheduler.", "\\u003caws.scheduler.")  # only strings can hold it
 
 
@@ -158,12 +158,12 @@ def check_input(what: str, text: str) -> None:
 
 
 def is_delayed(event: Mapping[str, Any]) -> bool:
-    """Whether what the bridge was handed is a delayed job."""
+    """Return True if the bridge's event is a delayed job."""
     return _DUE in event
 
 
 def read_delayed(event: Mapping[str, Any]) -> DelayedJob:
-    """Read what a one-time schedule handed over.
+    """Read a one-time schedule's input.
 
     Raises:
         MessageUnreadable: it is no delayed job; the message names the fields, never their values.

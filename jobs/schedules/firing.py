@@ -1,7 +1,7 @@
-"""A schedule's firing: what EventBridge Scheduler hands to the bridge, and the job it becomes.
+"""A schedule's firing: EventBridge Scheduler's input to the bridge, and the job that it becomes.
 
-One model for both ends: `schedule_input` renders it into a schedule when the app is deployed, and
-`read_firing` reads it back when the schedule fires. The bridge therefore knows nothing of the app.
+One model serves both ends: `schedule_input` renders it into a schedule when the app is deployed,
+and `read_firing` reads it back when the schedule fires. So the bridge needs nothing of the app.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _CONTEXT = {
     "execution_id": "<aws.scheduler.execution-id>",
     "attempt_number": "<aws.scheduler.attempt-number>",
 }
-"""What EventBridge Scheduler puts in place of its context attributes, each time it fires.
+"""Context attributes, which EventBridge Scheduler replaces by their values at each firing.
 https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-schedule-context-attributes.html"""
 
 _DEFAULTS: dict[str, Any] = {}
-"""A scheduled job's payload. The worker fills in the model's defaults, so that one such as
-today's date is of the day when the job runs, not of the day when the app was deployed."""
+"""A scheduled job's payload. The worker fills in the model's defaults, so that a default such as
+today's date is that of the run, not of the deployment."""
 
 _Text = Annotated[str, Field(min_length=1)]
 
 
 class ScheduledJob(BaseModel):
-    """What a schedule submits, as far as it is known when the schedule is made."""
+    """The job that a schedule submits, as far as it is known when the schedule is made."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -67,20 +67,20 @@ class ScheduledJob(BaseModel):
     queue_name: _Text
     """The physical name of the queue on AWS."""
     fifo_group: GroupId | None = None
-    """Where the queue is FIFO, the group whose order the job keeps."""
+    """The message group whose order the job keeps; only if the queue is FIFO."""
     tenant: Tenant | None = None
     options: Options | None = None
-    """What whoever made the schedule overrode."""
+    """The options that were overridden when the schedule was made."""
     start: Start | None = None
-    """Of a declared schedule that has one."""
+    """The start of a declared schedule, if it has one."""
 
     @property
     def source(self) -> str:
-        """What the job's envelope says it came from."""
+        """The source in the job's envelope."""
         return f"schedule:{self.schedule}"
 
     def envelope(self, job_id: UUID, now: datetime) -> Envelope:
-        """One such job, submitted at ``now``."""
+        """Return the envelope of one such job, submitted at ``now``."""
         return Envelope(
             v=VERSION,
             id=job_id,
@@ -97,41 +97,41 @@ class ScheduledJob(BaseModel):
 
 
 class Firing(ScheduledJob):
-    """One firing of a schedule: the job, and which occurrence of it this is."""
+    """One firing of a schedule: the job, and the occurrence that it is for."""
 
     schedule_arn: _Text
     scheduled_time: Moment
-    """When it was due; the same however often the invocation is tried."""
+    """Time at which it was due; the same however often the invocation is tried."""
     execution_id: _Text
-    """Names one attempt of EventBridge Scheduler's at the invocation."""
+    """Id of one of EventBridge Scheduler's attempts at the invocation."""
     attempt_number: int
 
     @property
     def job_id(self) -> UUID:
-        """The same for every invocation of one occurrence."""
+        """The job's id, the same for every invocation of one occurrence."""
         return derived_job_id(self.scheduled_time.astimezone(UTC), self.schedule_arn)
 
     @property
     def sending(self) -> str:
-        """Names the one sending that this occurrence stands for, among those of its job."""
+        """The name of this occurrence's one sending, among those of its job."""
         return f"fired#{self.scheduled_time.astimezone(UTC).isoformat()}"
 
     @property
     def counts(self) -> bool:
-        """True if it submits a job; a firing before its schedule's start doesn't."""
+        """True if it submits a job; a firing before its schedule's start does not."""
         return self.start is None or self.start.counts(self.scheduled_time)
 
     def message(self, now: datetime) -> OutgoingMessage:
-        """The message that a worker can run, submitted at ``now``."""
+        """Return the message that a worker can run, submitted at ``now``."""
         return message_of(self.envelope(self.job_id, now), fifo_group=self.fifo_group)
 
 
 def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
-    """The input of a job type's schedule, as JSON values: it becomes a `Firing` when it fires.
+    """Return the input of a job type's schedule, as JSON values; a `Firing` when it fires.
 
     Raises:
         ConfigurationError: the type's name is too long for a schedule, or ``group_by`` makes no
-            group's name of the model's defaults.
+            valid group of the model's defaults.
         PayloadInvalid: the type's model can't be made of its defaults.
         UnknownQueue: the type's queue is not one of ``app``'s.
     """
@@ -153,14 +153,14 @@ def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
 
 
 def input_of(scheduled: ScheduledJob) -> str:
-    """The input of a schedule made at run time, as JSON: it becomes a `Firing` when it fires."""
+    """Return the input of a schedule made at run time, as JSON; a `Firing` when it fires."""
     fixed = literally(scheduled.model_dump_json(by_alias=True, exclude_defaults=True))
     return fixed.removesuffix("}") + "," + json.dumps(_CONTEXT).removeprefix("{")
 
 
 def _fifo_group(job: JobType[Any, Any], payload: Any) -> str:
     if job.group_by is None:
-        return job.name  # a type whose submissions name its groups has one for its schedule
+        return job.name  # submissions name their groups; the schedule has one of its own
     fault = f"the type {job.name!r} has a schedule on a FIFO queue, and for its model's defaults"
     try:
         group = job.group_by(payload)
@@ -174,7 +174,7 @@ def _fifo_group(job: JobType[Any, Any], payload: Any) -> str:
 
 
 def read_firing(event: Mapping[str, Any]) -> Firing:
-    """Read what a schedule handed over.
+    """Read a schedule's input to the bridge.
 
     Raises:
         MessageUnreadable: it is not a firing; the message names the fields, never their values.
@@ -194,10 +194,10 @@ def read_firing(event: Mapping[str, Any]) -> Firing:
 
 
 def read_scheduled(text: str) -> ScheduledJob:
-    """Read what a stored schedule submits, from its input.
+    """Read the job that a stored schedule submits, from its input.
 
     Raises:
-        MessageUnreadable: it is none of Headgate's.
+        MessageUnreadable: the input is not one of Headgate's.
     """
     try:
         return ScheduledJob.model_validate_json(text)
@@ -208,7 +208,7 @@ def read_scheduled(text: str) -> ScheduledJob:
 
 
 def schedule_name(job: JobType[Any, Any]) -> str:
-    """The name of a job type's schedule within its app's group: the type's own.
+    """Return the name of a job type's schedule within its app's group: the type's own.
 
     Raises:
         ConfigurationError: it is longer than AWS allows.

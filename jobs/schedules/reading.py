@@ -1,8 +1,8 @@
-"""Many schedules read at once: what is still to be asked, and what the answers come to.
+"""Reading many schedules: the requests still to be made, and the list that the answers make up.
 
-EventBridge Scheduler says of one schedule at a time what it submits, so a list of a thousand takes
-a thousand requests. They are made in rounds, a few at a time; what is throttled is asked for again
-in the next. `jobs.client.schedules` asks.
+EventBridge Scheduler returns the input of one schedule at a time, so a list of a thousand takes a
+thousand requests. They are made in rounds, a few at a time; those throttled are repeated in the
+next round. `jobs.client.schedules` makes the requests.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from headgate.jobs.schedules.registry import (
 )
 
 AT_ONCE = 16
-"""Requests under way together."""
+"""Maximum number of requests under way."""
 
 Answer = ScheduleSpec | None | MessageUnreadable | Throttled
-"""One schedule, None if it is gone, or the reason why it can't be read. Other errors would meet all
-of them: whoever asks raises these."""
+"""One schedule, None if it is gone, or the reason why it can't be read. Other errors would affect
+all of them: the caller raises those."""
 
 
 class Reading:
     """The rounds in which an app's schedules are read.
 
     Args:
-        app: whose.
+        app: the app whose schedules they are.
         found: the names on AWS of those made at run time.
         rng: spreads the pauses.
     """
 
     def __init__(self, app: App, found: list[str], rng: random.Random) -> None:
         self.left = all_names(app, found)
-        """The names on AWS of those to ask for next; none at the end."""
+        """The names on AWS of the schedules to ask for next; empty at the end."""
         self._app = app
         self._rng = rng
         self._answers: dict[str, Answer] = {}
         self._fruitless = 0
-        """Rounds in a row that were throttled as a whole."""
+        """Number of successive rounds that were throttled as a whole."""
 
     def note(self, answers: Iterable[Answer]) -> float:
-        """Take the answers for what was `left`, in its order; returns the seconds to wait now.
+        """Take the answers for the names in `left`, in order; return the seconds to wait now.
 
         Raises:
             Throttled: AWS lets none of them be read.
@@ -66,7 +66,7 @@ class Reading:
         return 0.0
 
     def listed(self) -> Sequence[ScheduleInfo | UnreadableSchedule]:
-        """All that there are, by name."""
+        """Return all schedules, sorted by name."""
         return sorted(
             (
                 read_listed(self._app, name, answer)

@@ -1,8 +1,8 @@
-"""An app's schedules as EventBridge Scheduler keeps them: those of its code, and those made later.
+"""An app's schedules as EventBridge Scheduler keeps them: declared ones, and those made later.
 
 A type's schedule bears the type's name; one made at run time has a prefix with a full stop, which
-no type's name can have, so that the two never meet. To who uses them, each goes by its own name;
-one that was made at run time before a type declared one of that name goes by its name on AWS.
+no type's name can have, so the two never clash. Users see each by its own name; only a schedule
+made at run time before a type declared one of the same name goes by its name on AWS.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from headgate.jobs.schedules.declared_starts import declared
 from headgate.jobs.schedules.firing import read_scheduled
 
 PREFIX = "dynamic."
-"""What the names of schedules that were made at run time begin with."""
+"""Prefix of the names of schedules that were made at run time."""
 
 _LONGEST_NAME = MAX_SCHEDULER_NAME - len(PREFIX)
 _NAME = re.compile(r"[0-9A-Za-z_.-]+")
@@ -47,15 +47,15 @@ class ScheduleInfo:
     enabled: bool
     """False while it is paused."""
     declared: bool
-    """It is declared on its job type, and comes and goes with a deploy."""
+    """True if it is declared on its job type, and so created and deleted by deployments."""
     created_at: datetime | None
-    """None right after it was created here."""
+    """Time of its creation; None right after it was created here."""
 
     def next_times(self, count: int, now: datetime) -> list[datetime]:
-        """The next times that it fires, in UTC; while it is paused, those that it would.
+        """Return the next times that it fires, in UTC; while it is paused, those that it would.
 
-        A flexible window may shift each. A rate counts from its start; where that is not known any
-        more, the times are reckoned from its creation.
+        A flexible window may shift each. A rate counts from its start; if that is not known any
+        more, the times are calculated from its creation.
 
         Raises:
             SettingsInvalid: its expression can't be read here, or there are no such times.
@@ -73,20 +73,20 @@ def _check_count(count: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableSchedule:
-    """One of an app's schedules on AWS of which can't be said what it does."""
+    """One of an app's schedules on AWS that can't be read."""
 
     name: str
     declared: bool
     """As `ScheduleInfo.declared`."""
     reason: str
-    """An input that is none of Headgate's, times that can't be read here, another target, or AWS
-    throttling each look at it."""
+    """An input that is not one of Headgate's, times that can't be read here, another target, or AWS
+    throttling every request for it."""
 
 
 def times_of(
     when: Schedule, now: datetime, created_at: datetime | None = None
 ) -> Iterator[datetime]:
-    """The times of a schedule from now on.
+    """Return the times of a schedule from now on.
 
     Raises:
         SettingsInvalid: its expression can't be read here.
@@ -105,7 +105,7 @@ def times_of(
 
 
 def address(app: App, name: object) -> tuple[str, str]:
-    """Group and name on AWS of the schedule that an app calls ``name``.
+    """Return the group and name on AWS of the schedule that an app calls ``name``.
 
     Raises:
         OptionInvalid: it is no text.
@@ -117,30 +117,30 @@ def address(app: App, name: object) -> tuple[str, str]:
 
 
 def own_name(app: App, physical: str) -> str:
-    """The name in the app of the schedule that has this name on AWS.
+    """Return the name in the app of the schedule that has this name on AWS.
 
-    One made at run time goes by its whole name where a type declares one of that name since then.
+    One made at run time goes by its whole name if a type has declared one of that name since then.
     """
     name = physical.removeprefix(PREFIX)
     return physical if address(app, name)[1] != physical else name
 
 
 def is_declared(app: App, name: object) -> bool:
-    """Whether a job type declares the schedule of that name."""
+    """Return True if a job type declares the schedule of that name."""
     return isinstance(name, str) and name in app.types and app.types[name].schedule is not None
 
 
 def all_names(app: App, found: list[str]) -> list[str]:
-    """The names on AWS of the schedules that job types declare, and of those found beside them."""
+    """Return the names on AWS of the schedules that job types declare, and of those found."""
     declared = [name for name in app.types if is_declared(app, name)]
     return [*declared, *found]
 
 
 def read_schedule(app: App, spec: ScheduleSpec) -> ScheduleInfo:
-    """What a stored schedule says.
+    """Read a stored schedule.
 
     Raises:
-        MessageUnreadable: its input is none of Headgate's.
+        MessageUnreadable: its input is not one of Headgate's.
         SettingsInvalid: its times can't be read here.
     """
     name = own_name(app, spec.name)
@@ -166,7 +166,7 @@ def read_schedule(app: App, spec: ScheduleSpec) -> ScheduleInfo:
 def read_listed(
     app: App, physical: str, found: ScheduleSpec | HeadgateError
 ) -> ScheduleInfo | UnreadableSchedule:
-    """Read a stored schedule, or say why it can't be read."""
+    """Read a stored schedule, or return the reason why it can't be read."""
     fault = found
     if isinstance(found, ScheduleSpec):
         try:
@@ -178,10 +178,10 @@ def read_listed(
 
 
 def existing(app: App, name: str, found: ScheduleSpec | None) -> ScheduleSpec:
-    """What was found on AWS.
+    """Return the schedule that was found on AWS.
 
     Raises:
-        ScheduleMissing: nothing was.
+        ScheduleMissing: none was found.
     """
     if found is not None:
         return found
@@ -189,7 +189,7 @@ def existing(app: App, name: str, found: ScheduleSpec | None) -> ScheduleSpec:
 
 
 def missing(app: App, name: str) -> ScheduleMissing:
-    """Says that there is none of that name."""
+    """Return the error for a name that no schedule has."""
     if is_declared(app, name):
         return ScheduleMissing(
             f"the schedule of the type {name!r} is not on AWS: provision it with `cdk deploy`"
@@ -200,7 +200,7 @@ def missing(app: App, name: str) -> ScheduleMissing:
 
 
 def refuse_declared(app: App, name: str) -> None:
-    """Refuse to change what the next deploy would change back.
+    """Refuse to change a schedule that the next deployment would change back.
 
     Raises:
         ScheduleDeclared: a job type declares the schedule.
@@ -235,7 +235,7 @@ def check_new_name(app: App, name: object) -> None:
 
 
 def taken(app: App, name: object) -> ScheduleExists:
-    """Says that a name is taken."""
+    """Return the error for a name that another schedule has."""
     return ScheduleExists(
         f"the app {app.name!r} has a schedule {name!r}: reschedule it, remove it first, or take "
         "another name"
