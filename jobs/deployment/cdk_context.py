@@ -1,4 +1,4 @@
-"""Headgate's keys in CDK's context: the app, its deployment, and what each stage has instead.
+"""Headgate's keys in CDK's context: the app, its deployment, and the overrides of each stage.
 
 ``cdk.json`` may say::
 
@@ -17,13 +17,13 @@ from typing import Any
 from headgate.jobs.errors import ConfigurationError, did_you_mean
 
 COMMON = "headgate:deployment"
-"""In CDK's context: what all stages have."""
+"""Key in CDK's context for the fields that all stages share."""
 
 STAGES = "headgate:stages"
-"""In CDK's context: what each has beside, or instead."""
+"""Key in CDK's context for the fields that each stage adds or replaces."""
 
 STAGE = "headgate:stage"
-"""In CDK's context: which of them it is about."""
+"""Key in CDK's context that selects one of the stages."""
 
 _PREFIX = "headgate:"
 _KEYS = (f"{_PREFIX}app", STAGE, COMMON, STAGES)
@@ -31,17 +31,18 @@ _PLACE = ("account", "region")
 
 
 def is_ours(key: str) -> bool:
-    """True for a key of CDK's context that is Headgate's, or was meant to be."""
+    """Return True for a key of CDK's context that is Headgate's, or was meant to be."""
     return key.startswith(_PREFIX)
 
 
 def layers(context: Mapping[str, Any], stage: str | None) -> tuple[Mapping[str, Any], ...]:
-    """The deployment's fields in JSON: those of all stages, and those of this one without its
-    place on AWS.
+    """Return the deployment's fields in JSON: those of all stages, and those of this one.
+
+    The stage's place on AWS, its account and region, is left out.
 
     Raises:
-        ConfigurationError: a key of Headgate's is unknown or no object, or stages are declared and
-            this is none of them.
+        ConfigurationError: a key of Headgate's is unknown or not an object, or stages are declared
+            and this is not one of them.
     """
     for key in context:
         if is_ours(key) and key not in _KEYS:

@@ -1,8 +1,8 @@
-"""A stage of an app on AWS, as a value: what runs its jobs, who is told, in which network.
+"""A stage of an app on AWS, as a value: its workers and functions, its alerts, its network.
 
-Read by CDK, by ``headgate check`` and by ``headgate cost``, so that what is provisioned, checked
-and paid for is the same. No AWS in here. ``cdk.json`` may hold one for all stages, and more for
-each: see `jobs.deployment.cdk_context`.
+CDK, ``headgate check`` and ``headgate cost`` all read it, so that what is provisioned, checked and
+priced is the same. Nothing here calls AWS. ``cdk.json`` may hold one for all stages, and overrides
+for each: see `jobs.deployment.cdk_context`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ ZONES = 2
 """Availability zones of a network that is made for the workers."""
 
 GATEWAY_ENDPOINTS = ("dynamodb", "s3")
-"""What such a network reaches for nothing. An image's layers come from S3 too."""
+"""Services that such a network reaches free of charge. An image's layers come from S3 too."""
 
 INTERFACE_ENDPOINTS = ("ecr.api", "ecr.dkr", "logs", "sqs")
-"""What it reaches through endpoints that are paid by the hour, one in each of `endpoint_zones`:
-the image, the log and the queues. ECS itself needs none of a task on Fargate.
+"""Services that it reaches through endpoints billed by the hour, one in each of `endpoint_zones`:
+the image, the log and the queues. For a task on Fargate, ECS itself needs none.
 https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html"""
 
 DELAY_ENDPOINT = "scheduler"
-"""One more of them, for an app with `long_delays`."""
+"""One more paid endpoint, for an app with `long_delays`."""
 
 _SAID = {
     "tuple_type": "must be a list",
@@ -43,12 +43,12 @@ _SAID = {
     "time_delta_parsing": "must be a number of seconds",
     "time_delta_type": "must be a number of seconds",
 }
-"""What pydantic finds, by its own name for it, to somebody who writes JSON."""
+"""Messages for pydantic's types of errors, in the terms of JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What one stage of an app has on AWS beside its queues, table, bucket and schedules.
+    """The resources of one stage on AWS besides the app's queues, table, bucket and schedules.
 
     Raises:
         ConfigurationError: two groups of one name, or a value is out of range.
@@ -57,43 +57,43 @@ class Deployment:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     workers: tuple[WorkerGroup, ...] = (WorkerGroup(),)
-    """None of them: the workers run elsewhere, with `JobSystem.grant_work`."""
+    """The worker groups; empty if the workers run elsewhere, with `JobSystem.grant_work`."""
     consumers: tuple[ConsumerGroup, ...] = ()
     dockerfile: str = "Dockerfile"
-    """The workers' image is built by it, from the directory where CDK runs."""
+    """The Dockerfile of the workers' image, which is built from the directory where CDK runs."""
     alerts_to: tuple[str, ...] = ()
-    """E-mail addresses that are told of alarms, and of a month that costs too much."""
+    """E-mail addresses notified of alarms, and of a month that exceeds the budget."""
     budget_usd: int = 150
-    """A month's costs at which to tell; 0: no budget."""
+    """A month's costs in USD that trigger a notification; 0: no budget."""
     network: Literal["endpoints", "public"] = "endpoints"
-    """The network that is made where the workers are given none.
+    """The network that is created if the workers are given none.
 
     - ``"endpoints"``: no way to or from the internet; AWS's services are reached through endpoints,
-      about 7 USD a month each and zone.
+      about 7 USD a month for each endpoint and zone.
     - ``"public"``: a public address for each task, about 4 USD a month, nothing let in, and
-      everything let out: for handlers that call what is not AWS.
+      everything let out: for handlers that call services outside AWS.
     """
     endpoint_zones: int = 1
-    """Zones with endpoints, 1 or 2. While a zone fails that has the only ones workers stand still,
-    and jobs wait in their queues."""
+    """Zones with endpoints, 1 or 2. With one, workers stand still while its zone fails, and jobs
+    wait in their queues."""
     standby: bool = False
-    """A region that waits to take over: the job types' schedules are there, and switched off, since
-    the other region's fire."""
+    """True for a region that waits to take over: the job types' schedules exist there, but are
+    disabled, since the other region's fire."""
     budget_of: Literal["account", "app"] = "account"
-    """Whose costs these are.
+    """The costs that the budget counts.
 
-    - ``"account"``: all that the AWS account costs.
-    - ``"app"``: what carries the tag ``headgate:app`` with the app's name. Nothing is counted until
+    - ``"account"``: all costs of the AWS account.
+    - ``"app"``: resources whose tag ``headgate:app`` is the app's name. Nothing is counted until
       that tag is activated for cost allocation, which only the account that pays can do.
       https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
     """
     bridge_reserved: int | None = None
-    """Concurrency that the bridge alone may use of the account's, so that a thousand schedules of
-    one minute take no more from your other functions; those that wait are sent within six hours.
-    None reserves nothing, since a new account has too little to reserve any of it.
+    """Part of the account's concurrency reserved for the bridge, and its limit, so that a thousand
+    schedules of one minute take no more from your other functions; invocations that wait are sent
+    within six hours. None reserves nothing, since a new account has too little to reserve any.
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html"""
     alarms: Thresholds | None = field(default_factory=Thresholds)
-    """When to tell; None: no alarms, which is what a stage that nobody is on call for needs."""
+    """The alarms' thresholds; None: no alarms, for a stage that nobody is on call for."""
 
     def __post_init__(self) -> None:
         check_kinds("the deployment", self)
@@ -113,25 +113,28 @@ class Deployment:
             raise ConfigurationError(f"alerts_to: not an e-mail address: {malformed[0]!r}")
 
     def interface_endpoints(self, *, long_delays: bool) -> tuple[str, ...]:
-        """The services that the workers' own network has paid endpoints for, each in
-        `endpoint_zones`; none if the network is public, or there are no workers."""
+        """Return the services with paid endpoints in the workers' own network.
+
+        Each has one in each of `endpoint_zones`. Empty if the network is public, or there are no
+        workers.
+        """
         if not self.workers or self.network == "public":
             return ()
         return (*INTERFACE_ENDPOINTS, DELAY_ENDPOINT) if long_delays else INTERFACE_ENDPOINTS
 
     @classmethod
     def of_context(cls, context: Mapping[str, Any], stage: str | None) -> Deployment:
-        """That of a stage, as CDK's context has it; the stage's place on AWS is no part of it.
+        """Return a stage's deployment from CDK's context, which excludes its place on AWS.
 
         Raises:
             ConfigurationError: as `parse`; or a key of Headgate's is unknown, or stages are
-                declared and this is none of them.
+                declared and this is not one of them.
         """
         return cls.parse(*cdk_context.layers(context, stage))
 
     @classmethod
     def parse(cls, *layers: Mapping[str, Any]) -> Deployment:
-        """One of JSON, such as ``cdk.json``'s; a later layer's fields replace an earlier's whole.
+        """Parse layers of JSON, as in ``cdk.json``; later layers replace whole fields of earlier.
 
         Raises:
             ConfigurationError: a field is unknown, of another type, or out of range; it says which.
@@ -146,11 +149,11 @@ class Deployment:
 
 
 _PARTS = {"workers": WorkerGroup, "consumers": ConsumerGroup, "alarms": Thresholds}
-"""What a deployment's fields are made of, if not of plain values."""
+"""Classes of a deployment's fields that are not plain values."""
 
 
 def _first_of(error: ValidationError) -> str:
-    """What is wrong, in the words of JSON rather than Python's."""
+    """Describe the first error in the terms of JSON rather than Python's."""
     first = error.errors(include_url=False)[0]
     kind, where = first["type"], ".".join(map(str, first["loc"]))
     if kind == "unexpected_keyword_argument":
@@ -164,5 +167,5 @@ def _first_of(error: ValidationError) -> str:
 
 @cache
 def _adapter() -> TypeAdapter[Deployment]:
-    """Made when it is needed: a command that reads no deployment starts without it."""
+    """Build the adapter on first use: a command that reads no deployment starts without it."""
     return TypeAdapter(Deployment)

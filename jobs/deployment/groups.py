@@ -26,20 +26,20 @@ FARGATE_MEMORY_MB: Mapping[int, range | tuple[int, ...]] = {
     8192: range(16384, 61440 + 1, 4096),
     16384: range(32768, 122880 + 1, 8192),
 }
-"""The memory that a task of so many CPU units may have.
+"""Memory sizes in MiB that a task may have, by its CPU units.
 https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tasks-services.html"""
 
 SETTLE = timedelta(seconds=8)
-"""What interruption and the last settlements may take after a worker's drain."""
+"""Time for interruption and the last settlements after a worker's drain."""
 
 FUNCTION_MEMORY_MB = 256
-"""Of each function of our own: the bridge and the sweep."""
+"""Memory of each of Headgate's own functions: the bridge and the sweep."""
 
 GIVE_BACK = timedelta(seconds=3)
-"""How long before a function's timeout its jobs are interrupted, so that it answers in time."""
+"""Time from interrupting a function's jobs to its timeout, so that it answers in time."""
 
 FUNCTION_CONCURRENCY = 10
-"""Jobs of one invocation at once; a batch is of ten by default."""
+"""Default number of jobs of one invocation that run at once; a batch has ten by default."""
 
 _OWN_FUNCTIONS = ("bridge", "sweep")
 
@@ -58,19 +58,19 @@ _MOST_WINDOW = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSelection:
-    """Queues by group and priority; all that have both."""
+    """A selection of queues by group and priority: those that match both."""
 
     queues: tuple[str, ...] | None = None
     """The queue groups; None: all of the app's."""
     priorities: tuple[Priority, ...] | None = None
-    """Of these groups, the priorities; None: all that they have."""
+    """The priorities within these groups; None: all that they have."""
 
     def of(self, topology: Topology) -> tuple[QueueSpec, ...]:
-        """The queues of that topology.
+        """Return the selected queues of a topology.
 
         Raises:
             UnknownQueue: a group is not one of the app's.
-            ConfigurationError: no queue has both, or the app has none at all.
+            ConfigurationError: no queue matches both, or the app has none at all.
         """
         found = tuple(
             spec
@@ -92,7 +92,7 @@ class QueueSelection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroup:
-    """Worker tasks of one kind on ECS Fargate, and how many.
+    """Worker tasks of one kind on ECS Fargate, and their number.
 
     Raises:
         ConfigurationError: a value is out of range, or two contradict each other.
@@ -102,32 +102,32 @@ class WorkerGroup:
     queues: tuple[str, ...] | None = None
     """The queue groups that they serve; None: all of the app's."""
     priorities: tuple[Priority, ...] | None = None
-    """Of these groups, the priorities; None: all that they have."""
+    """The priorities within these groups; None: all that they have."""
     cpu: int = 256
     """CPU units of a task, 1,024 to the vCPU."""
     memory_mib: int = 512
     concurrency: int = 50
-    """Jobs at once in each worker process."""
+    """Jobs that run at once in each worker process."""
     processes: int = 1
-    """Worker processes in a task; one to the vCPU is a good number."""
+    """Worker processes in a task; one per vCPU is a good number."""
     min_tasks: int = 1
-    """Tasks when there is nothing to do. 0 lets an idle group cost nothing, and its first job wait
-    for a task to start, which takes some minutes; after six idle hours up to 15 more, since
-    CloudWatch then notices a queue that late.
+    """Minimum number of tasks. With 0 an idle group costs nothing, but its first job waits for a
+    task to start, which takes some minutes; after six idle hours up to 15 more, since CloudWatch is
+    then that late to notice a queue.
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/monitoring-using-cloudwatch.html"""
     max_tasks: int = 10
-    """Tasks at most."""
+    """Maximum number of tasks."""
     typical: timedelta = timedelta(seconds=1)
-    """How long a typical job runs. With "start within" it says how many waiting jobs are too many
-    for a task."""
+    """Run time of a typical job. Together with "start within" it determines how many waiting jobs
+    are too many for a task."""
     submits: bool = True
     """Its handlers may submit jobs to any of the app's queues (``ctx.submit``)."""
     spot: bool = False
     """Run on spare capacity, at about a third of the price, which AWS takes back with two minutes'
     notice. At most 120 s of that can be used for draining."""
     stop_timeout: timedelta = timedelta(seconds=30)
-    """How long after SIGTERM ECS waits before it kills, 30 to 120 s; jobs may finish for all of it
-    but the last 8 s."""
+    """Time from SIGTERM until ECS kills the task, 30 to 120 s; jobs may go on for all of it but the
+    last 8 s."""
 
     def __post_init__(self) -> None:
         check_name("worker group", self.name)
@@ -169,29 +169,29 @@ class WorkerGroup:
 
     @property
     def lanes(self) -> QueueSelection:
-        """The queues that they serve."""
+        """The queues that its workers serve."""
         return QueueSelection(queues=self.queues, priorities=self.priorities)
 
     @property
     def on_demand(self) -> int:
-        """Tasks that are never on spare capacity, if so many run. One of a group that always has a
-        task: so it goes on where there is no spare capacity."""
+        """Tasks that are never on spare capacity, if that many run. On spot it is one for a group
+        that always has a task, so that it goes on when there is no spare capacity."""
         return min(1, self.min_tasks) if self.spot else self.max_tasks
 
     @property
     def drain(self) -> timedelta:
-        """How long running jobs may go on after SIGTERM."""
+        """Time for which running jobs may go on after SIGTERM."""
         return self.stop_timeout - SETTLE
 
     @property
     def slots(self) -> int:
-        """Jobs at once in one task."""
+        """Jobs that run at once in one task."""
         return self.concurrency * self.processes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
-    """A Lambda function that runs jobs of some queues, which SQS hands to it.
+    """A Lambda function that runs the jobs of some queues, delivered by Lambda's pollers of SQS.
 
     Raises:
         ConfigurationError: a value is out of range, or two contradict each other.
@@ -199,33 +199,33 @@ class ConsumerGroup:
 
     name: str
     handler: str
-    """What `lambdas.consume.consumer` returned, as ``module.attribute``."""
+    """The function that `lambdas.consume.consumer` returned, as ``module.attribute``."""
     source: str = "."
-    """The directory of the user's code, relative to where CDK runs; what ``.dockerignore``
-    names there is left out."""
+    """The directory of the user's code, relative to where CDK runs; paths that ``.dockerignore``
+    names there are left out."""
     requirements: str | None = None
     """The user's dependencies: a requirements file, relative to where CDK runs."""
     queues: tuple[str, ...] | None = None
     priorities: tuple[Priority, ...] | None = None
     timeout: timedelta = timedelta(seconds=30)
-    """The function's, 5 s to 15 min; at most the visibility timeout of each of its queues."""
+    """The function's timeout, 5 s to 15 min; at most the visibility timeout of each queue."""
     memory_mib: int = 512
     batch_size: int = 10
-    """Messages of one invocation, 1 to 10,000; 10 at most of a FIFO queue or without a window."""
+    """Messages of one invocation, 1 to 10,000; at most 10 for a FIFO queue or without a window."""
     max_batching_window: timedelta = timedelta(0)
-    """How long messages are gathered for a batch, up to 5 min."""
+    """Time for which messages are gathered for a batch, up to 5 min."""
     max_concurrency: int = 10
-    """Invocations at once of each queue, 2 to 1,000 (MaximumConcurrency)."""
+    """Simultaneous invocations for each queue, 2 to 1,000 (MaximumConcurrency)."""
     concurrency: int = FUNCTION_CONCURRENCY
-    """Jobs of one invocation at once, 1 to 1,000; the function has it as ``HEADGATE_CONCURRENCY``,
-    and ``consumer(app, concurrency=...)`` overrides it."""
+    """Jobs of one invocation that run at once, 1 to 1,000; the function's environment has it as
+    ``HEADGATE_CONCURRENCY``, and ``consumer(app, concurrency=...)`` overrides it."""
     typical: timedelta = timedelta(seconds=1)
-    """How long a typical job runs. A batch of such jobs has to fit into the function's time."""
+    """Run time of a typical job. A batch of such jobs has to fit into the function's time."""
     submits: bool = True
     """Its handlers may submit jobs to any of the app's queues (``ctx.submit``)."""
     reserved_concurrency: int | None = None
-    """Concurrency that the function alone may use of the account's, at least `max_concurrency`
-    for each of its queues (ReservedConcurrentExecutions). None reserves nothing: `max_concurrency`
+    """Part of the account's concurrency reserved for the function, at least `max_concurrency` for
+    each of its queues (ReservedConcurrentExecutions). None reserves nothing: `max_concurrency`
     limits it already.
     https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html"""
 
@@ -280,34 +280,35 @@ class ConsumerGroup:
 
     @property
     def longest_job(self) -> timedelta:
-        """What a job may take that begins with the invocation."""
+        """Time available to a job that begins with the invocation."""
         return self.timeout - GIVE_BACK
 
     @property
     def typical_batch(self) -> timedelta:
-        """What the jobs of a whole batch take, with `concurrency` of them at once."""
+        """Run time of a whole batch of typical jobs, with `concurrency` of them at once."""
         return self.typical * math.ceil(self.batch_size / self.concurrency)
 
     @property
     def hidden(self) -> timedelta:
-        """How long a message has to stay hidden, for Lambda holds it while a batch gathers and
-        while the function runs; nothing extends it."""
+        """Time for which a message has to stay hidden, since Lambda holds it while a batch gathers
+        and while the function runs; nothing extends it."""
         return self.timeout + self.max_batching_window
 
     @property
     def advised_visibility(self) -> timedelta:
-        """What AWS advises for the queues of a function: six times its timeout, and the window.
+        """Visibility timeout that AWS advises for a function's queues: six times its timeout, plus
+        the window.
         https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
         return 6 * self.timeout + self.max_batching_window
 
 
 def worker_service_name(topology: Topology, group: WorkerGroup) -> str:
-    """The ECS service of a worker group: app, stage and name."""
+    """Return the name of a worker group's ECS service: app, stage and name."""
     return _named(topology, group.name)
 
 
 def function_name(topology: Topology, name: str) -> str:
-    """A Lambda function of the app: app, stage and name.
+    """Return the name of one of the app's Lambda functions: app, stage and name.
 
     Raises:
         ConfigurationError: it is longer than AWS allows.

@@ -1,4 +1,4 @@
-"""The metrics that workers and functions write for CloudWatch: their names, and what they count.
+"""Names, dimensions and meanings of the metrics that workers and functions write for CloudWatch.
 
     namespace Headgate
     of a type, dimensions service, type and queue:
@@ -8,13 +8,13 @@
     of a lane, dimensions service, queue and priority:
         JobsCompleted JobsFailed                                     counts
         Wait                                       seconds from when jobs were due to their start
-    of what is given up, dimensions service, type, queue and reason:
+    of dead letters, dimensions service, type, queue and reason:
         DeadLetters                            new ones, counted by the sweep that finds them
 
-A lane is what one SQS queue holds. An alarm adds up no more than ten metrics, and a queue may have
-more types than that: so what alarms need is counted for each lane too. CloudWatch charges for each
-name with each set of dimensions, in the hours in which it is written; what a type has not done
-costs nothing.
+A lane corresponds to one SQS queue. An alarm can add up at most ten metrics, and a queue may have
+more types than that, so the metrics for alarms are counted for each lane too. CloudWatch charges
+for each name with each set of dimensions, in the hours in which it is written; a count that stays
+zero costs nothing.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ NAMESPACE = "Headgate"
 SERVICE, TYPE, QUEUE, PRIORITY, REASON = "service", "type", "queue", "priority", "reason"
 
 OF_TYPE = frozenset({SERVICE, TYPE, QUEUE})
-"""The dimensions of what is counted for each type. ``queue`` is the group's name."""
+"""The dimensions of metrics of a type. ``queue`` is the group's name."""
 
 OF_LANE = frozenset({SERVICE, QUEUE, PRIORITY})
-"""Those of what is counted for each lane."""
+"""The dimensions of metrics of a lane."""
 
 OF_DEAD_LETTER = frozenset({SERVICE, TYPE, QUEUE, REASON})
-"""Those of dead letters."""
+"""The dimensions of dead letters."""
 
 COMPLETED, FAILED = "JobsCompleted", "JobsFailed"
 DEAD_LETTERS = "DeadLetters"
@@ -66,26 +66,26 @@ COUNTED: Mapping[type[Event], str] = {
     JobInterrupted: "JobsInterrupted",
     JobCrashed: "JobsCrashed",
 }
-"""What is counted for each type, and as what."""
+"""Counters of a type, by the event that they count."""
 
 LANE_COUNTED = frozenset({COMPLETED, FAILED})
-"""Of these, what is counted for each lane too."""
+"""The counters among them that each lane has too."""
 
 MOST_VALUES = 99
-"""Of one metric in a line: CloudWatch takes 100, at which Powertools writes one by itself.
+"""Values of one metric in a line: CloudWatch takes 100, at which Powertools flushes by itself.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html"""
 
 Dimensions = tuple[tuple[str, str], ...]
-"""Names and values of all dimensions but ``service``."""
+"""Names and values of all dimensions except ``service``."""
 
 
 def service_name(app: str, stage: str | None) -> str:
-    """The service whose metrics they are: the app, with its stage if any."""
+    """Return the value of the dimension ``service``: the app, with its stage if any."""
     return f"{app}-{stage}" if stage else app
 
 
 def measured(event: Event) -> Iterator[tuple[Dimensions, str, float | None]]:
-    """What an event adds to which metrics: seconds, or None for one more of what is counted."""
+    """Yield the metrics that an event adds to, with seconds, or None to count one more."""
     if not isinstance(event, JobEvent):
         return
     of_type = ((TYPE, event.job_type), (QUEUE, event.queue))

@@ -1,4 +1,4 @@
-"""When a job's attempts come: the retry policy laid out in time, before anything runs."""
+"""The times of a job's attempts: its retry policy laid out in time, before anything runs."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _LONGEST_S = MAX_VISIBILITY.total_seconds()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """One attempt. All seconds count from the first delivery, if each attempt fails at once."""
+    """One attempt; its times are seconds from the first delivery, if each attempt fails at once."""
 
     attempt: int
-    """From 1."""
+    """Number of the attempt, from 1."""
     least_wait_s: float
     """The shortest wait before it; 0 for the first. A ``Retry-After`` may ask for more."""
     most_wait_s: float
-    """The longest, as SQS's 12 hours cut it without long delays."""
+    """The longest wait before it, which SQS's limit of 12 hours caps without long delays."""
     earliest_s: float
     latest_s: float
 
 
 def timeline(job: JobType[Any, Any], *, long_delays: bool = False) -> list[Planned]:
-    """Each attempt that a job of this type may make, in order.
+    """Return all attempts that a job of this type may make, in order.
 
     Args:
         job: the type.
-        long_delays: a one-time schedule holds it where a wait is longer than SQS can hide it.
+        long_delays: True if a one-time schedule holds a job for waits longer than SQS can hide it.
 
     Raises:
         SettingsInvalid: a custom backoff failed.

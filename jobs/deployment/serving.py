@@ -1,8 +1,8 @@
-"""Who serves which queue of an app: workers, a Lambda function, or someone elsewhere.
+"""The servers of an app's queues: worker groups, Lambda functions, or workers run elsewhere.
 
-SQS hands a message to whoever asks first. Worker groups may share a queue for that reason, such as
-one on spot capacity and one that is not. A function may not: Lambda's pollers would take most of
-it, whatever the workers are scaled to.
+SQS hands a message to the first receiver that asks. So worker groups may share a queue, such as one
+on spot capacity and one that is not. A function may not: Lambda's pollers would take most of its
+messages, whatever the workers are scaled to.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.errors import ConfigurationError
 
 MOST_FIFO_BATCH = 10
-"""Of a FIFO queue Lambda takes no more at once.
+"""Messages that Lambda takes at once from a FIFO queue, at most.
 https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html"""
 
 Server = WorkerGroup | ConsumerGroup
 
 
 def serving(topology: Topology, deployment: Deployment) -> Mapping[str, tuple[Server, ...]]:
-    """The groups and functions that serve each queue, by its physical name.
+    """Return the groups and functions that serve each queue, by its physical name.
 
-    Nobody serves any where the deployment has neither workers nor consumers: they run elsewhere.
+    None has any if the deployment has neither workers nor consumers: they run elsewhere.
 
     Raises:
-        ConfigurationError: nobody serves a queue, or a consumer shares one.
+        ConfigurationError: a queue has no server, or a consumer shares one.
         UnknownQueue: a group or a consumer names a queue that the app doesn't have.
     """
     servers: tuple[Server, ...] = (*deployment.workers, *deployment.consumers)
@@ -42,11 +42,12 @@ def serving(topology: Topology, deployment: Deployment) -> Mapping[str, tuple[Se
 
 
 def consumed(topology: Topology, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
-    """The queues that a consumer serves, if it is fit for each.
+    """Return the queues that a consumer serves, if it suits each of them.
 
     Raises:
-        ConfigurationError: one shows its messages again before the function has ended, a batch is
-            more than a FIFO queue may have, or more than the function has time for.
+        ConfigurationError: a queue shows its messages again before the function has ended, a batch
+            is larger than a FIFO queue allows, or than the function has time for, or
+            ``reserved_concurrency`` is less than its queues may use.
         UnknownQueue: the app doesn't have a queue that it names.
     """
     specs = group.lanes.of(topology)

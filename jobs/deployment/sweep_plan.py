@@ -1,7 +1,7 @@
-"""What the sweep of the dead letters has to know of an app, since it carries none of its code.
+"""The input of the dead-letter sweep, whose function carries none of the app's code.
 
 `sweep_plan` is rendered into the sweep's schedule when the app is deployed, and `read_plan` reads
-it back. It stands there and not in the function's environment, which holds 4 KB in all.
+it back. It is kept there, and not in the function's environment, which holds only 4 KB in all.
 https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
 """
 
@@ -18,48 +18,48 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import MessageUnreadable
 
 EVERY = timedelta(minutes=5)
-"""How often it sweeps; so long at most goes by before people are told of what is critical."""
+"""Interval between sweeps, and so the longest delay before people hear of critical dead letters."""
 
 SUMMARY_EVERY = timedelta(hours=1)
-"""How long it is quiet after a summary, however many more come: a mail every five minutes is one
-that nobody reads. The first one, and what is critical, goes out at once."""
+"""Minimum time between two summaries, however many more dead letters come: nobody reads a mail that
+comes every five minutes. The first summary, and critical dead letters, go out at once."""
 
 BUDGET = timedelta(seconds=60)
-"""How long one sweep may go on looking into queues."""
+"""Time for which one sweep may look into queues."""
 
 HOLD = timedelta(seconds=90)
-"""How long what it looks at is hidden if it doesn't come to give it back: longer than it looks, so
-that nothing comes twice in one sweep."""
+"""Time for which messages are hidden if the sweep fails to give them back: longer than it looks, so
+that none comes twice in one sweep."""
 
 TIMEOUT = timedelta(seconds=150)
-"""When a sweep is ended: after its budget, three tries of 10 s each to publish either message, and
-what is to be remembered of them."""
+"""Time after which a sweep is ended: its budget, three tries of 10 s each to publish either
+message, and the writing of what to remember of them."""
 
 Kind = Literal["dead-letters", "quarantine", "unsubmitted"]
 
 
 class ParkingQueue(BaseModel):
-    """A queue in which messages stay until a person decides."""
+    """A queue in which messages stay until a person decides what to do with them."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     name: str
     """The physical name."""
     label: str
-    """What metrics and alerts call it: the queue group, or what it is for."""
+    """Its name in metrics and alerts: the queue group, or its purpose."""
     kind: Kind
     retention_s: int
     home: str | None = None
-    """The queue that its messages come from, by physical name; None where there is no one such."""
+    """Physical name of the queue that its messages come from; None if there isn't just one."""
 
     @property
     def retention(self) -> timedelta:
-        """After which SQS deletes a message."""
+        """Time after which SQS deletes a message."""
         return timedelta(seconds=self.retention_s)
 
 
 class SweepPlan(BaseModel):
-    """Where to look, and what is critical."""
+    """The queues to sweep, and the job types that are critical."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -71,11 +71,11 @@ class SweepPlan(BaseModel):
 
 
 def sweep_plan(app: App, *, has_bridge: bool) -> SweepPlan:
-    """The plan for an app.
+    """Return the plan for an app.
 
     Args:
-        app: all that it declares is declared by now.
-        has_bridge: whether there is a queue of what the bridge could not submit.
+        app: the app, with everything declared by now.
+        has_bridge: True if there is a queue of what the bridge could not submit.
     """
     return SweepPlan(
         app="-".join(filter(None, (app.name, app.stage))),
@@ -85,16 +85,16 @@ def sweep_plan(app: App, *, has_bridge: bool) -> SweepPlan:
 
 
 def plan_input(plan: SweepPlan) -> dict[str, Any]:
-    """A plan as JSON values; the same plan always gives the same."""
+    """Return a plan as JSON values; the same plan always gives the same values."""
     rendered = plan.model_dump(mode="json")
     return rendered | {"critical": sorted(plan.critical)}
 
 
 def read_plan(event: Mapping[str, Any]) -> SweepPlan:
-    """Read what the sweep's schedule handed over.
+    """Read the input from the sweep's schedule.
 
     Raises:
-        MessageUnreadable: it is no plan; names the fields.
+        MessageUnreadable: it is not a plan; the message names the fields.
     """
     try:
         return SweepPlan.model_validate(event)
@@ -112,7 +112,7 @@ def read_plan(event: Mapping[str, Any]) -> SweepPlan:
 def _queues(app: App, *, has_bridge: bool) -> Iterator[ParkingQueue]:
     topology = app.topology
     kept_s = int(QUARANTINE_RETENTION.total_seconds())
-    # What kills workers comes first, should there be no time for all.
+    # Jobs that kill workers come first, in case there isn't time for all.
     yield ParkingQueue(
         name=topology.quarantine_name, label="quarantine", kind="quarantine", retention_s=kept_s
     )

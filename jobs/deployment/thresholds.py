@@ -1,4 +1,4 @@
-"""When people are told: the numbers of the alarms."""
+"""Thresholds of the alarms."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kinds
 
 MAX_IN_FLIGHT = 120_000
-"""Messages that SQS lets be in flight in one queue, standard or FIFO. Beyond, a long poll returns
-nothing, and no error.
+"""Messages that SQS allows in flight in one queue, standard or FIFO. Beyond that a long poll
+returns nothing, and no error.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-fifo.html"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """What is too much. How soon a job has to start is its lane's: `Lane.start_within`.
+    """Thresholds at which alarms go off; the one for a job's start is its `Lane.start_within`.
 
     Raises:
-        ConfigurationError: a number is not positive, or beyond what could ever be reached.
+        ConfigurationError: a number is not positive, or can never be reached.
     """
 
     depth: int = 5_000
-    """Jobs that wait in one queue, for five minutes."""
+    """Jobs waiting in one queue, for five minutes."""
     oldest: timedelta = timedelta(minutes=30)
-    """How long the oldest job of a queue has waited."""
+    """Wait of a queue's oldest job."""
     dead_letters: int = 100
-    """Dead letters of one queue. Where jobs of a type with ``alert_at_once=True`` go, one is
-    too many already."""
+    """Dead letters of one queue. One is too many already where jobs of a type with
+    ``alert_at_once=True`` go."""
     failed_percent: float = 5
-    """Of the runs of a queue's jobs that ended in 15 minutes, those that failed."""
+    """Percentage of failures among the runs of a queue's jobs that ended in 15 minutes."""
     schedules_percent: float = 1
-    """Of the firings of schedules and events in 15 minutes, those that failed."""
+    """Percentage of failures among the firings of schedules and events in 15 minutes."""
     in_flight: int = 100_000
     """Jobs of one queue that run, are held, or wait for a retry; SQS stops at 120,000."""
 

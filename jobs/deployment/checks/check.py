@@ -1,7 +1,7 @@
 """All rules, and the check of an app by each of them.
 
-Each rule looks at one thing and yields faults. What is wrong with a single value is refused where
-it is declared; what is wrong between values that are declared apart is found here.
+Each rule looks at one thing and yields faults. A single invalid value is refused where it is
+declared; contradictions between values that are declared apart are found here.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ RULES: tuple[Rule, ...] = (
     accepts_ambiguous,
     event_fields_unfit,
 )
-"""All of them. Two types of one name, a missing handler, contradicting day fields of a cron
-expression and values out of range are refused where they are declared or loaded."""
+"""The rules for the app alone. Two types of one name, a missing handler, contradicting day fields
+of a cron expression and values out of range are refused where they are declared or loaded."""
 
 DEPLOYMENT_RULES: tuple[DeploymentRule, ...] = (
     deployment_unfit,
@@ -69,16 +69,16 @@ DEPLOYMENT_RULES: tuple[DeploymentRule, ...] = (
     nobody_is_told,
     limits_not_in_functions,
 )
-"""Those that look at what runs the jobs."""
+"""The rules for an app together with its deployment."""
 
 
 def check(app: App, now: datetime, deployment: Deployment | None = None) -> list[Fault]:
-    """All faults of an app, errors first. An app without any is fit to be deployed.
+    """Return all faults of an app, errors first; an app without any is fit to be deployed.
 
     Args:
-        app: with all that it declares.
-        now: what is in the past can't fire any more; aware.
-        deployment: what is to run its jobs; None: it is not looked at.
+        app: the app, with everything declared.
+        now: the present, since past dates of schedules can't fire any more; aware.
+        deployment: the deployment that is to run its jobs; None skips its rules.
     """
     found = [fault for rule in RULES for fault in rule(app, now)]
     if deployment is not None:

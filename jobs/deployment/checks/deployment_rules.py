@@ -1,4 +1,4 @@
-"""Deployments that leave queues, or people, without what they need."""
+"""Rules for deployments: queues without a server, unfit functions, alerts without a recipient."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headgate.jobs.errors import ConfigurationError, Fault, UnknownQueue
 
 
 def deployment_unfit(app: App, deployment: Deployment) -> Iterator[Fault]:
-    """A queue that nobody serves, or a function that is not fit for its queues."""
+    """A queue without a server, or a function that is not fit for its queues."""
     try:
         serving(app.topology, deployment)
         for group in deployment.consumers:
@@ -60,7 +60,7 @@ def visibility_below_advice(app: App, deployment: Deployment) -> Iterator[Fault]
     for group in deployment.consumers:
         for spec in _queues_of(app, group):
             if not group.hidden <= spec.lane.visibility < group.advised_visibility:
-                continue  # less is an error, which `deployment_unfit` tells of
+                continue  # less is an error, which `deployment_unfit` reports
             yield Fault(
                 rule="visibility-below-advice",
                 where=f"queue {spec.name}",
@@ -75,7 +75,7 @@ def visibility_below_advice(app: App, deployment: Deployment) -> Iterator[Fault]
 
 
 def nobody_is_told(app: App, deployment: Deployment) -> Iterator[Fault]:
-    """A type whose dead letters people want to know of at once, and no people."""
+    """A type with ``alert_at_once`` in a deployment that names nobody to alert."""
     if deployment.alerts_to:
         return
     for job in app.types.values():
@@ -92,7 +92,7 @@ def nobody_is_told(app: App, deployment: Deployment) -> Iterator[Fault]:
 
 
 def limits_not_in_functions(app: App, deployment: Deployment) -> Iterator[Fault]:
-    """Limits of a type that a function runs, which nothing applies there."""
+    """Limits on a type that a function runs, where they are not applied."""
     for group, job in _run_by_functions(app, deployment):
         for owner, limits in (
             (place_of(job), job.limits),
@@ -115,7 +115,7 @@ def limits_not_in_functions(app: App, deployment: Deployment) -> Iterator[Fault]
 def _run_by_functions(
     app: App, deployment: Deployment
 ) -> Iterator[tuple[ConsumerGroup, JobType[Any, Any]]]:
-    """Each job type that a function runs, with that function's group."""
+    """Yield each job type that a function runs, with that function's group."""
     for group in deployment.consumers:
         specs = _queues_of(app, group)
         for job in app.types.values():
@@ -128,4 +128,4 @@ def _queues_of(app: App, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
     try:
         return group.lanes.of(app.topology)
     except (ConfigurationError, UnknownQueue):
-        return ()  # `deployment_unfit` tells of it
+        return ()  # `deployment_unfit` reports it

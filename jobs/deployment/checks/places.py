@@ -1,4 +1,4 @@
-"""Words and questions that several rules have in common."""
+"""Helpers that several rules share."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
 
 
 def place_of(job: JobType[Any, Any]) -> str:
-    """A job type, as a fault names it."""
+    """Return the name of a job type in faults."""
     return f"type {job.name}"
 
 
 def is_endless(timeout_s: float) -> bool:
-    """True for the timeout that a type has without any."""
+    """Return True for the timeout of a type that has none."""
     return timeout_s == LONGEST_TIMEOUT.total_seconds()

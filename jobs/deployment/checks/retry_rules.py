@@ -93,7 +93,7 @@ def dead_letters_expire_first(app: App, _now: datetime) -> Iterator[Fault]:
 
 
 def has_long_delays(app: App, job: JobType[Any, Any]) -> bool:
-    """Whether its jobs go on in another message where SQS can't hold theirs until an attempt."""
+    """Return True if its jobs go on in another message when SQS can't hold theirs long enough."""
     return not any(queue.fifo for name, queue in app.queues.items() if name in job.runs_from)
 
 
@@ -102,5 +102,5 @@ def _with_timeline(app: App) -> Iterator[JobType[Any, Any]]:
         try:
             timeline(job)
         except SettingsInvalid:
-            continue  # `custom_backoff_fails` tells of it
+            continue  # `custom_backoff_fails` reports it
         yield job

@@ -1,4 +1,4 @@
-"""Schedules that never fire, fire no more, or submit more than may start."""
+"""Rules for schedules: those that never fire, no longer fire, or submit more than may start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headgate.jobs.errors import Fault
 
 
 def schedule_never_fires(app: App, _now: datetime) -> Iterator[Fault]:
-    """A schedule without a single date, in the past either."""
+    """A schedule without a single date, even in the past."""
     for job in app.types.values():
         if job.schedule is not None and not _could_ever_fire(job.schedule):
             yield Fault(
@@ -30,8 +30,8 @@ def schedule_never_fires(app: App, _now: datetime) -> Iterator[Fault]:
 def schedule_over(app: App, now: datetime) -> Iterator[Fault]:
     """A schedule whose dates have all passed.
 
-    Time alone brings it about, so it is no error: it would block deploys, rollbacks included, of
-    code that nobody has changed.
+    The mere passing of time causes it, so it is not an error, which would block deployments of code
+    that nobody has changed, rollbacks included.
     """
     for job in app.types.values():
         schedule = job.schedule
@@ -69,14 +69,14 @@ def rate_below_schedule(app: App, _now: datetime) -> Iterator[Fault]:
 
 
 def _period_s(job: JobType[Any, Any]) -> float | None:
-    """Seconds between two firings of a rate schedule."""
+    """Return the seconds between two firings of a type's rate schedule; None if it has none."""
     if job.schedule is None or not job.schedule.expression.startswith("rate("):
         return None
     return period_of(job.schedule.expression).total_seconds()
 
 
 def _fires_from(schedule: Schedule, since: datetime) -> bool:
-    """True if it has a date from then on."""
+    """Return True if a schedule has a date from ``since`` on."""
     try:
         times = occurrences(
             schedule.expression,
@@ -95,7 +95,7 @@ def _could_ever_fire(schedule: Schedule) -> bool:
 
 
 def _within(schedule: Schedule) -> str:
-    """The bounds of its dates, for a message."""
+    """Return the bounds of a schedule's dates, for a message."""
     bounds = {"start": schedule.start, "end": schedule.end}
     given = [f"{name}={moment.isoformat()}" for name, moment in bounds.items() if moment]
     return f" with {' and '.join(given)}" if given else ""

@@ -1,4 +1,4 @@
-"""Job types that don't fit their queues, their messages or their events."""
+"""Rules for job types that don't fit their queues, their messages or their events."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from headgate.jobs.deployment.checks.places import is_endless, place_of
 from headgate.jobs.errors import Fault, did_you_mean
 
 _SUITED_VISIBILITIES = 5
-"""A timeout is several times what a job takes: one of up to so many visibility timeouts suits jobs
-that take about one."""
+"""Visibility timeouts that a job's timeout may last: a timeout is several times a job's usual run
+time, so one of up to this many suits jobs that take about one."""
 
 
 def timeout_beyond_lane(app: App, _now: datetime) -> Iterator[Fault]:
-    """A type that asks for more time than suits the priority it is declared with."""
+    """A type whose timeout is too long for the priority that it is declared with."""
     for job in app.types.values():
         lane = app.queues[job.queue].lanes[job.priority]
         suited = _SUITED_VISIBILITIES * lane.visibility
         if job.timeout_s is None or job.timeout_s <= suited.total_seconds():
             continue
         if job.isolation == "process" and is_endless(job.timeout_s):
-            continue  # `no_timeout_in_a_process` tells of it
+            continue  # `no_timeout_in_a_process` reports it
         yield Fault(
             rule="timeout-beyond-lane",
             where=place_of(job),
@@ -42,7 +42,7 @@ def timeout_beyond_lane(app: App, _now: datetime) -> Iterator[Fault]:
 
 
 def no_timeout_in_a_process(app: App, _now: datetime) -> Iterator[Fault]:
-    """A process of its own that nothing ends."""
+    """A type that runs in a process of its own, without a timeout to end it."""
     for job in app.types.values():
         if job.isolation == "process" and is_endless(app.timeout_s_of(job)):
             yield Fault(
@@ -70,7 +70,7 @@ def fifo_without_group(app: App, _now: datetime) -> Iterator[Fault]:
 
 
 def accepts_from_unknown_queue(app: App, _now: datetime) -> Iterator[Fault]:
-    """A type that accepts messages from a queue group which the app lacks."""
+    """A type that accepts messages from a queue group that the app doesn't have."""
     for job in app.types.values():
         for queue in job.runs_from:
             if queue not in app.queues:
@@ -85,11 +85,11 @@ def accepts_from_unknown_queue(app: App, _now: datetime) -> Iterator[Fault]:
 
 
 def accepts_ambiguous(app: App, _now: datetime) -> Iterator[Fault]:
-    """Two types that read one format from one queue, where no message says whose it is."""
+    """Two types that read one format from one queue, where messages don't name their type."""
     for queue in app.queues:
         for one, other in combinations(app.types_from(queue), 2):
             if one.accepts is None or other.accepts is None or one.accepts.format == "json":
-                continue  # of several types that accept JSON, each message names its own
+                continue  # each JSON message names its own type
             if one.accepts.format == other.accepts.format:
                 guest, host = (one, other) if one.queue != queue else (other, one)
                 yield Fault(
@@ -103,7 +103,7 @@ def accepts_ambiguous(app: App, _now: datetime) -> Iterator[Fault]:
 
 
 def event_fields_unfit(app: App, _now: datetime) -> Iterator[Fault]:
-    """An event rule that maps a field which its type's model lacks, or lacks one that it needs."""
+    """An event rule that maps a field unknown to its type's model, or misses one that it needs."""
     for rule in app.event_rules.values():
         known, needed = _fields_of(rule.type.payload)
         if rule.fields is None or not known:
@@ -122,7 +122,7 @@ def event_fields_unfit(app: App, _now: datetime) -> Iterator[Fault]:
 
 
 def _fields_of(payload: Any) -> tuple[frozenset[str], frozenset[str]]:
-    """The names of a model's fields in JSON, and those that have no default."""
+    """Return the names of a model's fields in JSON, and of those without a default."""
     if not (isinstance(payload, type) and issubclass(payload, BaseModel)):
         return frozenset(), frozenset()
     fields = {field.alias or name: field for name, field in payload.model_fields.items()}
