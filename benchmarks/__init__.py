@@ -1,1 +1,1 @@
-"""Headgate and what users would pick instead, measured side by side: `make bench`."""
+"""Headgate and its alternatives, measured side by side: `make bench`."""

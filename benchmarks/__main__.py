@@ -19,12 +19,12 @@ from tests.support.java_servers import ELASTICMQ, java_process
 
 
 def main() -> None:
-    """Measure, print, keep."""
+    """Measure, print and save."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one small round: does it all work?")
     parser.add_argument("--only", nargs="*", metavar="PART", help="of: " + ", ".join(Bench.PARTS))
     options = parser.parse_args()
-    # A shell's `timeout` sends SIGTERM: workers and servers end with us then, too.
+    # A shell's `timeout` sends SIGTERM: workers and servers must then end with us, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     started = time.monotonic()
     use_test_account()

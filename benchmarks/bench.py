@@ -1,4 +1,4 @@
-"""The order of things: contestants take turns, so that all of them share the machine's moods."""
+"""The order of measurements: contestants take turns, so that all share the machine's variations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.support.swallowing_table import SwallowingTable
 
 _COUNTED = (HEADGATE, CELERY_GEVENT, DRAMATIQ, TASKIQ, BARE)
 _ONE_BY_ONE = (CELERY_GEVENT, DRAMATIQ)
-"""Who submits one job a request, which takes minutes where latency is added."""
+"""Contestants that submit one job per request, which takes minutes where latency is added."""
 _WITH_SLOTS = (HEADGATE, CELERY_GEVENT, DRAMATIQ, TASKIQ, BARE_POLLERS)
 _ONE_OF_EACH = (HEADGATE, CELERY_GEVENT, BARE)
 
@@ -43,7 +43,7 @@ class Bench:
     """All measurements on one server."""
 
     LONG: ClassVar[tuple[str, ...]] = ("idle",)
-    """What takes a minute of its own, so that a quick run leaves it out."""
+    """Parts that take a minute or more, which a quick run leaves out."""
     PARTS: ClassVar[tuple[str, ...]] = (
         "requests",
         "drain",
@@ -73,7 +73,7 @@ class Bench:
         self._hardship = Hardship(server, folder, scale, self.results, self._say)
 
     def run(self, parts: Iterable[str]) -> None:
-        """Measure the parts, the server warmed up before."""
+        """Measure the parts, after warming up the server."""
         self._warm_up()
         by_name: dict[str, Callable[[], None]] = {
             "requests": self._requests,
@@ -95,7 +95,9 @@ class Bench:
             by_name[part]()
 
     def _warm_up(self) -> None:
-        """A JVM compiles what is used much; the first contestant must not pay for it."""
+        """Warm up the JVM, which compiles hot code, so that the first contestant does not pay for
+        it.
+        """
         for _ in range(self._scale.rounds):
             self._drain_once(BARE_POLLERS, self._server)
 
@@ -134,7 +136,7 @@ class Bench:
                 self._drain_rounds(row, proxy, latency_ms, who, job_s=0)
 
     def _records(self) -> None:
-        """The drain again, with full records; nobody else keeps any."""
+        """Repeat the drain with full records, which no other contestant keeps."""
         with SwallowingTable() as table:
             for contestant in in_turn((HEADGATE, BARE), self._scale.rounds):
                 self._say("records", contestant.name)
@@ -183,7 +185,7 @@ class Bench:
     ) -> rows.Drained:
         seconds = self._scale.drain_s
         rate = self.results.last(row, contestant.name)
-        # Once the pace is known, no more is put in than the time allows for.
+        # Once the pace is known, submit no more than the time allows for.
         jobs = self._scale.most if rate is None else int(1.3 * rate * (seconds + 1)) + 100
         return rows.drain(
             self._stages[contestant],
@@ -231,7 +233,7 @@ class Bench:
             self.results.add("import-bridge", HEADGATE.name, import_ms("headgate.lambdas.bridge"))
 
     def _proxy(self) -> None:
-        """What the proxy adds to a request by itself, and when told to add 10 ms."""
+        """Measure the latency that the proxy adds by itself, and when told to add 10 ms."""
         stage = self._stages[BARE]
         stage.clear("drain")
         (queue,) = stage.queues("drain")
@@ -251,7 +253,7 @@ class Bench:
         print(f"{time.monotonic() - self._began:5.0f} s  {part}: {who}", flush=True)
 
     def _recorded(self, contestant: Contestant) -> list[OutgoingMessage]:
-        """Messages as the contestant itself submits them."""
+        """Return messages that the contestant itself submitted."""
         if contestant not in self._bodies:
             stage, count = self._stages[contestant], min(1000, self._scale.jobs)
             stage.clear("drain")

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.bundles``: how large each function is, and how long it takes to import.
+"""``python -m benchmarks.bundles``: each function's size, and its import time.
 
 Sizes are those of the asset for Lambda. Imports are timed on this machine, in fresh interpreters
-that see nothing but the bundle, the bare interpreter's own time taken off. It is processor time,
-which other processes here add little to; how long it takes on AWS depends on the function's memory.
+that see nothing but the bundle, minus the bare interpreter's own time. Times are processor time,
+which other processes hardly affect; the time on AWS depends on the function's memory.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from headgate.jobs.deployment.groups import ConsumerGroup
 
 ROUNDS = 15
 MOST_MS = 500.0
-"""What Headgate set out to reach for a cold import."""
+"""Target for a cold import of Headgate, in milliseconds."""
 MOST_MB = 15.0
-"""Likewise for the zipped functions without user's code."""
+"""Target for the zipped functions without user code, in millions of bytes."""
 
 _LATER = ("aiobotocore.session", *(f"headgate.jobs.aws.{each}" for each in ("dynamo", "s3", "sqs")))
-"""Modules that a consumer needs to reach AWS, and not to be imported."""
+"""Modules that a consumer needs to reach AWS, and that its import must not load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """One of those that an app may have on AWS."""
+    """One of the functions that an app may have on AWS."""
 
     name: str
     module: str
-    """What Lambda imports, comma-separated."""
+    """The modules that Lambda imports, comma-separated."""
     bundle: Bundle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Of a directory, in millions of bytes."""
+    """The size of a directory, in millions of bytes."""
 
     zipped_mb: float
     whole_mb: float
 
 
 def main() -> None:
-    """Measure, and print a table as docs/lambda.md has it."""
+    """Measure, and print a table in the form of docs/lambda.md."""
     print("| function | zipped | on disk | cold import | without bytecode |")
     print("|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as scratch:
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def size_of(directory: Path, archive: Path) -> Size:
-    """How large a bundle is; ``archive`` is where to write it, zipped as CDK does."""
+    """Return a bundle's size, after writing it to ``archive``, zipped as by CDK."""
     files = [path for path in sorted(directory.rglob("*")) if path.is_file()]
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
         for path in files:
@@ -72,7 +72,7 @@ def size_of(directory: Path, archive: Path) -> Size:
 
 
 def _functions(scratch: Path) -> list[Function]:
-    """The bridge, the sweep, and a consumer of the shop's jobs."""
+    """Return the bridge, the sweep, and a consumer of the shop's jobs."""
     source = scratch / "shop"
     shutil.copytree(
         ROOT / "examples", source / "examples", ignore=shutil.ignore_patterns("__pycache__")
@@ -94,7 +94,7 @@ def _functions(scratch: Path) -> list[Function]:
 
 def _row(function: Function, scratch: Path) -> str:
     here = for_this_machine()
-    # With this machine's bytecode, which is as large as Lambda's: not every machine can make that.
+    # With this machine's bytecode, as large as Lambda's, which not every machine can make.
     target = replace(for_lambda(), compiler=here.compiler)
     size = size_of(_built(function, target, scratch / "lambda"), scratch / "bundle.zip")
     compiled = _built(function, here, scratch / "compiled")
@@ -114,7 +114,7 @@ def _built(function: Function, platform: Platform, target: Path) -> Path:
 
 
 def import_ms(module: str, bundles: Mapping[str, Path]) -> dict[str, float]:
-    """Milliseconds that importing takes, by bundle: medians, taken in turns."""
+    """Return the milliseconds of an import by bundle: medians, measured in turns."""
     found: dict[str, list[float]] = {name: [] for name in bundles}
     for _ in range(ROUNDS):
         nothing = _run_s("pass")
@@ -125,9 +125,9 @@ def import_ms(module: str, bundles: Mapping[str, Path]) -> dict[str, float]:
 
 
 def _run_s(code: str) -> float:
-    """Seconds of processor time that a fresh interpreter takes for it."""
+    """Return the seconds of processor time that a fresh interpreter takes to run the code."""
     before = _of_children_s()
-    # -B: what is compiled is not kept, as on Lambda
+    # -B: bytecode is not kept, as on Lambda
     command = [sys.executable, "-I", "-S", "-B", "-c", code]
     subprocess.run(command, check=True)  # noqa: S603 - our own
     return _of_children_s() - before

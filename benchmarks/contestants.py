@@ -1,4 +1,4 @@
-"""Who is measured, and with which settings."""
+"""The contestants, and their settings."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from typing import Literal
 from benchmarks.environments import PEERS, ROOT, python_with
 
 Group = Literal["drain", "jobs"]
-"""The one queue that is drained, or the four by priority."""
+"""The one queue that is drained, or the four queues by priority."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
-    """One way to work on SQS."""
+    """One way to process jobs on SQS."""
 
     name: str
     requirements: str | None
-    """The pinned file under `peers/` that it is installed from; None for this environment."""
+    """The pinned file under `peers/` to install it from; None for this environment."""
     work: tuple[str, ...]
-    """What Python runs as a worker, with ``{queues}``, ``{group}`` and ``{concurrency}``."""
+    """Python's arguments for a worker, with ``{queues}``, ``{group}`` and ``{concurrency}``."""
     submit: tuple[str, ...]
-    """What Python runs to submit."""
+    """Python's arguments for submitting."""
     settings: str
-    """What was chosen; the report says it."""
+    """The chosen settings, for the report."""
     concurrency: int = 50
     environment: tuple[tuple[str, str], ...] = ()
 
     @property
     def slug(self) -> str:
-        """Its name as a part of queue names."""
+        """The name as a part of queue names."""
         return "".join(letter if letter.isalnum() else "-" for letter in self.name).strip("-")
 
     def python(self) -> str:
-        """Its interpreter; installs it when that is still to be done."""
+        """Return the path of its interpreter, installing it first if necessary."""
         if self.requirements is None:
             return sys.executable
         return python_with(PEERS / self.requirements)
 
     def path(self) -> str:
-        """Where its interpreter looks for modules: Headgate is measured as it stands here."""
+        """Return the interpreter's module path: Headgate is measured from this checkout."""
         return os.pathsep.join(map(str, (PEERS, *([ROOT] if self.requirements is None else []))))
 
     def worker_command(self, queues: Sequence[str], group: Group, concurrency: int) -> list[str]:
-        """The command of a worker on these queues."""
+        """Return the command of a worker on these queues."""
         values = {"queues": ",".join(queues), "group": group, "concurrency": concurrency}
         return [self.python(), *(part.format(**values) for part in self.work)]
 
@@ -136,7 +136,7 @@ ALL = (HEADGATE, *PEERS_ALONE, BARE, BARE_POLLERS, BARE_BOTO3)
 
 
 def in_turn(contestants: Sequence[Contestant], rounds: int) -> Iterator[Contestant]:
-    """Every contestant in every round, each round begun by another one."""
+    """Yield every contestant in every round, each round starting with another one."""
     for number in range(rounds):
         first = number % len(contestants)
         yield from (*contestants[first:], *contestants[:first])

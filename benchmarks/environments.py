@@ -1,4 +1,4 @@
-"""A virtual environment for each contestant, made once and kept in `.cache/bench`."""
+"""Virtual environments of the contestants, made once and kept in `.cache/bench`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CACHE = ROOT / ".cache" / "bench"
 
 
 def python_with(requirements: Path) -> str:
-    """The interpreter of an environment that holds exactly these pinned requirements."""
+    """Return the interpreter of an environment with exactly these pinned requirements."""
     digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
     folder = _CACHE / f"{requirements.stem}-{digest}"
     python, ready = folder / "bin" / "python", folder / ".ready"

@@ -1,9 +1,9 @@
 """``python -m benchmarks.failing``: the speed of submitters and workers while requests fail.
 
-A part of the requests, drawn at random, is answered with 503, by a proxy in front of ElasticMQ.
-Each line is the median of several runs, which take turns with those of the other lines: 600 jobs
-that do nothing are submitted by one `submit_many`, and then drained by one worker. Opening clients
-is not in the times. In brackets is the ratio to the client's first line.
+A proxy in front of ElasticMQ answers a random fraction of the requests with 503. Each line is the
+median of several runs, which take turns with those of the other lines: 600 no-op jobs are submitted
+by one `submit_many`, and then drained by one worker. Times exclude opening the clients. Brackets
+hold the ratio to the client's first line.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Run:
 
     submit_s: float
     refused: float
-    """Jobs that were not submitted, after what repetitions there are."""
+    """Number of jobs that were not submitted, after all retries."""
     drain_s: float
     requests: float
-    """For each job that was to be submitted, failed ones included."""
+    """Requests per job to be submitted, failed requests included."""
 
 
 def main() -> None:
-    """Measure, and print a table as benchmarks/README.md has it."""
+    """Measure, and print a table in the form of benchmarks/README.md."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shares", type=float, nargs="+", default=list(SHARES))
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
@@ -75,19 +75,19 @@ def main() -> None:
                 [stand.measure(kind, share) for share in options.shares]
                 for _ in range(1 + options.rounds)
             ]
-            warm = rounds[1:]  # the first finds a server that has just started
+            warm = rounds[1:]  # the first round's server has only just started
             runs = [_middle(of_a_share) for of_a_share in zip(*warm, strict=True)]
             for share, run in zip(options.shares, runs, strict=True):
                 print(f"| {kind} | {share:.0%} | {_row(run, runs[0])} |", flush=True)
 
 
 class Stand:
-    """The server, and what lies before it.
+    """The server, and the proxy in front of it.
 
     Args:
-        server: its URL.
-        proxy: before it.
-        jobs: a run's.
+        server: the server's URL.
+        proxy: the proxy in front of it.
+        jobs: number of jobs of a run.
     """
 
     def __init__(self, server: str, proxy: ProxyProcess, jobs: int) -> None:
@@ -96,7 +96,7 @@ class Stand:
         self._jobs = jobs
 
     def measure(self, kind: Kind, share: float) -> Run:
-        """Submit and drain on an empty queue, while this share of requests fails."""
+        """Submit and drain on an empty queue, while this fraction of requests fails."""
         name = app.topology.queue("queue", Priority.NORMAL).name
         with Queues(self._server, REGION) as admin:
             admin.create_queue(name)
@@ -161,7 +161,9 @@ class Stand:
 
 
 def _middle(runs: Sequence[Run]) -> Run:
-    """The median of each figure, but of what was refused the mean: mostly it is nothing."""
+    """Return the median of each figure, except for refused jobs the mean, since most runs have
+    none.
+    """
     return Run(
         submit_s=median(run.submit_s for run in runs),
         refused=mean(run.refused for run in runs),

@@ -1,9 +1,9 @@
-"""``python -m benchmarks.growth``: what a job costs by the number of queues that a worker has.
+"""``python -m benchmarks.growth``: a job's cost by the number of queues of its worker.
 
-Each line is a worker of its own that works off as many jobs in all, which do nothing, from so many
-queues of one kind. SQS is in memory, so nothing but Headgate's own work shows, and requests are
-counted besides: over a network each costs as well. Queues of critical jobs have no guaranteed
-shares, those of normal ones have, and mixed ones are of all four priorities by turns.
+Each line is a separate worker that processes the same total number of no-op jobs, from that many
+queues of one kind. SQS is in memory, so only Headgate's own work is measured; requests are counted
+separately, since over a network each has a cost, too. Queues of critical jobs have no guaranteed
+shares, those of normal jobs have, and mixed ones are of all four priorities in turn.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Note(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The cost of working off a backlog."""
+    """The cost of processing a backlog."""
 
     jobs: int
     cpu_s: float
@@ -49,21 +49,21 @@ class Cost:
 
 
 class Rest:
-    """Knows when all jobs have completed."""
+    """Waits until all jobs have completed."""
 
     def __init__(self, jobs: int) -> None:
         self.none = asyncio.Event()
         self._left = jobs
 
     def __call__(self, event: Event) -> None:
-        """Subscriber."""
+        """Count completed jobs; called with each event."""
         self._left -= isinstance(event, JobCompleted)
         if not self._left:
             self.none.set()
 
 
 def main() -> None:
-    """Measure, and print a table as benchmarks/README.md has it."""
+    """Measure, and print a table in the form of benchmarks/README.md."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--queues", type=int, nargs="+", default=list(QUEUES))
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 async def measure(queues: int, priorities: Sequence[Priority], each: int) -> Cost:
-    """Work off a backlog of so many jobs in each queue."""
+    """Process a backlog of that many jobs in each queue."""
     app, clock = _app(queues, priorities), SystemClock()
     sqs = MemorySqs(clock)
     sqs.provision(app.topology)

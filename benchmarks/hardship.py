@@ -1,4 +1,4 @@
-"""The parts of the benchmark in which workers are killed, stopped, kept busy, and watched long."""
+"""The parts of the benchmark in which workers are killed, stopped, kept busy, or soaked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EVERYONE = (HEADGATE, *_OTHERS)
 
 _KILL_VISIBILITY_S = 3
 _STOP_VISIBILITY_S = 30
-"""Longer than a stop may take, so that what was hidden is still hidden when it is counted."""
+"""Longer than a stop may take, so that hidden messages are still hidden when they are counted."""
 
 _SAMPLE_S = 0.1
 _PEERS_SAMPLE_S = 0.5
@@ -44,11 +44,11 @@ class Hardship:
     """These parts, on one server.
 
     Args:
-        server: its URL.
-        folder: for what workers write down.
-        scale: how often, and how long.
-        results: where figures go.
-        say: told what is done.
+        server: the server's URL.
+        folder: the folder of the workers' tallies.
+        scale: number and length of the trials.
+        results: collects the figures.
+        say: receives progress messages.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Hardship:
         self._say = say
 
     def kill(self) -> None:
-        """``kill -9`` in the midst of a drain."""
+        """Measure ``kill -9`` in the midst of a drain."""
         scale = self._scale
         for contestant in _EVERYONE:
             self._say("kill", contestant.name)
@@ -78,7 +78,7 @@ class Hardship:
                 self._results.add("kill-again", contestant.name, each.again)
 
     def stop(self) -> None:
-        """SIGTERM in the midst of a drain."""
+        """Measure SIGTERM in the midst of a drain."""
         for contestant in _EVERYONE:
             self._say("stop", contestant.name)
             stops = self._scale.stops
@@ -90,7 +90,7 @@ class Hardship:
                 self._results.add("stop-seconds", contestant.name, each.seconds)
 
     def long(self) -> None:
-        """One job that takes longer than its visibility timeout; all contestants side by side."""
+        """Measure one job longer than its visibility timeout; all contestants side by side."""
         scale = self._scale
         self._say("long", "all side by side")
 
@@ -104,7 +104,7 @@ class Hardship:
             self._results.add("long-left", contestant.name, found.left)
 
     def soak(self) -> None:
-        """Memory over very many jobs: Headgate's alone, then the others' side by side."""
+        """Measure memory over very many jobs: Headgate's alone, then the others' side by side."""
         self._say("soak", HEADGATE.name)
         self._add_soaked(HEADGATE, self._soak(HEADGATE))
         self._say("soak", "the others side by side")
@@ -141,7 +141,7 @@ class Hardship:
         count: int,
         run: Callable[[Trial, Path, Moment], T],
     ) -> list[T]:
-        """So many trials, several at once on queues of their own, each cut at another moment."""
+        """Run that many trials, several at once on separate queues, each cut at another moment."""
         lanes = min(count, self._scale.at_once)
         jobs = self._scale.trial_jobs
         rng = random.Random(count)  # noqa: S311 - spreads the moments
@@ -166,7 +166,7 @@ class Hardship:
             yield Trial(stage, sqs, bodies)
 
     def _recorded(self, stage: Stage, count: int) -> list[OutgoingMessage]:
-        """So many messages of the contestant's own."""
+        """Return that many messages submitted by the contestant itself."""
         stage.clear("drain")
         stage.submit("drain", 0, count, self._server)
         return stage.record(stage.queues("drain")[0], count)

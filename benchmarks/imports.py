@@ -1,4 +1,4 @@
-"""How long importing takes, in fresh interpreters."""
+"""The time that imports take, in fresh interpreters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.environments import ROOT
 
 
 def import_ms(module: str) -> float:
-    """Milliseconds that a fresh interpreter takes longer when it imports a module."""
+    """Return the milliseconds that importing a module adds to a fresh interpreter's start."""
     nothing = _run_s("pass")
     return (_run_s(f"import {module}") - nothing) * 1000
 

@@ -1,11 +1,11 @@
-"""``python -m benchmarks.large_payloads``: for how long large payloads hold an event loop.
+"""``python -m benchmarks.large_payloads``: the time for which large payloads block an event loop.
 
-A job of each kind of payload goes its whole way, in memory: an `AsyncClient` submits it, a worker
-in the same loop reads it and keeps what its handler returns, which is the payload again, and the
-handle reads that. A task that wakes each millisecond measures the longest gap in each of these
-steps. Gaps are told in the CPU time of this process, since other processes may share its cores, and
-each figure is the least of several rounds. A second table has what is left without CPython's
-garbage collector, which lets no other thread run either.
+A job of each kind of payload makes the full round trip, in memory: an `AsyncClient` submits it, a
+worker in the same loop reads it and stores its handler's result, which is the payload again, and
+the handle reads that. A task that wakes each millisecond measures the longest gap in each of these
+steps. Gaps are in CPU time of this process, since other processes may share its cores, and each
+figure is the minimum of several rounds. A second table shows the gaps without CPython's garbage
+collector, which blocks all other threads, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from headgate.workers.worker import Worker
 
 MIB = 2**20
 ITEM_BYTES = 105
-"""Of one of the small objects, as JSON."""
+"""Size of one of the small objects, as JSON."""
 
 
 class Item(BaseModel):
@@ -44,7 +44,7 @@ class Item(BaseModel):
 
 
 class Shelf(BaseModel):
-    """A level between."""
+    """A level between the payload and the small objects."""
 
     items: list[Item]
 
@@ -99,7 +99,7 @@ def main() -> None:
 
 
 class Gaps:
-    """The longest gaps between two turns of the event loop, in seconds, one for each step."""
+    """The longest gaps between two iterations of the event loop, in seconds, one for each step."""
 
     def __init__(self) -> None:
         self.longest: list[float] = []
@@ -124,7 +124,7 @@ class Gaps:
 
 
 class _Completed:
-    """Subscriber: waits for the job's end."""
+    """A subscriber that waits for the job's end."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
@@ -135,7 +135,7 @@ class _Completed:
 
 
 async def measure(kind: str, size: int) -> list[float]:
-    """The longest gaps while one job is submitted, run, and its result read."""
+    """Return the longest gaps while one job is submitted, run, and its result read."""
     type_, make = KINDS[kind]
     app, clock, gaps, completed = App("large"), SystemClock(), Gaps(), _Completed()
     job = app.define("echo", type_, returns=type_)

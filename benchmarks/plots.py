@@ -1,6 +1,6 @@
-"""Draws results, in an environment of its own, so that matplotlib burdens nothing else.
+"""Plots of results, drawn in an environment of their own, so that only it needs matplotlib.
 
-``python plots.py results/latest.json KEY=TITLE ...`` writes a PNG a key beside the file.
+``python plots.py results/latest.json KEY=TITLE ...`` writes one PNG per key next to the file.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from matplotlib import pyplot as plt
 
 
 def draw(cells: list[dict[str, object]], title: str, path: Path) -> None:
-    """Bars of medians, with lines from the smallest to the largest value."""
+    """Draw bars of medians, with lines from the smallest to the largest value."""
     names = [str(cell["contestant"]) for cell in cells]
-    # Read from JSON, so its types are not known; report.py wrote lists of numbers.
+    # Parsed from JSON, so its types are unknown; report.py wrote lists of numbers.
     values = [list(map(float, cell["values"])) for cell in cells]  # type: ignore[call-overload]  # JSON
     medians = [statistics.median(each) for each in values]
     spans = [
@@ -39,10 +39,10 @@ def draw(cells: list[dict[str, object]], title: str, path: Path) -> None:
 
 
 def draw_lines(curves: list[dict[str, object]], title: str, path: Path) -> None:
-    """A line a contestant, over the number of jobs."""
+    """Draw one line per contestant, over the number of jobs."""
     figure, axes = plt.subplots(figsize=(8, 4))
     for curve in curves:
-        # Read from JSON, as above: pairs of numbers.
+        # Parsed from JSON, as above: pairs of numbers.
         counts, values = zip(*curve["points"], strict=True)  # type: ignore[misc]  # JSON
         ours = curve["contestant"] == "headgate"
         axes.plot(counts, values, label=curve["contestant"], linewidth=2.5 if ours else 1)
@@ -58,7 +58,7 @@ def draw_lines(curves: list[dict[str, object]], title: str, path: Path) -> None:
 
 
 def main() -> None:
-    """Draw what the command line names."""
+    """Draw the results that the command line names."""
     source = Path(sys.argv[1])
     results = json.loads(source.read_text())
     for argument in sys.argv[2:]:

@@ -1,4 +1,4 @@
-"""A worker process under observation: its start, its end, and what it costs. Linux only (/proc)."""
+"""A worker process under observation: its start, its end, and its costs. Linux only (/proc)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class WorkerEnded(Exception):
 class WorkerProcess:
     """A command in a session of its own, which is killed with all of its children at the end.
 
-    Killed, not stopped, unless `stop` is asked for: to shut down in order takes time.
+    It is killed, not stopped, unless `stop` is called: a graceful shutdown takes time.
     """
 
     def __init__(
@@ -60,16 +60,15 @@ class WorkerProcess:
         self.kill()
 
     def kill(self) -> None:
-        """``kill -9`` for all of its processes, as when the machine is lost. Idempotent."""
+        """``kill -9`` for all of its processes, as if the machine were lost. Idempotent."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def stop(self, within_s: float) -> float:
-        """Send SIGTERM to the first process; returns after how many seconds it had ended.
+        """Send SIGTERM to the first process; return the seconds until it had ended.
 
-        What has not ended after ``within_s`` is killed, as ECS does.
-        """
+        A process that has not ended within ``within_s`` seconds is killed, as ECS does."""
         began = time.monotonic()
         self._process.terminate()
         try:
@@ -79,20 +78,20 @@ class WorkerProcess:
         return time.monotonic() - began
 
     def check(self) -> None:
-        """Make sure that it still runs.
+        """Check that it still runs.
 
         Raises:
-            WorkerEnded: it does not.
+            WorkerEnded: it has ended.
         """
         if (code := self._process.poll()) is not None:
             output = self._log.read_text(errors="replace")[-_TAIL:]
             raise WorkerEnded(f"{' '.join(self._command)} ended with {code}: {output}")
 
     def wait(self, within_s: float) -> None:
-        """Wait for its end, of its own accord.
+        """Wait until it ends by itself.
 
         Raises:
-            TimeoutError: it goes on.
+            TimeoutError: it still runs.
             WorkerEnded: it failed.
         """
         try:
@@ -103,19 +102,19 @@ class WorkerProcess:
             self.check()
 
     def cpu_s(self) -> float:
-        """Seconds of CPU that it and its children have used so far."""
+        """Return the seconds of CPU that it and its children have used so far."""
         return sum(_cpu_s(pid) for pid in self._pids())
 
     def memory_mb(self) -> float:
-        """Its memory with its children's, pages that they share counted once (PSS)."""
+        """Return its memory and its children's, counting shared pages once (PSS), in MB."""
         return sum(_memory_kb(pid, "Pss") for pid in self._pids()) / 1024
 
     def resident_mb(self) -> float:
-        """The memory that each of its processes holds, added up (RSS): shared pages count again."""
+        """Return the sum of its processes' memory in MB, shared pages counted repeatedly (RSS)."""
         return sum(_memory_kb(pid, "Rss") for pid in self._pids()) / 1024
 
     def _pids(self) -> list[int]:
-        """The processes of its session."""
+        """Return the processes of its session."""
         return [
             int(entry.name)
             for entry in Path("/proc").iterdir()
@@ -124,7 +123,7 @@ class WorkerProcess:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the third on; none when the process has gone."""
+    """Return the fields of /proc/PID/stat from the third on; none if the process has gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,7 +1,7 @@
 """Results as a table, as plots, and as a section of the README.
 
-``python -m benchmarks.report`` shows `results/latest.json` again; with ``--write`` it also puts it
-into `README.md`, between the two markers.
+``python -m benchmarks.report`` shows `results/latest.json` again; with ``--write`` it also writes
+it into `README.md`, between the two markers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BEGIN, _END = "<!-- results -->\n", "<!-- end of results -->\n"
 
 
 def save(results: Results) -> None:
-    """Keep results, and draw them."""
+    """Save results, and draw them."""
     results.write(_LATEST)
     plotted = [f"{row.key}={_plain(row.title)}" for row in ROWS if row.plotted]
     plotted += [f"{key}={title}" for key, title in CURVES.items()]

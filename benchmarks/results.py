@@ -1,4 +1,4 @@
-"""Figures, and what is needed to judge them: when, where, and with what they were measured."""
+"""Figures, with the circumstances needed to judge them: date, machine and versions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMED = ("celery", "kombu", "dramatiq", "dramatiq-sqs", "taskiq", "taskiq-aio-s
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One cell: what a contestant reached in a row, in every round."""
+    """One cell of the table: a contestant's values in a row, one per round."""
 
     row: str
     contestant: str
@@ -30,23 +30,23 @@ class Figure:
 
     @property
     def median(self) -> float:
-        """The middle one."""
+        """The median of the values."""
         return statistics.median(self.values)
 
     @property
     def low(self) -> float:
-        """The smallest one."""
+        """The smallest value."""
         return min(self.values)
 
     @property
     def high(self) -> float:
-        """The largest one."""
+        """The largest value."""
         return max(self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """How a contestant's figure went on within one round."""
+    """The course of a contestant's figure within one round."""
 
     row: str
     contestant: str
@@ -63,32 +63,32 @@ class Results:
     curves: tuple[Curve, ...] = ()
 
     def get(self, row: str, contestant: str) -> Figure | None:
-        """A cell, if it was measured."""
+        """Return a cell, or None if it was not measured."""
         for figure in self.figures:
             if (figure.row, figure.contestant) == (row, contestant):
                 return figure
         return None
 
     def of_row(self, row: str) -> Iterator[Figure]:
-        """All cells of a row."""
+        """Yield all cells of a row."""
         return (figure for figure in self.figures if figure.row == row)
 
     def write(self, path: Path) -> None:
-        """Keep it as JSON."""
+        """Save the results as JSON."""
         path.parent.mkdir(exist_ok=True)
         cells = [
             {"row": each.row, "contestant": each.contestant, "values": list(each.values)}
             for each in self.figures
         ]
         data = {"measured": self.measured, "figures": cells}
-        # One line each: hundreds of points would bury the figures.
+        # One curve per line: hundreds of points would bury the figures.
         curves = ",\n  ".join(json.dumps(asdict(curve)) for curve in self.curves)
         text = json.dumps(data, indent=1).removesuffix("\n}")
         path.write_text(f'{text},\n "curves": [\n  {curves}\n ]\n}}\n')
 
     @classmethod
     def read(cls, path: Path) -> Results:
-        """What `write` kept."""
+        """Read the results that `write` saved."""
         data = json.loads(path.read_text())
         figures = tuple(
             Figure(cell["row"], cell["contestant"], tuple(cell["values"]))
@@ -103,26 +103,26 @@ class Results:
 
 @dataclass(slots=True)
 class Collector:
-    """Gathers values while they are measured."""
+    """Collects values while they are measured."""
 
     _values: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     _curves: list[Curve] = field(default_factory=list)
 
     def add(self, row: str, contestant: str, value: float) -> None:
-        """One round's value."""
+        """Add one round's value."""
         self._values.setdefault((row, contestant), []).append(round(value, 4))
 
     def add_curve(self, row: str, contestant: str, points: Iterable[tuple[float, float]]) -> None:
-        """What is drawn as a line."""
+        """Add a curve, to be drawn as a line."""
         self._curves.append(Curve(row, contestant, tuple((x, round(y, 2)) for x, y in points)))
 
     def last(self, row: str, contestant: str) -> float | None:
-        """The latest value of a cell."""
+        """Return the latest value of a cell."""
         values = self._values.get((row, contestant))
         return values[-1] if values else None
 
     def finish(self, command: str, *, server: str, took_s: float) -> Results:
-        """What was gathered, with the circumstances."""
+        """Return the results, with the circumstances."""
         measured = {
             "date": datetime.now(UTC).date().isoformat(),
             "command": command,

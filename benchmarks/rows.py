@@ -26,22 +26,24 @@ _REQUESTS_BOUND_S = 300.0
 _FLUSH_BOUND_S = 15.0
 _ENOUGH = 50
 _WARM_UP_S = 0.5
-"""Left out at the start of a drain: the first connections, and receivers that still multiply."""
+"""Seconds left out at the start of a drain: first connections, and receivers still multiplying."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """What one drain showed."""
+    """The figures of one drain."""
 
     jobs_per_s: float
     cpu_s_per_1000: float | None
-    """None: too few jobs were left to tell, since a process's CPU time goes in steps of 10 ms."""
+    """None if too few jobs were left to measure, since a process's CPU time advances in steps of 10
+    ms.
+    """
     memory_mb: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pickup:
-    """Milliseconds from before a message is sent to when its job runs, in one round."""
+    """Milliseconds from just before a message is sent until its job runs, in one round."""
 
     p50_ms: float
     p99_ms: float
@@ -50,7 +52,7 @@ class Pickup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sustained:
-    """What a steady load showed."""
+    """The figures of a steady load."""
 
     jobs_per_s: float
     lost: int
@@ -65,13 +67,13 @@ _MIX = {
     Priority.NORMAL: 0.5,
     Priority.LOW: 0.2,
 }
-_APART = 200_000  # each priority's numbers begin so far after the one's before; all below URGENT
+_APART = 200_000  # distance between the first numbers of two priorities; all are below URGENT
 
 
 def submitted_requests(
     stage: Stage, proxy: ProxyProcess, jobs: int, command: Sequence[str] = ()
 ) -> Counter[str]:
-    """The requests that submitting so many jobs takes."""
+    """Return the number of requests needed to submit that many jobs."""
     before = proxy.counts()
     stage.submit("drain", 0, jobs, proxy.endpoint_url, command)
     return proxy.counts() - before
@@ -80,7 +82,7 @@ def submitted_requests(
 def drained_requests(
     stage: Stage, proxy: ProxyProcess, bodies: Sequence[OutgoingMessage], jobs: int
 ) -> Counter[str]:
-    """The requests that one worker makes to work them off, its deletes included."""
+    """Return the number of requests that one worker needs to process them, its deletes included."""
     stage.clear("drain")
     (queue,) = stage.queues("drain")
     stage.load(queue, bodies, jobs)
@@ -104,7 +106,7 @@ def drain(
     job_s: float = 0,
     table: str | None = None,
 ) -> Drained:
-    """How fast one worker works off a queue, after a moment to get going."""
+    """Measure the speed at which one worker drains a queue, after a warm-up."""
     stage.clear("drain")
     (queue,) = stage.queues("drain")
     stage.load(queue, bodies, jobs)
@@ -134,7 +136,7 @@ def pickup(
     count: int,
     seed: int,
 ) -> Pickup:
-    """How soon an idle worker on four queues starts a job, whichever queue it comes to."""
+    """Measure how soon an idle worker on four queues starts a job, whichever queue it comes to."""
     rng = random.Random(seed)  # noqa: S311 - spreads the sends
     queues = stage.queues("jobs")
     stage.clear("jobs")
@@ -165,10 +167,11 @@ def critical_pickup(
     count: int,
     low: int,
 ) -> Pickup:
-    """How soon a critical job starts while so many low jobs of a second each wait and run.
+    """Measure how soon a critical job starts while that many low jobs of a second each wait and
+    run.
 
-    Critical ones take a second too, and come four a second: of the five slots that are reserved for
-    them at least one is free then. What comes faster waits for low jobs to end, as it should.
+    Critical jobs take a second too, and come at four a second: of the five slots reserved for them
+    at least one is then free. Jobs that come faster would wait for low jobs to end, as they should.
     """
     queues = stage.queues("jobs")
     stage.clear("jobs")
@@ -177,7 +180,7 @@ def critical_pickup(
         stage.working("jobs", endpoint_url=endpoint_url, job_s=1) as (worker, tally),
         SqsTransport(endpoint_url=endpoint_url, region=REGION) as sqs,
     ):
-        sqs.depth(queues[0])  # finds the queue's address, and opens the connection
+        sqs.depth(queues[0])  # looks up the queue's URL, and opens the connection
         _await_first(tally, worker)
         sent: list[float] = []
         for message in bodies["critical"][:count]:
@@ -193,7 +196,7 @@ def critical_pickup(
 
 
 def sustained(stage: Stage, server: str, *, jobs_per_s: int, seconds: float) -> Sustained:
-    """One worker under a steady load of all priorities; every job is followed by its number."""
+    """Measure one worker under a steady load of all priorities; jobs are followed by number."""
     stage.clear("jobs")
     counts = [round(share * jobs_per_s * seconds) for share in _MIX.values()]
     specs = [
@@ -220,10 +223,10 @@ def sustained(stage: Stage, server: str, *, jobs_per_s: int, seconds: float) -> 
 
 
 def request_ms(endpoint_url: str, queue: str, count: int) -> float:
-    """Milliseconds of one small request after another, the median."""
+    """Return the median milliseconds of small requests, made one after the other."""
     taken = []
     with SqsTransport(endpoint_url=endpoint_url, region=REGION) as sqs:
-        sqs.depth(queue)  # finds the queue's address, and opens the connection
+        sqs.depth(queue)  # looks up the queue's URL, and opens the connection
         for _ in range(count):
             before = time.perf_counter()
             sqs.depth(queue)
@@ -234,7 +237,7 @@ def request_ms(endpoint_url: str, queue: str, count: int) -> float:
 def idle_requests(
     stages: Mapping[Contestant, Stage], server: str, seconds: float, settle_s: float
 ) -> dict[str, float]:
-    """Requests a minute of idle workers on four queues, all of them side by side."""
+    """Return the requests per minute of idle workers on four queues, measured side by side."""
     with ExitStack() as stack:
         proxies = {}
         for contestant, stage in stages.items():

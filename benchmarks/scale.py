@@ -1,4 +1,4 @@
-"""How much is measured: in full, or just enough to see that it works."""
+"""The extent of the measurements: in full, or just enough to see that they work."""
 
 from __future__ import annotations
 
@@ -7,49 +7,50 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much is measured."""
+    """The extent of the measurements."""
 
     rounds: int
     few_rounds: int
-    """Of what takes long or hardly varies."""
+    """Number of rounds of measurements that take long or hardly vary."""
     jobs: int
-    """No-op jobs of the row that counts requests, a round; as many bodies are recorded. A tenth for
-    those who submit one by one, where latency is added."""
+    """Number of no-op jobs per round of the row that counts requests, and of recorded bodies.
+
+A tenth of it for contestants that submit one by one, where latency is added."""
     most: int
-    """Jobs put into a queue for one drain, at most."""
+    """Maximum number of jobs put into a queue for one drain."""
     drain_s: float
-    """A drain is cut off after so long."""
+    """Seconds after which a drain is cut off."""
     pickups: int
-    """Messages sent one by one, a round."""
+    """Number of messages per round that are sent one by one."""
     low: int
-    """Low jobs that wait while critical ones are sent."""
+    """Number of low jobs that wait while critical ones are sent."""
     steady_s: float
-    """How long the steady load lasts."""
+    """Seconds that the steady load lasts."""
     steady_jobs_per_s: int
     idle_s: float
     settle_s: float
-    """For workers to start and open their polls, before idle requests are counted."""
+    """Seconds for workers to start and open their polls, before idle requests are counted."""
     imports: int
     latencies_ms: tuple[int, ...]
     trial_jobs: int
-    """Jobs in the queue when a worker is killed, or stopped."""
+    """Number of jobs in the queue when a worker is killed or stopped."""
     kills: int
-    """How often Headgate's worker is killed."""
+    """Number of times that Headgate's worker is killed."""
     peer_kills: int
-    """How often each other one is."""
+    """Number of times that each other worker is killed."""
     stops: int
-    """How often each worker is stopped."""
+    """Number of times that each worker is stopped."""
     at_once: int
-    """Trials side by side, each on a queue of its own."""
+    """Number of trials side by side, each on a queue of its own."""
     long_job_s: float
     long_visibility_s: int
     long_watch_s: float
-    """How long a long job is watched from its first start on."""
+    """Seconds for which a long job is watched, from its first start."""
     soak_jobs: int
-    """Headgate's."""
+    """Number of jobs of Headgate's soak."""
     peer_soak_jobs: int
     everyone: bool
-    """Whether all contestants drain, or one of each kind."""
+    """True if all contestants drain, False for one of each kind."""
 
 
 FULL = Scale(

@@ -1,4 +1,4 @@
-"""Memory over very many jobs, and what a worker has not closed when it ends."""
+"""Memory over very many jobs, and what a worker has left open when it ends."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _STOP_BOUND_S = 40.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Soaked:
-    """A worker's memory while it worked off so many jobs."""
+    """A worker's memory while it processed that many jobs."""
 
     curve: tuple[tuple[int, float], ...]
-    """How many jobs had run, and the worker's memory in MB (RSS)."""
+    """Pairs of the jobs run so far and the worker's memory in MB (RSS)."""
     first_mb: float
     """The mean over the first tenth of the jobs."""
     last_mb: float
     """The mean over the last tenth of the jobs."""
     left: int | None
-    """Tasks and sockets that were open after the worker's end; None: it can't be asked."""
+    """Tasks and sockets still open after the worker's end; None if it can't be asked."""
 
     @property
     def growth(self) -> float:
@@ -46,7 +46,7 @@ def soak(
     every_s: float,
     ask: bool,
 ) -> Soaked:
-    """Watch one worker over so many no-op jobs; ``ask`` it what is left, if it is Headgate's."""
+    """Watch one worker over that many no-op jobs; ``ask`` Headgate's what it left open."""
     stage.clear("drain")
     (queue,) = stage.queues("drain")
     stage.load(queue, bodies, jobs)

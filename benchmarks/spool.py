@@ -1,13 +1,13 @@
-"""``python -m benchmarks.spool``: how fast a spool gets empty while jobs keep coming in.
+"""``python -m benchmarks.spool``: the speed at which a spool drains while jobs keep coming in.
 
 An outage has left a backlog in the file. SQS is back, and answers each request after 8 ms; a
-process goes on submitting at a fixed rate. Each line is one such run: what was submitted, how fast
-SQS got jobs, and when the file was empty. The first line is the floor: requests of ten, 16 at once,
-from plain boto3 that has the messages in memory.
+process keeps submitting at a fixed rate. Each line is one such run: the jobs submitted, the rate at
+which SQS received jobs, and the time until the file was empty. The first line is the floor:
+requests of ten, 16 at once, from plain boto3 with the messages in memory.
 
-SQS is a process of this machine that takes everything and counts. All share its cores, so rates
-are to be read beside the floor of the same run, which is measured again before each run. The CPU is
-that of the process which submits and drains, for each 1,000 jobs that SQS got.
+SQS is a local process that accepts everything and counts. All processes share the machine's cores,
+so rates must be compared with the floor of the same run, which is measured again before each run.
+The CPU is that of the process which submits and drains, per 1,000 jobs that SQS received.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Kind = Literal["plain", "async"]
 
 
 class Order(BaseModel):
-    """The payload that the benchmark's submitters submit."""
+    """The payload of the benchmark's jobs."""
 
     number: int
     note: str = "x" * 100
@@ -70,22 +70,22 @@ place_order = app.define("place-order", Order)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The result of one submission."""
+    """The result of one run."""
 
     submitted: int
     refused: int
-    """With `SpoolFull`."""
+    """Number of submissions refused with `SpoolFull`."""
     seconds: float
-    """Until the file was empty, or for as long as was waited."""
+    """Seconds until the file was empty, or until the wait was given up."""
     left: int
     taken: int
-    """By SQS."""
+    """Number of jobs received by SQS."""
     twice: int
     cpu_s: float
 
 
 def main() -> None:
-    """Measure, and print a table as benchmarks/README.md has it."""
+    """Measure, and print a table in the form of benchmarks/README.md."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backlog", type=int, default=BACKLOG)
     parser.add_argument("--rates", type=int, nargs="+", default=list(RATES))
@@ -107,7 +107,7 @@ def measure(kind: Kind, rate: int, *, backlog: int, longest_s: float) -> Run:
         path = Path(scratch) / "jobs.spool"
         _leave(path, backlog)
         submitter = _start("submit", str(path), kind, str(rate), endpoint=endpoint)
-        _line_of(submitter)  # it has imported everything, and opens its client now
+        _line_of(submitter)  # by now it has imported everything, and opens its client
         began = time.monotonic()
         left = _watch(path, began + longest_s)
         seconds = time.monotonic() - began
@@ -140,7 +140,7 @@ def _row(rate: int, run: Run) -> str:
 
 
 def _leave(path: Path, backlog: int) -> None:
-    """As an outage does: submissions are paused, and the file keeps them."""
+    """Leave a backlog as an outage does: submissions are paused, and the file keeps them."""
     os.environ["HEADGATE_PAUSED"] = "1"
     try:
         with Client(app, spool=path, events=Events()) as client:
@@ -152,7 +152,7 @@ def _leave(path: Path, backlog: int) -> None:
 
 
 def _watch(path: Path, until_s: float) -> int:
-    """Wait until the file is empty; returns what is left when the time is over."""
+    """Wait until the file is empty; return what is left when the time is over."""
     with closing(sqlite3.connect(path)) as file:
         while True:
             [[left]] = file.execute("SELECT jobs FROM total").fetchall()
@@ -173,7 +173,7 @@ def _floor(jobs: int) -> str:
 
 
 def floor(jobs: str) -> None:
-    """Send so many, ten at a time, as fast as boto3 does."""
+    """Send that many, ten at a time, as fast as boto3 can."""
     import boto3
     from botocore.config import Config
 
@@ -190,18 +190,18 @@ def floor(jobs: str) -> None:
     print(json.dumps([int(jobs) / (time.monotonic() - began), time.process_time() - cpu_s]))
 
 
-# --- who submits ---------------------------------------------------------------------------------
+# --- the submitter -------------------------------------------------------------------------------
 
 
 def submit(path: str, kind: Kind, rate: str) -> None:
-    """Submit at that rate until a line comes in; then say how many were submitted."""
+    """Submit at that rate until a line comes in; then print the number submitted."""
     for later in (
         "aiobotocore.session",
         "boto3",
         "headgate.jobs.aws.sqs.lean_http",
         "headgate.jobs.client.spool.spooler",
     ):
-        importlib.import_module(later)  # not within the time that is measured
+        importlib.import_module(later)  # outside the measured time
     print(flush=True)
     cpu_s = time.process_time()
     spool = Spool(path)
@@ -241,7 +241,7 @@ def _submit_plainly(spool: Spool, rate: int, ended: threading.Event) -> tuple[in
 
 
 def _beats(rate: float, ended: threading.Event) -> Iterator[None]:
-    """Come round so often a second; what could not be kept up with is not made up for."""
+    """Yield that many times a second; a lag of more than a second is not made up."""
     due = time.monotonic()
     while not ended.wait(max(0, due - time.monotonic())):
         due = max(due + 1 / rate, time.monotonic() - 1)
@@ -319,7 +319,7 @@ def _counts(endpoint: str) -> tuple[int, int]:
 
 
 class _Queue:
-    """Takes everything."""
+    """A queue that accepts everything."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -327,7 +327,7 @@ class _Queue:
         self._began = time.monotonic()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer requests of one connection."""
+        """Answer the requests of one connection."""
         with suppress(asyncio.IncompleteReadError, ConnectionError), closing(writer):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
@@ -355,7 +355,7 @@ class _Queue:
 
 
 async def serve() -> None:
-    """Be SQS, at the address that is printed."""
+    """Serve as SQS, at the printed address."""
     server = await asyncio.start_server(_Queue().connected, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     print(f"http://127.0.0.1:{port}", flush=True)

@@ -1,4 +1,4 @@
-"""The queues that a contestant works on, and what lies in them."""
+"""A contestant's queues and their messages."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Stage:
     """One contestant's queues on one server.
 
     Args:
-        contestant: whose.
-        server: the server's URL, without a proxy before it.
-        folder: for tallies and logs.
-        lane: tells several stages of one contestant apart.
-        visibility_s: of the queues.
+        contestant: owner of the queues.
+        server: the server's URL, without a proxy in front of it.
+        folder: the folder of tallies and logs.
+        lane: distinguishes several stages of one contestant.
+        visibility_s: the queues' visibility timeout, in seconds.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class Stage:
         self._made: set[str] = set()
 
     def queues(self, group: Group) -> list[str]:
-        """The names of a group's queues, most urgent first."""
+        """Return the names of a group's queues, most urgent first."""
         if group == "drain":
             return [f"{self._app}-drain-normal"]
         return [f"{self._app}-jobs-{priority}" for priority in Priority]
 
     def clear(self, group: Group) -> None:
-        """Make the group's queues anew, empty."""
+        """Recreate the group's queues, empty."""
         with Queues(self._server, REGION) as admin:
             for queue in self.queues(group):
                 if queue in self._made:
@@ -78,7 +78,7 @@ class Stage:
     def submit(
         self, group: Group, first: int, count: int, endpoint_url: str, command: Sequence[str] = ()
     ) -> None:
-        """Have the contestant itself submit so many jobs to each of the group's queues."""
+        """Have the contestant itself submit that many jobs to each of the group's queues."""
         specs = [f"{queue}:{first}:{count}" for queue in self.queues(group)]
         run = [self.contestant.python(), *(command or self.contestant.submit), *specs]
         environment = self._environment(group, endpoint_url, self._folder / "unused", 0, 1)
@@ -90,7 +90,9 @@ class Stage:
     def submitting(
         self, specs: Sequence[str], endpoint_url: str, seconds: float
     ) -> Iterator[tuple[WorkerProcess, Tally]]:
-        """Headgate submits ``QUEUE:FIRST:COUNT`` over so long; the tally holds what, and when."""
+        """Have Headgate submit ``QUEUE:FIRST:COUNT`` over that time; yield the tally of
+        submissions.
+        """
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             sent = Tally(Path(folder) / "sent")
             run = [self.contestant.python(), "headgate_peer.py", "submit-steadily", *specs]
@@ -103,16 +105,16 @@ class Stage:
                 yield submitter, sent
 
     def record(self, queue: str, count: int) -> list[OutgoingMessage]:
-        """Take so many messages out of a queue, to be sent again later as they were."""
+        """Take that many messages out of a queue, to be sent again later unchanged."""
         return asyncio.run(_record(self._server, queue, count))
 
     def load(self, queue: str, messages: Sequence[OutgoingMessage], count: int) -> None:
-        """Send so many messages, repeating them as needed, past the proxy."""
+        """Send that many messages, repeating them as needed, bypassing the proxy."""
         chosen = list(itertools.islice(itertools.cycle(messages), count))
         asyncio.run(_load(self._server, queue, chosen))
 
     def depth(self, queue: str) -> int:
-        """How many messages are left, in flight or not."""
+        """Return the number of messages left, in flight or not."""
         with SqsTransport(endpoint_url=self._server, region=REGION) as sqs:
             depth = sqs.depth(queue)
         return depth.visible + depth.in_flight + depth.delayed
@@ -127,10 +129,10 @@ class Stage:
         left: Path | None = None,
         table: str | None = None,
     ) -> Iterator[tuple[WorkerProcess, Tally]]:
-        """A running worker of the contestant, and the tally of its jobs.
+        """Yield a running worker of the contestant, and the tally of its jobs.
 
-        Headgate's writes to ``left`` what it has not closed when it is stopped, and full records
-        into a table, if it is told of one.
+        When stopped, Headgate's worker writes to ``left`` what it has not closed; given a table, it
+        also writes full records.
         """
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             tally = Tally(Path(folder) / "tally")
@@ -142,9 +144,10 @@ class Stage:
 
     @contextmanager
     def followed(self, runs: Runs, *, job_s: float, spread: float = 0) -> Iterator[WorkerProcess]:
-        """A running worker on the queue that is drained; what its jobs do is added to ``runs``.
+        """Yield a running worker on the drained queue; its jobs' starts and ends are added to
+        ``runs``.
 
-        With a ``spread`` of 1 jobs take between half of ``job_s`` and one and a half of it.
+        With a ``spread`` of 1, jobs take between 0.5 and 1.5 times ``job_s``.
         """
         extra = {"BENCH_STARTS": str(runs.starts.path), "BENCH_JOB_SPREAD": str(spread)}
         with self._worker("drain", self._server, runs.ends, job_s, extra) as worker:
@@ -183,7 +186,7 @@ class Stage:
 
 
 def use_test_account() -> None:
-    """Give this process the account that the local server takes."""
+    """Set this process's credentials to those of the local server's account."""
     os.environ.update(ACCOUNT)
 
 

@@ -261,4 +261,4 @@ ROWS = (
 )
 
 CURVES = {"soak": "MB of memory (RSS) over the jobs that had run"}
-"""What is drawn as lines, with its title."""
+"""The figures drawn as lines, with their titles."""

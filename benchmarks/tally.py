@@ -1,4 +1,4 @@
-"""What the contestants' jobs have written down: see `peers/common.py`."""
+"""Records that the contestants' jobs have written: see `peers/common.py`."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ class Mark:
 
     number: int
     at: float
-    """On the machine's monotonic clock, which all processes share."""
+    """Time on the machine's monotonic clock, which all processes share."""
 
 
 class Tally:
-    """Reads a tally while it grows; counting is one ``stat``, so the workers don't notice."""
+    """Reads a tally while it grows; counting is one ``stat``, so the workers are not disturbed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         path.touch()
 
     def count(self) -> int:
-        """How many jobs have run."""
+        """Return the number of jobs that have run."""
         return self.path.stat().st_size // _RECORD.size
 
     def marks(self) -> list[Mark]:
-        """Every job that ran, in order of time."""
+        """Return every job that ran, in order of time."""
         data = self.path.read_bytes()
         whole = len(data) - len(data) % _RECORD.size
         found = [Mark(*fields) for fields in _RECORD.iter_unpack(data[:whole])]
@@ -47,7 +47,7 @@ class Tally:
         every_s: float = 0.01,
         check: Callable[[], None] = lambda: None,
     ) -> bool:
-        """Whether so many jobs have run before ``within_s`` was over; ``check`` may raise."""
+        """Return True if that many jobs ran within ``within_s`` seconds; ``check`` may raise."""
         deadline = time.monotonic() + within_s
         while self.count() < count:
             check()
@@ -58,10 +58,10 @@ class Tally:
 
 
 class Runs:
-    """What jobs began and what they ended, in files that outlive the workers.
+    """Jobs' starts and ends, in files that outlive the workers.
 
     Args:
-        folder: where the files are; they must be new.
+        folder: the folder of the files, which must be new.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,13 +69,13 @@ class Runs:
         self.ends = Tally(folder / "ends")
 
     def started(self) -> Counter[int]:
-        """How often each job has begun."""
+        """Return the number of starts of each job."""
         return Counter(mark.number for mark in self.starts.marks())
 
     def ended(self) -> Counter[int]:
-        """How often each job has ended."""
+        """Return the number of ends of each job."""
         return Counter(mark.number for mark in self.ends.marks())
 
     def running(self) -> set[int]:
-        """The jobs that have begun and not ended."""
+        """Return the jobs that have begun and not ended."""
         return set(self.started()) - set(self.ended())

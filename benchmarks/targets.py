@@ -1,4 +1,4 @@
-"""What Headgate set out to reach, and how it is judged."""
+"""Headgate's targets, and the rules by which they are judged."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from benchmarks.results import Results
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One thing to reach; the bounds are inclusive."""
+    """One target; its bounds are inclusive."""
 
     text: str
     measure: Callable[[Results], float | None]
-    """The figure that is judged; None when something that it needs was not measured."""
+    """Returns the judged figure; None if something it needs was not measured."""
     at_most: float | None = None
     at_least: float | None = None
     when_missed: str = ""
-    """Why it was not reached, as far as we know."""
+    """The reason for missing it, as far as known."""
 
     def verdict(self, results: Results) -> str:
-        """``met``, ``not met``, or nothing when it was not measured."""
+        """Return ``met``, ``not met``, or nothing if it was not measured."""
         value = self.measure(results)
         if value is None:
             return ""
@@ -34,7 +34,7 @@ class Target:
 
 
 def ours(row: str) -> Callable[[Results], float | None]:
-    """Headgate's median."""
+    """Return a measure: Headgate's median."""
 
     def measure(results: Results) -> float | None:
         figure = results.get(row, HEADGATE.name)
@@ -53,7 +53,7 @@ def _best_peer(row: str, results: Results) -> float | None:
 
 
 def times_best_peer(row: str) -> Callable[[Results], float | None]:
-    """Headgate's median as a multiple of the fastest peer's."""
+    """Return a measure: Headgate's median as a multiple of the fastest peer's."""
 
     def measure(results: Results) -> float | None:
         figure, best = results.get(row, HEADGATE.name), _best_peer(row, results)
@@ -63,7 +63,7 @@ def times_best_peer(row: str) -> Callable[[Results], float | None]:
 
 
 def of_bare(row: str) -> Callable[[Results], float | None]:
-    """Headgate's median as a multiple of the bare loop's."""
+    """Return a measure: Headgate's median as a multiple of the bare loop's."""
 
     def measure(results: Results) -> float | None:
         figure, bare = results.get(row, HEADGATE.name), results.get(row, BARE.name)
@@ -73,7 +73,10 @@ def of_bare(row: str) -> Callable[[Results], float | None]:
 
 
 def above_server(row: str, floor_row: str) -> Callable[[Results], float | None]:
-    """Above the bare loop's median, which is the server's and the client library's own time."""
+    """Return a measure: Headgate's median minus the bare loop's.
+
+    The bare loop's is the server's and the client library's own time.
+    """
 
     def measure(results: Results) -> float | None:
         figure, floor = results.get(row, HEADGATE.name), results.get(floor_row, BARE.name)
@@ -83,7 +86,7 @@ def above_server(row: str, floor_row: str) -> Callable[[Results], float | None]:
 
 
 def worst(row: str) -> Callable[[Results], float | None]:
-    """The largest value of all rounds: what must never happen is not judged by a median."""
+    """Return a measure: the largest value of all rounds, for what must never happen."""
 
     def measure(results: Results) -> float | None:
         figure = results.get(row, HEADGATE.name)
@@ -93,7 +96,7 @@ def worst(row: str) -> Callable[[Results], float | None]:
 
 
 def _fewest(row: str) -> Callable[[Results], float | None]:
-    """The smallest value of all rounds."""
+    """Return a measure: the smallest value of all rounds."""
 
     def measure(results: Results) -> float | None:
         figure = results.get(row, HEADGATE.name)
@@ -103,7 +106,7 @@ def _fewest(row: str) -> Callable[[Results], float | None]:
 
 
 def again_beyond_running(results: Results) -> float | None:
-    """By how many the jobs that ran again exceeded those that were running, at the worst kill."""
+    """Return the excess of jobs that ran again over those that were running, at the worst kill."""
     again = results.get("kill-again", HEADGATE.name)
     running = results.get("kill-running", HEADGATE.name)
     if again is None or running is None:
@@ -112,12 +115,12 @@ def again_beyond_running(results: Results) -> float | None:
 
 
 def none_ever(row: str) -> tuple[Target]:
-    """Nothing of it in any round."""
+    """Return a target of none in any round."""
     return (Target(text="none, ever", measure=worst(row), at_most=0),)
 
 
 def exactly_one(row: str, what: str) -> tuple[Target, Target]:
-    """One of it in every round."""
+    """Return targets of exactly one in every round."""
     return (
         Target(text=f"no second {what}", measure=worst(row), at_most=1),
         Target(text=f"one {what}", measure=_fewest(row), at_least=1),

@@ -1,7 +1,7 @@
-"""What becomes of jobs when their worker is killed or stopped, or when they take very long.
+"""The fate of jobs whose worker is killed or stopped, or which take very long.
 
-A job's start and its end are both written down, so that every job can be accounted for. These are
-no measurements of speed: several trials may go on side by side.
+A job's start and its end are both recorded, so that every job can be accounted for. Speed is not
+measured: several trials may run side by side.
 """
 
 from __future__ import annotations
@@ -20,66 +20,70 @@ from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.core.topology import MAX_BATCH
 
 JOB_S = 0.05
-"""On average. Jobs of one length would all end at once, and a moment later all begin at once."""
+"""Mean duration of a job. Jobs of equal length would all end, and then begin, at once."""
 
 _START_BOUND_S = 120.0
 _EMPTY_BOUND_S = 90.0
 _STOP_BOUND_S = 30.0
-"""ECS's own bound: what has not ended by then is killed."""
+"""ECS's own bound in seconds, after which it kills the process."""
 _LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """When a drain is cut: at no particular point of what a worker does."""
+    """The moment at which a drain is cut, at no particular point of a worker's activity."""
 
     ends: int
-    """So many jobs have ended."""
+    """Number of jobs that have ended."""
     pause_s: float
-    """And so long has passed since, up to as long as a job takes."""
+    """Seconds that have passed since, at most a job's duration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Killed:
-    """What one ``kill -9`` in the midst of a drain led to, after another worker did the rest."""
+    """The outcome of one ``kill -9`` in the midst of a drain, after another worker did the rest."""
 
     lost: int
-    """Jobs that never ended, and whose message is gone."""
+    """Number of jobs that never ended, and whose message is gone."""
     running: int
-    """Jobs that had begun and not ended at the kill: these have to begin again."""
+    """Number of jobs that had begun and not ended at the kill, and have to begin again."""
     again: int
-    """Other jobs that began twice: most had ended, but their messages were not deleted yet."""
+    """Number of other jobs that began twice; most had ended, but their messages were not deleted
+    yet.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """What one SIGTERM in the midst of a drain led to, after another worker did the rest."""
+    """The outcome of one SIGTERM in the midst of a drain, after another worker did the rest."""
 
     lost: int
     twice: int
-    """Jobs that began twice."""
+    """Number of jobs that began twice."""
     hidden: int
-    """Messages in flight right after the process had ended, so that nobody could have them."""
+    """Number of messages in flight right after the process ended, so that nobody could receive
+    them.
+    """
     seconds: float
-    """From the signal to the end of the process."""
+    """Seconds from the signal to the end of the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongJob:
-    """What became of one job that takes longer than its visibility timeout."""
+    """The outcome of one job that takes longer than its visibility timeout."""
 
     starts: int
     ends: int
     left: int
-    """Messages left in the queue when the watch was over; 0 is right."""
+    """Number of messages left in the queue at the end of the watch; 0 is correct."""
 
 
 class Trial:
-    """A queue with jobs, and a sheet on which they write down what they do.
+    """A queue with jobs, and the record of their starts and ends.
 
     Args:
-        stage: the contestant's, used by no other trial meanwhile.
-        sqs: looks at the queue, past the contestant.
+        stage: the contestant's stage, used by no other trial meanwhile.
+        sqs: inspects the queue, independently of the contestant.
         bodies: one message for each job, all different.
     """
 
@@ -114,7 +118,7 @@ class Trial:
         return Stopped(lost=lost, twice=twice, hidden=hidden, seconds=seconds)
 
     def last(self, folder: Path, job_s: float, watch_s: float) -> LongJob:
-        """Run the first job, which takes so long, and watch for so long from its start on."""
+        """Run the first job, which lasts ``job_s``, and watch it for ``watch_s`` from its start."""
         with tempfile.TemporaryDirectory(dir=folder) as own:
             runs = self._fill(Path(own))
             with self._stage.followed(runs, job_s=job_s) as worker:
@@ -127,7 +131,7 @@ class Trial:
                 )
 
     def _fill(self, folder: Path) -> Runs:
-        if self._left():  # by a contestant that does not delete what has run
+        if self._left():  # by a contestant that does not delete messages of jobs that have run
             self._stage.clear("drain")
         for first in range(0, len(self._bodies), MAX_BATCH):
             if failures := self._sqs.send(self._queue, self._bodies[first : first + MAX_BATCH]):
@@ -143,7 +147,7 @@ class Trial:
             raise RuntimeError(f"all {total} jobs had ended before the drain was cut")
 
     def _finish(self, runs: Runs) -> int:
-        """Let another worker do the rest; returns how many jobs are lost."""
+        """Let another worker do the rest; return the number of lost jobs."""
         with self._stage.followed(runs, job_s=JOB_S, spread=1) as worker:
             deadline = time.monotonic() + _EMPTY_BOUND_S
             while (left := self._left()) and time.monotonic() < deadline:

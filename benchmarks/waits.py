@@ -30,11 +30,11 @@ class Waits:
     """These parts, on one server.
 
     Args:
-        server: its URL.
-        stages: everybody's queues.
-        scale: how often.
-        results: where figures go.
-        say: told what is done.
+        server: the server's URL.
+        stages: all contestants' queues.
+        scale: number of repetitions.
+        results: collects the figures.
+        say: receives progress messages.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Waits:
         self._say = say
 
     def pickup(self) -> None:
-        """An idle worker on four queues gets one job after another."""
+        """Measure an idle worker on four queues that gets one job after another."""
         count = self._scale.pickups
         bodies = {}
         for contestant in ON_FOUR_QUEUES:
@@ -71,7 +71,7 @@ class Waits:
                 self._results.add(f"pickup-{latency}-p99", contestant.name, took.p99_ms)
 
     def critical(self) -> None:
-        """A worker with a long backlog of low jobs gets critical ones."""
+        """Measure critical jobs on a worker with a long backlog of low jobs."""
         stage, count = self._stages[HEADGATE], max(10, self._scale.pickups // 2)
         stage.clear("jobs")
         stage.submit("jobs", URGENT, count, self._server)
@@ -88,7 +88,7 @@ class Waits:
                 self._results.add(f"critical-{latency}-p99", HEADGATE.name, took.p99_ms)
 
     def _latencies(self) -> Iterable[tuple[int, str, int]]:
-        """Each latency in ms, the address that has it, and for how many rounds."""
+        """Yield each latency in ms, the URL with that latency, and the number of rounds."""
         with ProxyProcess(self._server) as proxy:
             for latency_ms in self._scale.latencies_ms:
                 proxy.delay(latency_ms / 1000)
@@ -99,6 +99,6 @@ class Waits:
 
 
 def _number(message: OutgoingMessage) -> int:
-    """The number of a job that Headgate submitted."""
+    """Return the number of a job that Headgate submitted."""
     number: int = json.loads(message.body)["payload"]["number"]
     return number

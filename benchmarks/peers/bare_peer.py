@@ -1,7 +1,7 @@
 """No job library: a loop around aiobotocore, or around boto3 in threads.
 
-What it lacks is everything but the calls: no retries, no heartbeat, no limits, no shutdown. It is
-the yardstick of what a library costs.
+It makes the calls and nothing else: no retries, no heartbeat, no limits, no shutdown. The cost of a
+library is measured against it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def _poll(sqs: Any, url: str) -> None:
             QueueUrl=url, MaxNumberOfMessages=_BATCH, WaitTimeSeconds=_WAIT_S
         )
         if messages := received.get("Messages"):
-            # gather would make ten tasks of jobs that never wait
+            # gather would make ten tasks for jobs that never wait
             if job_s(0):
                 await asyncio.gather(*(_run(message) for message in messages))
             else:

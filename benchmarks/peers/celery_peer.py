@@ -12,10 +12,10 @@ app = Celery("bench")
 app.conf.update(
     broker_url="sqs://",
     broker_transport_options={
-        # Long polls, and no pause of its own between them.
+        # Long polls, without a pause of Celery's own between them.
         "wait_time_seconds": 20,
         "polling_interval": 0,
-        # Else it lists the account's queues, and creates what it misses.
+        # Otherwise it lists the account's queues, and creates missing ones.
         "predefined_queues": {
             queue: {
                 "url": queue_url(queue),
@@ -27,7 +27,7 @@ app.conf.update(
         },
         "is_secure": False,
     },
-    # At least once, as every contestant: by default a job is deleted before it runs.
+    # At least once, as for every contestant: by default a job is deleted before it runs.
     task_acks_late=True,
     task_ignore_result=True,
     task_store_errors_even_if_ignored=False,

@@ -1,8 +1,9 @@
-"""What the scripts of all contestants share; only the standard library, since each has its own
-virtual environment.
+"""The code that the scripts of all contestants share.
 
-A job is a number. Its handler takes `job_s` seconds and then writes the number down; where runs
-are followed it also writes it down when it begins.
+It uses only the standard library, since each contestant has its own virtual environment.
+
+A job is a number. Its handler takes `job_s` seconds and then records the number; where runs are
+followed, it also records it at the start.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ QUEUES = os.environ["BENCH_QUEUES"].split(",")
 CONCURRENCY = int(os.environ["BENCH_CONCURRENCY"])
 
 FOLLOWED = "BENCH_STARTS" in os.environ
-"""Whether the starts of jobs are written down, in a file of their own."""
+"""True if the starts of jobs are recorded, in a separate file."""
 
 URGENT = 1_000_000
-"""Jobs from this number on take no time, whatever the others take."""
+"""Jobs from this number on take no time, regardless of `job_s`."""
 
 _RECORD = struct.Struct("<qd")
 _JOB_S = float(os.environ["BENCH_JOB_S"])
@@ -34,31 +35,31 @@ _starts = os.open(os.environ["BENCH_STARTS"], _APPEND) if FOLLOWED else -1
 
 
 def begin(number: int) -> float:
-    """How many seconds a job takes that begins now."""
+    """Record a job's start if runs are followed; return its duration in seconds."""
     if FOLLOWED:
         os.write(_starts, _RECORD.pack(number, time.monotonic()))
     return job_s(number)
 
 
 def job_s(number: int) -> float:
-    """How many seconds a job takes; with a spread, each number another time around the mean."""
+    """Return a job's duration in seconds; with a spread, it varies by number around the mean."""
     if number >= URGENT:
         return 0.0
     return _JOB_S * (1 + _SPREAD * (number * _GOLDEN % 1 - 0.5)) if _SPREAD else _JOB_S
 
 
 def done(number: int) -> None:
-    """Write down that a job ran, and when: one system call, atomic in threads and processes."""
+    """Record that a job ran, and when: one system call, atomic across threads and processes."""
     os.write(_tally, _RECORD.pack(number, time.monotonic()))
 
 
 def submissions() -> Iterator[tuple[str, range]]:
-    """The command line's queues and numbers, as ``QUEUE:FIRST:COUNT``."""
+    """Yield the command line's queues and numbers, given as ``QUEUE:FIRST:COUNT``."""
     for argument in sys.argv[2:]:
         queue, first, count = argument.split(":")
         yield queue, range(int(first), int(first) + int(count))
 
 
 def queue_url(queue: str) -> str:
-    """A queue's address, as ElasticMQ and other local servers form it."""
+    """Return a queue's URL, as ElasticMQ and other local servers form it."""
     return f"{ENDPOINT_URL}/000000000000/{queue}"

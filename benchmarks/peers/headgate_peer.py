@@ -21,7 +21,7 @@ from headgate.workers.configuration import WorkerSettings
 from headgate.workers.process.entry import run, work
 
 _TICK_S = 0.05
-_SUBMITTERS = 100  # coroutines that submit at once, one job at a time each
+_SUBMITTERS = 100  # coroutines that submit concurrently, one job at a time each
 
 
 class Number(BaseModel):
@@ -46,16 +46,16 @@ by_priority = {
 
 
 async def _work_and_see_what_is_left(settings: WorkerSettings) -> dict[str, object]:
-    """Work until SIGTERM; returns which tasks and how many sockets are left then."""
+    """Work until SIGTERM; return the tasks and the number of sockets that are then still open."""
     sockets = _sockets()  # the event loop's own
     await work(app, settings)
-    await asyncio.sleep(0)  # a socket is closed a turn after it was told to
+    await asyncio.sleep(0)  # a socket closes one iteration after it was told to
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     return {"tasks": [task.get_name() for task in tasks], "sockets": _sockets() - sockets}
 
 
 def _sockets() -> int:
-    """How many sockets this process has open."""
+    """Return the number of sockets that this process has open."""
     opened = Path("/proc/self/fd").iterdir()
     return sum(each.is_symlink() and "socket:" in str(each.readlink()) for each in opened)
 
@@ -88,7 +88,7 @@ async def _submit_singly() -> None:
 
 
 async def _submit_steadily() -> None:
-    """Spread over time, each job written down just before it is submitted."""
+    """Submit at a steady rate, recording each job just before it is submitted."""
     ticks = int(float(os.environ["BENCH_SECONDS"]) / _TICK_S)
     plan = [(_type_of(queue), numbers) for queue, numbers in submissions()]
     loop = asyncio.get_running_loop()

@@ -8,7 +8,7 @@ import os
 from common import ENDPOINT_URL, FOLLOWED, QUEUES, REGION, begin, done, submissions
 from taskiq_aio_sqs import SQSBroker, SQSQueue
 
-_IN_ONE_GO = 1_000  # submissions under way at once
+_IN_ONE_GO = 1_000  # concurrent submissions
 _LAST_BATCH_S = 2.0  # ten times what the last batch takes
 
 broker = SQSBroker(
@@ -19,7 +19,7 @@ broker = SQSBroker(
     aws_secret_access_key=os.environ["AWS_SECRET_ACCESS_KEY"],
     enable_batching=True,
     batch_timeout=0.1,
-    # It costs speed, and keeps long jobs: on where that is what counts.
+    # It costs speed, and keeps long jobs alive: on only where that matters.
     enable_heartbeat=FOLLOWED,
 )
 _queues = [
@@ -48,7 +48,7 @@ async def _submit() -> None:
 
 async def _sent() -> None:
     """Wait until the batches are sent: a shutdown in the midst of a send never returns (2.1.1)."""
-    # Nothing public tells, and nothing can be awaited: hence a look at its buffers now and then.
+    # No public API reports this, and nothing can be awaited: so poll its buffers.
     while not all(buffer.empty() for buffer in broker._batch_buffers.values()):  # noqa: ASYNC110, SLF001 - as above
         await asyncio.sleep(0.05)
     await asyncio.sleep(_LAST_BATCH_S)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.simulation``: simulate the hours, print what they show, draw them."""
+"""``python -m benchmarks.simulation``: simulate the hours, print and draw the findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What simulated hours show, in figures."""
+"""Figures derived from simulated hours."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ Hour = Mapping[str, Any]
 
 
 def outage_calls(hour: Hour) -> int:
-    """Calls that the service got while it refused everything."""
+    """Return the calls that the service got while it refused everything."""
     start, end = map(int, hour["outage_s"])
     return int(sum(hour["calls"][start:end]))
 
 
 def worst_second(hour: Hour, what: str, *, after_s: float = 0) -> int:
-    """The most that any second saw."""
+    """Return the highest count of any second."""
     return int(max(hour[what][int(after_s) :]))
 
 
 def share_in_overload(hour: Hour, priority: str) -> float:
-    """The part of all starts that a priority got while more came than could be done.
+    """Return a priority's share of all starts while more jobs came than could be run.
 
-    The overload's first two minutes are left out: the backlog has to form.
+    The overload's first two minutes are left out: the backlog has to build up.
     """
     start, end = (int(second) // 60 for second in hour["overload_s"])
     minutes = slice(start + 2, end)
@@ -31,13 +31,13 @@ def share_in_overload(hour: Hour, priority: str) -> float:
 
 
 def worst_wait_s(hour: Hour, priority: str, percent: int = 99) -> float:
-    """The largest of all minutes' quantiles of the wait for the first start."""
+    """Return the largest of all minutes' quantiles of the wait for the first start, in seconds."""
     waits = hour["priorities"][priority][f"waits_p{percent}_s"]
     return float(max(wait for wait in waits if wait is not None))
 
 
 def table(hours: Mapping[str, Hour]) -> str:
-    """All of it, as a Markdown table."""
+    """Return all figures, as a Markdown table."""
     lines = ["| | " + " | ".join(hours) + " |", "|---" * (len(hours) + 1) + "|"]
 
     def row(title: str, *cells: object) -> None:

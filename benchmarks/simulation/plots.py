@@ -1,6 +1,6 @@
-"""Draws simulated hours, in the environment that has matplotlib.
+"""Plots of simulated hours, drawn in the environment that has matplotlib.
 
-``python plots.py simulation.json`` writes its PNGs beside the file.
+``python plots.py simulation.json`` writes its PNGs next to the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SMOOTH_S = 10
 
 
 def main() -> None:
-    """Draw what a file holds."""
+    """Draw the hours in a file."""
     source = Path(sys.argv[1])
     hours = json.loads(source.read_text())["hours"]
     draw_calls(hours, source.with_name("simulation-downstream.png"))
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def draw_calls(hours: dict[str, Any], path: Path) -> None:
-    """The load of the service that all jobs call."""
+    """Draw the load of the service that all jobs call."""
     figure, axes = _figure("Calls a second to the service that all jobs need", hours["protected"])
     _line(axes, hours["bare"]["calls"], "retries alone", "#cf222e")
     _line(axes, hours["protected"]["calls"], "breaker and retry budget", "#1f6feb")
@@ -40,7 +40,7 @@ def draw_calls(hours: dict[str, Any], path: Path) -> None:
 
 
 def draw_retries(hours: dict[str, Any], path: Path) -> None:
-    """Retries a second, which come together unless they are spread."""
+    """Draw the retries per second, which cluster unless they are spread."""
     figure, axes = _figure("Retries a second", hours["protected"])
     _line(axes, hours["no-jitter"]["retries"], "no jitter", "#9aa4b2", smooth_s=1)
     _line(axes, hours["bare"]["retries"], "full jitter", "#cf222e", smooth_s=1)
@@ -49,7 +49,7 @@ def draw_retries(hours: dict[str, Any], path: Path) -> None:
 
 
 def draw_shares(hour: dict[str, Any], path: Path) -> None:
-    """Which part of all starts each priority gets, and its floor."""
+    """Draw each priority's share of all starts, and its floor."""
     figure, axes = _figure("Part of all starts by priority (dashed: guaranteed share)", hour)
     totals = [
         sum(each) or 1 for each in zip(*(p["starts"] for p in _priorities(hour)), strict=True)
@@ -63,7 +63,7 @@ def draw_shares(hour: dict[str, Any], path: Path) -> None:
 
 
 def draw_waits(hour: dict[str, Any], path: Path) -> None:
-    """How long jobs wait for their first start, and how soon they should."""
+    """Draw the waits of jobs for their first start, with their targets."""
     figure, axes = _figure("Wait for the first start, p99 in s (dashed: start within)", hour)
     for name, priority in hour["priorities"].items():
         waits = [None if wait is None else max(wait, 1e-3) for wait in priority["waits_p99_s"]]

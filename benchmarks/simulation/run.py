@@ -1,4 +1,4 @@
-"""Running a scenario: real workers, in-memory SQS, and an event loop that jumps to what is next."""
+"""Execution of a scenario: real workers, in-memory SQS, and an event loop that skips idle time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
 
 _LAST_S = 3600
-"""How long the last jobs may take to end, after the hour."""
+"""Maximum number of seconds, after the hour, for the last jobs to end."""
 
 
 def simulate(scenario: Scenario, *, seed: int = 1) -> dict[str, Any]:
-    """Run a scenario to its end; returns what was seen, as JSON values."""
+    """Run a scenario to its end; return what was observed, as JSON values."""
     loop = looptime.new_event_loop(start=0, noop_cycles=0)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(_simulate(scenario, random.Random(seed)))  # noqa: S311 - a simulation

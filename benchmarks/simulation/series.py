@@ -1,4 +1,4 @@
-"""What is written down of a simulated hour, by the second and by the minute."""
+"""Time series recorded in a simulated hour, by the second and by the minute."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Series:
 
     began: datetime
     starts: dict[Priority, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    """By priority and minute."""
+    """Number of starts, by priority and minute."""
     waits: dict[Priority, dict[int, list[float]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
-    """Seconds from when a job was due to its first start, by priority and minute of the start."""
+    """Seconds from a job's due time to its first start, by priority and minute of the start."""
     retries: Counter[int] = field(default_factory=Counter)
-    """Retries that begin, by second."""
+    """Number of retries begun, by second."""
     receives: Counter[int] = field(default_factory=Counter)
-    """By minute."""
+    """Number of receives, by minute."""
     completed: int = 0
     dead: int = 0
     breaker_open_s: list[tuple[float, float]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Series:
     _opened_at: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, event: Event) -> None:
-        """Subscriber."""
+        """Record an event; a subscriber."""
         at_s = (event.at - self.began).total_seconds()
         match event:
             case JobStarted():
@@ -66,7 +66,7 @@ class Series:
                 pass
 
     async def ended(self, count: int) -> None:
-        """Return when so many jobs have come to their end."""
+        """Return once that many jobs have ended."""
         self._awaited = count
         self._look()
         await self._all_ended.wait()

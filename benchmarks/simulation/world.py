@@ -1,4 +1,4 @@
-"""What is simulated: how many jobs come, how long they take, and the service that they all call."""
+"""The simulated load: jobs' arrivals and durations, and the service that they all call."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.retry.backoff import Jitter
 
 MIX = {Priority.CRITICAL: 0.05, Priority.HIGH: 0.25, Priority.NORMAL: 0.40, Priority.LOW: 0.30}
-"""The part of all jobs that each priority gets."""
+"""Each priority's share of all jobs."""
 
 OVERLOAD = 1.6
-"""How many times as many jobs come while there are too many."""
+"""Factor by which the arrival rate rises during the overload."""
 
 MEAN_S = 1.0
-"""How long a job takes on average; its logarithm is normally distributed."""
+"""Mean duration of a job in seconds; durations are log-normally distributed."""
 _SIGMA = 0.5
 
 REFUSAL_S = 0.05
-"""How long a call takes that the service refuses."""
+"""Seconds that a refused call takes."""
 
 
 class ServiceDown(ConnectionError):
@@ -34,7 +34,7 @@ class ServiceDown(ConnectionError):
 
 
 class Call(BaseModel):
-    """What a job has to do."""
+    """The payload of a job."""
 
     seconds: float
 
@@ -47,29 +47,29 @@ class Span:
     end_s: float
 
     def holds(self, at_s: float) -> bool:
-        """Whether a time lies in it."""
+        """Return True if a time lies in it."""
         return self.start_s <= at_s < self.end_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One hour, and how the app is protected in it."""
+    """One hour, and the app's protections in it."""
 
     name: str
     jitter: Jitter = "full"
     protected: bool = False
-    """Whether the breaker and the retry budget stand before the service."""
+    """True if the breaker and the retry budget protect the service."""
     minutes: int = 60
     jobs_per_minute: float = 10_000
     workers: int = 4
     concurrency: int = 50
     overload: Span = field(default=Span(start_s=300, end_s=900))
-    """More jobs come than the workers can do."""
+    """The period in which more jobs come than the workers can run."""
     outage: Span = field(default=Span(start_s=2400, end_s=2700))
-    """The service refuses all calls: five minutes."""
+    """The period in which the service refuses all calls: five minutes."""
 
     def scaled(self, by: float) -> Scenario:
-        """The same with fewer jobs and fewer slots, so that it takes less time to simulate."""
+        """Return the same scenario with fewer jobs and slots, which takes less time to simulate."""
         return Scenario(
             name=self.name,
             jitter=self.jitter,
@@ -84,23 +84,23 @@ class Scenario:
         )
 
     def rate_per_s(self, at_s: float) -> float:
-        """How many jobs come a second."""
+        """Return the number of jobs per second that come at a time."""
         return self.jobs_per_minute / 60 * (OVERLOAD if self.overload.holds(at_s) else 1)
 
 
 class Service:
-    """What every job calls; it counts what it is asked for, by the second."""
+    """The service that every job calls; it counts calls by the second."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._outage = scenario.outage
         self.calls = [0] * (scenario.minutes * 60 + 3600)
-        """By second."""
+        """Number of calls, by second."""
 
     async def call(self, seconds: float) -> None:
-        """Do some work there.
+        """Take that many seconds of work.
 
         Raises:
-            ServiceDown: it refuses.
+            ServiceDown: the service refuses the call.
         """
         now = asyncio.get_running_loop().time()
         self.calls[int(now)] += 1
@@ -111,7 +111,7 @@ class Service:
 
 
 def build(scenario: Scenario, service: Service) -> tuple[App, dict[Priority, JobType[Call, None]]]:
-    """The app, with one type a priority; all of them call the one service."""
+    """Return the app, with one type per priority; all of them call the one service."""
     retry = Retry(
         max_attempts=30,
         backoff=Backoff.exponential(base=1, factor=2, cap=60, jitter=scenario.jitter),
@@ -144,12 +144,12 @@ def build(scenario: Scenario, service: Service) -> tuple[App, dict[Priority, Job
 
 
 def duration_s(rng: random.Random) -> float:
-    """How long one job takes."""
+    """Draw a job's duration in seconds."""
     return rng.lognormvariate(math.log(MEAN_S) - _SIGMA**2 / 2, _SIGMA)
 
 
 def poisson(rng: random.Random, mean: float) -> int:
-    """How many come, when ``mean`` are expected and they know nothing of each other."""
+    """Draw a number of independent arrivals, of which ``mean`` are expected."""
     if mean <= 0:
         return 0
     if mean > 50:
