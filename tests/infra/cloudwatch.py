@@ -1,6 +1,6 @@
-"""As much of CloudWatch's alarms as rules use: a value a minute, and the state they end in.
+"""The part of CloudWatch's alarms that rules use: one value per minute, and the final state.
 
-Where a metric has no value FILL puts one, also where it has none at all in what is looked at.
+FILL inserts missing values, even for a metric that has none in the whole window.
 Windows slide by the minute.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation.html
@@ -15,13 +15,13 @@ from typing import Any
 from headgate.infra.monitoring.rule import Rule
 
 Minutes = Sequence[float | None]
-"""What a metric had in each minute; None where nothing was written."""
+"""A metric's values by minute; None where nothing was written."""
 
 STATISTICS: Mapping[str, Callable[[list[float]], float]] = {
     "Sum": sum,
     "Minimum": min,
     "Maximum": max,
-    "p99": max,  # of fewer than a hundred values
+    "p99": max,  # for fewer than a hundred values
 }
 
 COMPARED: Mapping[type[ast.cmpop], Callable[[float, float], bool]] = {
@@ -37,7 +37,7 @@ COUNTED: Mapping[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def goes_off(rule: Rule, seen: Mapping[str, Minutes]) -> bool:
-    """Whether the alarm is on at the end; a metric that is not in ``seen`` has no value."""
+    """Return True if the alarm is on at the end; metrics not in ``seen`` have no values."""
     values = [_value(rule, seen, periods_ago) for periods_ago in range(rule.periods)]
     return sum(_breaches(rule, value) for value in values) >= rule.points
 

@@ -1,7 +1,7 @@
-"""``python -m tests.infra.compare BEFORE AFTER``: do two synthesized templates say the same?
+"""``python -m tests.infra.compare BEFORE AFTER``: compare two synthesized templates.
 
-Hashes of assets, which follow from every byte of the code, are no difference. With
-``--same 'headgate[.]lambdas=lambdas'`` neither is another way to write a text.
+Hashes of assets, which depend on every byte of the code, don't count as differences. Nor do texts
+that ``--same 'headgate[.]lambdas=lambdas'`` makes equal.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _HASH = re.compile(r"\b[0-9a-f]{64}\b")
 def differences(
     before: Any, after: Any, same: Mapping[str, str] | None = None, path: str = ""
 ) -> Iterator[str]:
-    """Each place in which two templates differ, with what either says there.
+    """Yield each place in which two templates differ, with both values.
 
     Args:
         before: one template, or a part of it.
         after: the other's.
-        same: patterns, each with what counts as the same; applied to all texts of both.
-        path: where the part stands.
+        same: patterns and replacements, applied to all texts of both.
+        path: the path of the part.
     """
     match before, after:
         case {}, {}:
@@ -60,7 +60,7 @@ def _plain(text: str, same: Mapping[str, str] | None) -> str:
 
 
 def main() -> int:
-    """Print the differences; returns 0 if there are none."""
+    """Print the differences; return 0 if there are none."""
     parser = argparse.ArgumentParser(prog="python -m tests.infra.compare")
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)

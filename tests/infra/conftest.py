@@ -1,4 +1,6 @@
-"""An app with a bit of everything, and its template. Synthesis takes seconds: once a session."""
+"""An app with a bit of everything, and its template. Synthesis takes seconds, so it runs once a
+session.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,19 @@ from pydantic import BaseModel
 from headgate import App, Priority, Retry, Schedule, cron
 from headgate.jobs.deployment.deployment import Deployment
 
-# Read when jsii starts its Node process, which importing aws_cdk does: Node 20 is still fine.
+# Read when importing aws_cdk starts jsii's Node process: Node 20 still works.
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
 NO_BUNDLING: dict[str, Any] = {"aws:cdk:bundling-stacks": []}
-"""CDK's own switch: no function's code is built, so nothing is installed."""
+"""CDK's own switch to build no function's code, so that nothing is installed."""
 
 
 ELSEWHERE = Deployment(workers=())
-"""No image to build, no network: for tests of everything else."""
+"""A deployment without workers, so without an image to build and a network."""
 
 
 class Params(BaseModel):
-    """A payload that can be made of its defaults."""
+    """A payload whose fields all have defaults."""
 
     days: int = 1
 

@@ -25,7 +25,7 @@ DEPLOYMENT = Deployment(
     consumers=(
         ConsumerGroup(
             name="mailer",
-            handler="everything.handler",  # only where it would be matters
+            handler="everything.handler",  # only its location matters
             source=str(Path(__file__).parent),
             queues=("mail",),
         ),
@@ -36,12 +36,13 @@ DEPLOYMENT = Deployment(
 _IMAGE = ecs.ContainerImage.from_asset(str(Path(__file__).parents[2] / "workers"))
 
 ON_AWS: dict[str, Any] = {"deployment": DEPLOYMENT, "image": _IMAGE, "app_path": "shop.app:app"}
-"""What a `JobSystem` of it takes. Nothing is run, so no image is built."""
+"""The arguments of its `JobSystem`. Nothing is run, so no image is built."""
 
 
 def everything(stage: str | None = "prod") -> App:
-    """The app: standard and FIFO queues, one of a function's, a schedule, an event rule, long
-    delays."""
+    """Return an app with standard and FIFO queues, a function's queue, a schedule, an event rule
+    and long delays.
+    """
     app = App("shop", stage=stage)
     app.define("send-email", Params, priority=Priority.HIGH, timeout=timedelta(seconds=30))
     report = app.define("report", Params, schedule=cron("0 8 * * ? *"), priority=Priority.LOW)

@@ -1,4 +1,4 @@
-"""Reading CloudFormation templates."""
+"""Readers of CloudFormation templates."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Properties = Mapping[str, Any]
 
 
 def synthesized(app: App, deployment: Deployment = ELSEWHERE) -> Mapping[str, Any]:
-    """The template of an app's stack; its workers run elsewhere unless the deployment has some."""
+    """Return the template of an app's stack, without workers unless the deployment has some."""
     assembly = cdk.App(context=NO_BUNDLING)
     return template_of(HeadgateStack(assembly, "Stack", app=app, deployment=deployment))
 
 
 def template_of(stack: cdk.Stack) -> Mapping[str, Any]:
-    """The template of a stack."""
+    """Return the template of a stack."""
     return dict(Template.from_stack(stack).to_json())
 
 
 def resources(template: Mapping[str, Any], kind: str, within: str = "") -> dict[str, Properties]:
-    """The properties of each resource of a type, by logical id.
+    """Return the properties of each resource of a type, by logical id.
 
-    ``within`` is the part of the system that they stand in: ``JobsBridge``, say.
+    ``within`` is the part of the system that they belong to, such as ``JobsBridge``.
     """
     return {
         logical_id: resource["Properties"]
@@ -40,14 +40,14 @@ def resources(template: Mapping[str, Any], kind: str, within: str = "") -> dict[
 
 
 def queues(template: Mapping[str, Any]) -> dict[str, Properties]:
-    """The properties of each queue, by physical name."""
+    """Return the properties of each queue, by physical name."""
     return {each["QueueName"]: each for each in resources(template, "AWS::SQS::Queue").values()}
 
 
 def name_of(template: Mapping[str, Any], arn: Any) -> str:
-    """The physical name of the queue or table that an ARN means; else the logical id.
+    """Return the physical name of the queue or table of an ARN, else the logical id.
 
-    ARNs are references (``Fn::GetAtt``) or texts joined of parts, with the name at the end.
+    ARNs are references (``Fn::GetAtt``) or texts joined from parts, with the name at the end.
     """
     match arn:
         case {"Fn::GetAtt": [logical_id, "Arn"]}:
@@ -59,8 +59,10 @@ def name_of(template: Mapping[str, Any], arn: Any) -> str:
 
 
 def statements(template: Mapping[str, Any], within: str = "") -> dict[str, list[Properties]]:
-    """What each role's own policies allow, by the service or principal that may assume it; of a
-    part of the system that has one for each."""
+    """Return the statements of each role's own policies, by the principal that may assume the role.
+
+    The part of the system must have one role per service or principal.
+    """
     return {
         role["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]["Service"]: [
             statement
@@ -72,5 +74,5 @@ def statements(template: Mapping[str, Any], within: str = "") -> dict[str, list[
 
 
 def listed(value: Any) -> Sequence[Any]:
-    """IAM writes a list of one as that one."""
+    """Return a list: IAM writes a list of one as its item."""
     return value if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""The topic tells who is to be told, and lets publish only who has something to tell."""
+"""The topic notifies the subscribers, and only senders of alerts may publish to it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def template() -> Mapping[str, Any]:
 
 
 def _services(policy: Mapping[str, Any], action: str) -> dict[str, Properties]:
-    """What lets each service of AWS's do that."""
+    """Return the statements that let each AWS service perform an action."""
     return {
         statement["Principal"]["Service"]: statement
         for statement in policy["Statement"]

@@ -1,4 +1,4 @@
-"""The entry point: stages, outputs, and the same template every time."""
+"""The entry point: stages, outputs, and an identical template every time."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def outputs(app: App, **on_aws: Any) -> Mapping[str, Any]:
     stack = HeadgateStack(cdk.App(context=NO_BUNDLING), "Stack", app=app, **on_aws)
     found: dict[str, Any] = template_of(stack)["Outputs"]
     assert all("Export" not in each for each in found.values())
-    assert not any(isinstance(each["Value"], str) for each in found.values())  # they refer
+    assert not any(isinstance(each["Value"], str) for each in found.values())  # they are references
     return found
 
 
@@ -202,7 +202,7 @@ def test_what_a_stack_lacks_it_does_not_put_out() -> None:
 
 
 def synthesized_by_command(out: Path, hash_seed: int) -> dict[str, str]:
-    """Digests of what ``cdk synth`` writes for the example, in a process of its own."""
+    """Return digests of what ``cdk synth`` writes for the example, in a process of its own."""
     command = ["node", "infra/cdk.js", "synth", "--quiet", "--output", str(out)]
     done = subprocess.run(
         [*command, "--app", f"{sys.executable} -m headgate.infra.app"],

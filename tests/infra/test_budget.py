@@ -1,4 +1,4 @@
-"""A month that costs too much is told."""
+"""The budget's alert about an expensive month."""
 
 from __future__ import annotations
 

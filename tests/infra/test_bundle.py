@@ -65,7 +65,7 @@ def for_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What Lambda's runtime would bring, and nothing else of this environment."""
+    """The modules that Lambda's runtime brings, and nothing else of this environment."""
     target = tmp_path_factory.mktemp("runtime")
     for name in OF_LAMBDAS_RUNTIME:
         spec = importlib.util.find_spec(name)
@@ -125,13 +125,13 @@ def test_the_zip_is_small(
 
 
 def _of_schedule(app: App) -> tuple[dict[str, Any], str]:
-    """What the bridge is handed when a schedule fires, and the queue that its job goes to."""
+    """Return the bridge's input when a schedule fires, and the queue that its job goes to."""
     event = schedule_input(app, app.find_type("daily-report")) | FIRED
     return event, event["queue_name"]
 
 
 def _of_event() -> tuple[dict[str, Any], str]:
-    """The same of an event; to a queue that the schedule doesn't feed."""
+    """Return the same for an event, to a queue that the schedule doesn't feed."""
     app = App("shop", stage="test")
     job = app.define("send-email", Params, priority=Priority.HIGH)
     app.event_rule("placed", pattern={"source": ["shop"]}, job=job)

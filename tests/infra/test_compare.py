@@ -1,4 +1,4 @@
-"""Two templates are the same but for the hashes of their assets."""
+"""Templates are equal if only the hashes of their assets differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer is provisioned as its group and the topology have it, and may do no more than work."""
+"""A consumer is provisioned as its group and the topology declare, and may only do its work."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from tests.infra.templates import (
 HANDLER = "shop.function.handler"
 SHOWS_AGAIN_S = 60
 SUBMITTED = {"sqs:SendMessage", "sqs:GetQueueUrl"}
-"""What submitting takes of a queue."""
+"""The actions on a queue that submitting needs."""
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The user's code; only where its handler is matters here."""
+    """Return a directory for the user's code; only the handler's location matters here."""
     root = tmp_path_factory.mktemp("project")
     (root / "shop").mkdir()
     (root / "shop" / "function.py").write_text("handler = None\n")
@@ -99,7 +99,7 @@ def template(system: JobSystem) -> Mapping[str, Any]:
 
 @pytest.fixture(scope="module")
 def functions(app: App, template: Mapping[str, Any], deployment: Deployment) -> dict[str, str]:
-    """The logical ids of the consumers' functions, by their groups' names."""
+    """Return the logical ids of the consumers' functions, by their groups' names."""
     by_name = {
         each.get("FunctionName", logical_id): logical_id
         for logical_id, each in resources(template, "AWS::Lambda::Function").items()
@@ -114,7 +114,7 @@ def properties_of(template: Mapping[str, Any], logical_id: str) -> Properties:
 
 
 def mappings_of(template: Mapping[str, Any], function: str) -> dict[str, Properties]:
-    """The event source mappings of a function, by queue."""
+    """Return the event source mappings of a function, by queue."""
     return {
         name_of(template, mapping["EventSourceArn"]): mapping
         for mapping in resources(template, "AWS::Lambda::EventSourceMapping").values()
@@ -157,7 +157,7 @@ def test_each_of_its_queues_is_mapped_to_it_and_failures_are_reported_one_by_one
             window = mapping.get("MaximumBatchingWindowInSeconds", 0)
             assert window == group.max_batching_window.total_seconds()
             assert "FilterCriteria" not in mapping
-            assert "DestinationConfig" not in mapping  # SQS's redrive is what there is
+            assert "DestinationConfig" not in mapping  # SQS's own redrive applies
 
 
 def test_what_a_consumer_can_not_settle_is_moved_to_its_queues_own_dead_letter_queue(
@@ -185,7 +185,7 @@ def test_its_log_is_its_own_and_kept_for_a_month(
 
 
 def granted(template: Mapping[str, Any], role: str) -> dict[str, set[str]]:
-    """By resource, the actions that a role's policies allow."""
+    """Return the actions that a role's policies allow, by resource."""
     own = properties_of(template, role)["Policies"]
     policies = [policy["PolicyDocument"] for policy in own] + [
         policy["PolicyDocument"]
@@ -284,7 +284,7 @@ def test_the_bridge_gets_concurrency_reserved_if_that_is_asked_for(
     assert bridge["ReservedConcurrentExecutions"] == 20
 
 
-# --- what doesn't fit is refused before there is a template --------------------------------------
+# --- invalid settings are refused before there is a template -------------------------------------
 
 
 def test_a_function_that_may_run_longer_than_a_message_stays_hidden_is_refused(

@@ -1,4 +1,4 @@
-"""What `headgate cost` counts in the stack is what the template has."""
+"""The resources that `headgate cost` counts are those of the template."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.infra.templates import resources, template_of
 
 
 def plain(**options: Any) -> App:
-    """An app that has nothing but its queues."""
+    """Return an app that has nothing but its queues."""
     app = App("shop", stage="test", **options)
     app.define("send-email", Params)
     return app
 
 
 def broad() -> App:
-    """An app with more queues than one alarm can watch."""
+    """Return an app with more queues than one alarm can watch."""
     app = App("shop", stage="test")
     for number in range(5):
         group = app.queue(f"group-{number}", priorities=list(Priority)[: number % 3 + 1])
@@ -72,7 +72,7 @@ def test_alarms_endpoints_keys_and_dashboards_are_counted_as_they_are(
 
 
 def _watched(template: Mapping[str, Any]) -> int:
-    """The metrics of all alarms; target tracking has two for each of its policies."""
+    """Count the metrics of all alarms; target tracking has two for each of its policies."""
     alarms = resources(template, "AWS::CloudWatch::Alarm").values()
     policies = resources(template, "AWS::ApplicationAutoScaling::ScalingPolicy").values()
     tracked = [

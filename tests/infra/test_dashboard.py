@@ -1,4 +1,4 @@
-"""The dashboard shows what is there, in a grid without holes."""
+"""The dashboard shows all resources, in a grid without holes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Widget = Mapping[str, Any]
 
 
 def body(template: Mapping[str, Any]) -> Sequence[Widget]:
-    """The dashboard's widgets; a reference to a resource reads ``${its logical id}``."""
+    """Return the dashboard's widgets; a reference to a resource reads ``${its logical id}``."""
     [dashboard] = resources(template, "AWS::CloudWatch::Dashboard").values()
     return list(json.loads(joined(dashboard["DashboardBody"]))["widgets"])
 
@@ -50,7 +50,7 @@ def joined(text: Any) -> str:
 
 
 def metrics(widgets: Sequence[Widget]) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Namespace, name and dimensions of each metric that a graph names."""
+    """Yield namespace, name and dimensions of each metric that a graph names."""
     for widget in widgets:
         for entry in widget["properties"].get("metrics", []):
             plain = [part for part in entry if isinstance(part, str)]
@@ -71,7 +71,7 @@ def expressions(widgets: Sequence[Widget]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def stack(app: App, tmp_path_factory: pytest.TempPathFactory) -> cdk.Stack:
-    """Of an app whose jobs are run by workers, and by a function."""
+    """Return the stack of an app whose jobs are run by workers and by a function."""
     project = tmp_path_factory.mktemp("project")
     (project / "fast.py").write_text("handler = None\n")
     fast = ConsumerGroup(

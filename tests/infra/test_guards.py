@@ -1,4 +1,4 @@
-"""What `headgate check` finds, synthesis refuses or shows; and what all resources have."""
+"""Synthesis refuses or shows findings of `headgate check`; properties of all resources."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_all_that_costs_money_has_the_tags_of_its_app_and_stage(
         app=everything(stage),
         **ON_AWS,
     )
-    template_of(stack)  # tags are set when it is synthesized
+    template_of(stack)  # tags are set at synthesis
     managers = {
         each.node.path: manager
         for each in stack.node.find_all()

@@ -18,11 +18,11 @@ from tests.infra.templates import template_of
 REGIONS = ("us-east-1", "eu-central-1")
 
 OF_CDK = "W3005"
-"""A dependency that is written down and follows anyway: CDK's habit, and harmless."""
+"""A dependency that is declared and implied as well: CDK's habit, and harmless."""
 
 
 def linted(template: Path) -> tuple[int, str]:
-    """cfn-lint's exit code and what it says."""
+    """Return cfn-lint's exit code and its output."""
     command = [Path(sys.executable).with_name("cfn-lint"), template]
     options = ["--regions", *REGIONS, "--ignore-checks", OF_CDK]
     done = subprocess.run([*command, *options], capture_output=True, text=True)
@@ -31,7 +31,7 @@ def linted(template: Path) -> tuple[int, str]:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The template of a stack with everything on."""
+    """Write the template of a stack with everything on."""
     stack = HeadgateStack(cdk.App(context=NO_BUNDLING), "Everything", app=everything(), **ON_AWS)
     path = tmp_path_factory.mktemp("lint") / "everything.template.json"
     path.write_text(json.dumps(template_of(stack)))

@@ -1,4 +1,4 @@
-"""What a local stack is provisioned with is what the template has, attribute by attribute."""
+"""A local stack is provisioned exactly as the template says, attribute by attribute."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUCKET, BUCKET_POLICY = "AWS::S3::Bucket", "AWS::S3::BucketPolicy"
 GROUP, SCHEDULE = "AWS::Scheduler::ScheduleGroup", "AWS::Scheduler::Schedule"
 
 SERVICES = ("AWS::SQS::", "AWS::DynamoDB::", "AWS::S3::", "AWS::Scheduler::")
-"""Whose resources hold jobs: of these a local stack has all but `EXCEPTIONS`."""
+"""Prefixes of types whose resources hold jobs: a local stack has all of them but `EXCEPTIONS`."""
 
 EXCEPTIONS: Mapping[tuple[str, str], str] = {
     (QUEUE_POLICY, "*"): "they refuse what comes without TLS, which a local stack has not",
@@ -34,13 +34,12 @@ EXCEPTIONS: Mapping[tuple[str, str], str] = {
     (TABLE, "DeletionProtectionEnabled"): "a local stack is there to be thrown away",
     (SCHEDULE, "*"): "nothing submits jobs by itself where somebody tries something out",
 }
-"""By resource type and property what a local stack has otherwise, and why: docs/emulators.md."""
+"""Deviations of a local stack, by resource type and property, with reasons: docs/emulators.md."""
 
 LEFT_OUT: Mapping[str, str] = {
     "JobsSweepGroup": "it holds the sweep's own schedule alone, and has no name that code knows",
 }
-"""By the beginning of their logical ids, resources of kinds that a local stack has, which it has
-not."""
+"""Resources that a local stack lacks although it has their type, by prefix of the logical id."""
 
 QUEUE_DEFAULTS = {
     "DelaySeconds": 0,
@@ -48,7 +47,7 @@ QUEUE_DEFAULTS = {
     "VisibilityTimeout": 30,
     "ContentBasedDeduplication": False,
 }
-"""What a queue has that neither says.
+"""Attributes of a queue that neither of the two sets.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html"""
 
 NOT_SET = {
@@ -57,14 +56,14 @@ NOT_SET = {
     "ApproximateNumberOfMessagesNotVisible",
     "CreatedTimestamp",
     "LastModifiedTimestamp",
-    "MaximumMessageSize",  # 1 MiB on SQS, and 256 KiB on servers that are older than that
+    "MaximumMessageSize",  # 1 MiB on SQS, and 256 KiB on older servers
     "QueueArn",
     "Policy",
 }
-"""Attributes of a queue that are measured, or that the server makes."""
+"""Attributes of a queue that are measured, or that the server sets."""
 
 Read = Callable[[str], Mapping[str, Any]]
-"""From a resource's name to its properties, as the template calls them."""
+"""Reads a resource's properties by its name, named as in the template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +73,12 @@ class Both:
     template: Mapping[str, Any]
     account: str
     reads: Mapping[str, Read]
-    """By resource type."""
+    """Readers by resource type."""
 
     def deployed(self, kind: str) -> dict[str, Properties]:
-        """The properties of each resource of a type by its physical name, references resolved."""
+        """Return the properties of each resource of a type by its physical name, references
+        resolved.
+        """
         found = (
             self.resolve(properties)
             for logical_id, properties in resources(self.template, kind).items()
@@ -86,7 +87,7 @@ class Both:
         return {self._name_of(each): each for each in found}
 
     def resolve(self, value: Any) -> Any:
-        """A value of the template as CloudFormation would fill it in."""
+        """Resolve a value of the template as CloudFormation would."""
         match value:
             case {"Ref": "AWS::AccountId"}:
                 return self.account
@@ -118,7 +119,7 @@ class Both:
 @pytest.fixture(scope="module")
 def both(ministack: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     server, app = ministack, _app()
-    connect: Any = boto3.client  # the stubs want a literal for each service
+    connect: Any = boto3.client  # the stubs require a literal for each service
     with pytest.MonkeyPatch.context() as patch, ExitStack() as owned:
         with_test_credentials(patch, tmp_path_factory.mktemp("aws"))
         asyncio.run(provision(app.topology, endpoint_url=server, region=REGION))
@@ -142,7 +143,7 @@ def both(ministack: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
 
 
 def _app() -> App:
-    """One with queues of both kinds, in a stage that matters."""
+    """Return an app with queues of both kinds, in a stage where data must be kept."""
     app = App(f"t{uuid4().hex[:12]}", stage="prod")
     app.define("daily-report", Params, schedule=cron("0 8 * * ? *"))
     ledger = app.queue("ledger", priorities=[Priority.HIGH, Priority.LOW], fifo=True)
@@ -227,7 +228,7 @@ def _groups(scheduler: Any) -> Read:
 
 
 def _value(text: str) -> Any:
-    """An attribute of a queue, as the template has it: a number, a truth value, an object."""
+    """Parse a queue's attribute into its form in the template: a number, a boolean, an object."""
     try:
         return json.loads(text)
     except ValueError:
@@ -246,11 +247,11 @@ def _sorted(values: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
 
 
 def _as_read(kind: str, properties: Properties) -> dict[str, Any]:
-    """A template's properties in the form that the readers above give; none is left out."""
+    """Return a template's properties in the form of the readers above; none is left out."""
     found = dict(properties)
     if kind == TABLE:
         [replica] = found.pop("Replicas")
-        # Where the replica is, and that it has the index too: matters of a table of several.
+        # The replica's region, and that it has the index too, only matter for a global table.
         found |= {
             key: replica[key] for key in replica.keys() - {"Region", "GlobalSecondaryIndexes"}
         }
@@ -276,7 +277,7 @@ def _without_defaults(kind: str, properties: Mapping[str, Any]) -> dict[str, Any
 
 
 def _differences(both: Both, kind: str) -> dict[str, tuple[Any, Any]]:
-    """By resource and property what the template and the local stack say, where that differs."""
+    """Return the differing values of template and local stack, by resource and property."""
     found: dict[str, tuple[Any, Any]] = {}
     for name, properties in both.deployed(kind).items():
         deployed = _without_defaults(kind, _as_read(kind, properties))

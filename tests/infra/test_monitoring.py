@@ -31,7 +31,7 @@ from tests.infra.templates import resources
 
 THRESHOLDS = Thresholds()
 HOUR = 60
-"""In CloudWatch's minutes."""
+"""Minutes per hour, in CloudWatch's periods."""
 
 SQS_METRICS = {
     "ApproximateAgeOfOldestMessage",
@@ -56,7 +56,7 @@ def rules(app: App, deployment: Deployment | None = None, *, fires: bool = True)
 
 @pytest.fixture(scope="module")
 def all_rules(app: App) -> dict[str, Rule]:
-    """Of an app that has one of everything."""
+    """Return the rules of an app that has one of everything."""
     fast = ConsumerGroup(name="fast", handler="shop.fast", queues=("payments",))
     return rules(app, Deployment(workers=(WorkerGroup(queues=("jobs",)),), consumers=(fast,)))
 
@@ -76,7 +76,7 @@ IDLE = {
     "held0": steady(0),
     "held1": steady(0),
 }
-"""Polled, and nothing there; what no job was for is not written."""
+"""Queues that are polled and empty; metrics of jobs are not written."""
 
 BUSY = {
     **IDLE,
@@ -94,7 +94,7 @@ BUSY = {
     "attempts": steady(100),
     "errors": steady(0),
 }
-"""Ten jobs a second through each queue, 3 % of whose runs fail."""
+"""Ten jobs a second through each queue, with 3 % of the runs failing."""
 
 
 # --- silence -------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_jobs_that_start_late_alarm_by_what_started_and_by_what_did_not(
 def test_jobs_are_late_no_sooner_than_their_lane_says_and_soon_after(
     app: App, all_rules: Mapping[str, Rule], priority: Priority
 ) -> None:
-    """An alarm needs three of its periods: of a target's length together, or three minutes."""
+    """An alarm needs three of its periods: together a target's length, or three minutes."""
     rule = all_rules[f"jobs-{priority}-late"]
     target = start_within_s(_spec(app, priority))
 

@@ -1,4 +1,4 @@
-"""cdk-nag finds nothing in what is deployed, and its acknowledgements hide nothing else."""
+"""cdk-nag finds nothing in the deployed stack, and its acknowledgements hide nothing else."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def assembly(tmp_path: Path) -> cdk.App:
 
 
 def report(assembly: cdk.App) -> Mapping[str, Any]:
-    """What cdk-nag says of a synthesis, whether it failed by it or not."""
-    with contextlib.suppress(RuntimeError):  # what jsii makes of CDK's ValidationFailed
+    """Return cdk-nag's report on a synthesis, whether or not it failed the synthesis."""
+    with contextlib.suppress(RuntimeError):  # jsii's form of CDK's ValidationFailed
         assembly.synth()
     written = json.loads((Path(assembly.outdir) / "validation-report.json").read_text())
     [nag] = [each for each in written["pluginReports"] if each["pluginName"] == "AwsSolutions"]
@@ -36,7 +36,7 @@ def report(assembly: cdk.App) -> Mapping[str, Any]:
 
 
 def findings(assembly: cdk.App) -> set[tuple[str, str]]:
-    """The rules that are broken, each with the construct that breaks it."""
+    """Return the violated rules, each with the construct that violates it."""
     return {
         (violation["ruleName"], where["constructPath"])
         for violation in report(assembly)["violations"]
@@ -57,7 +57,7 @@ def test_what_is_acknowledged_is_so_where_it_was_found_and_with_a_reason(assembl
         [where] = finding["violatingConstructs"]
         found_in = PurePosixPath(where["constructPath"])
         nearest = [found_in, found_in.parent]
-        if found_in.parent.name == "DefaultPolicy":  # what CDK makes of grants to a role
+        if found_in.parent.name == "DefaultPolicy":  # made by CDK for grants to a role
             nearest.append(found_in.parent.parent)
         assert PurePosixPath(finding["acknowledgedAt"]) in nearest
         assert len(finding["reason"].split()) > 5

@@ -1,7 +1,7 @@
-"""What the code really calls, its role is granted.
+"""Roles are granted everything that the code really calls.
 
-Everything below runs through a proxy that reads the permission and the resource off each request;
-IAM, as `tests.support.iam` has it, is then asked about each of them in the synthesized template.
+All calls below go through a proxy that reads the permission and the resource off each request;
+`tests.support.iam` then decides about each of them by the synthesized template.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def declare(stage: str) -> Declared:
 
 @dataclass
 class Watched:
-    """A stage of the app on a local AWS, behind a proxy that reads what is called."""
+    """A stage of the app on a local AWS, behind a proxy that reads the calls."""
 
     declared: Declared
     policies: Policies
@@ -120,12 +120,12 @@ class Watched:
     calls: list[Call] = field(default_factory=list)
 
     def take(self) -> set[Call]:
-        """What has been called since the last time."""
+        """Return the calls since the last time."""
         taken, self.calls[:] = set(self.calls), []
         return taken
 
     def refused(self, role: str, calls: set[Call]) -> set[Call]:
-        """Those calls that a role may not make."""
+        """Return those of the calls that a role may not make."""
         return {
             (action, resource)
             for action, resource in calls
@@ -139,7 +139,9 @@ def _passed_to(action: str) -> dict[str, str]:
 
 
 def policies_of(app: App) -> tuple[Policies, dict[str, str], str]:
-    """The template's, with a role for each grant; the roles' ARNs; and the name of the topic."""
+    """Return the template's policies with one role per grant, the roles' ARNs, and the topic's
+    name.
+    """
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
     system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
     tasks = iam.ServicePrincipal(TASKS)
@@ -177,7 +179,7 @@ async def watched(
 
 @asynccontextmanager
 async def working(app: App, until: Callable[[Event], bool]) -> AsyncIterator[None]:
-    """Have a worker run what was submitted; ends when it was told of such an event."""
+    """Have a worker run the submitted jobs until an event makes ``until`` true."""
     seen = asyncio.Event()
     async with AsyncExitStack() as stack:
         worker = Worker(
@@ -349,7 +351,7 @@ async def test_the_bridge_may_make_every_call_of_its_function(watched: Watched) 
 
 
 def _delayed(declared: Declared) -> dict[str, Any]:
-    """What the schedule of a delayed job hands over."""
+    """Return the input that a delayed job's schedule passes on."""
     with Client(declared.app) as client:
         handle = client.submit(declared.later, Note(), delay=timedelta(minutes=16))
     scheduler = boto3.client("scheduler", region_name=REGION)
@@ -364,7 +366,7 @@ def _delayed(declared: Declared) -> dict[str, Any]:
 
 
 def _bridge(declared: Declared, delayed: dict[str, Any]) -> None:
-    """What `lambdas.bridge` does of a firing and of a delayed job."""
+    """Run `lambdas.bridge` on a firing and on a delayed job."""
     fired = schedule_input(declared.app, declared.echo) | FIRED
     with (
         SqsTransport() as sqs,
@@ -376,7 +378,7 @@ def _bridge(declared: Declared, delayed: dict[str, Any]) -> None:
 
 
 class _InTwoWeeks(SystemClock):
-    """When SQS is about to delete what is dead now."""
+    """The time at which SQS is about to delete messages that are dead now."""
 
     def now(self) -> datetime:
         return super().now() + QUARANTINE_RETENTION - timedelta(hours=1)
@@ -416,7 +418,7 @@ def _topic(name: str, endpoint_url: str) -> str:
 
 
 def _sweep(app: App, topic_arn: str) -> None:
-    """What `lambdas.sweep.handler` does, as late as it copies what is about to be deleted."""
+    """Run `lambdas.sweep.handler` so late that it copies messages that are about to be deleted."""
     with (
         SqsTransport() as queues,
         DynamoTable(app.topology.table_name) as table,

@@ -1,4 +1,4 @@
-"""The workers' network reaches what workers call, and nothing reaches it."""
+"""The workers' network reaches the services that workers call, and nothing reaches it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def made(deployment: Deployment, *, long_delays: bool = True) -> tuple[Network, 
 
 
 def endpoints(template: Mapping[str, Any], kind: str) -> dict[str, Properties]:
-    """The endpoints of a kind, by the service's short name."""
+    """Return the endpoints of a kind, by the service's short name."""
     return {
         _service(properties["ServiceName"]): properties
         for properties in resources(template, "AWS::EC2::VPCEndpoint").values()
@@ -114,7 +114,7 @@ def test_a_public_network_has_no_endpoint_that_is_paid_for_and_lets_nothing_in()
         assert not subnet.get("MapPublicIpOnLaunch"), "a task asks for its address itself"
 
 
-# --- a network that is there already -------------------------------------------------------------
+# --- an existing network -------------------------------------------------------------------------
 
 
 def given(*kinds: str) -> tuple[Network, Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""The bucket is private, expires what is in it, and is reached by those who need it."""
+"""The bucket is private, expires its objects, and is accessible only to roles that need it."""
 
 from __future__ import annotations
 

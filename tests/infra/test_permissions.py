@@ -1,4 +1,4 @@
-"""Who may do what, asked of IAM's rules over the synthesized template."""
+"""Roles' permissions, checked by IAM's rules over the synthesized template."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TAKES_NO_RESOURCE = {
     # https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazoncloudwatch.html
     "cloudwatch:PutMetricData",
 }
-"""Actions that can't be allowed for a resource by its name."""
+"""Actions that can't be allowed for a named resource."""
 
 FOR_NOBODY = (
     "sqs:CreateQueue",
@@ -55,7 +55,7 @@ FOR_NOBODY = (
 
 
 def synthesized(*, encrypted: bool) -> Resolved:
-    """Everything, with a role for each grant; ``encrypted`` with a key of its own."""
+    """Return the full template, with a role per grant; ``encrypted`` adds the user's own key."""
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
     key = kms.Key(stack, "Key") if encrypted else None
     system = JobSystem(stack, "Jobs", app=everything(), **ON_AWS, encryption_key=key)
@@ -91,7 +91,7 @@ def encrypted() -> Resolved:
 
 
 def own_key(template: Resolved) -> str:
-    """The key of one's own, apart from that of the alerts."""
+    """Return the user's own key, as opposed to that of the alerts."""
     [found] = (each for each in template.of_type("AWS::KMS::Key") if not each.startswith("Jobs"))
     return arn_of("AWS::KMS::Key", found)
 
@@ -111,7 +111,7 @@ def own_queues(app: App) -> list[str]:
 
 
 def resources_of(app: App) -> list[str]:
-    """All that holds jobs or records."""
+    """Return all resources that hold jobs or records."""
     bucket = app.topology.bucket.name_in(ACCOUNT, REGION)
     return [
         *(arn_of(QUEUE, name) for name in own_queues(app)),
@@ -124,7 +124,7 @@ def resources_of(app: App) -> list[str]:
     ]
 
 
-# --- what nobody may do --------------------------------------------------------------------------
+# --- forbidden to everyone -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("action", FOR_NOBODY)
@@ -163,7 +163,7 @@ def test_no_role_reaches_another_app_s_queues_table_bucket_or_schedules(
 
 
 def all_statements(template: Resolved) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every statement of an identity's policy, with whose it is."""
+    """Yield every statement of an identity's policy, with its identity."""
     for principal, statements in Policies.of(template).identity.items():
         for statement in statements:
             yield principal, statement
@@ -210,7 +210,7 @@ def test_a_pattern_of_resources_ends_within_this_app_s_own(app: App, template: R
     assert [each for each in patterns if not each.startswith(own)] == []
 
 
-# --- what each role may do, and what it may not --------------------------------------------------
+# --- each role's permissions and prohibitions ----------------------------------------------------
 
 
 def test_a_submitter_sends_and_never_receives(app: App, policies: Policies) -> None:
@@ -339,7 +339,7 @@ def test_without_tls_nobody_reaches_a_queue_the_bucket_or_a_topic(
     assert policies.allows(role("Worker"), "s3:GetObject", f"{bucket}/payloads/1")
 
 
-# --- a key of one's own --------------------------------------------------------------------------
+# --- the user's own key --------------------------------------------------------------------------
 
 
 def test_what_holds_jobs_is_encrypted_with_the_key_and_without_one_by_aws(

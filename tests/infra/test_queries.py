@@ -81,7 +81,7 @@ Line = Mapping[str, Any]
 
 @pytest.fixture(autouse=True)
 def loggers() -> Iterator[None]:
-    """Left as they were."""
+    """Restore the loggers."""
     kept = [
         (logger, logger.handlers[:], logger.level, logger.propagate)
         for logger in (logging.getLogger(), logging.getLogger("headgate"))
@@ -96,7 +96,7 @@ def loggers() -> Iterator[None]:
 
 @pytest.fixture(params=["worker", "consumer"])
 def lines(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Sequence[Line]:
-    """What a worker, or a function that runs jobs, logs of these events."""
+    """Return the log lines of a worker, or of a function that runs jobs, for these events."""
     if request.param == "worker":
         configure(json=True)
     else:
@@ -109,7 +109,7 @@ def lines(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) ->
 
 
 def fields_of(query: str) -> set[str]:
-    """The fields that a query reads: all its words but commands, functions and what it names."""
+    """Return the fields that a query reads: all its words but commands, functions and aliases."""
     text = re.sub(r'/(?:[^/\\]|\\.)*/|"[^"]*"', "", query)
     named = set(re.findall(r"\bas (\w+)", text))
     words = set(re.findall(r"(?<![@\w])[a-z_]\w*(?!\w*\()", text))
@@ -118,7 +118,7 @@ def fields_of(query: str) -> set[str]:
 
 
 def filtered(query: str, lines: Sequence[Line]) -> set[str]:
-    """The first words of the lines that a query's pattern lets through."""
+    """Return the first words of the lines that a query's pattern matches."""
     found = re.search(r"filter message like /(.*)/\n", query)
     assert found, query
     pattern = re.compile(found.group(1))
@@ -164,7 +164,7 @@ HAPPENED = {
 
 @pytest.fixture
 def bridged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Sequence[Line]:
-    """What the bridge logs of a schedule, an event and a delayed job."""
+    """Return the bridge's log of a schedule, an event and a delayed job."""
     app = App("shop")
     report = app.define("report", Params, schedule=Schedule.rate(timedelta(days=1)))
     app.event_rule("placed", pattern={"source": ["shop"]}, job=report)

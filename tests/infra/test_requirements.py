@@ -1,4 +1,4 @@
-"""A user's dependencies and ours are installed together: theirs as they say, ours beside."""
+"""A user's dependencies and ours are installed together: theirs unchanged, ours in addition."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def users(tmp_path: Path, text: str) -> Path:
 
 
 def handed_to_pip(requirements: Requirements, tmp_path: Path) -> tuple[list[str], list[str]]:
-    """The user's lines and ours, without layout."""
+    """Return the user's lines and ours, without layout."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     [_, theirs, _, ours, *_] = requirements.options(scratch, python="3.13")
@@ -44,7 +44,7 @@ def _lines(path: str) -> list[str]:
 
 
 def ours_beside(requirements: Requirements, tmp_path: Path) -> list[str]:
-    """What is left of ours."""
+    """Return the lines that are left of ours."""
     return handed_to_pip(requirements, tmp_path)[1]
 
 

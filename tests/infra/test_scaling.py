@@ -1,4 +1,4 @@
-"""How many tasks run follows what waits: the formulas' numbers, and the policies made of them."""
+"""The number of tasks follows the backlog: the formulas' values, and the policies made of them."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ SLEEPY = WorkerGroup(min_tasks=0)
 
 
 Told = Mapping[tuple[str | None, str], float]
-"""What CloudWatch knows: by queue, or None for the service, and metric."""
+"""CloudWatch's values, by metric and by queue, or None for the service."""
 
 
 def value(formula: Formula, told: Told) -> float:
-    """What CloudWatch makes of an expression; FILL and IF are as its, and missing metrics are 0."""
+    """Evaluate an expression as CloudWatch does, FILL and IF included; missing metrics are 0."""
     variables: dict[str, Any] = {
         variable: told.get((metric.queue, metric.name), 0)
         for variable, metric in formula.metrics.items()
@@ -55,19 +55,19 @@ def value(formula: Formula, told: Told) -> float:
         "FILL": lambda found, _default: found,
         "IF": lambda condition, then, otherwise: then if condition else otherwise,
     }
-    # The expression is ours, of arithmetic that Python has too.
+    # The expression is our own, with arithmetic that Python has too.
     return float(eval(formula.expression, {"__builtins__": {}}, variables | functions))  # noqa: S307
 
 
 def waiting(depths: Mapping[QueueSpec, float], *, running: int) -> Told:
-    """So many visible messages, and so many tasks."""
+    """Return metrics of that many visible messages and tasks."""
     told: dict[tuple[str | None, str], float] = {(None, RUNNING): running}
     told.update({(queue.name, VISIBLE): depth for queue, depth in depths.items()})
     return told
 
 
 def load(group: WorkerGroup, told: Told) -> float:
-    """Of a group with one part."""
+    """Return the load of a group with one part."""
     [formula] = loads(group, JOBS)
     return value(formula, told)
 
@@ -167,7 +167,7 @@ def test_an_expression_names_the_metrics_that_it_has(group: WorkerGroup) -> None
         assert named == set(formula.metrics)
 
 
-# --- what is overdue, and the first task ---------------------------------------------------------
+# --- overdue jobs, and the first task ------------------------------------------------------------
 
 
 def late(queue: QueueSpec, *, age_s: float, depth: float) -> bool:
@@ -310,7 +310,7 @@ def test_the_metrics_that_are_paid_for_are_those_of_its_alarms(
 def assert_alarms(
     system: Deployed, group: WorkerGroup, policy: Properties, formulas: Sequence[Formula]
 ) -> None:
-    """The alarms that carry out that policy are the formulas'."""
+    """Assert that the alarms of that policy are the formulas'."""
     template_policies = resources(system.template, "AWS::ApplicationAutoScaling::ScalingPolicy")
     [logical_id] = [name for name, each in template_policies.items() if each is policy]
     alarms = [
@@ -328,7 +328,7 @@ def assert_alarms(
 def assert_queries(
     system: Deployed, group: WorkerGroup, queries: Sequence[Properties], formula: Formula
 ) -> None:
-    """They are the formula's metrics, and its expression as the only result."""
+    """Assert that they are the formula's metrics, with its expression as the only result."""
     *stats, result = queries
     assert (result["Expression"], result["ReturnData"]) == (formula.expression, True)
     assert [query["Id"] for query in stats] == list(formula.metrics)

@@ -1,4 +1,4 @@
-"""What the stack has for delays and for schedules made at run time: names, and who may what."""
+"""Resources for delays and for schedules made at run time: their names and permissions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def declared(**options: Any) -> App:
 
 
 def granting(app: App) -> Mapping[str, Any]:
-    """A stack with a role for each thing that can be granted, in a region that is known."""
+    """Return a stack with a role for each possible grant, in a known region."""
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own", env=ENVIRONMENT)
     system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
     tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
@@ -65,7 +65,7 @@ def policy(template: Mapping[str, Any], role: str) -> list[Mapping[str, Any]]:
 
 
 def scheduling(template: Mapping[str, Any], role: str) -> set[tuple[str, str]]:
-    """Each action on schedules that a role may, with the name of what it may be done to."""
+    """Return each action on schedules that a role may take, with the name of its target."""
     return {
         (action, "*" if resource == "*" else name_of(template, resource).rpartition(":")[2])
         for statement in policy(template, role)

@@ -1,4 +1,4 @@
-"""The template says what the topology says."""
+"""The template matches the topology."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ FIRED = {
     "attempt_number": "1",
 }
 ONLY_IN_CLOUDFORMATION = {
-    "QueueName",  # an argument of CreateQueue's, not an attribute
-    "RedriveAllowPolicy",  # set afterwards, since each of the two queues names the other
+    "QueueName",  # an argument of CreateQueue, not an attribute
+    "RedriveAllowPolicy",  # set afterwards, since the two queues name each other
     "Tags",
 }
 
 
 def as_attributes(properties: Properties) -> dict[str, Any]:
-    """A template's properties the way CreateQueue takes them; the redrive policy as values."""
+    """Return a template's properties as CreateQueue takes them; the redrive policy as values."""
     return {
         name: value if isinstance(value, Mapping) else json.dumps(value).strip('"')
         for name, value in properties.items()
@@ -304,7 +304,7 @@ def test_the_schedulers_role_serves_this_apps_schedules_only(template: Mapping[s
 
 @pytest.fixture(scope="module")
 def granted(app: App) -> Mapping[str, Any]:
-    """A stack of the user's own, with roles that submit, follow jobs and work."""
+    """Return a stack of the user's own, with roles that submit, follow jobs and work."""
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
     system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
     tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
@@ -316,7 +316,7 @@ def granted(app: App) -> Mapping[str, Any]:
 
 
 def delaying(template: Mapping[str, Any]) -> dict[str, set[str]]:
-    """What one-time schedules take: making them, and handing them their role."""
+    """Return the permissions needed for one-time schedules: creating them, passing their role."""
     [role] = [
         logical_id
         for logical_id, each in resources(template, "AWS::IAM::Role").items()
@@ -333,7 +333,7 @@ def delaying(template: Mapping[str, Any]) -> dict[str, set[str]]:
 
 
 def reach(template: Mapping[str, Any], role: str) -> dict[str, set[str]]:
-    """By queue, the actions that the default policy of a role allows."""
+    """Return the actions that the default policy of a role allows, by queue."""
     [policy] = [
         policy
         for logical_id, policy in resources(template, "AWS::IAM::Policy").items()
@@ -401,7 +401,7 @@ def test_who_works_may_receive_settle_park_and_send_anew_but_not_submit_elsewher
     }
 
 
-# --- the whole -----------------------------------------------------------------------------------
+# --- the whole stack -----------------------------------------------------------------------------
 
 
 def test_a_template_spends_none_of_cloudformation_s_megabyte_on_indentation(app: App) -> None:
@@ -434,7 +434,7 @@ def test_an_app_without_job_types_is_refused() -> None:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory that commands run in, with an environment that names no app."""
+    """Return a directory to run commands in, with an environment that names no app."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv("HEADGATE_APP", raising=False)

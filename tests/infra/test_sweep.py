@@ -1,4 +1,4 @@
-"""The sweep reaches every queue that messages end in, may delete nothing, and is nobody's job."""
+"""The sweep reads every queue that messages end in, may delete nothing, and is not a job."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_sweep_ends_before_the_next_is_due(function: Properties) -> None:
 
 
 def test_a_young_account_can_deploy_it(function: Properties) -> None:
-    """It has ten invocations at once in all, and none of them can be reserved."""
+    """Such an account allows ten concurrent invocations in all, none of which can be reserved."""
     assert "ReservedConcurrentExecutions" not in function
 
 
@@ -144,7 +144,9 @@ def test_a_sweep_that_fails_is_kept_whether_lambda_refused_it_or_it_raised(
 def test_its_schedule_stands_apart_from_those_of_jobs(
     app: App, template: Mapping[str, Any], schedule: Properties
 ) -> None:
-    """So no list of the app's schedules has it, and nobody who may change these can change it."""
+    """So no list of the app's schedules includes it, and permission to change those does not cover
+    it.
+    """
     [(group, made)] = resources(template, "AWS::Scheduler::ScheduleGroup", SWEEP).items()
     assert schedule["GroupName"] == made["Name"] != app.topology.schedule_group
     [trust] = [

@@ -1,4 +1,4 @@
-"""Of a user's directory the function carries the code, and nothing of this machine."""
+"""The function carries the code of a user's directory, and nothing of this machine."""
 
 from __future__ import annotations
 

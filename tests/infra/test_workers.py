@@ -1,4 +1,4 @@
-"""A worker group's service is what the deployment says, and may do what its queues take."""
+"""A worker group's service matches the deployment, and may do what its queues need."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_container_insights_which_are_paid_for_are_off(system: Deployed) -> None
 
 
 class Started:
-    """What the command line handed to the worker."""
+    """The settings that the command line passed to the worker."""
 
     settings: WorkerSettings | None = None
     watching: Watching | None = None
@@ -159,7 +159,7 @@ def test_the_command_is_one_that_the_worker_s_command_line_takes_as_the_group_me
     monkeypatch.setattr("headgate.workers.logs.configure", lambda **_: None)
     monkeypatch.setattr(
         "headgate.workers.process.supervisor_link.is_supervised", lambda _environ: True
-    )  # as its child is
+    )  # as in the supervisor's child
     monkeypatch.setenv("HEADGATE_APP", "tests.infra.test_workers:SHOP")
     container = system.container(group)
     assert container["EntryPoint"] == ["headgate"]
@@ -280,11 +280,11 @@ def test_its_log_is_kept_for_a_month_and_never_keeps_a_worker_waiting(
     assert system.resource(log["Options"]["awslogs-group"])["RetentionInDays"] == 30
 
 
-# --- what it may do ------------------------------------------------------------------------------
+# --- its permissions -----------------------------------------------------------------------------
 
 
 def allowed(system: Deployed, role: Any) -> list[Properties]:
-    """The statements of a role's policies."""
+    """Return the statements of a role's policies."""
     logical_id = role["Fn::GetAtt"][0]
     return [
         statement
@@ -295,7 +295,7 @@ def allowed(system: Deployed, role: Any) -> list[Properties]:
 
 
 def may(system: Deployed, group: WorkerGroup, action: str) -> set[str]:
-    """The names of what a group's tasks may do this to."""
+    """Return the names of the resources on which a group's tasks may take this action."""
     return {
         name_of(system.template, arn)
         for statement in allowed(system, system.task(group)["TaskRoleArn"])

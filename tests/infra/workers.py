@@ -43,7 +43,7 @@ DEPLOYMENT = Deployment(workers=(DEFAULT, URGENT, NIGHT, SPARE))
 
 
 def shop() -> App:
-    """Two queue groups: ``jobs`` with all priorities, and ``payments`` with two."""
+    """Return an app with two queue groups: ``jobs`` with all priorities, ``payments`` with two."""
     app = App("shop", stage="test")
     app.define("send-email", Params)
     payments = app.queue("payments", priorities=[Priority.CRITICAL, Priority.LOW])
@@ -61,7 +61,7 @@ class Deployed:
     template: Mapping[str, Any]
 
     def service(self, group: WorkerGroup) -> Properties:
-        """The properties of a group's service."""
+        """Return the properties of a group's service."""
         of_group = {
             properties["ServiceName"]: properties
             for properties in resources(self.template, "AWS::ECS::Service").values()
@@ -69,23 +69,23 @@ class Deployed:
         return of_group[f"shop-test-{group.name}"]
 
     def task(self, group: WorkerGroup) -> Properties:
-        """The properties of its task definition."""
+        """Return the properties of a group's task definition."""
         return self.resource(self.service(group)["TaskDefinition"])
 
     def container(self, group: WorkerGroup) -> Properties:
-        """Its only container."""
+        """Return a group's only container."""
         [container] = self.task(group)["ContainerDefinitions"]
         return dict(container)
 
     def resource(self, reference: Any) -> Properties:
-        """What a ``Ref`` or ``Fn::GetAtt`` means."""
+        """Return the properties of the resource that a ``Ref`` or ``Fn::GetAtt`` refers to."""
         match reference:
             case {"Ref": logical_id} | {"Fn::GetAtt": [logical_id, _]}:
                 return dict(self.template["Resources"][logical_id]["Properties"])
         raise AssertionError(f"no reference: {reference}")
 
     def of_group(self, group: WorkerGroup, kind: str) -> list[Properties]:
-        """The properties of all resources of a type that belong to a group."""
+        """Return the properties of all resources of a type that belong to a group."""
         return [
             properties
             for logical_id, properties in resources(self.template, kind).items()
@@ -94,7 +94,7 @@ class Deployed:
 
 
 def deployed(app: App, deployment: Deployment, **arguments: Any) -> Deployed:
-    """A stack of an app whose image is in a registry."""
+    """Return the stack of an app whose image is in a registry."""
     stack = HeadgateStack(
         cdk.App(context=NO_BUNDLING),
         "Stack",
