@@ -1,7 +1,7 @@
-"""CDK constructs that provision an app's system on AWS, and the values that they are told.
+"""CDK constructs that provision an app's system on AWS, and the values that configure them.
 
-`JobSystem` goes into a stack of yours, `HeadgateStack` is one by itself. CDK is imported by their
-first use, so that ``headgate cost`` and ``headgate check`` read a deployment without it.
+`JobSystem` goes into a stack of your own; `HeadgateStack` is a complete stack. CDK is imported on
+their first use, so that ``headgate cost`` and ``headgate check`` read a deployment without it.
 """
 
 from importlib import import_module

@@ -1,9 +1,9 @@
 """CDK's entry point, ``python -m headgate.infra.app``: synthesizes the stack of one app.
 
-The CDK context says which (``headgate:app``, as ``module:attribute``) and, if at all, for which
-stage (``headgate:stage``); without them ``HEADGATE_APP`` and ``HEADGATE_STAGE`` do. What a stage
-has is in the context too (`infra.stages`). What is synthesized has passed ``headgate check`` and
-cdk-nag.
+The CDK context names the app (``headgate:app``, as ``module:attribute``) and optionally the stage
+(``headgate:stage``); ``HEADGATE_APP`` and ``HEADGATE_STAGE`` are the fallbacks. The settings of the
+stages are in the context too (`infra.stages`). A synthesized stack has passed ``headgate check``
+and cdk-nag.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> int:
     except HeadgateError as error:
         print(f"headgate: {error}", file=sys.stderr)  # noqa: T201 - a program's own output
         return _USAGE
-    except RuntimeError as error:  # jsii has no class of its own for what a bundling raises
+    except RuntimeError as error:  # jsii has no class of its own for an error of bundling
         if _NOT_BUNDLED not in str(error):
             raise
         said = str(error).partition("@jsii/kernel.RuntimeError: ")
@@ -52,7 +52,7 @@ def _synthesize(assembly: cdk.App) -> int:
     except RuntimeError as error:  # jsii has no class of its own for CDK's
         if "ValidationFailed" not in str(error):
             raise
-        # CDK has printed which constructs break which rules.
+        # CDK has printed the violated rules and their constructs.
         print("headgate: cdk-nag refuses the stack", file=sys.stderr)  # noqa: T201 - as above
         return _FAULTY
     return 0
@@ -63,7 +63,7 @@ def add_stack(assembly: cdk.App) -> HeadgateStack:
 
     Raises:
         ConfigurationError: no app is named, it can't be imported or provisioned, it is of another
-            stage than the one asked for, or what the stage has is wrong.
+            stage than the one asked for, or the stage's settings are invalid.
     """
     settings = Settings.from_env()
     path = _context(assembly.node, "headgate:app") or settings.app
@@ -88,7 +88,7 @@ def add_stack(assembly: cdk.App) -> HeadgateStack:
 
 def _load(path: str, stage: str | None) -> App:
     if stage:
-        os.environ["HEADGATE_STAGE"] = stage  # where an App that names no stage reads it
+        os.environ["HEADGATE_STAGE"] = stage  # read by an App that names no stage
     _import_from_here()
     app = load_app(path)
     if stage and app.stage != stage:

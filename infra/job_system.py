@@ -1,4 +1,4 @@
-"""All that an app needs on AWS, as a construct for a CDK app of one's own."""
+"""An app's whole system on AWS, as a construct for a CDK app of one's own."""
 
 from __future__ import annotations
 
@@ -52,25 +52,24 @@ _ALL = QueueSelection()
 
 
 class JobSystem(Construct):
-    """All that an app needs on AWS: queues, a table, a bucket, schedules and the bridge that
-    serves them.
+    """An app's whole system on AWS: queues, a table, a bucket, schedules and their bridge.
 
     Args:
-        app: what to provision; its topology is read now, so declare everything before.
-        deployment: what runs its jobs, and who is told; None: `Deployment`'s defaults.
-        removal_policy: what happens to a queue, and the jobs in it, that leaves the stack. The
-            table and the bucket stay, unless the stage is None or ``"dev"``.
-        encryption_key: a key of one's own for the queues, the table and the bucket; None: keys that
-            AWS manages, at no cost. Every grant below comes with the use of it. The policy of a key
-            that is only referred to has to leave it to IAM who uses it, as KMS's default does.
+        app: the app to provision; its topology is read now, so declare everything before.
+        deployment: its workers, functions and alerts; None: `Deployment`'s defaults.
+        removal_policy: applies to a queue, and the jobs in it, that is removed from the stack. The
+            table and the bucket are retained, unless the stage is None or ``"dev"``.
+        encryption_key: a customer-managed key for the queues, the table and the bucket; None: keys
+            that AWS manages, at no cost. Every grant below includes the use of it. The policy of an
+            imported key has to delegate permissions to IAM, as KMS's default policy does.
         now: the time that the app is checked for, aware: a schedule that ends before it is a fault,
-            and one that has started has no start any more. None: this machine's.
-        image: what worker groups run; None: what ``deployment.dockerfile`` builds.
-        vpc: where they run; None: a network of their own, as ``deployment.network`` says.
-        app_path: where they find the app, as ``module:attribute``; None: where it is found here.
+            and one that has started is deployed without its start. None: this machine's.
+        image: the image of worker groups; None: the one that ``deployment.dockerfile`` builds.
+        vpc: their VPC; None: a network of their own, according to ``deployment.network``.
+        app_path: the app's ``module:attribute`` in the image; None: as it is found here.
 
     Raises:
-        AppFaulty: ``headgate check`` finds errors; its warnings are CDK's.
+        AppFaulty: ``headgate check`` finds errors; its warnings become CDK's.
         ConfigurationError: the app has no job types, a name is too long for AWS, the deployment
             doesn't fit the app, or there is no Dockerfile.
 
@@ -113,12 +112,12 @@ class JobSystem(Construct):
             self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
         )
         self.bridge: lambda_.Function | None = None
-        """The function that submits what schedules and events bring; None: nothing does."""
+        """The function that submits jobs for schedules and events; None: the app has none."""
         self.failed_firings: sqs.IQueue | None = None
-        """The queue of the firings and events that could not become jobs; None as above."""
+        """The queue of firings and events that could not become jobs; None as above."""
         self._schedules = self._add_bridge() if _needs_bridge(app) else None
         self.sweep = self._add_sweep()
-        """What tells of dead letters; for alarms, for one."""
+        """The function that reports dead letters, for example for alarms."""
         self._workers = (
             self._add_workers(image, vpc, app_path or find_app(app))
             if self.deployment.workers
@@ -132,7 +131,7 @@ class JobSystem(Construct):
         _tag(self, app)
 
     def queue(self, physical: str) -> sqs.IQueue:
-        """The queue of that physical name, one of ``app.topology``'s; for alarms, for one."""
+        """Return the queue of that physical name in ``app.topology``, for example for alarms."""
         return self._queues.by_name[physical]
 
     @property
@@ -142,46 +141,45 @@ class JobSystem(Construct):
 
     @property
     def table(self) -> dynamodb.ITableV2:
-        """The table of the jobs' records; for alarms, for one."""
+        """The table of the jobs' records, for example for alarms."""
         return self._records.table
 
     @property
     def bucket(self) -> s3.IBucket:
-        """The bucket of payloads that are too large for messages."""
+        """The bucket of payloads too large for messages."""
         return self._objects.bucket
 
     @property
     def alerts(self) -> sns.ITopic:
-        """The topic on which a person is told; for alarms and subscriptions of one's own."""
+        """The topic for alerts to people, for alarms and subscriptions of one's own."""
         return self._alerts.topic
 
     @property
     def services(self) -> Mapping[str, ecs.FargateService]:
-        """The services of the worker groups, by the group's name."""
+        """The services of the worker groups, by group name."""
         return self._workers.services if self._workers is not None else {}
 
     @property
     def vpc(self) -> ec2.IVpc | None:
-        """Where the workers run; None if there are none."""
+        """The workers' VPC; None if there are no workers."""
         return self._workers.network.vpc if self._workers is not None else None
 
     @property
     def alarms(self) -> Mapping[str, cloudwatch.Alarm]:
-        """The alarms, by name without app and stage, such as ``jobs-high-late``; for further
-        actions."""
+        """The alarms, for further actions; by name without app and stage, as ``jobs-high-late``."""
         return self._watching.alarms.by_name
 
     @property
     def dashboard(self) -> cloudwatch.Dashboard:
-        """The dashboard; for widgets of one's own."""
+        """The dashboard, for widgets of one's own."""
         return self._watching.dashboard.dashboard
 
     def grant_submit(self, grantee: iam.IGrantable, *, unique: bool = False) -> iam.Grant:
-        """Let ``grantee`` submit any of the app's jobs, and cancel what is delayed for long.
+        """Let ``grantee`` submit any of the app's jobs, and cancel those with a long delay.
 
         Args:
-            grantee: who.
-            unique: jobs that count once too, which are claimed in the table.
+            grantee: the principal.
+            unique: also allow unique jobs, which are claimed in the table.
         """
         queues = list(self._queues.by_name.values())
         grant = permissions.grant_submit(grantee, queues, self.bucket)
@@ -190,18 +188,18 @@ class JobSystem(Construct):
         return self._with_delays(grant, grantee)
 
     def grant_follow(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` ask what has become of any of the app's jobs, and cancel them."""
+        """Let ``grantee`` read the outcomes of any of the app's jobs, and cancel them."""
         grant = permissions.grant_follow(grantee, self.table, self.bucket)
         if self._schedules is None or not self.app.long_delays:
             return grant
         return grant.combine(self._schedules.grant_undelay(grantee))
 
     def grant_work(self, grantee: iam.IGrantable, *, lanes: QueueSelection = _ALL) -> iam.Grant:
-        """Let ``grantee`` run the app's jobs, record them, and park what it gives up.
+        """Let ``grantee`` run the app's jobs, record them, and park those that are given up.
 
         Args:
-            grantee: who.
-            lanes: of which queues; all by default.
+            grantee: the principal.
+            lanes: the queues; all by default.
         """
         specs = lanes.of(self.app.topology)
         grant = permissions.grant_work(
@@ -214,8 +212,11 @@ class JobSystem(Construct):
         return self._with_delays(grant, grantee)
 
     def grant_operate(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` look after the app: see queues, jobs and dead letters, cancel jobs, send
-        dead letters back and delete them, and do all that `grant_manage_schedules` says."""
+        """Let ``grantee`` operate the app.
+
+        It may inspect queues, jobs and dead letters, cancel jobs, replay and delete dead letters,
+        and do everything that `grant_manage_schedules` allows.
+        """
         grant = permissions.grant_operate(
             grantee,
             list(self._queues.by_name.values()),
@@ -229,7 +230,7 @@ class JobSystem(Construct):
         return grant.combine(undelay).combine(self._schedules.grant_changes(grantee))
 
     def grant_manage_schedules(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` list, pause and resume the app's schedules, and make some of its own.
+        """Let ``grantee`` list, pause and resume the app's schedules, and create some of its own.
 
         Raises:
             ConfigurationError: the app has neither schedules nor long delays.
@@ -362,10 +363,10 @@ def _refuse_empty(app: App) -> None:
 
 
 def _environment(system: JobSystem) -> dict[str, str]:
-    """What the app reads wherever its jobs run."""
+    """Return the environment variables that the app reads wherever its jobs run."""
     found = {
         "HEADGATE_STAGE": system.app.stage,
-        # Both would be asked of STS, to which the workers' own network has no way.
+        # Both would otherwise take a request to STS, which the workers' own network doesn't reach.
         "HEADGATE_BUCKET": system.bucket.bucket_name,
         "HEADGATE_ACCOUNT": Stack.of(system).account,
     }
@@ -377,7 +378,7 @@ def _needs_bridge(app: App) -> bool:
 
 
 def _fed_by_bridge(app: App, queues: Queues) -> list[sqs.IQueue]:
-    """The queues of the types that are scheduled or submitted on events; all with long delays."""
+    """Return the queues of scheduled and event-driven types; all queues with long delays."""
     if app.long_delays:
         return list(queues.by_name.values())
     on_event = (rule.type for rule in app.event_rules.values())
@@ -387,6 +388,6 @@ def _fed_by_bridge(app: App, queues: Queues) -> list[sqs.IQueue]:
 
 
 def _tag(system: JobSystem, app: App) -> None:
-    """What its costs are found by."""
+    """Tag the resources, for cost allocation."""
     for tag, value in tags_of(app.topology).items():
         Tags.of(system).add(tag, value)

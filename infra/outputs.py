@@ -1,4 +1,4 @@
-"""What a person or a script asks a stack for after it was deployed."""
+"""The outputs of a stack, for people and scripts after a deployment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def add_outputs(stack: Stack, system: JobSystem) -> None:
-    """Give a stack outputs, under keys that stay; nothing is exported to other stacks.
+    """Give a stack outputs, under stable keys; nothing is exported to other stacks.
 
     Queues have none: their names follow from the app's, and ``headgate queues`` lists them.
     """
@@ -20,7 +20,7 @@ def add_outputs(stack: Stack, system: JobSystem) -> None:
 
 
 def _outputs(system: JobSystem) -> dict[str, tuple[str, str]]:
-    """By key, what it is for and its value."""
+    """Return descriptions and values, by key."""
     found = {
         "AlertsTopic": ("Tells people: subscribe who should know", system.alerts.topic_arn),
         "Bucket": ("Payloads and results too large for messages", system.bucket.bucket_name),
@@ -49,7 +49,7 @@ def _of_bridge(system: JobSystem) -> dict[str, tuple[str, str]]:
 
 
 def _of_workers(system: JobSystem) -> dict[str, tuple[str, str]]:
-    """By ``Workers`` and the group's name; the cluster is the same for all."""
+    """Return outputs named ``Workers`` and the group's name; the cluster is the same for all."""
     found = {
         f"Workers{_key(name)}": (f"The ECS service of the group {name}", service.service_name)
         for name, service in system.services.items()
@@ -67,5 +67,5 @@ def _of_consumers(system: JobSystem) -> dict[str, tuple[str, str]]:
 
 
 def _key(name: str) -> str:
-    """A group's name as a part of a key, which takes letters and digits only."""
+    """Return a group's name as a part of a key, which may have only letters and digits."""
     return "".join(part.capitalize() for part in name.split("-"))

@@ -1,4 +1,4 @@
-"""An app on AWS as a stack of its own."""
+"""A stack with an app's whole system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headgate.jobs.deployment.deployment import Deployment
 
 
 class HeadgateStack(Stack):
-    """A stack of one `JobSystem`; ``properties`` are CDK's `Stack`'s."""
+    """A stack of one `JobSystem`; ``properties`` are those of CDK's `Stack`."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class HeadgateStack(Stack):
         encryption_key: kms.IKey | None = None,
         **properties: Any,
     ) -> None:
-        # With it, an app of 40 queues and long names exceeds the megabyte of CloudFormation.
+        # With indentation, an app of 40 queues and long names exceeds CloudFormation's megabyte.
         properties.setdefault("suppress_template_indentation", True)
         super().__init__(scope, construct_id, **properties)
         self.jobs = JobSystem(

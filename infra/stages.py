@@ -1,4 +1,4 @@
-"""The stages of an app in CDK's context: what runs its jobs in each, and where.
+"""The stages of an app in CDK's context: the deployment, account and region of each.
 
 ``cdk.json``::
 
@@ -30,20 +30,20 @@ _REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What one stage of an app has on AWS, and where.
+    """The deployment, account and region of one stage.
 
     Raises:
-        ConfigurationError: the account or the region is none of AWS's.
+        ConfigurationError: the account or the region is not valid for AWS.
     """
 
     deployment: Deployment
     account: str | None = None
-    """Its 12 digits; None: whichever the credentials are of."""
+    """The account's 12 digits; None: the credentials' account."""
     region: str | None = None
-    """None: whichever AWS's settings name."""
+    """The region; None: the one of AWS's settings."""
 
     def __post_init__(self) -> None:
-        # JSON has numbers too, which lose an account's leading zeros.
+        # In JSON it may be a number, which loses an account's leading zeros.
         if self.account is not None and not _is(_ACCOUNT, self.account):
             raise ConfigurationError(
                 f"a stage's account must be a text of 12 digits, got {self.account!r}"
@@ -55,11 +55,11 @@ class Stage:
 
 
 def asked_for(context: str | None, environment: str | None) -> str | None:
-    """The stage to deploy: what the context says, or else ``HEADGATE_STAGE``.
+    """Return the stage to deploy: the context's, else ``HEADGATE_STAGE``.
 
     Raises:
-        ConfigurationError: they say different things. CDK doesn't tell whether ``cdk.json`` or the
-            command line named the context's, so neither is known to be the one that is meant.
+        ConfigurationError: they differ. CDK doesn't tell whether ``cdk.json`` or the command line
+            set the context's, so it isn't known which one is meant.
     """
     if context and environment and context != environment:
         raise ConfigurationError(
@@ -70,11 +70,11 @@ def asked_for(context: str | None, environment: str | None) -> str | None:
 
 
 def read_stage(name: str | None, context: Mapping[str, Any]) -> Stage:
-    """One stage of CDK's context; any name is one where it declares none.
+    """Return one stage of CDK's context; any name is valid where it declares none.
 
     Args:
-        name: which; None: the app has no stages.
-        context: what CDK's has of Headgate.
+        name: the stage's name; None: the app has no stages.
+        context: Headgate's part of CDK's context.
 
     Raises:
         ConfigurationError: it isn't declared, or one of its fields is unknown or out of range.

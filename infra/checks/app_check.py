@@ -1,4 +1,4 @@
-"""``headgate check`` at synthesis: an app with faults gets no template."""
+"""``headgate check`` at synthesis: an app with errors gets no template."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from headgate.jobs.errors import AppFaulty, Fault
 
 
 def passed(app: App, deployment: Deployment, now: datetime) -> list[Fault]:
-    """The warnings of an app that is fit to be deployed so.
+    """Return the warnings for an app that is fit for this deployment.
 
     Raises:
-        AppFaulty: it isn't; all its errors are told at once.
+        AppFaulty: it isn't; the message has all errors at once.
     """
     faults = check(app, now, deployment)
     if errors := [fault for fault in faults if fault.severity == "error"]:
@@ -28,10 +28,10 @@ def passed(app: App, deployment: Deployment, now: datetime) -> list[Fault]:
 
 
 def warn(construct: IConstruct, faults: Iterable[Fault]) -> None:
-    """Have CDK's command line show these with the synthesis.
+    """Show faults as warnings of CDK's command line.
 
-    ``cdk synth --strict`` refuses them; ``Annotations.of(...).acknowledge_warning`` takes the id,
-    ``headgate:RULE:WHERE``.
+    ``cdk synth --strict`` turns them into errors. To acknowledge one, pass its id,
+    ``headgate:RULE:WHERE``, to ``Annotations.of(...).acknowledge_warning``.
     """
     for fault in faults:
         identity = f"headgate:{fault.rule}:{fault.where}"

@@ -1,4 +1,4 @@
-"""cdk-nag over a CDK app: AWS's rules for solutions, checked whenever it is synthesized."""
+"""cdk-nag for a CDK app: AWS's rules for solutions, checked at every synthesis."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import aws_cdk as cdk
 
 
 def add_nag(assembly: cdk.App) -> None:
-    """Have the rules of AwsSolutions checked at synthesis, which fails with what they find.
+    """Check the rules of AwsSolutions at synthesis, which fails on any finding.
 
-    What is meant to be so is acknowledged where it is made (`infra.data.nag_suppressions`).
+    Intended findings are acknowledged at their constructs (`infra.data.nag_suppressions`).
     """
-    # Imported here: who builds a CDK app of their own around a `JobSystem` may do without.
+    # Imported here: a CDK app of a user's own around a `JobSystem` may do without it.
     from cdk_nag import AwsSolutionsChecks
 
     cdk.Validations.of(assembly).add_plugins(AwsSolutionsChecks(assembly, verbose=True))

@@ -1,4 +1,4 @@
-"""The topic on which people are told: of dead letters, alarms and a month that costs too much."""
+"""The alert topic: notifications of dead letters, alarms and exceeded budgets."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _BUDGETS = "budgets.amazonaws.com"
 
 
 class Alerts(Construct):
-    """One topic with a subscription for each address; who is subscribed has to confirm it once.
+    """One topic with a subscription for each address; each subscriber has to confirm it once.
 
-    It takes no message without TLS. It is encrypted by a key of its own, since the one that AWS
-    keeps for SNS lets neither CloudWatch's alarms nor Budgets publish, and can't be taught to.
+    It accepts messages over TLS only. It is encrypted with a key of its own, since the key that AWS
+    manages for SNS lets neither CloudWatch's alarms nor Budgets publish, and its policy is fixed.
     https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html
 
     Args:
-        topology: whose app and stage its mails name.
+        topology: the app and stage that its mails name.
         addresses: e-mail addresses.
     """
 
@@ -40,7 +40,7 @@ class Alerts(Construct):
             "Key",
             description=f"Alerts of {app}",
             enable_key_rotation=True,
-            removal_policy=RemovalPolicy.DESTROY,  # nothing is stored under it
+            removal_policy=RemovalPolicy.DESTROY,  # no data is stored under it
         )
         self.topic = sns.Topic(
             self,
@@ -63,7 +63,7 @@ class Alerts(Construct):
         self._let_publish(_BUDGETS, budgets)
 
     def _let_publish(self, service: str, source: str) -> None:
-        """Let a service of AWS's, on behalf of what this account has there.
+        """Let a service of AWS's publish on behalf of this account's resources.
 
         https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-sns-policy.html
         """
@@ -84,7 +84,7 @@ def _allow(
 ) -> iam.PolicyStatement:
     return iam.PolicyStatement(
         actions=list(actions),
-        resources=[resource],  # in a key's policy "*" means that key
+        resources=[resource],  # in a key's policy "*" means that key itself
         principals=[iam.ServicePrincipal(service)],
         conditions=dict(conditions),
     )

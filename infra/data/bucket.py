@@ -1,4 +1,4 @@
-"""The bucket of a topology: payloads too large for messages, and dead letters that were saved."""
+"""The bucket of a topology: payloads too large for messages, and copies of dead letters."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from headgate.jobs.core.topology import Topology
 
 
 class Objects(Construct):
-    """One private bucket, encrypted, open to TLS alone; what is in it expires by its prefix.
+    """One private, encrypted bucket, accessible over TLS only; objects expire by their prefix.
 
-    In a stage that matters (any but None and ``"dev"``) it stays when the stack goes. In the others
-    it goes, and has to be empty by then: CloudFormation deletes no bucket with objects in it.
+    In a lasting stage (any but None and ``"dev"``) it is retained when the stack is deleted. In the
+    others it is deleted, and has to be empty by then: CloudFormation deletes no bucket that has
+    objects.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Objects(Construct):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
             encryption_key=key,
-            bucket_key_enabled=True if key else None,  # a request to KMS for many objects
+            bucket_key_enabled=True if key else None,  # one request to KMS for many objects
             enforce_ssl=True,
             lifecycle_rules=[
                 s3.LifecycleRule(

@@ -1,7 +1,7 @@
-"""A KMS key of the user's own, for what holds jobs: who may use it, and through which services.
+"""A customer-managed KMS key for the services that store jobs: permissions, by service.
 
-Every use goes through the service that stores what is encrypted, so nobody who may use it that way
-can decrypt anything by themselves.
+Every use goes through the service that stores the encrypted data, so that no grantee can decrypt
+anything directly.
 https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html#conditions-kms-via-service
 """
 
@@ -17,7 +17,7 @@ from constructs import IConstruct
 
 Service = Literal["dynamodb", "s3", "sqs"]
 
-# Who sends needs both, and so does who puts an object; who receives or gets needs the first.
+# Sending to a queue and putting an object need both; receiving and getting need the first.
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
 _DATA_KEYS = ("kms:Decrypt", "kms:GenerateDataKey")
 
@@ -40,7 +40,7 @@ _EVENTS = "events.amazonaws.com"
 
 
 def key_use(key: kms.IKey | None, service: Service) -> list[iam.PolicyStatement]:
-    """What a role needs to use a service's resources that are encrypted with this key."""
+    """Return the statements that let a role use a service's resources encrypted with this key."""
     if key is None:
         return []
     through = f"{service}.{Stack.of(key).region}.amazonaws.com"
@@ -56,7 +56,7 @@ def key_use(key: kms.IKey | None, service: Service) -> list[iam.PolicyStatement]
 def grant_key_use(
     grant: iam.Grant, grantee: iam.IGrantable, key: kms.IKey | None, service: Service
 ) -> iam.Grant:
-    """A grant on a service's resource, with the use of the key that it is encrypted with."""
+    """Extend a grant on a service's resource by the use of the key that encrypts it."""
     for needed in key_use(key, service):
         use = iam.Grant.add_to_principal(
             grantee=grantee,
@@ -69,15 +69,15 @@ def grant_key_use(
 
 
 def let_events_use(key: kms.IKey, scope: IConstruct) -> None:
-    """Let EventBridge put what it can't deliver into a queue that is encrypted with this key.
+    """Let EventBridge put undeliverable events into a queue that is encrypted with this key.
 
-    It takes no role for that, so the key's own policy has to name it. The policy of a key that is
-    only referred to can't be changed here: a warning says what it lacks.
+    It assumes no role for that, so the key's own policy has to name it. The policy of an imported
+    key can't be changed here: a warning says what it lacks.
     https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-dlq.html
     """
     needed = iam.PolicyStatement(
         actions=list(_DATA_KEYS),
-        resources=["*"],  # in a key's policy that is the key
+        resources=["*"],  # in a key's policy that is the key itself
         principals=[iam.ServicePrincipal(_EVENTS)],
         conditions={"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}},
     )

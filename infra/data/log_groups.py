@@ -1,4 +1,4 @@
-"""Where functions and workers write to."""
+"""The log groups of functions and workers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from constructs import Construct
 
 
 def add_log_group(scope: Construct) -> logs.LogGroup:
-    """The log group of a function or of a group's workers, which keeps lines for a month and goes
-    with its stack: what happened to jobs is in their records."""
+    """Add the log group of a function or of a group's workers.
+
+    It keeps lines for a month and is deleted with its stack: the jobs' history is in their records.
+    """
     return logs.LogGroup(
         scope,
         "Logs",

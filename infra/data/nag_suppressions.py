@@ -1,4 +1,4 @@
-"""Findings of cdk-nag that are meant to be so, each with its reason beside the construct."""
+"""Acknowledged findings of cdk-nag, each with its reason at the construct."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ _PACK = "AwsSolutions"
 
 
 def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
-    """Say of one finding of the pack AwsSolutions why it stands.
+    """Acknowledge one finding of the pack AwsSolutions, with the reason.
 
-    It has no effect on the template, nor where cdk-nag doesn't run.
+    It has no effect on the template, and none where cdk-nag doesn't run.
 
     Args:
-        construct: what it was found in, and nothing above: an acknowledgement covers all below.
-        rule: the rule's short name with its finding if it has any, such as
+        construct: the very construct with the finding: an acknowledgement covers all below it.
+        rule: the rule's short name, with its finding if it has any, such as
             ``"IAM5[Resource::*]"``.
             https://github.com/cdklabs/cdk-nag/blob/main/RULES.md
-        reason: why it is meant to be so.
+        reason: the reason why it is intended.
     """
     known = cdk.Acknowledgment(id=f"{_PACK}::{_PACK}-{rule}", reason=reason)
     cdk.Validations.of(construct).acknowledge(known)
 
 
 def acknowledge_wildcard(grantee: iam.IGrantable, resource: str, reason: str) -> None:
-    """Say why ``grantee`` was granted something on a pattern of resources.
+    """Acknowledge that ``grantee`` was granted access to a pattern of resources.
 
     Args:
-        grantee: a role of this CDK app, or what has one; of others nothing is checked.
-        resource: the pattern, as it was granted.
-        reason: why no narrower one would do.
+        grantee: a role of this CDK app, or a construct that has one; other roles aren't checked.
+        resource: the pattern, as granted.
+        reason: the reason why no narrower one would do.
     """
     principal = grantee.grant_principal
     if isinstance(principal, Construct):
@@ -42,7 +42,7 @@ def acknowledge_wildcard(grantee: iam.IGrantable, resource: str, reason: str) ->
 
 
 def _flat(resolved: Any) -> str:
-    """An ARN as cdk-nag's findings have it: ``<Bucket.Arn>/payloads/*``."""
+    """Return an ARN as cdk-nag's findings show it: ``<Bucket.Arn>/payloads/*``."""
     match resolved:
         case {"Fn::Join": [delimiter, parts]}:
             return str(delimiter).join(_flat(part) for part in parts)

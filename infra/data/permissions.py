@@ -1,7 +1,7 @@
-"""Who may do what, and nothing more: what `jobs.aws` calls, on what an app has of its own.
+"""Least-privilege permissions: the actions that `jobs.aws` calls, on an app's own resources.
 
 No role may create, list or purge queues, or scan a table. Dead letters are deleted one by one, as
-they were looked at; PurgeQueue would take those too that come meanwhile.
+they were inspected; PurgeQueue would also delete those that arrive meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headgate.jobs.aws.descriptions import LINES
 from headgate.jobs.core.topology import PAYLOADS, RESULTS
 
 SUBMIT = ("sqs:SendMessage", "sqs:GetQueueUrl")
-"""What submitting to a queue takes."""
+"""Submitting to a queue."""
 
 WORK = (
     "sqs:ReceiveMessage",
@@ -28,13 +28,13 @@ WORK = (
     "sqs:GetQueueAttributes",
     "sqs:GetQueueUrl",
 )
-"""What running a queue's jobs takes."""
+"""Running a queue's jobs."""
 
 FOLLOW = ("dynamodb:Query", "dynamodb:BatchWriteItem")
-"""What the handle of a job takes: reading its records, and asking for its cancellation."""
+"""A job's handle: reading its records, and requesting its cancellation."""
 
 UNIQUE = ("dynamodb:GetItem", "dynamodb:PutItem")
-"""What submitting with ``unique_for=`` takes beside."""
+"""Submitting with ``unique_for=``, in addition to `SUBMIT`."""
 
 RECORD = (
     "dynamodb:GetItem",
@@ -42,21 +42,21 @@ RECORD = (
     "dynamodb:PutItem",
     "dynamodb:BatchWriteItem",
 )
-"""What keeping records of them takes."""
+"""Keeping records of jobs."""
 
 
 PEEK = ("sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage")
-"""What looking at dead letters takes, giving them back, and deleting those that were replayed."""
+"""Inspecting dead letters, making them visible again, and deleting those that were replayed."""
 
 READ = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:BatchWriteItem")
-"""What reading the table takes, and asking for cancellations."""
+"""Reading the table, and requesting cancellations."""
 
 DELAY = ("scheduler:CreateSchedule", "scheduler:GetSchedule", "scheduler:DeleteSchedule")
-"""What making and removing schedules takes, and seeing what one of that name holds; who makes one
-also hands it its role."""
+"""Creating and deleting schedules, and reading one of the same name; creating a schedule also takes
+passing its role."""
 
 CHANGE = ("scheduler:GetSchedule", "scheduler:UpdateSchedule")
-"""What reading, pausing and changing schedules takes."""
+"""Reading, pausing and changing schedules."""
 
 
 def grant_submit(
@@ -67,14 +67,14 @@ def grant_submit(
 
 
 def grant_unique(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
-    """Let ``grantee`` claim in the table that what it submits counts once."""
+    """Let ``grantee`` claim unique jobs in the table."""
     return _grant_table(grantee, UNIQUE, table)
 
 
 def grant_follow(
     grantee: iam.IGrantable, table: dynamodb.ITableV2, bucket: s3.IBucket
 ) -> iam.Grant:
-    """Let ``grantee`` ask what has become of jobs, with results of any size, and cancel them."""
+    """Let ``grantee`` read the outcomes of jobs, with results of any size, and cancel them."""
     return _grant_table(grantee, FOLLOW, table).combine(_grant_read(grantee, bucket, RESULTS))
 
 
@@ -85,10 +85,11 @@ def grant_work(
     table: dynamodb.ITableV2,
     bucket: s3.IBucket,
 ) -> iam.Grant:
-    """Let ``grantee`` run the jobs of these queues, send them anew before SQS deletes them, record
-    them in the table, read payloads and keep them for longer, and keep large results.
+    """Let ``grantee`` run the jobs of these queues.
 
-    ``parking`` is where it may move what it gives up: the dead-letter queues and the quarantine.
+    It may resend them before SQS deletes them, record them in the table, read payloads and renew
+    their expiry, and store large results. ``parking`` are the queues for jobs that are given up:
+    the dead-letter queues and the quarantine.
     """
     record = _grant_table(grantee, RECORD, table).combine(_grant_lines(grantee, table))
     keep = _grant_put(grantee, bucket, PAYLOADS)
@@ -104,10 +105,11 @@ def grant_operate(
     table: dynamodb.ITableV2,
     bucket: s3.IBucket,
 ) -> iam.Grant:
-    """Let ``grantee`` see how queues and jobs are, cancel jobs, and look at, replay and delete what
-    was set aside: dead letters, the quarantine, and what could not become jobs.
+    """Let ``grantee`` inspect queues and jobs, cancel jobs, and handle messages set aside.
 
-    What runs is none of its business: it receives from no other queue.
+    It may inspect, replay and delete these: dead letters, the quarantine, and messages that could
+    not become jobs. It may not receive from any other queue, so running jobs are out of its
+    reach.
     """
     depths = _grant(grantee, ("sqs:GetQueueAttributes", *SUBMIT), queues)
     dead = _grant(grantee, ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", *PEEK), set_aside)
@@ -118,7 +120,7 @@ def grant_operate(
 def grant_schedules(
     grantee: iam.IGrantable, actions: Sequence[str], schedules: Sequence[str], role: iam.IRole
 ) -> iam.Grant:
-    """Let ``grantee`` do this to schedules of these ARNs, which assume that role."""
+    """Allow ``actions`` on schedules of these ARNs, and passing the role that they assume."""
     scheduling = iam.Grant.add_to_principal(
         grantee=grantee, actions=list(actions), resource_arns=list(schedules)
     )
@@ -134,7 +136,7 @@ def grant_schedules(
 
 
 def grant_listing(grantee: iam.IGrantable) -> iam.Grant:
-    """Let ``grantee`` list schedules. That takes the names of all groups, or none.
+    """Let ``grantee`` list schedules. The permission covers all groups: it can't be narrowed.
 
     https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazoneventbridgescheduler.html
     """
@@ -170,7 +172,7 @@ def _grant_table(
 
 
 def _grant_lines(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
-    """The lists of jobs: the table's index."""
+    """Let ``grantee`` query the table's index, which lists the jobs."""
     return iam.Grant.add_to_principal(
         grantee=grantee,
         actions=["dynamodb:Query"],
@@ -193,7 +195,7 @@ def _grant_objects(
 
 def _grant_read(grantee: iam.IGrantable, bucket: s3.IBucket, prefix: str) -> iam.Grant:
     objects = _grant_objects(grantee, "s3:GetObject", bucket, prefix)
-    # Nothing is listed. But without this S3 says of an object that is gone that access is denied.
+    # Nothing is listed, but without it S3 answers "access denied" for an object that is gone.
     # https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
     listing = iam.Grant.add_to_principal(
         grantee=grantee, actions=["s3:ListBucket"], resource_arns=[bucket.bucket_arn]

@@ -17,10 +17,10 @@ from headgate.jobs.core.topology import QUARANTINE_RETENTION, QueueSpec, Topolog
 
 
 class Queues(Construct):
-    """Every queue of an app, with the numbers that `jobs.aws.provision` gives them elsewhere.
+    """Every queue of an app, with the same attributes as `jobs.aws.provision` gives them.
 
-    Encrypted by SQS, or with a key of one's own, and open to TLS alone. Physical names are the
-    topology's, since submitters and workers look queues up by name.
+    They are encrypted by SQS or with a customer-managed key, and accessible over TLS only. Physical
+    names are the topology's, since submitters and workers look queues up by name.
     """
 
     def __init__(
@@ -51,22 +51,22 @@ class Queues(Construct):
         return self._queues
 
     def parking(self, specs: Iterable[QueueSpec]) -> list[sqs.Queue]:
-        """The dead-letter queues of these queues, and the quarantine."""
+        """Return the dead-letter queues of these queues, and the quarantine."""
         return [*(self._dead_letters[spec.name] for spec in specs), self.quarantine]
 
     @property
     def set_aside(self) -> list[sqs.Queue]:
-        """Those that nothing runs jobs from: of dead letters, and of what else went wrong."""
+        """The queues that no jobs are run from: dead letters, and other messages set aside."""
         return [queue for name, queue in self._all.items() if name not in self._queues]
 
     def named(self, names: Iterable[str]) -> list[sqs.Queue]:
-        """The queues of these physical names, whatever they are for."""
+        """Return the queues of these physical names, of whatever kind."""
         return [self._all[name] for name in names]
 
     def add(
         self, construct_id: str, *, queue_name: str, retention: timedelta, **properties: Any
     ) -> sqs.Queue:
-        """A queue with what all have in common."""
+        """Add a queue with the properties common to all."""
         self._all[queue_name] = queue = sqs.Queue(
             self,
             construct_id,
@@ -100,7 +100,7 @@ class Queues(Construct):
             retention=spec.dlq_retention,
             **_fifo(spec),
         )
-        # The ARN is written out: a reference to the queue, which refers back, would be a circle.
+        # The ARN is written out: the queue refers back, so a reference to it would be circular.
         source = Stack.of(self).format_arn(service="sqs", resource=spec.name)
         _resource(queue).redrive_allow_policy = redrive_allow_policy(source)
         return queue

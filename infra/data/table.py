@@ -1,4 +1,4 @@
-"""The table of a topology: the jobs' records, and what needs conditions."""
+"""The table of a topology: the jobs' records, and items that need conditional writes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from headgate.jobs.aws.descriptions import EXPIRY, LINES, POINT_IN_TIME_RECOVERY
 from headgate.jobs.core.topology import Topology
 
 _FOR_TRIAL = (None, "dev")
-"""Stages whose data goes with the stack."""
+"""Stages whose data is deleted with the stack."""
 
 
 class Records(Construct):
-    """One table, keyed and expiring as `jobs.aws.provision` has it elsewhere; paid per request.
+    """One table, with the keys and expiry that `jobs.aws.provision` gives it; billed per request.
 
-    In a stage that matters (any but None and ``"dev"``) it can't be deleted by accident, and stays
-    when the stack goes. It can be restored to any second of the last 35 days.
+    In a lasting stage (any but None and ``"dev"``) it is protected from deletion, and retained when
+    the stack is deleted. It can be restored to any second of the last 35 days.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class Records(Construct):
         self.table: dynamodb.ITableV2 = made if key is None else self._encrypted(made, key)
 
     def _encrypted(self, table: dynamodb.TableV2, key: kms.IKey) -> dynamodb.ITableV2:
-        """The table with that key, as what grants know the key by.
+        """Return the table encrypted with that key, such that grants know the key.
 
-        CDK's own way takes no stack whose region is left open.
+        CDK's own way rejects a stack without a fixed region.
         """
         resource = table.node.default_child
         assert isinstance(resource, dynamodb.CfnGlobalTable)  # noqa: S101 - CDK's own structure
@@ -75,7 +75,7 @@ class Records(Construct):
 
 
 def is_lasting(topology: Topology) -> bool:
-    """Whether what a stage stores outlives its stack."""
+    """Return True if a stage's data outlives its stack."""
     return topology.stage not in _FOR_TRIAL
 
 

@@ -1,4 +1,4 @@
-"""The workers' image, as a Dockerfile of the user's builds it when the stack is deployed."""
+"""The workers' image, built from a Dockerfile of the user's at deployment."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LEFT_OUT = (".git", ".venv", "cdk.out", "node_modules", "**/__pycache__")
 
 
 def worker_image(scope: Construct, *, dockerfile: str) -> ecs.ContainerImage:
-    """The image that a Dockerfile builds from the directory where CDK runs; one for all groups.
+    """Return the image that a Dockerfile builds from CDK's working directory; one for all groups.
 
-    Synthesis copies that directory, less what ``.dockerignore`` names, and needs no docker.
+    Synthesis copies that directory, except what ``.dockerignore`` names, and needs no docker.
 
     Raises:
         ConfigurationError: there is no such Dockerfile.

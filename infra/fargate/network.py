@@ -1,4 +1,4 @@
-"""Where the workers run: a network of their own without NAT, or one that is there already."""
+"""The workers' network: one of their own without NAT, or an existing one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _GATEWAYS = {
 
 
 class Network(Construct):
-    """A VPC, which of its subnets the workers are in, and what may reach them: nothing.
+    """A VPC, the workers' subnets in it, and a security group that admits nothing.
 
     Args:
-        deployment: says what kind of network to make.
-        vpc: one that is there already, and stays as it is; the workers go into its private
-            subnets, else its public ones, else its isolated ones, whose endpoints are its owner's.
+        deployment: the deployment, with the kind of network to create.
+        vpc: an existing VPC, left unchanged; the workers go into its private subnets, else its
+            public ones, else its isolated ones, whose endpoints its owner provides.
         long_delays: whether the workers call EventBridge Scheduler.
 
     Raises:
@@ -56,12 +56,12 @@ class Network(Construct):
 
     @property
     def subnets(self) -> ec2.SubnetSelection:
-        """Where tasks go."""
+        """The subnets of the tasks."""
         return ec2.SubnetSelection(subnet_type=self._kind)
 
     @property
     def assign_public_ip(self) -> bool:
-        """Whether a task needs an address of its own to reach AWS."""
+        """True if a task needs a public address to reach AWS."""
         return self._kind is ec2.SubnetType.PUBLIC
 
     def _own(self, deployment: Deployment) -> ec2.Vpc:
@@ -70,7 +70,7 @@ class Network(Construct):
         subnets = ec2.SubnetConfiguration(
             name="Workers",
             subnet_type=kind,
-            # A task says itself whether it wants an address.
+            # Each task requests an address itself if it needs one.
             map_public_ip_on_launch=False if public else None,
         )
         made = ec2.Vpc(
@@ -79,7 +79,7 @@ class Network(Construct):
             max_azs=ZONES,
             nat_gateways=0,
             subnet_configuration=[subnets],
-            # It would take a function of CDK's; nothing is in the default group.
+            # CDK would need a function for it; nothing is in the default group.
             restrict_default_security_group=False,
             gateway_endpoints={
                 name: ec2.GatewayVpcEndpointOptions(service=_GATEWAYS[name])
@@ -118,7 +118,7 @@ class Network(Construct):
 
 
 def _kind(vpc: ec2.IVpc) -> ec2.SubnetType:
-    """Which of a VPC's subnets surely reach AWS, as far as can be known of it."""
+    """Return the kind of a VPC's subnets that is most likely to reach AWS, as far as CDK knows."""
     if vpc.private_subnets:
         return ec2.SubnetType.PRIVATE_WITH_EGRESS
     if vpc.public_subnets:

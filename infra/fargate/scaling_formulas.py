@@ -1,20 +1,21 @@
-"""How many tasks a worker group has: from what waits in its queues, and for how long.
+"""Scaling formulas: a worker group's tasks, from the backlog of its queues and its age.
 
-- A group follows its *load*: the tasks that would start all that waits within the time that each
-  queue promises, by the tasks that run. Target tracking keeps it at 1. Every queue counts in its
-  own measure: a thousand jobs that may wait a quarter of an hour weigh what a few urgent ones do.
-- It grows by a fifth while something has waited for longer than its queue promises, whatever the
-  load says: how long a typical job takes is a guess.
-- One that may have no task gets its first once something has waited for three minutes while none
-  runs, and keeps its last one while anything waits or is in flight.
+- A group follows its *load*: the number of tasks that would start all waiting jobs within the time
+  that each queue promises, divided by the running tasks. Target tracking keeps it at 1. Every queue
+  counts by its own promise: a thousand jobs that may wait a quarter of an hour weigh as much as a
+  few urgent ones.
+- It grows by a fifth while a job has waited for longer than its queue promises, whatever the load:
+  the typical duration of a job is an estimate.
+- A group with ``min_tasks=0`` gets its first task once a job has waited for three minutes while
+  none runs, and keeps its last one while jobs wait or are in flight.
 
-Queues tell their depth and age for nothing, and so does a service how many tasks it has: as the
-number of samples of its CPU's utilization, one for each task and minute. Container Insights, which
-has the number too, is paid for.
+The depth and age of queues are free metrics, and so is the number of a service's tasks: it is the
+number of samples of the service's CPU utilization, one for each task and minute. Container
+Insights, which has the number too, is charged for.
 https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking-metric-math.html
 https://docs.aws.amazon.com/AmazonECS/latest/developerguide/cloudwatch-metrics.html
 
-Pure: strings and numbers. `infra.fargate.scaling_policies` makes resources of them.
+Pure: strings and numbers. `infra.fargate.scaling_policies` turns them into resources.
 """
 
 from __future__ import annotations
@@ -28,49 +29,50 @@ from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.deployment.groups import WorkerGroup
 
 PERIOD_S = 60
-"""How often queues and services tell their numbers."""
+"""Interval at which queues and services publish their metrics."""
 
 LOAD = 1.0
-"""What target tracking keeps a group's load at."""
+"""Load per group that target tracking aims for."""
 
 _RUNNING = "running"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One metric of CloudWatch's, as an expression's variable."""
+    """A CloudWatch metric, as an expression's variable."""
 
     name: str
     statistic: str
     queue: str | None = None
-    """The physical name; None: the service's."""
+    """Physical name of the queue; None: a metric of the service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formula:
-    """One expression over metrics."""
+    """An expression over metrics."""
 
     expression: str
     metrics: Mapping[str, Metric]
-    """The variables."""
+    """Metrics by variable."""
     target: float = LOAD
-    """What it has to reach for a group to grow."""
+    """The value to reach for a group to grow."""
 
 
 def acceptable_backlog(group: WorkerGroup, queue: QueueSpec) -> float:
-    """How many waiting jobs of a queue one task can start in time.
+    """Return the number of waiting jobs of a queue that one task can start in time.
 
-    A new task takes as many at once as it has slots; from then on each slot takes the next one
-    whenever a job ends. What should start at once has one period: nobody hears of it sooner.
+    A new task starts one job per slot at once; from then on each slot starts the next one whenever
+    a job ends. A queue that promises an immediate start counts with one period: the metrics are no
+    faster.
     """
     return group.slots * max(1.0, _promise_s(queue) / group.typical.total_seconds())
 
 
 def loads(group: WorkerGroup, queues: Sequence[QueueSpec]) -> list[Formula]:
-    """A group's load, in as many parts as its queues' metrics need; each part has its part of 1.
+    """Return a group's load in parts that each fit an expression; their targets add up to `LOAD`.
 
-    That is no less than one load of all: the largest part is at least the parts' mean, and the
-    policy that asks for most tasks wins.
+    The group never gets fewer tasks than by one load of all queues: the largest part is at least
+    the mean of the parts, and the policy that asks for most tasks wins.
     """
     sleeps = group.min_tasks == 0
     parts = _parts(queues, (MOST_METRICS - 1) // (2 if sleeps else 1))
@@ -79,21 +81,21 @@ def loads(group: WorkerGroup, queues: Sequence[QueueSpec]) -> list[Formula]:
 
 
 def overdue(queues: Sequence[QueueSpec]) -> list[Formula]:
-    """How many of the queues keep jobs waiting longer than they promise, in parts.
+    """Return formulas, one per part, for the number of queues with overdue jobs.
 
-    The oldest message may be one that runs, for as long as it likes, or waits for its next attempt:
-    so it counts only while others wait, which they don't for a whole minute at a free slot.
+    The oldest message may be running, for any length of time, or waiting for its next attempt. So
+    it counts only while others wait, which they don't for a whole minute if a slot is free.
     """
     return [_overdue(part) for part in _parts(queues, MOST_METRICS // 2)]
 
 
 def wakes(queues: Sequence[QueueSpec]) -> list[Formula]:
-    """Whether something waits and no task runs, in parts."""
+    """Return formulas, one per part, that are 1 while jobs wait and no task runs."""
     return [_wake(part) for part in _parts(queues, MOST_METRICS - 1)]
 
 
 def alarm_metrics(group: WorkerGroup, queues: Sequence[QueueSpec]) -> int:
-    """The metrics of all alarms that scale a group, each of which is paid for by the month.
+    """Return the number of metrics of all alarms that scale a group, each charged for by the month.
 
     Target tracking has two alarms for each policy, one to grow and one to shrink.
     """
@@ -114,7 +116,7 @@ def _load(
     load = f"({wanted}) / {_RUNNING}"
     if not sleeps:
         return Formula(expression=load, metrics=metrics, target=target)
-    # The last task stays: as loaded as it should be, while there is anything.
+    # The last task stays while jobs wait or are in flight: the load then counts as on target.
     metrics |= _each("flying", queues, "ApproximateNumberOfMessagesNotVisible")
     work = _sum(f"FILL({name}, 0)" for name in metrics if name != _RUNNING)
     held = f"IF(({_RUNNING} <= 1) * ({load} < {target:g}) * ({work} > 0), {target:g}, {load})"
@@ -160,7 +162,7 @@ def _running() -> Metric:
 
 
 def _parts(queues: Sequence[QueueSpec], most: int) -> list[Sequence[QueueSpec]]:
-    """As few as can be, of about one size."""
+    """Split the queues into as few parts as possible, of about equal size."""
     count = math.ceil(len(queues) / most)
     return [queues[part::count] for part in range(count)]
 

@@ -1,5 +1,4 @@
-"""The policies and alarms that make of `infra.fargate.scaling_formulas`'s formulas a number of
-tasks."""
+"""Scaling policies and alarms, made from the formulas of `infra.fargate.scaling_formulas`."""
 
 from __future__ import annotations
 
@@ -15,19 +14,19 @@ from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.deployment.groups import WorkerGroup
 
 _START_S = 120
-"""How long a task takes to start, and to be seen in the metrics: nothing is added twice for it."""
+"""Time until a task has started and shows in the metrics; growth pauses for so long."""
 
 _FIRST_S = 300
-"""The same for the first task, which is only looked for once its own minutes are over."""
+"""The same for the first task, plus the minutes that its alarm looks back."""
 
 _LINGER_S = 300
-"""Tasks go one step at a time: what was a lull is a load again within minutes."""
+"""Pause between two steps down: a lull may be over within minutes."""
 
 _PATIENCE = 3
-"""Minutes in a row before a group grows for what a step's alarm says.
+"""Consecutive minutes before a group grows on an alarm.
 
-One of them would not do for the first task: of the latest minute ECS's metrics may not be there yet
-when SQS's are, and a group at work then looks as if nobody worked.
+One would not do for the first task: ECS's metrics of the latest minute may not have arrived yet
+when SQS's have, and a group at work then looks as if no task ran.
 """
 
 _MEND = "rate(10 minutes)"
@@ -40,15 +39,15 @@ _Policy = autoscaling.CfnScalingPolicy
 
 
 class Scaling(Construct):
-    """How many tasks a service has.
+    """The number of tasks of a service.
 
-    Target tracking has no L2 construct for metric math, so its policies are L1. It adds nothing to
-    no task, nor does it act without data: hence the step from zero.
+    Target tracking has no L2 construct for metric math, so its policies are L1. It never scales up
+    from zero tasks and doesn't act without data: hence the step from zero.
     https://docs.aws.amazon.com/AmazonECS/latest/developerguide/service-autoscaling-targettracking.html
 
     Args:
-        group: whose service it is.
-        queues: those that it serves.
+        group: the worker group.
+        queues: the queues that it serves.
         service: its service.
     """
 
@@ -80,15 +79,17 @@ class Scaling(Construct):
         )
         self._on("Overdue", overdue(queues), growth)
         if group.min_tasks == 0:
-            # One more, and not exactly one: should it ever be wrong, that would end all others.
+            # One more, not exactly one: if the alarm were ever wrong, that would stop all others.
             first = self._step("First", "ChangeInCapacity", 1, cooldown_s=_FIRST_S)
             self._on("Waiting", wakes(queues), first)
 
     def _mending(
         self, group: WorkerGroup
     ) -> list[autoscaling.CfnScalableTarget.ScheduledActionProperty] | None:
-        """What brings a service up to its least: CloudFormation makes one of one task, and policies
-        only see to the least when something makes the service grow.
+        """Return the scheduled action that raises a service to its minimum.
+
+        CloudFormation creates a service with one task, and policies enforce the minimum only when
+        the service scales out.
 
         https://docs.aws.amazon.com/AmazonECS/latest/developerguide/service-auto-scaling.html
         https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
@@ -178,7 +179,7 @@ class Scaling(Construct):
         formulas: Sequence[Formula],
         policy: autoscaling.CfnScalingPolicy,
     ) -> None:
-        """Do that once one of the formulas has said so for long enough."""
+        """Apply the policy once one of the formulas has been at its target for long enough."""
         for number, formula in enumerate(formulas, start=1):
             cloudwatch.CfnAlarm(
                 self,

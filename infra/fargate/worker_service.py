@@ -19,10 +19,10 @@ from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.deployment.groups import WorkerGroup
 
 HEALTH_PORT = 8080
-"""The first process's; only the container itself reaches it."""
+"""The first process's port; only the container itself can reach it."""
 
 USER = "10001"
-"""Whom the worker runs as, whatever the image says: nobody. The workers' Dockerfile has it too."""
+"""The worker's unprivileged user, whatever the image says; the workers' Dockerfile has it too."""
 
 _PROVIDERS = ("FARGATE", "FARGATE_SPOT")
 
@@ -35,28 +35,28 @@ for port in range({first}, {first} + {processes}):
         raise SystemExit(1)
 """.strip()
 """Asks each process whether it has ever received: a task that can't, such as one of the wrong
-stage, fails its deploy, while one that could is healthy as long as it answers, in an outage too. An
-image of Python's has no curl, and `headgate` takes a second to start."""
+stage, fails its deploy, while one that has is healthy as long as it answers, even in an outage.
+Python's images have no curl, and `headgate` takes a second to start."""
 
 _CHECK_EVERY_S = 30
 _CHECK_PATIENCE_S = 5
 _CHECK_RETRIES = 3
 _STARTING_S = 120
 _QUEUE_GRACE_S = 300
-"""Longer than the checks take to fail: tasks that fail them count against a deploy, and ones that
-end by themselves may not.
+"""Longer than the checks take to fail: tasks that fail them count against a deploy, but tasks that
+exit by themselves may not.
 https://docs.aws.amazon.com/AmazonECS/latest/developerguide/deployment-circuit-breaker.html"""
 
 _LOG_BUFFER_MIB = 10
-"""What is kept of the log while CloudWatch does not take it; the worker never waits for that."""
+"""Log lines buffered while CloudWatch doesn't accept them; the worker never waits for it."""
 
 
 class Workers(Construct):
     """The services of all worker groups of an app, in one cluster.
 
     Args:
-        network: where they run.
-        image: what they run.
+        network: the network that they run in.
+        image: the image that they run.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class Workers(Construct):
         )
         cluster = self.cluster.node.default_child
         assert isinstance(cluster, ecs.CfnCluster)  # noqa: S101 - CDK's own; narrows the type
-        # A property of the cluster, and not CDK's resource beside it: that one goes before the
-        # services that use it, which AWS refuses.
+        # A property of the cluster instead of CDK's resource for it: that one would be deleted
+        # before the services that use it, which AWS refuses.
         cluster.capacity_providers = list(_PROVIDERS)
         acknowledge(
             self.cluster,
@@ -80,7 +80,7 @@ class Workers(Construct):
         )
         self.services: dict[str, ecs.FargateService] = {}
         self.log_groups: list[logs.ILogGroup] = []
-        """What the groups' workers write to."""
+        """The log groups of the workers."""
 
     def add(
         self,
@@ -90,8 +90,10 @@ class Workers(Construct):
         queues: Sequence[QueueSpec],
         environment: Mapping[str, str],
     ) -> ecs.FargateService:
-        """The service of one group, which scales with these queues; its task role may protect its
-        own tasks, and nothing else yet."""
+        """Add the service of one group, which scales with these queues.
+
+        Its task role may protect its own tasks, and nothing else yet.
+        """
         made = WorkerService(
             self,
             group.name,
@@ -109,7 +111,7 @@ class Workers(Construct):
 
 
 class WorkerService(Construct):
-    """One group's service: see `Workers`."""
+    """One group's service; see `Workers`."""
 
     def __init__(
         self,
@@ -137,15 +139,15 @@ class WorkerService(Construct):
             vpc_subnets=network.subnets,
             assign_public_ip=network.assign_public_ip,
             security_groups=[network.security_group],
-            # New tasks first: nobody waits in line for a worker, and queues hide the overlap.
+            # New tasks start first: jobs never lack a worker, and the overlap does no harm.
             min_healthy_percent=100,
             max_healthy_percent=200,
             circuit_breaker=ecs.DeploymentCircuitBreaker(enable=True, rollback=True),
             enable_ecs_managed_tags=True,
-            propagate_tags=ecs.PropagatedTagSource.SERVICE,  # bills are told apart by tags
+            propagate_tags=ecs.PropagatedTagSource.SERVICE,  # tags attribute the costs
             enable_execute_command=False,
         )
-        # What the first task needs to start at all: the way to its image, and the right to pull it.
+        # The first task needs them to start: the route to its image, and the permission to pull it.
         self.service.node.add_dependency(network, task.obtain_execution_role())
         Scaling(self, "Scaling", group=group, queues=queues, service=self.service)
 
@@ -176,7 +178,7 @@ class WorkerService(Construct):
         acknowledge(
             task, "ECS2", "The variables are names and numbers; credentials are the task role's"
         )
-        # Writable for all if the image says VOLUME /tmp, where it is so too.
+        # Writable for everyone if the image declares VOLUME /tmp with such a mode.
         # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/bind-mounts.html
         task.add_volume(name="tmp")
         return task
@@ -235,15 +237,15 @@ class WorkerService(Construct):
         )
 
     def _linux(self) -> ecs.LinuxParameters:
-        # As process 1 a worker would get no SIGTERM before it listens to it, and what its jobs
-        # leave behind would stay.
+        # As process 1 a worker would get no SIGTERM before it has a handler, and nothing would
+        # reap its jobs' orphans.
         linux = ecs.LinuxParameters(self, "Linux", init_process_enabled=True)
         linux.drop_capabilities(ecs.Capability.ALL)
         return linux
 
 
 def command(group: WorkerGroup) -> list[str]:
-    """The arguments of ``headgate`` that make a worker of this group."""
+    """Return the arguments of ``headgate`` that start a worker of this group."""
     lanes = []
     if group.queues is not None:
         lanes += ["--queues", ",".join(group.queues)]
@@ -268,7 +270,7 @@ def command(group: WorkerGroup) -> list[str]:
 
 
 def health_check(group: WorkerGroup) -> str:
-    """The Python program that says whether all of a task's processes are healthy."""
+    """Return the Python program that checks whether all of a task's processes are healthy."""
     return _CHECK.format(
         first=HEALTH_PORT, processes=group.processes, patience_s=_CHECK_PATIENCE_S - 1
     )
@@ -281,7 +283,7 @@ def _capacity(group: WorkerGroup) -> list[ecs.CapacityProviderStrategy]:
     sparing = ecs.CapacityProviderStrategy(capacity_provider=spot, weight=1)
     if not group.on_demand:
         return [sparing]
-    # The first so many on demand; weight 0: and none of the others.
+    # The first ``on_demand`` tasks run on demand; weight 0: none of the others.
     steady = ecs.CapacityProviderStrategy(
         capacity_provider=on_demand, base=group.on_demand, weight=0
     )

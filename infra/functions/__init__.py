@@ -1,1 +1,1 @@
-"""The Lambda functions, their code, and what invokes them."""
+"""The Lambda functions, their code, and the schedules, rules and mappings that invoke them."""

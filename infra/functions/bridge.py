@@ -1,4 +1,4 @@
-"""The bridge function: runs `lambdas.bridge` with a role of its own."""
+"""The bridge function: `lambdas.bridge` with a role of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
 
 _HANDLER = "headgate.lambdas.bridge.handler"
 _TIMEOUT = Duration.seconds(90)  # two calls of at most three tries, 10 s each, with their pauses
-_RETRIES = 2  # with six hours, the most that Lambda has for an asynchronous invocation
+_RETRIES = 2  # with six hours, Lambda's maximum for an asynchronous invocation
 _KEEP_TRYING = Duration.hours(6)
 
 
@@ -31,13 +31,13 @@ class Bridge(Construct):
     """The function that schedules and event rules invoke.
 
     Args:
-        name: the function's, by which schedules that are made at run time find it.
+        name: the function's name, by which schedules created at run time find it.
         feeds: the queues that it submits to; its role reaches no other.
-        failed: keeps the firings and events that it could not submit.
-        table: where it says what it has sent.
+        failed: the queue for firings and events that it could not submit.
+        table: the table in which it records what it has sent.
         app: the app's name, with its stage's if any.
-        reserved: concurrency for it alone. Without any it may use all that the account has free;
-            with it or without, what Lambda throttles is tried again for six hours.
+        reserved: reserved concurrency. Without any it may use all that the account has free; in
+            either case Lambda retries throttled invocations for six hours.
     """
 
     def __init__(

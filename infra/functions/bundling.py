@@ -1,13 +1,13 @@
-"""What the functions carry, bundled without docker.
+"""The functions' assets, bundled without docker.
 
     bridge and sweep    headgate's jobs/ and lambdas/, and their dependencies
-    a consumer          these, what an event loop needs to reach AWS, the user's code and its
+    a consumer          these, the dependencies for AWS on an event loop, the user's code and its
                         dependencies
 
-Our packages are found where they are installed, so a wheel works as well as a checkout. What is
-pinned in ``lambdas/requirements*.txt`` is installed by pip or uv. An asset's hash is one of all
-that goes in, so the same sources give the same asset, and CDK builds it once. Bytecode is added
-where this machine has a Python of the runtime's version: cold starts are then twice as fast.
+Our packages are found where they are installed, so a wheel works as well as a checkout. The pins of
+``lambdas/requirements*.txt`` are installed by pip or uv. An asset's hash covers all of its inputs,
+so the same sources give the same asset, and CDK builds it once. Bytecode is added where this
+machine has a Python of the runtime's version: cold starts are then twice as fast.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ _CONSUMERS_PINS = _OURS / "lambdas" / "requirements-consumer.txt"
 _OWN_LEFT_OUT = ("headgate/testing.py", "headgate/jobs/testing/")
 _LEAVINGS = ("**/__pycache__", ".lock")
 _UNREAD = ("*.dist-info", "**/tests", "bin")
-"""What none of our own dependencies reads; a user's may, so of a consumer's nothing is left out."""
+"""Files that none of our own dependencies reads; a user's may, so consumers keep them."""
 
 _MADE_BY = ("bundling.py", "pip_install.py", "requirements.py", "user_code.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """What is in one function's asset."""
+    """The contents of one function's asset."""
 
     owner: str
-    """Whose it is, for errors."""
+    """The function, as errors name it."""
     files: Mapping[str, Path]
-    """The modules, ours and the user's: their names in the bundle, and where they are."""
+    """Our modules and the user's: their sources by their names in the bundle."""
     requirements: Requirements
     stripped: tuple[str, ...] = _LEAVINGS
-    """Patterns of what the dependencies bring and nobody needs."""
+    """Patterns of the dependencies' files that nothing needs."""
 
     def code(self) -> lambda_.AssetCode:
-        """The asset, built when the stack is synthesized, unless ``cdk.out`` has it already.
+        """Return the asset; it is built at synthesis unless ``cdk.out`` has it already.
 
         Raises:
-            ConfigurationError: neither pip nor uv is there to install the dependencies.
+            ConfigurationError: neither pip nor uv is available to install the dependencies.
         """
         platform = for_lambda()
         return lambda_.Code.from_asset(
@@ -77,7 +77,7 @@ class Bundle:
         )
 
     def fingerprint(self, platform: Platform) -> str:
-        """A hash of all that the bundle is made from."""
+        """Return a hash of everything that the bundle is made from."""
         digest = hashlib.sha256(b"compiled" if platform.compiler else b"")
         made_by = ((name, Path(__file__).with_name(name)) for name in _MADE_BY)
         for name, path in (*self.files.items(), *self.requirements.files(), *made_by):
@@ -86,16 +86,16 @@ class Bundle:
         return digest.hexdigest()
 
     def build(self, target: Path, platform: Platform) -> None:
-        """Put all of it into the directory ``target``.
+        """Write the bundle into the directory ``target``.
 
         Raises:
-            ConfigurationError: the dependencies could not be installed; it says why.
+            ConfigurationError: the dependencies could not be installed; the message says why.
         """
         install(platform.installer, self.requirements, target, owner=self.owner)
-        # A user's requirements may name headgate, of another version.
+        # A user's requirements may install another version of headgate.
         shutil.rmtree(target / _OURS.name, ignore_errors=True)
         for pattern in self.stripped:
-            for path in sorted(target.glob(pattern), reverse=True):  # what is inside goes first
+            for path in sorted(target.glob(pattern), reverse=True):  # contents come first
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         for name, source in self.files.items():
             copy = target / name
@@ -103,12 +103,12 @@ class Bundle:
             shutil.copy(source, copy)
         if platform.compiler:
             add_bytecode(platform.compiler, target)
-        for path in target.rglob("*"):  # whoever runs the function is not who made the bundle
+        for path in target.rglob("*"):  # the function runs as another user
             path.chmod(_mode_of(path))
 
 
 def functions_bundle() -> Bundle:
-    """What the functions carry that run no user's code: the bridge, and the sweep."""
+    """Return the bundle of the functions without user code: the bridge and the sweep."""
     return Bundle(
         owner="the bridge function",
         files=dict(_own_modules()),
@@ -118,14 +118,14 @@ def functions_bundle() -> Bundle:
 
 
 def consumer_bundle(group: ConsumerGroup, output: Path | None = None) -> Bundle:
-    """What a consumer carries; its paths are relative to the working directory.
+    """Return a consumer's bundle; its paths are relative to the working directory.
 
     Args:
-        group: whose code it is.
-        output: where CDK writes what it synthesizes, which is no code.
+        group: the consumer.
+        output: CDK's output directory, which is not part of the code.
 
     Raises:
-        ConfigurationError: its source or its requirements are not there, or the source has no
+        ConfigurationError: its source or its requirements don't exist, or the source has no
             module of its handler.
     """
     owner = f"the consumer {group.name!r}"
@@ -142,23 +142,23 @@ def consumer_bundle(group: ConsumerGroup, output: Path | None = None) -> Bundle:
 
 
 def functions_code() -> lambda_.AssetCode:
-    """The asset of `functions_bundle`.
+    """Return the asset of `functions_bundle`.
 
     Raises:
-        ConfigurationError: neither pip nor uv is there to install the dependencies.
+        ConfigurationError: neither pip nor uv is available to install the dependencies.
     """
     return functions_bundle().code()
 
 
 def _mode_of(path: Path) -> int:
-    """Readable by everybody, whatever the umask here; executable if its owner may execute it."""
+    """Return a mode readable by everyone, whatever the umask; executable if it is for its owner."""
     return 0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644
 
 
 def _own_modules() -> Iterator[tuple[str, Path]]:
-    """In a stable order."""
+    """Yield the modules' names and paths, in a stable order."""
     found = [*_OURS.glob("*.py")]
-    for package in _CARRIED:  # each by itself: in a checkout they are links, which rglob passes by
+    for package in _CARRIED:  # one by one: in a checkout they are links, which rglob doesn't follow
         found += (_OURS / package).rglob("*.py")
     for path in sorted(found):
         name = f"{_OURS.name}/{path.relative_to(_OURS).as_posix()}"
@@ -179,13 +179,13 @@ def _beside_ours(owner: str, files: Mapping[str, Path]) -> Mapping[str, Path]:
 
 @jsii.implements(ILocalBundling)
 class _LocalBundling:
-    """What CDK calls instead of docker."""
+    """The bundling that CDK calls instead of docker."""
 
     def __init__(self, bundle: Bundle, platform: Platform) -> None:
         self._bundle = bundle
         self._platform = platform
 
-    # jsii passes the image by its name, as CDK's interface has it; nothing here needs docker.
+    # jsii passes the image by keyword, as CDK's interface declares it; nothing here needs docker.
     def try_bundle(self, output_dir: str, *, image: DockerImage, **_options: Any) -> bool:  # noqa: ARG002 - as above
         self._bundle.build(Path(output_dir), self._platform)
         return True

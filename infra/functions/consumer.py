@@ -1,8 +1,8 @@
-"""A consumer: a function that runs the jobs of some queues, which Lambda reads for it.
+"""A consumer: a function that runs the jobs of some queues, polled by Lambda.
 
-Its failures have a place already: a job that is given up goes to its queue's own dead-letter queue
-with the reason, and what the function could not even settle is moved there by SQS's redrive. Lambda
-has no other failure destination for SQS.
+Its failures need no destination: a job that is given up goes to its queue's own dead-letter queue
+with the reason, and a message that the function could not even settle is moved there by SQS's
+redrive. Lambda has no other failure destination for SQS.
 https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
 """
 
@@ -35,22 +35,22 @@ _DESCRIBED = 256  # https://docs.aws.amazon.com/lambda/latest/api/API_CreateFunc
 class Consumer(Construct):
     """The function of one `ConsumerGroup`, with an event source mapping for each of its queues.
 
-    Its role may write its log, and nothing else: whoever makes it grants ``function`` what the jobs
-    of ``specs`` take. What a user's code needs beside is granted alike, as in
+    Its role may write its log, and nothing else: the caller grants ``function`` the permissions
+    that the jobs of ``specs`` need. Permissions for a user's code are granted alike, as in
     ``bucket.grant_read(system.consumers["thumbnails"].function)``.
 
     None of the account's concurrency is reserved for it unless `ConsumerGroup.reserved` says so:
-    MaximumConcurrency limits it, and what one function reserves all others lack.
+    MaximumConcurrency limits it, and a reservation reduces what all other functions can use.
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
 
     Args:
-        group: what it runs, and of which size it is.
-        topology: whose queues they are.
-        queues: where they are found.
+        group: the queues, code and size of the consumer.
+        topology: the topology of its queues.
+        queues: the constructs of the queues.
         environment: the variables by which the app finds its stage and its bucket.
 
     Raises:
-        ConfigurationError: it isn't fit for one of its queues, or its code is not there.
+        ConfigurationError: it isn't fit for one of its queues, or its code doesn't exist.
         UnknownQueue: it names a queue that the app doesn't have.
     """
 
@@ -102,8 +102,8 @@ class Consumer(Construct):
                 **environment,
             },
             reserved_concurrent_executions=group.reserved_concurrency,
-            # Else Lambda takes the seventeenth of jobs that submit each other for a loop, and SQS
-            # has it moved to the dead letters, though it never ran.
+            # Otherwise Lambda takes the seventeenth in a chain of jobs that submit each other for a
+            # loop, and SQS moves it to the dead letters, though it never ran.
             # https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
             recursive_loop=lambda_.RecursiveLoop.ALLOW if group.submits else None,
         )
@@ -118,7 +118,7 @@ class Consumer(Construct):
         )
 
     def _map(self, group: ConsumerGroup, spec: QueueSpec, queue: sqs.IQueue) -> None:
-        # Not CDK's SqsEventSource, which grants by itself: the role has all that by `grant_work`.
+        # Not CDK's SqsEventSource, which grants permissions too: the role has them by `grant_work`.
         lambda_.EventSourceMapping(
             self,
             f"{spec.group}-{spec.priority}",

@@ -15,7 +15,7 @@ from headgate.infra.data.encryption import let_events_use
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.event_rule import EventRule, event_input, rule_name
 
-# With a day, the most that EventBridge has.
+# With a day, EventBridge's maximum.
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_RetryPolicy.html
 _RETRIES = 185
 _KEEP_TRYING_S = 86_400
@@ -25,12 +25,12 @@ _DEFAULT_BUS = "default"
 
 
 class EventRules(Construct):
-    """One rule for each `App.event_rule`, on a bus that exists.
+    """One rule for each `App.event_rule`, on an existing bus.
 
     Args:
-        app: whose rules they are.
+        app: the app with the rules.
         bridge: the function that they invoke.
-        failed: a standard queue that keeps the events which Lambda did not take.
+        failed: a standard queue for events that Lambda did not accept.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class EventRules(Construct):
         return made
 
     def _let_keep(self, rules: Sequence[events.CfnRule]) -> None:
-        """Let the rules put what they can't deliver into the queue.
+        """Let the rules put undeliverable events into the queue.
 
-        Lambda's and SQS's own policies let them in: a rule takes no role for these targets. One
-        statement for all, since a queue's policy may have 20 of them, and 10 conditions.
+        Lambda's and SQS's own policies admit them: a rule assumes no role for these targets. All
+        share one statement, since a queue's policy may have 20 of them, and 10 conditions.
         https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html
         https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-policies.html
         """

@@ -1,4 +1,4 @@
-"""Installing a function's dependencies into a directory, for Lambda or for this machine."""
+"""Installation of a function's dependencies into a directory, for Lambda or for this machine."""
 
 from __future__ import annotations
 
@@ -22,34 +22,35 @@ RUNTIME = lambda_.Runtime.PYTHON_3_13
 OLDER_RUNTIME = (
     "The pinned dependencies are tested on this runtime, which AWS supports until June 2029"
 )
-"""Why it isn't the newest. https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html"""
+"""The reason not to use the newest runtime.
+https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html"""
 
 _PYTHON = RUNTIME.name.removeprefix("python")
 
 _GLIBC = (34, 28, 17)
-"""Minor versions of glibc 2 that wheels are made for and the runtime can load: it has 2.34.
+"""Minor versions of glibc 2 that wheels are built for and the runtime, with 2.34, can load.
 https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html (Amazon Linux 2023)
 https://docs.aws.amazon.com/linux/al2023/ug/core-glibc.html"""
 
 _MOUNTED = "/var/task"
-"""Where Lambda puts the bundle; bytecode says that, and not where it was made."""
+"""Lambda's directory for the bundle; bytecode refers to it, not to where it was compiled."""
 
 Installer = Callable[[Path, Sequence[str]], Sequence[str]]
-"""The command that installs into a directory what pip's options name."""
+"""Returns the command that installs into a directory what pip's options name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """What a bundle is made for."""
+    """The platform that a bundle is made for."""
 
     installer: Installer
     compiler: str | None
-    """A Python of the platform's version, by which bytecode is added; None: there is none. Lambda
-    has no place to keep bytecode, so that without it every cold start compiles anew."""
+    """A Python of the platform's version that compiles bytecode; None: there is none. Lambda has no
+    place to keep bytecode, so without it every cold start compiles anew."""
 
 
 def for_lambda() -> Platform:
-    """What Lambda runs, whatever this machine is: `RUNTIME`'s Python on Linux and ARM.
+    """Return Lambda's platform, independent of this machine: `RUNTIME`'s Python on Linux and ARM.
 
     Raises:
         ConfigurationError: there is neither pip nor uv.
@@ -58,19 +59,19 @@ def for_lambda() -> Platform:
 
 
 def for_this_machine() -> Platform:
-    """What this interpreter can import, to try the bundle."""
+    """Return the platform of this interpreter, to try a bundle."""
     return Platform(installer=_pip, compiler=sys.executable)
 
 
 def install(installer: Installer, requirements: Requirements, target: Path, *, owner: str) -> None:
-    """Put the dependencies into the directory ``target``.
+    """Install the dependencies into the directory ``target``.
 
     Raises:
-        ConfigurationError: the installer failed; its own words are quoted.
+        ConfigurationError: the installer failed; its output is quoted.
     """
     with tempfile.TemporaryDirectory() as scratch:
         command = installer(target, requirements.options(Path(scratch), python=_PYTHON))
-        # The output is kept off stdout, where `cdk synth` prints the template.
+        # The output is kept off stdout, to which `cdk synth` prints the template.
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
     if done.returncode:
         raise ConfigurationError(
@@ -80,9 +81,12 @@ def install(installer: Installer, requirements: Requirements, target: Path, *, o
 
 
 def add_bytecode(compiler: str, target: Path) -> None:
-    """Compile every module in ``target``. One that can't be compiled stays as it is: some packages
-    ship sources for other versions, and bytecode only makes a start quicker."""
-    # A bundle never changes, and its files' times do: bytecode that asks for neither is right.
+    """Compile every module in ``target``.
+
+    A module that can't be compiled is left as it is: some packages ship sources for other versions,
+    and bytecode only speeds up the start.
+    """
+    # A bundle never changes, but its files' times do: unchecked bytecode is right.
     unchecked = ("--invalidation-mode", "unchecked-hash")
     paths = ("-s", str(target), "-p", _MOUNTED, str(target))
     command = [compiler, "-I", "-m", "compileall", "-q", *unchecked, *paths]
@@ -108,13 +112,13 @@ def _for_lambda() -> Installer:
 
 @cache
 def _python_of_runtime() -> str | None:
-    """This interpreter, or one on the PATH that answers with the runtime's version."""
+    """Return this interpreter, or one on the PATH that reports the runtime's version."""
     if f"{sys.version_info.major}.{sys.version_info.minor}" == _PYTHON:
         return sys.executable
     if (found := shutil.which(f"python{_PYTHON}")) is None:
         return None
     asked = [found, "-I", "-c", "import sys; print(sys.executable)"]
-    # A version manager's stand-in may have none behind it.
+    # A version manager's shim may have no interpreter behind it.
     done = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603 - ours
     return done.stdout.strip() or None
 

@@ -1,12 +1,12 @@
 """The dependencies of a function: ours, pinned with hashes, and a user's.
 
-What the user's file names is installed as it says there, ours where it says nothing; together, so
-that pip finds what does not go together. Hashes are checked if all of it has some: pip takes no
-mixture. So a user's file without them makes the whole as strict as it is itself.
+The requirements of the user's file are installed as written, ours where it has none; in one run, so
+that pip detects conflicts. Hashes are checked if the user's file has any, and then all of its
+requirements need them: pip accepts no mixture. A file without hashes turns the checks off for all.
 
 Environment markers are evaluated here, for Lambda: pip evaluates them for the interpreter that it
 runs on, whatever platform it installs for (https://github.com/pypa/pip/issues/11664). So the
-user's files reach pip as one, without markers and with absolute paths.
+user's files are passed to pip as one, without markers and with absolute paths.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ _CONSTRAIN = ("-c", "--constraint")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """What is to be installed.
+    """The requirements to install.
 
     Raises:
         ConfigurationError: a file of the user's can't be read.
     """
 
     pinned: Path
-    """Ours: all of them, with hashes."""
+    """Our requirements: all of them, with hashes."""
     users: Path | None = None
     """The user's requirements file; it may include others."""
     owner: str = ""
-    """Whose it is, for errors."""
+    """The function, as errors name it."""
 
     def __post_init__(self) -> None:
         list(self.files())
 
     def files(self) -> Iterator[tuple[str, Path]]:
-        """Everything that decides what is installed: requirements, constraints, local wheels.
+        """Yield all inputs of the installation: requirements, constraints and local wheels.
 
-        Each has a name that no machine's paths are in.
+        Their names contain no path of this machine.
         """
         yield self.pinned.name, self.pinned
         for index, (path, text) in enumerate(self._read()):
@@ -64,10 +64,10 @@ class Requirements:
                 yield f"requirements {index} {local.name}", local
 
     def options(self, scratch: Path, *, python: str) -> list[str]:
-        """pip's and uv's options for it.
+        """Return pip's and uv's options.
 
         Args:
-            scratch: a directory to write into.
+            scratch: a directory for temporary files.
             python: the version of Python that markers are evaluated for, such as ``3.13``.
         """
         if self.users is None:
@@ -87,7 +87,7 @@ class Requirements:
         return ["--requirement", str(theirs_file), "--requirement", str(ours_file), *strictly]
 
     def _read(self) -> Iterator[tuple[Path, str]]:
-        """The user's files with their texts, an included one after what includes it."""
+        """Yield the user's files with their texts, an included file after the including one."""
         waiting = [self.users] if self.users is not None else []
         seen: set[Path] = set()
         while waiting:
@@ -100,7 +100,7 @@ class Requirements:
             waiting += [path.parent / each for each in _referred(text, _INCLUDE)]
 
     def _beside(self, path: Path, text: str) -> Iterator[Path]:
-        """The constraints and local wheels that a file names."""
+        """Yield the constraints and local wheels that a file names."""
         for each in _referred(text, _CONSTRAIN):
             constraints = path.parent / each
             self._text(constraints)
@@ -119,7 +119,7 @@ class Requirements:
 
 
 def _passed_on(path: Path, text: str, python: str) -> Iterator[str]:
-    """The lines of a file as pip is to see them, from wherever it reads them."""
+    """Yield the lines of a file for pip, independent of the directory that they are read from."""
     for line in _logical(text):
         if (found := _REFERENCE.fullmatch(line)) is not None:
             option, target = found[1], found[2].strip()
@@ -132,18 +132,18 @@ def _passed_on(path: Path, text: str, python: str) -> Iterator[str]:
 
 
 def _absolute(base: Path, target: str) -> str:
-    """A path relative to the file that names it; an address, or what is not there, as it is."""
+    """Resolve a path relative to the file that names it; URLs and missing files are unchanged."""
     local = base / target
     return str(local.resolve()) if local.exists() else target
 
 
 def _unmarked(line: str, python: str) -> str | None:
-    """A requirement without its marker; None if that says that it isn't for Lambda."""
+    """Return a requirement without its marker; None if the marker excludes Lambda."""
     options = found[0] if (found := _OPTIONS.search(line)) else ""
     try:
         wanted = Requirement(line.removesuffix(options))
     except InvalidRequirement:
-        return line  # a path; or a fault, which pip explains
+        return line  # a path, or an error that pip explains
     if wanted.marker is None:
         return line
     applies = wanted.marker.evaluate(dict(_environment(python)))
@@ -153,6 +153,7 @@ def _unmarked(line: str, python: str) -> str | None:
 
 def _environment(python: str) -> Mapping[str, str]:
     """Return the environment that markers are evaluated with: Lambda on ARM.
+
     https://packaging.python.org/en/latest/specifications/dependency-specifiers/#environment-markers
     """
     return {
@@ -171,7 +172,7 @@ def _environment(python: str) -> Mapping[str, str]:
 
 
 def _local_file(line: str) -> Path | None:
-    """The file on this machine that a requirement names, by a path or by a ``file:`` address."""
+    """Return the local file that a requirement names, by a path or by a ``file:`` URL."""
     spec = _OPTIONS.sub("", line)
     try:
         url = Requirement(spec).url
@@ -185,7 +186,7 @@ def _local_file(line: str) -> Path | None:
 
 
 def _referred(text: str, options: tuple[str, ...]) -> Iterator[str]:
-    """The files that these options name."""
+    """Yield the files that these options name."""
     for line in _logical(text):
         if (found := _REFERENCE.fullmatch(line)) is not None and found[1] in options:
             yield found[2].strip()
@@ -198,6 +199,6 @@ def _logical(text: str) -> Iterator[str]:
 
 
 def _canonical(line: str) -> str:
-    """The name of the package, as https://peps.python.org/pep-0503/ has it."""
+    """Return the package's name, normalized as in https://peps.python.org/pep-0503/."""
     found = _NAME.match(line)
     return re.sub(r"[-_.]+", "-", found[0]).lower() if found else line

@@ -27,7 +27,7 @@ from headgate.jobs.schedules.delayed_job import PREFIX as DELAYED
 from headgate.jobs.schedules.firing import schedule_input, schedule_name
 from headgate.jobs.schedules.registry import PREFIX as MADE_LATER
 
-_RETRIES = 185  # with a day, the most that EventBridge Scheduler has
+_RETRIES = 185  # with a day, EventBridge Scheduler's maximum
 _KEEP_TRYING = Duration.hours(24)
 
 
@@ -35,10 +35,11 @@ class Schedules(Construct):
     """The app's own group of schedules, with one for each job type that declares one.
 
     Args:
-        app: whose job types they submit.
-        bridge: the function that they invoke.
-        failed: a standard queue that keeps the invocations which Lambda did not take.
-        standby: they are made switched off; `jobs.deployment.deployment.Deployment.standby`.
+        app: the app with the job types.
+        bridge: the function that the schedules invoke.
+        failed: a standard queue for invocations that Lambda did not accept.
+        standby: whether they are created disabled;
+            `jobs.deployment.deployment.Deployment.standby`.
     """
 
     def __init__(
@@ -68,13 +69,13 @@ class Schedules(Construct):
                 self._add(job, job.schedule)
 
     def grant_delays(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` put jobs into one-time schedules, and take them out."""
+        """Let ``grantee`` put jobs into one-time schedules, and delete these."""
         return permissions.grant_schedules(
             grantee, permissions.DELAY, [self._schedules(f"{DELAYED}*")], self._role
         )
 
     def grant_undelay(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` take jobs out of their one-time schedules, which cancels them."""
+        """Let ``grantee`` delete the one-time schedules of jobs, which cancels them."""
         delayed = self._schedules(f"{DELAYED}*")
         acknowledge_wildcard(grantee, delayed, "Schedules are named after jobs that come later")
         return iam.Grant.add_to_principal(
@@ -84,14 +85,14 @@ class Schedules(Construct):
         )
 
     def grant_changes(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` list, pause and resume all schedules, and make and remove its own."""
+        """Let ``grantee`` list, pause and resume all schedules, and create and delete its own."""
         all_, own = self._schedules("*"), self._schedules(f"{MADE_LATER}*")
         change = permissions.grant_schedules(grantee, permissions.CHANGE, [all_], self._role)
         make = permissions.grant_schedules(grantee, permissions.DELAY, [own], self._role)
         return change.combine(make).combine(permissions.grant_listing(grantee))
 
     def _schedules(self, name: str) -> str:
-        """The ARN of the group's schedules of that name, or pattern."""
+        """Return the ARN of the group's schedules with that name or pattern."""
         return Stack.of(self).format_arn(
             service="scheduler",
             resource="schedule",
@@ -138,7 +139,7 @@ class Schedules(Construct):
         return iam.Role(
             self,
             "Role",
-            # Named, so that who makes a schedule at run time knows it.
+            # Named, so that clients that create schedules at run time know it.
             role_name=role_in(self._app.topology.scheduler_role, Stack.of(self).region),
             assumed_by=iam.ServicePrincipal(
                 "scheduler.amazonaws.com", conditions={"StringEquals": own_schedules}
@@ -148,7 +149,7 @@ class Schedules(Construct):
 
 
 def scheduled_types(app: App) -> Sequence[JobType[Any, Any]]:
-    """The job types that declare a schedule."""
+    """Return the job types that declare a schedule."""
     return [job for job in app.types.values() if job.schedule is not None]
 
 

@@ -1,4 +1,4 @@
-"""The sweep: runs `lambdas.sweep.handler` every few minutes, with a role of its own."""
+"""The sweep: `lambdas.sweep.handler`, run every few minutes with a role of its own."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ PEEK = (
     "sqs:GetQueueAttributes",
     "sqs:GetQueueUrl",
 )
-"""What looking at a queue's messages and giving them back takes: nothing that deletes any."""
+"""Inspecting a queue's messages and making them visible again; nothing that deletes any."""
 
 REMEMBER = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:BatchWriteItem")
-"""What remembering which of them are known takes."""
+"""Remembering the known messages."""
 
 
 class Sweep(Construct):
     """The function that sweeps the dead letters, and the schedule that invokes it.
 
-    The schedule stands in a group of its own, away from those of jobs, where nobody who may change
-    or list these reaches it. One sweep works at a time, by a lease in the table. Concurrency is not
-    reserved for it: AWS leaves an account no less than what it wants unreserved, which in a young
-    account is all there is, and the deployment would fail.
+    The schedule is in a group of its own, so that permissions to change or list the jobs'
+    schedules don't reach it. A lease in the table lets one sweep work at a time. No concurrency is
+    reserved: AWS requires an account to keep a minimum unreserved, which in a new account is all
+    there is, and the deployment would fail.
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
 
     Args:
-        name: the function's, by which people invoke it between its times.
-        plan: where to look, and what is critical.
+        name: the function's name, by which people invoke it in between.
+        plan: the queues to inspect, and the critical ones.
         parking: the queues of the plan; its role reaches no other.
-        failed: a standard queue that keeps what sweeps failed with.
-        table: what it remembers.
-        bucket: where it copies what SQS is about to delete.
-        alerts: where it tells people.
+        failed: a standard queue for the invocations of sweeps that failed.
+        table: the table in which it remembers messages.
+        bucket: the bucket for copies of messages that SQS is about to delete.
+        alerts: the topic for its alerts.
     """
 
     def __init__(
@@ -148,11 +148,11 @@ class Sweep(Construct):
 
 
 def _copying(bucket: s3.IBucket) -> list[iam.PolicyStatement]:
-    """Writing copies, and reading the payloads that belong to them."""
+    """Return the statements for writing copies, and for reading the payloads they refer to."""
     return [
         statement(["s3:PutObject"], bucket.arn_for_objects(f"{DEAD_LETTERS}*")),
         statement(["s3:GetObject"], bucket.arn_for_objects(f"{PAYLOADS}*")),
-        # Without it S3 says of a payload that is gone that access is denied.
+        # Without it S3 answers "access denied" for a payload that is gone.
         # https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
         statement(["s3:ListBucket"], bucket.bucket_arn),
     ]

@@ -1,4 +1,4 @@
-"""The user's code that a function carries: a directory, less what is of no use on Lambda."""
+"""A user's code in a function's bundle: a directory, except files that are of no use on Lambda."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aws_cdk import IgnoreStrategy
 from headgate.jobs.errors import ConfigurationError
 
 IGNORED = (
-    "**/.*",  # versions, environments, caches, secrets, and this machine's leavings
+    "**/.*",  # versions, environments, caches, secrets, and this machine's leftovers
     "**/*.env",
     "**/*.key",
     "**/*.p12",
@@ -25,32 +25,32 @@ IGNORED = (
     "cdk.json",
     "cdk.context.json",
 )
-"""What is left out wherever it is; ``.dockerignore`` may take it back with ``!``."""
+"""Patterns left out at any depth; ``.dockerignore`` can re-include them with ``!``."""
 
 _FILE = ".dockerignore"
 
 _ENVIRONMENT = "pyvenv.cfg"
-"""In the folder of each virtual environment, whatever that is called (PEP 405)."""
+"""A file in every virtual environment, whatever its name (PEP 405)."""
 
 _PRIVATE_KEY = b"PRIVATE KEY-----"
-"""In a PEM file that holds one (RFC 7468); one of certificates is code's business to carry."""
+"""Marks a PEM file with a private key (RFC 7468); files of certificates belong to the code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserCode:
-    """A directory that is put into the bundle.
+    """A directory of code for the bundle.
 
     Raises:
-        ConfigurationError: it isn't one, or the handler's module isn't in it.
+        ConfigurationError: it is no directory, or the handler's module isn't in it.
     """
 
     root: Path
     handler: str
     """``module.attribute``, with dots between packages."""
     owner: str
-    """Whose it is, for errors."""
+    """The function, as errors name it."""
     output: Path | None = None
-    """Where CDK writes now, which is left out; so is wherever it has written before."""
+    """CDK's present output directory, which is left out; so are its earlier ones."""
 
     def __post_init__(self) -> None:
         if not self.root.is_dir():
@@ -68,11 +68,11 @@ class UserCode:
             )
 
     def files(self) -> Iterator[tuple[str, Path]]:
-        """Its files by their names below the root, in a stable order.
+        """Yield the files by their names below the root, in a stable order.
 
         Raises:
-            ConfigurationError: the handler's module is left out by what is to be ignored, or a
-                link leads nowhere or back to a directory that it lies in.
+            ConfigurationError: the handler's module is excluded by the patterns to ignore, or a
+                link leads nowhere or back to one of its own parent directories.
         """
         module = self.handler.rpartition(".")[0].replace(".", "/")
         handlers = {f"{module}.py", f"{module}/__init__.py"}
@@ -120,7 +120,7 @@ class UserCode:
             )
 
     def _stays_here(self, directory: Path) -> bool:
-        """True for a virtual environment, and for what CDK writes or has written."""
+        """Return True for a virtual environment, and for CDK's present and earlier outputs."""
         if (directory / _ENVIRONMENT).is_file() or (directory / "cdk.out").is_file():
             return True
         return self.output is not None and directory == self.output.resolve()

@@ -1,6 +1,6 @@
-"""Which alarms an app has, computed from its topology and its deployment. No CDK in here.
+"""The alarms of an app, computed from its topology and its deployment. No CDK in here.
 
-`infra.monitoring.alarms` makes resources of them, and ``headgate cost`` counts what they watch.
+`infra.monitoring.alarms` turns them into resources, and ``headgate cost`` counts their metrics.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from headgate.jobs.deployment.thresholds import Thresholds
 def rules_for(
     app: App, deployment: Deployment, *, bridge: bool, schedules: bool, sweep: str
 ) -> Sequence[Rule]:
-    """All alarms of an app; none if its deployment has none.
+    """Return all alarms of an app; none if its deployment disables them.
 
     Args:
-        app: whose queues and types they are for.
-        deployment: what runs its jobs, and the thresholds.
-        bridge: whether anything fires the bridge.
-        schedules: whether there is a group of schedules.
+        app: the app with the queues and types.
+        deployment: the deployment, with workers, functions and thresholds.
+        bridge: whether the app has a bridge.
+        schedules: whether the app has a group of schedules.
         sweep: the sweep function's name.
     """
     if deployment.alarms is None:
@@ -61,7 +61,7 @@ def _of_consumers(app: App, deployment: Deployment) -> Iterator[Rule]:
 
 
 def _critical_queues(app: App) -> frozenset[str]:
-    """The queues, by physical name, that jobs of types with ``critical=True`` go to by default."""
+    """Return the default queues, by physical name, of job types with ``critical=True``."""
     return frozenset(
         app.topology.queue(job.queue, job.priority).name
         for job in app.types.values()

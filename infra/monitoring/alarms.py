@@ -1,4 +1,4 @@
-"""Rules as alarms."""
+"""CloudWatch alarms, made from rules."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from headgate.infra.monitoring.rule import Rule
 
 
 class Alarms(Construct):
-    """One alarm for each rule; all tell the topic when they go off, and when that is over.
+    """One alarm for each rule; all notify the topic when they go off, and when they recover.
 
     Args:
         rules: the alarms.
-        service: what all their names begin with.
-        topic: is told.
+        service: the prefix of all their names.
+        topic: the topic to notify.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Alarms(Construct):
 
 
 def watched(rule: Rule) -> cloudwatch.IMetric:
-    """What a rule watches, as CDK takes it."""
+    """Return a rule's metric or expression, as CDK takes it."""
     if rule.expression is None:
         [series] = rule.metrics.values()
         return as_metric(series, period_s=rule.period_s)
@@ -83,7 +83,7 @@ def watched(rule: Rule) -> cloudwatch.IMetric:
 
 
 def as_metric(series: Series, *, period_s: int = 60, **looks: Any) -> cloudwatch.Metric:
-    """A metric as CDK takes it; ``looks`` are its label and color."""
+    """Return a metric as CDK takes it; ``looks`` are its label and color."""
     return cloudwatch.Metric(
         namespace=series.namespace,
         metric_name=series.name,

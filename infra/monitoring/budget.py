@@ -1,4 +1,4 @@
-"""A budget: who is told when a month costs more than it should, or is about to."""
+"""A budget: notifications when a month costs more than planned, or is about to."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from headgate.jobs.core.topology import Topology
 
 
 class Budget(Construct):
-    """A monthly budget, which tells the topic once the costs are above it, and once they will be.
+    """A monthly budget, which notifies the topic once the costs or their forecast exceed it.
 
-    It counts what the whole account costs, or what carries the app's tag. That is not all that the
-    app costs: CloudWatch's metrics and data transfer carry no tags. And it is nothing at all until
-    the tag is activated for cost allocation, by the account that pays; so it is not the default.
+    It counts the costs of the whole account, or of everything with the app's tag. The latter is not
+    all that the app costs: CloudWatch's metrics and data transfer carry no tags. And it is zero
+    until the paying account activates the tag for cost allocation; so it is not the default.
     https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
 
     Args:
-        topology: whose.
-        usd: of a month.
-        of: whose costs.
-        topic: is told; Budgets has to be allowed to publish to it.
+        topology: the app's topology.
+        usd: the limit for a month.
+        of: the scope of the costs.
+        topic: the topic to notify; Budgets has to be allowed to publish to it.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Budget(Construct):
                 _notification("FORECASTED", topic),
             ],
         )
-        # Its policy too, or Budgets may come first, and refuses a topic that it can't publish to.
+        # On its policy too: Budgets refuses a topic that it can't publish to yet.
         # https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-sns-policy.html
         self.budget.node.add_dependency(topic)
 

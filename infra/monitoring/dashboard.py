@@ -1,4 +1,4 @@
-"""The dashboard of an app, for who is on call: read from the top, it narrows down what is wrong."""
+"""The dashboard of an app for the person on call; from top to bottom it narrows down the fault."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from headgate.jobs.core.topology import Topology
 from headgate.jobs.deployment.metric_names import service_name
 
 WIDTH = 24
-"""Of a dashboard's grid.
+"""Columns of a dashboard's grid.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html"""
 
 _HEIGHT = 6
 _ALARMS_A_ROW = 6
 
 _MOST_ALARMS = 100
-"""Of one widget (same page)."""
+"""Maximum for one widget (same page)."""
 
 
 class Dashboard(Construct):
     """One dashboard; an account's first three are free.
 
     Args:
-        topology: whose queues it shows.
-        alarms: stand on top, if there are any.
-        set_aside: the queues of what nobody runs, beside the dead-letter queues: their names on
-            AWS, by what they are called.
-        services: the workers' services, by their groups' names.
-        functions: the app's functions, by what they are called: their names on AWS.
-        schedules: whether there is a group of schedules.
+        topology: the topology with the queues to show.
+        alarms: shown at the top, if there are any.
+        set_aside: names on AWS of the queues of messages set aside, in addition to the dead-letter
+            queues, by label.
+        services: the workers' services, by group name.
+        functions: names on AWS of the app's functions, by label.
+        schedules: whether the app has a group of schedules.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ def _title(service: str) -> cloudwatch.TextWidget:
 
 
 def _status(alarms: Sequence[cloudwatch.Alarm]) -> Iterator[list[cloudwatch.IWidget]]:
-    """The alarms, in rows of as many as a widget takes."""
+    """Yield the alarms, in rows of as many as fit a widget."""
     for first in range(0, len(alarms), _MOST_ALARMS):
         part = alarms[first : first + _MOST_ALARMS]
         yield [
@@ -96,7 +96,7 @@ def _status(alarms: Sequence[cloudwatch.Alarm]) -> Iterator[list[cloudwatch.IWid
 
 
 def _row(graphs: Iterable[Graph]) -> list[cloudwatch.IWidget]:
-    """Graphs side by side, as wide as the dashboard together."""
+    """Return graphs side by side, together as wide as the dashboard."""
     each = list(graphs)
     width = WIDTH // len(each)
     widths = [width] * (len(each) - 1) + [WIDTH - width * (len(each) - 1)]

@@ -45,10 +45,10 @@ Graph = dict[str, Any]
 
 
 class Graphs:
-    """What can be drawn of an app.
+    """The graphs of an app.
 
     Args:
-        topology: whose queues.
+        topology: the topology with the queues.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -57,7 +57,7 @@ class Graphs:
 
     @property
     def priorities(self) -> Iterator[Priority]:
-        """The priorities that the app has, the most urgent first."""
+        """The app's priorities, the most urgent first."""
         used = {spec.priority for spec in self._topology.queues}
         return (priority for priority in Priority if priority in used)
 
@@ -65,7 +65,7 @@ class Graphs:
         return [spec for spec in self._topology.queues if spec.priority == priority]
 
     def start(self, priority: Priority) -> Graph:
-        """How long jobs wait for their start, beside the time they may."""
+        """Return the jobs' wait for their start, with the time that they may wait."""
         targets = sorted({start_within_s(spec) for spec in self._of(priority)})
         return {
             "title": f"{priority}: p99 wait to start",
@@ -81,7 +81,7 @@ class Graphs:
         }
 
     def waiting(self, priority: Priority) -> Graph:
-        """How many wait, and the oldest one's age."""
+        """Return the number of waiting jobs, and the age of the oldest."""
         specs = self._of(priority)
         return {
             "title": f"{priority}: waiting, and oldest",
@@ -100,7 +100,7 @@ class Graphs:
         }
 
     def failing(self) -> Graph:
-        """The rate of failed runs of each queue."""
+        """Return the rate of failed runs, by queue."""
         return {
             "title": "Runs that failed, by queue",
             "left": [
@@ -122,7 +122,7 @@ class Graphs:
         )
 
     def dead(self, set_aside: Mapping[str, str]) -> Graph:
-        """What nobody runs any more, ``set_aside`` by name and queue included."""
+        """Return the dead letters, and the queues of ``set_aside``: their names by label."""
         dead = {f"{label(spec)}-dlq": spec.dlq_name for spec in self._topology.queues}
         return {
             "title": "Dead letters, and what is set aside",
@@ -131,7 +131,7 @@ class Graphs:
         }
 
     def failed_types(self) -> Graph:
-        """Failed runs of each type."""
+        """Return the failed runs, by type."""
         return {
             "title": "Failed runs, by type",
             "left": [self._by_type(FAILED, "Sum")],
@@ -139,7 +139,7 @@ class Graphs:
         }
 
     def outcomes(self) -> Graph:
-        """How all runs ended."""
+        """Return the outcomes of all runs."""
         return {
             "title": "What became of runs",
             "left": [
@@ -151,7 +151,7 @@ class Graphs:
         }
 
     def done(self) -> Graph:
-        """Completed jobs of each type."""
+        """Return the completed jobs, by type."""
         return {
             "title": "Jobs completed, by type",
             "left": [self._by_type(COMPLETED, "Sum")],
@@ -159,7 +159,7 @@ class Graphs:
         }
 
     def durations(self) -> Graph:
-        """How long handlers ran, of each type."""
+        """Return the handlers' durations, by type."""
         return {
             "title": "How long handlers ran, by type, p95",
             "left": [self._by_type(DURATION, "p95")],
@@ -169,7 +169,7 @@ class Graphs:
     def workers(
         self, services: Mapping[str, ecs.FargateService], functions: Mapping[str, str]
     ) -> Iterator[Graph]:
-        """Who does the work: receives, services, functions."""
+        """Yield the activity of workers and functions: receives, services, functions."""
         queues = {label(spec): spec.name for spec in self._topology.queues}
         yield {
             "title": "Jobs received, by queue: somebody works",
@@ -201,7 +201,7 @@ class Graphs:
             }
 
     def costs(self, *, schedules: bool) -> Iterator[Graph]:
-        """What fires, and what costs by the request."""
+        """Yield the firings, and the metrics that are billed by the request."""
         names = {label(spec): spec.name for spec in self._topology.queues}
         if schedules:
             yield {
@@ -233,7 +233,7 @@ class Graphs:
         return _expression(self._searched(metric, statistic), _TYPE_LABEL)
 
     def _searched(self, metric: str, statistic: str) -> str:
-        """All types at once, those that are declared later too.
+        """Return an expression for all types at once, including those declared later.
 
         https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/search-expression-syntax.html
         """
@@ -282,7 +282,7 @@ def _of_functions(
 def _of_services(
     services: Mapping[str, ecs.FargateService], metric: str, statistic: str, what: str
 ) -> list[cloudwatch.IMetric]:
-    """Of each service; how many values of CPU came in a minute is how many tasks run.
+    """Return a metric for each service; the sample count of CPU per minute is the number of tasks.
 
     https://docs.aws.amazon.com/AmazonECS/latest/developerguide/cloudwatch-metrics.html
     """

@@ -1,4 +1,4 @@
-"""CloudWatch's metrics as values: what alarms watch and the dashboard shows. No CDK in here."""
+"""CloudWatch's metrics as values, for alarms and the dashboard. No CDK in here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headgate.jobs.deployment.metric_names import PRIORITY, QUEUE, SERVICE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One metric, with the statistic by which it is read."""
+    """One metric with its statistic."""
 
     namespace: str
     name: str
@@ -27,7 +27,7 @@ SENT = "NumberOfMessagesSent"
 RECEIVED = "NumberOfMessagesReceived"
 EMPTY = "NumberOfEmptyReceives"
 DELETED = "NumberOfMessagesDeleted"
-"""SQS writes these every minute and free of charge, of queues that were used within six hours.
+"""SQS publishes these every minute and free of charge, for queues used within the last six hours.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html"""
 
 ATTEMPTS, TARGET_ERRORS, DROPPED = (
@@ -39,14 +39,14 @@ ATTEMPTS, TARGET_ERRORS, DROPPED = (
 
 
 def of_queue(name: str, metric: str, statistic: str) -> Series:
-    """A metric of the SQS queue of that physical name."""
+    """Return a metric of the SQS queue of that physical name."""
     return Series(
         namespace="AWS/SQS", name=metric, statistic=statistic, dimensions={"QueueName": name}
     )
 
 
 def of_lane(topology: Topology, spec: QueueSpec, metric: str, statistic: str) -> Series:
-    """A metric that workers and functions write of the jobs of one queue."""
+    """Return a metric that workers and functions publish about the jobs of one queue."""
     return Series(
         namespace=metric_names.NAMESPACE,
         name=metric,
@@ -60,7 +60,7 @@ def of_lane(topology: Topology, spec: QueueSpec, metric: str, statistic: str) ->
 
 
 def of_schedules(topology: Topology, metric: str) -> Series:
-    """A metric of the app's schedules, added up."""
+    """Return a metric of the app's schedules, summed up."""
     return Series(
         namespace="AWS/Scheduler",
         name=metric,
@@ -70,14 +70,14 @@ def of_schedules(topology: Topology, metric: str) -> Series:
 
 
 def of_function(name: str, metric: str, statistic: str = "Sum") -> Series:
-    """A metric of the Lambda function of that name."""
+    """Return a metric of the Lambda function of that name."""
     return Series(
         namespace="AWS/Lambda", name=metric, statistic=statistic, dimensions={"FunctionName": name}
     )
 
 
 def of_service(cluster: str, service: str, metric: str, statistic: str) -> Series:
-    """A metric of an ECS service."""
+    """Return a metric of an ECS service."""
     return Series(
         namespace="AWS/ECS",
         name=metric,
@@ -87,7 +87,7 @@ def of_service(cluster: str, service: str, metric: str, statistic: str) -> Serie
 
 
 def of_table(name: str, metric: str) -> Series:
-    """A metric of the DynamoDB table of that name, added up."""
+    """Return a metric of the DynamoDB table of that name, summed up."""
     return Series(
         namespace="AWS/DynamoDB", name=metric, statistic="Sum", dimensions={"TableName": name}
     )

@@ -1,4 +1,4 @@
-"""All that watches an app: alarms, a dashboard, saved queries, a budget."""
+"""An app's monitoring: alarms, a dashboard, saved queries and a budget."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Watching(Construct):
     """The alarms, the dashboard, the saved queries and the budget of an app.
 
     Args:
-        app: whose queues and types.
-        deployment: what runs its jobs, the thresholds and the budget.
-        topic: is told.
+        app: the app with the queues and types.
+        deployment: the deployment, with workers, functions, thresholds and the budget.
+        topic: the topic to notify.
         bridge: the function that schedules and events invoke; None: there is none.
-        schedules: whether there is a group of schedules.
-        services: the workers' services, by their groups' names.
+        schedules: whether the app has a group of schedules.
+        services: the workers' services, by group name.
         sweep: the function that sweeps the dead letters.
-        job_logs: what workers write to, and functions that run jobs.
+        job_logs: the log groups of workers, and of functions that run jobs.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Watching(Construct):
             sweep=sweep.function_name,
         )
         self.alarms = Alarms(self, "Alarms", rules=rules, service=service, topic=topic)
-        # Else those of a first deployment would go off before there could be a worker.
+        # Otherwise, on a first deployment, they would go off before there could be a worker.
         self.alarms.node.add_dependency(*services.values())
         self.dashboard = Dashboard(
             self,
@@ -101,7 +101,7 @@ def _set_aside(topology: Topology, *, fires: bool) -> Mapping[str, str]:
 
 
 def _functions(app: App, deployment: Deployment, *, bridge: bool) -> dict[str, str]:
-    """The names on AWS of those that have one, by what they are called."""
+    """Return the names on AWS of the app's functions, by label."""
     consumers = {
         group.name: function_name(app.topology, group.name) for group in deployment.consumers
     }

@@ -1,4 +1,4 @@
-"""Questions to the logs, saved for CloudWatch Logs Insights."""
+"""Queries over the logs, saved for CloudWatch Logs Insights."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OF_JOBS: Mapping[str, str] = {
         | stats count(*) as interrupted by bin(5m), job_type, reason, @logStream
         | sort interrupted desc""",
 }
-"""Asked of the logs of workers, and of functions that run jobs. By name, Logs Insights' text."""
+"""Logs Insights queries by name, over the logs of workers and of functions that run jobs."""
 
 OF_THE_BRIDGE: Mapping[str, str] = {
     "what the bridge submitted": r"""
@@ -44,18 +44,18 @@ OF_THE_BRIDGE: Mapping[str, str] = {
         | sort @timestamp desc
         | limit 100""",
 }
-"""Asked of the bridge function's log."""
+"""Logs Insights queries by name, over the bridge function's log."""
 
 
 class Queries(Construct):
     """The saved queries of an app, in a folder of its name.
 
-    Where no log is known, since the workers run elsewhere, who asks chooses it.
+    Where no log group is known, since the workers run elsewhere, it is chosen on each use.
 
     Args:
         service: the folder.
-        job_logs: what workers write to, and functions that run jobs.
-        bridge_log: what the bridge writes to; None: there is no bridge.
+        job_logs: the log groups of workers, and of functions that run jobs.
+        bridge_log: the bridge's log group; None: there is no bridge.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The alarms of one queue: it is too deep, too old, late, failing, or its jobs have died."""
+"""The alarms of one queue: depth, age, late starts, failures and dead letters."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from headgate.jobs.deployment.metric_names import COMPLETED, FAILED, WAIT
 from headgate.jobs.deployment.thresholds import MAX_IN_FLIGHT, Thresholds
 
 FAILURES = 5
-"""Fewer failed runs in 15 minutes are no rate."""
+"""Minimum of failed runs in 15 minutes for a rate."""
 
 _MINUTE_S = 60
 _DAY_S = 86_400
 
 
 def label(spec: QueueSpec) -> str:
-    """The queue, as alarms and graphs name it."""
+    """Return the queue's label in alarms and graphs."""
     return f"{spec.group}-{spec.priority}"
 
 
 def rules_of(
     topology: Topology, spec: QueueSpec, thresholds: Thresholds, *, critical: bool
 ) -> Iterator[Rule]:
-    """The alarms of one queue; ``critical`` if one dead letter of it is too many."""
+    """Yield the alarms of one queue; ``critical`` if one dead letter is too many."""
     yield _deep(spec, thresholds.depth)
     yield _old(spec, thresholds.oldest)
     yield _late(topology, spec)
@@ -44,7 +44,7 @@ def rules_of(
 
 
 def start_within_s(spec: QueueSpec) -> int:
-    """How soon a job has to start, for an alarm: what is at once is within CloudWatch's minute."""
+    """Return the seconds to a job's start for an alarm: at least CloudWatch's minute."""
     return max(_MINUTE_S, math.ceil(spec.lane.start_within.total_seconds()))
 
 
@@ -63,12 +63,12 @@ def _deep(spec: QueueSpec, most: int) -> Rule:
 
 
 def _old(spec: QueueSpec, oldest: timedelta) -> Rule:
-    """Old by SQS's own word, or by the queue's.
+    """Return the alarm of a queue that is too old by SQS's metric, or by the queue's throughput.
 
-    SQS's age leaves out what was received three times or more, which is just what is stuck; and it
-    counts what runs, or waits for a retry. So it counts here only while something waits; and beside
-    it stands what the queue itself says: by Little's law jobs wait longer than ``oldest`` when more
-    of them wait than are deleted in that time.
+    SQS's age leaves out messages received three times or more, which are just the stuck ones; and
+    it includes messages that run or wait for a retry. So it counts here only while others wait, and
+    the throughput complements it: by Little's law jobs wait longer than ``oldest`` when more of
+    them wait than are deleted in that time.
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
     """
     oldest_s, period_s = math.ceil(oldest.total_seconds()), 5 * _MINUTE_S
@@ -97,7 +97,7 @@ def _old(spec: QueueSpec, oldest: timedelta) -> Rule:
 
 
 def _late(topology: Topology, spec: QueueSpec) -> Rule:
-    """Late by what has started, or, where nothing starts, by what waits (Little's law again)."""
+    """Return the alarm of late starts, measured or, if nothing starts, by Little's law again."""
     target_s = start_within_s(spec)
     period_s = min(_DAY_S, _MINUTE_S * math.ceil(target_s / 3 / _MINUTE_S))
     waits = f"{filled('waiting')} > {target_s / period_s:g} * {filled('received')}"
@@ -154,15 +154,15 @@ def _dead(spec: QueueSpec, most: int, *, critical: bool) -> Rule:
         metrics={"dead": of_queue(spec.dlq_name, VISIBLE, "Maximum")},
         threshold=most,
         at=critical,
-        # By minutes it goes off sooner; and one of five, since a minute in which the sweep, or a
-        # person, looks at the dead letters hides them, and would be told as the end of it.
+        # A period of a minute reacts sooner; and one of five is enough, since the sweep or a person
+        # that looks at the dead letters hides them for a minute, which would count as recovery.
         period_s=(1 if critical else 5) * _MINUTE_S,
         periods=5 if critical else 1,
     )
 
 
 def in_flight(specs: Sequence[QueueSpec], most: int) -> Iterator[Rule]:
-    """One alarm for as many queues as one can watch."""
+    """Yield alarms of messages in flight, each for as many queues as one alarm can watch."""
     for first in range(0, len(specs), MOST_METRICS):
         part = specs[first : first + MOST_METRICS]
         each = [f"q{place}" for place in range(len(part))]

@@ -1,4 +1,4 @@
-"""What an alarm is: a condition on metrics, and what it tells the person on call."""
+"""An alarm as a value: a condition on metrics, and a description for the person on call."""
 
 from __future__ import annotations
 
@@ -8,57 +8,55 @@ from dataclasses import dataclass
 from headgate.infra.monitoring.metrics import Series
 
 MOST_METRICS = 10
-"""Of one alarm's expression, and so of one scaling policy's, which is made of alarms.
+"""Maximum for one alarm's expression, and so for one scaling policy's, which is made of alarms.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One alarm. It goes off when the last ``points`` of ``periods`` values are beyond the
-    threshold.
+    """One alarm; it goes off when ``points`` of ``periods`` values are beyond its threshold.
 
-    Every metric of an expression is FILLed, since SQS and Headgate write nothing of what is idle.
-    CloudWatch's latest minute may not be there yet and is FILLed too: so an expression of minutes
-    needs three of the last five.
+    Every metric of an expression is FILLed, since SQS and Headgate publish nothing while idle.
+    CloudWatch's latest minute may not have arrived yet and is FILLed too: so an expression with
+    periods of a minute needs three of the last five.
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html
     """
 
     name: str
-    """Without app and stage."""
+    """The alarm's name, without app and stage."""
     means: str
-    """What has happened, to what."""
+    """The event and the affected resource."""
     causes: str
-    """What is most likely behind it."""
+    """The most likely causes."""
     first: str
-    """What to do first."""
+    """The first step to take."""
     metrics: Mapping[str, Series]
-    """By the names that the expression calls them; `MOST_METRICS` at most."""
+    """Metrics by the variables of the expression; `MOST_METRICS` at most."""
     expression: str | None = None
-    """None: the value of the only metric."""
+    """An expression over the metrics; None: the value of the only metric."""
     threshold: float
     at: bool = False
-    """Whether the threshold itself is too much; else what is above it."""
+    """True if the alarm goes off at the threshold itself; else above it."""
     period_s: int
     periods: int = 1
     points: int = 1
     silence_alarms: bool = False
-    """Whether it goes off when there is nothing to read; else that is well."""
+    """True if missing data set the alarm off; else they are not breaching."""
 
     @property
     def description(self) -> str:
-        """What whoever is woken by it reads."""
+        """The text that the person on call reads."""
         return f"{self.means} Likely: {self.causes} First: {self.first}"
 
 
 def rate(part: str, whole: str, *, at_least: int) -> str:
-    """An expression: what percentage ``part`` is of ``whole``, or 0 while it is less than
-    ``at_least``: one failure of two says little.
+    """Return an expression for the percentage of ``part`` in ``whole``, which are expressions too.
 
-    Both are expressions themselves.
+    It is 0 while ``part`` is less than ``at_least``: one failure of two says little.
     """
     return f"IF({part} >= {at_least}, 100 * ({part}) / ({whole}), 0)"
 
 
 def filled(metric: str) -> str:
-    """An expression: the metric, or 0 where it has no value."""
+    """Return an expression for the metric, or 0 where it has no value."""
     return f"FILL({metric}, 0)"

@@ -1,4 +1,4 @@
-"""The alarms of what is one for the whole app: who works, what fires, what is set aside."""
+"""The alarms of an app as a whole: idle workers, schedules, functions, and queues set aside."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import WorkerGroup
 
 FAILURES = 3
-"""Fewer failures of one function, or of schedules, in 15 minutes are for their retries to mend."""
+"""Minimum of failures in 15 minutes for an alarm; fewer, of one function or of schedules, are left
+to retries."""
 
 _POLLED = 2
-"""Queues whose receives tell whether somebody polls; one may be closed by a limit."""
+"""Number of queues whose receives show polling; two, since a limit may close one."""
 
 _PERIOD_S = 300
 _LONG_S = 900
 
 
 def idle_hands(topology: Topology, deployment: Deployment) -> Iterator[Rule]:
-    """An alarm for each worker group; for one elsewhere, if nothing here runs jobs."""
+    """Yield an alarm for each worker group; one for workers elsewhere if nothing here runs jobs."""
     for group in deployment.workers:
         specs = _most_urgent_first(group.lanes.of(topology))
         yield _silent(group, specs) if group.min_tasks else _unanswered(group.name, specs)
@@ -42,8 +43,7 @@ def idle_hands(topology: Topology, deployment: Deployment) -> Iterator[Rule]:
 
 
 def set_aside(topology: Topology, *, fires: bool) -> Iterator[Rule]:
-    """The quarantine, what the sweep failed with and, if anything ``fires`` the bridge, what that
-    could not submit."""
+    """Yield the alarms of the quarantine, failed sweeps and, if ``fires``, failed firings."""
     yield _kept(
         "quarantine",
         topology.quarantine_name,
@@ -72,7 +72,7 @@ def set_aside(topology: Topology, *, fires: bool) -> Iterator[Rule]:
 
 
 def schedules(topology: Topology, percent: float) -> Rule:
-    """EventBridge Scheduler can't invoke the bridge."""
+    """Return the alarm of EventBridge Scheduler failing to invoke the bridge."""
     failed = f"{filled('errors')} + {filled('dropped')}"
     return Rule(
         name="schedules",
@@ -93,7 +93,7 @@ def schedules(topology: Topology, percent: float) -> Rule:
 
 
 def bridge(function: str, percent: float) -> Rule:
-    """The bridge fails. To Scheduler, which only hands over, this looks well."""
+    """Return the alarm of a failing bridge. Scheduler, which only hands over, doesn't notice."""
     return Rule(
         name="bridge",
         means=f"More than {percent:g} % of what schedules and events fired could not be submitted "
@@ -112,7 +112,7 @@ def bridge(function: str, percent: float) -> Rule:
 
 
 def consumer(name: str, function: str) -> Rule:
-    """A function that runs jobs fails as a whole: their own failures are no errors of Lambda's."""
+    """Return the alarm of a consumer that fails as a whole; to Lambda a failed job is no error."""
     return _errors(
         f"{name}-errors",
         function,
@@ -122,7 +122,7 @@ def consumer(name: str, function: str) -> Rule:
 
 
 def sweep(function: str) -> Rule:
-    """The sweep fails."""
+    """Return the alarm of a failing sweep."""
     return _errors(
         "sweep",
         function,
@@ -145,10 +145,10 @@ def _errors(name: str, function: str, *, means: str) -> Rule:
 
 
 def _silent(group: WorkerGroup, specs: Sequence[QueueSpec]) -> Rule:
-    """Nobody polls, and nobody holds anything.
+    """Return the alarm of a group that neither polls nor holds messages.
 
-    A worker whose slots are all taken polls nothing, but holds what it runs. What is in flight may
-    also be what waits for a retry: then the alarms of the queues tell.
+    A worker whose slots are all taken doesn't poll, but holds its jobs. Messages in flight may also
+    be waiting for a retry: then the alarms of the queues go off.
     """
     polled = specs[:_POLLED]
     held = specs[: MOST_METRICS - 2 * len(polled)]
@@ -175,7 +175,7 @@ def _silent(group: WorkerGroup, specs: Sequence[QueueSpec]) -> Rule:
 
 
 def _unanswered(name: str, specs: Sequence[QueueSpec]) -> Rule:
-    """Something waits, and nobody takes anything. Nobody has to poll while nothing waits."""
+    """Return the alarm of waiting jobs that nobody receives. Nobody has to poll empty queues."""
     watched = specs[: MOST_METRICS // 2]
     waiting = _each("waiting", watched, VISIBLE, "Minimum")
     received = _each("received", watched, RECEIVED, "Sum")
