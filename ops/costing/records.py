@@ -100,8 +100,8 @@ def of_job(app: App, stream: Stream, fleet: Fleet, load: Load) -> Usage:
 def at_all_times(app: App, fleet: Fleet) -> Usage:
     """Return the workers' usage independent of jobs.
 
-    It is checks for cancellations every few seconds, heartbeats with a look at the other
-    workers', and leases of limits.
+    It consists of checks for cancellations every few seconds, heartbeats with a look at the
+    other workers', and leases of limits.
     """
     processes = sum(crew.processes for crew in fleet.crews)
     looks = MONTH_S / POLL_S if app.keeps_records else 0.0

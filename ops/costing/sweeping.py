@@ -60,8 +60,8 @@ def dead_letters(queue: QueueSpec, fleet: Fleet) -> int:
 def requests(waiting: int) -> int:
     """Return the requests to SQS for one sweep of a queue with ``waiting`` dead letters.
 
-    They are one for their number, receives until one is empty or enough were seen, and making
-    them visible again.
+    One asks for their number; then come receives, until one is empty or enough were seen, and
+    requests that make the messages visible again.
     """
     seen = min(waiting, LIMIT)
     batches = math.ceil(seen / MAX_BATCH)
