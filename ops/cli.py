@@ -62,7 +62,7 @@ def duration(text: str | timedelta) -> timedelta:
     """Read ``90s``, ``15m``, ``1h`` or ``1h30m``.
 
     Raises:
-        typer.BadParameter: it is none of them.
+        typer.BadParameter: the text has another form.
     """
     if isinstance(text, timedelta):
         return text  # typer hands defaults to a parser too

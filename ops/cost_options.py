@@ -16,7 +16,7 @@ def count(text: str | float) -> float:
     """Read ``250``, ``10k``, ``2.5M`` or ``1G``.
 
     Raises:
-        typer.BadParameter: it is none of them.
+        typer.BadParameter: the text has another form.
     """
     if isinstance(text, float):
         return text  # typer hands defaults to a parser too

@@ -14,7 +14,7 @@ from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.deployment.groups import WorkerGroup
 
 _START_S = 120
-"""Time until a task has started and shows in the metrics; growth pauses for so long."""
+"""Time until a task has started and shows in the metrics; growth pauses for that long."""
 
 _FIRST_S = 300
 """The same for the first task, plus the minutes that its alarm looks back."""
