@@ -1,1 +1,1 @@
-"""AWS behind the ports; the only package that touches an AWS SDK."""
+"""Implementations of the ports on AWS; the only package that touches an AWS SDK."""

@@ -12,14 +12,14 @@ from botocore.exceptions import ReadTimeoutError
 class BoundedSession(AIOHTTPSession):
     """Gives a request up after the connect and the read timeout together.
 
-    An answer that drips in byte by byte would never be silent for as long as a read timeout. The
-    time counts from when the request has one of the connections. botocore tries it again, as after
+    An answer that arrives byte by byte never exceeds a read timeout by its silence. The time counts
+    from when the request has one of the connections. botocore tries the request again, as after
     silence. A body that is read as a stream, after `send`, is not bounded.
 
     Args:
-        timeout: to connect, and to read, in seconds.
-        max_pool_connections: requests under way at once.
-        rest: for aiobotocore.
+        timeout: the timeouts to connect and to read, in seconds.
+        max_pool_connections: the maximum number of requests under way.
+        rest: further arguments for aiobotocore.
     """
 
     def __init__(
@@ -32,10 +32,10 @@ class BoundedSession(AIOHTTPSession):
         self._places = asyncio.Semaphore(max_pool_connections)
 
     async def send(self, request: Any) -> Any:
-        """The answer, read to its end.
+        """Send a request; return the answer, read to its end.
 
         Raises:
-            HTTPClientError: there is none, or not in time.
+            HTTPClientError: there is no answer, or not in time.
         """
         try:
             async with self._places, asyncio.timeout(self._bound_s):

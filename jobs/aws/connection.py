@@ -1,4 +1,4 @@
-"""How a client of AWS is made: its region, endpoint, patience, and the name it goes by."""
+"""Creation of AWS clients: region, endpoint, timeouts, retries and user agent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONNECT_TIMEOUT_S = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """Where AWS is, and for how long and how often to ask it.
+    """The endpoint and region of AWS, and a client's timeouts, retries and connections.
 
     Everything else comes from botocore's own chain: credentials (which botocore refreshes, so
     nothing here holds on to them), ``AWS_PROFILE``, ``AWS_ENDPOINT_URL`` and
@@ -33,27 +33,27 @@ class Connection:
     """
 
     endpoint_url: str | None = None
-    """None: what the environment and the profile say, else AWS's own."""
+    """None: the one from the environment or the profile, else AWS's own."""
     region: str | None = None
     """None: ``AWS_REGION``, then what botocore finds (``AWS_DEFAULT_REGION``, the profile)."""
     connect_timeout_s: float = CONNECT_TIMEOUT_S
     read_timeout_s: float = 10
     """Seconds of silence after which a request is given up."""
     bounded: bool = True
-    """Whether aiobotocore gives a request up after the two timeouts together, even if its answer
-    is coming in. False where large bodies may need longer. boto3 has no such bound."""
+    """True if aiobotocore gives a request up after the two timeouts together, even if its answer is
+    coming in. False where large bodies may need longer. boto3 has no such bound."""
     attempts: int = 3
     """Tries of one call, the first counted, in botocore's ``standard`` mode: connection errors,
     5xx and throttling are tried again after a jittered pause."""
     pool: int = 50
-    """Connections kept at most, so requests under way at once."""
+    """Maximum number of connections, and so of requests under way."""
 
     def arguments(self) -> dict[str, Any]:
-        """What botocore's, boto3's and aiobotocore's factories of clients take alike."""
+        """Return the arguments shared by botocore's, boto3's and aiobotocore's client factories."""
         return {"endpoint_url": self.endpoint_url, "region_name": self.region or _region()}
 
     def config(self) -> dict[str, Any]:
-        """The arguments of botocore's `Config`, or of aiobotocore's."""
+        """Return the arguments of botocore's `Config`, or of aiobotocore's."""
         return {
             "connect_timeout": self.connect_timeout_s,
             "read_timeout": self.read_timeout_s,
@@ -67,11 +67,11 @@ class Connection:
 
 
 def blocking_client(service: str, connection: Connection) -> Any:
-    """A boto3 client, from a session of its own: boto3's default session is not thread-safe.
+    """Return a boto3 client of a session of its own: boto3's default session is not thread-safe.
 
     Raises:
-        TransportError: the region or the profile is missing, or the endpoint is no URL, or the
-            credentials can't be had now: a client that is made without any never has some.
+        TransportError: the region or the profile is missing, or the endpoint is not a URL, or the
+            credentials are not available now: a client made without any never gets them.
     """
     import boto3
     import botocore.session
@@ -82,7 +82,7 @@ def blocking_client(service: str, connection: Connection) -> Any:
         if expects_role(core) and core.get_credentials() is None:
             raise no_role_yet()
         session = boto3.session.Session(botocore_session=core)
-        # The stubs have an overload a service by name; which service is decided at run time.
+        # The stubs have an overload for each service's name; the service is decided at run time.
         return session.client(  # type: ignore[call-overload]
             service, config=Config(**connection.config()), **connection.arguments()
         )
@@ -91,7 +91,7 @@ def blocking_client(service: str, connection: Connection) -> Any:
 
 
 class ImmediateClient:
-    """A boto3 client whose calls are awaited, and never suspend; see `jobs.core.immediate`."""
+    """A boto3 client whose calls are awaited but never suspend; see `jobs.core.immediate`."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -99,7 +99,7 @@ class ImmediateClient:
         self.meta = client.meta
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         self._client.close()
 
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
@@ -110,11 +110,11 @@ class ImmediateClient:
 async def async_client(
     service: str, connection: Connection, session: AioSession | None = None
 ) -> AsyncIterator[Any]:
-    """An open aiobotocore client; ``session`` shares credentials between clients.
+    """Open an aiobotocore client; ``session`` shares credentials between clients.
 
     Raises:
         ConfigurationError: aiobotocore is not installed.
-        TransportError: the region or the profile is missing, or the endpoint is no URL.
+        TransportError: the region or the profile is missing, or the endpoint is not a URL.
     """
     owner = session or async_session()
     from aiobotocore.config import AioConfig
@@ -127,7 +127,7 @@ async def async_client(
     )
     async with AsyncExitStack() as stack:
         try:
-            # As above: the stubs want the service's name spelled out.
+            # As above: the stubs want the service's name as a literal.
             opening = owner.create_client(  # type: ignore[call-overload]
                 service, config=config, **connection.arguments()
             )
@@ -138,8 +138,9 @@ async def async_client(
 
 
 def async_session() -> AioSession:
-    """An aiobotocore session: one set of credentials for the clients made from it, which are
-    looked up again by each call while they can't be had.
+    """Return an aiobotocore session, whose clients share one set of credentials.
+
+    While the credentials are not available, each call looks them up again.
 
     Raises:
         ConfigurationError: aiobotocore is not installed.
@@ -154,7 +155,7 @@ def async_session() -> AioSession:
 
 
 def _region() -> str | None:
-    """``AWS_REGION``: what Lambda, ECS and AWS's other SDKs go by. botocore itself doesn't read it.
+    """Return ``AWS_REGION``, which Lambda, ECS and AWS's other SDKs use, but botocore doesn't read.
 
     https://docs.aws.amazon.com/sdkref/latest/guide/feature-region.html
     """
@@ -163,8 +164,10 @@ def _region() -> str | None:
 
 @cache
 def _user_agent() -> str:
-    """Whole, not botocore's ``user_agent_extra``: botocore builds its own text anew for every
-    request, which is an eighth of what a request costs in CPU."""
+    """Return the whole user agent, in place of botocore's with ``user_agent_extra``.
+
+    botocore builds its own text anew for every request, an eighth of the request's CPU time.
+    """
     import botocore
 
     try:

@@ -1,7 +1,7 @@
-"""What an app's queues, table and bucket are like on AWS: attributes as AWS's calls take them.
+"""Properties of an app's queues, table and bucket on AWS, as the arguments of AWS's calls.
 
-Both the CDK constructs and what provisions a local stack read them, and a test holds the two
-against each other (tests/infra/test_local_equals_template.py). No SDK in here.
+Both the CDK constructs and the provisioning of a local stack use them, and a test compares the two
+(tests/infra/test_local_equals_template.py). Nothing here uses an SDK.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ LINES = "lines"
 """The index that `jobs.core.ports.Line` is for, by ``list`` and ``place``."""
 
 PROJECTED = ("summary", "expires_at")
-"""What the index has besides keys."""
+"""Attributes that the index has besides keys."""
 
 EXPIRY = "expires_at"
-"""The table's attribute that DynamoDB's time to live goes by: epoch seconds."""
+"""The table's attribute for DynamoDB's time to live: epoch seconds."""
 
 POINT_IN_TIME_RECOVERY = True
-"""Whether the table can be restored to any second of the last 35 days."""
+"""True if the table can be restored to any second of the last 35 days."""
 
 ENCRYPTION = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}
-"""The bucket's, by keys of S3's own."""
+"""The bucket's encryption, with S3's own keys."""
 
 PRIVATE = {
     "BlockPublicAcls": True,
@@ -42,23 +42,23 @@ PRIVATE = {
     "BlockPublicPolicy": True,
     "RestrictPublicBuckets": True,
 }
-"""The bucket's: nothing can make it, or an object in it, public."""
+"""The bucket's public access block: nothing can make it, or an object in it, public."""
 
 APP_TAG = "headgate:app"
-"""What all of an app is tagged with; the value is the app's name."""
+"""Tag on all of an app's resources; the value is the app's name."""
 
 STAGE_TAG = "headgate:stage"
-"""And if it has stages, with its stage's."""
+"""Tag on the resources of an app with stages; the value is the stage's name."""
 
 
 def tags_of(topology: Topology) -> dict[str, str]:
-    """The tags of all that an app has."""
+    """Return the tags of all of an app's resources."""
     stage = {STAGE_TAG: topology.stage} if topology.stage else {}
     return {APP_TAG: topology.app} | stage
 
 
 def table_properties(name: str) -> dict[str, Any]:
-    """CreateTable's arguments for the table of that name.
+    """Return CreateTable's arguments for the table of that name.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_CreateTable.html
     """
@@ -92,7 +92,7 @@ def table_properties(name: str) -> dict[str, Any]:
 
 
 def lifecycle_rules(topology: Topology) -> list[dict[str, Any]]:
-    """The rules of PutBucketLifecycleConfiguration by which what is in the bucket expires.
+    """Return the rules of PutBucketLifecycleConfiguration by which the bucket's objects expire.
 
     https://docs.aws.amazon.com/AmazonS3/latest/API/API_LifecycleRule.html
     """
@@ -109,7 +109,7 @@ def lifecycle_rules(topology: Topology) -> list[dict[str, Any]]:
 
 
 def queue_attributes(spec: QueueSpec, dlq_arn: str) -> Attributes:
-    """CreateQueue's attributes for a queue whose dead letters go to ``dlq_arn``.
+    """Return CreateQueue's attributes for a queue whose dead letters go to ``dlq_arn``.
 
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_CreateQueue.html
     """
@@ -126,7 +126,7 @@ def queue_attributes(spec: QueueSpec, dlq_arn: str) -> Attributes:
 
 
 def dead_letter_attributes(spec: QueueSpec) -> Attributes:
-    """CreateQueue's attributes for a queue's dead-letter queue: FIFO where the queue is."""
+    """Return CreateQueue's attributes for a queue's dead-letter queue: FIFO if the queue is."""
     return {
         "MessageRetentionPeriod": _seconds(spec.dlq_retention),
         "SqsManagedSseEnabled": "true",
@@ -135,7 +135,7 @@ def dead_letter_attributes(spec: QueueSpec) -> Attributes:
 
 
 def redrive_allow_policy(source_arn: str) -> dict[str, Any]:
-    """A dead-letter queue's RedriveAllowPolicy: it takes from that one queue only.
+    """Return a dead-letter queue's RedriveAllowPolicy: it takes from that one queue only.
 
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html
     """
@@ -143,7 +143,7 @@ def redrive_allow_policy(source_arn: str) -> dict[str, Any]:
 
 
 def quarantine_attributes() -> Attributes:
-    """CreateQueue's attributes for the quarantine and the queues of failed firings and sweeps."""
+    """Return CreateQueue's attributes for the quarantine and for failed firings and sweeps."""
     return {
         "MessageRetentionPeriod": _seconds(QUARANTINE_RETENTION),
         "SqsManagedSseEnabled": "true",
@@ -151,7 +151,7 @@ def quarantine_attributes() -> Attributes:
 
 
 def _fifo_attributes(spec: QueueSpec) -> Attributes:
-    """High-throughput FIFO: order and deduplication hold within a group.
+    """Return the attributes of high-throughput FIFO: order and deduplication hold within a group.
 
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/high-throughput-fifo.html
     """

@@ -1,6 +1,6 @@
-"""What went wrong on the way to AWS, as one of Headgate's own errors.
+"""Failures of calls to AWS, translated into Headgate's own errors.
 
-The tables go by name, since botocore adds classes and codes from version to version.
+The tables list names, since botocore adds classes and codes from version to version.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from headgate.jobs.errors import (
 from headgate.jobs.values.texts import legible, text_of
 
 FOREIGN: tuple[type[Exception], ...] = (BotoCoreError, ClientError, ResponseParserError, OSError)
-"""What a call to AWS raises. aiohttp's errors arrive as botocore's, a timeout is an OSError."""
+"""Errors of a call to AWS. aiohttp's errors arrive as botocore's, a timeout is an OSError."""
 
 FOREIGN_AT_OPENING: tuple[type[Exception], ...] = (*FOREIGN, ValueError)
-"""What opening a client raises: for an endpoint that is no URL, botocore raises a ValueError."""
+"""Errors of opening a client: botocore raises a ValueError if the endpoint is not a URL."""
 
 _UNCONFIGURED_ERRORS = frozenset(
     {"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "UnknownCredentialError"}
@@ -57,7 +57,7 @@ _CREDENTIAL_ERRORS = frozenset(
 _CONNECTION_ERRORS = frozenset(
     {
         "CapacityNotAvailableError",
-        "ClientError",  # aiohttp's; botocore's own of that name is told by its code
+        "ClientError",  # aiohttp's; botocore's own of that name is classified by its code
         "ConnectionError",  # botocore's and Python's
         "HTTPClientError",
         "IncompleteReadError",
@@ -77,7 +77,7 @@ _REFUSAL_CODES = frozenset(
         "ValidationException",
     }
 )
-"""Of a write: what is wrong is an item, so that the others of its batch can be written."""
+"""Codes of a write that blame an item, so that the others of its batch can be written."""
 
 _QUOTES_ITS_VALUES = frozenset({"ParamValidationError", "ValidationError"})
 
@@ -146,10 +146,10 @@ _GIVE_REGION = "set AWS_REGION, or a region in the profile that AWS_PROFILE name
 
 
 class naming:  # noqa: N801 - reads as what it does: `with naming("sqs:SendMessage", queue):`
-    """Raise whatever a call to AWS raises as the error of Headgate's that says what it means.
+    """Translate any exception of a call to AWS into the corresponding error of Headgate's.
 
-    Whatever: an answer that nobody foresaw, such as a proxy's page or half a document, makes the
-    SDK's parser and ours raise anything. It is then no answer, and never the end of a process.
+    Any exception, since an unforeseen answer, such as a proxy's page or half a document, can make
+    the SDK's parser and ours raise anything. It then counts as no answer, and never ends a process.
     The arguments are `fault`'s.
 
     Raises:
@@ -176,18 +176,19 @@ class naming:  # noqa: N801 - reads as what it does: `with naming("sqs:SendMessa
 
 
 def is_foreign(error: BaseException | None) -> TypeGuard[Exception]:
-    """True for an error to be named: none of Headgate's own, and no end of this task."""
+    """Return True for an error to translate: not one of Headgate's own, nor a cancellation."""
     return isinstance(error, Exception) and not isinstance(error, HeadgateError)
 
 
 def fault(error: Exception, *, action: str, target: str, opening: bool = False) -> TransportError:
-    """The error of Headgate's that says what ``error`` means; raise it ``from error``.
+    """Return the error of Headgate's that corresponds to ``error``; raise it ``from error``.
 
     Args:
-        error: What botocore, aiohttp, the network or a parser raised.
+        error: The exception from botocore, aiohttp, the network or a parser.
         action: The permission that the call needs, such as ``sqs:SendMessage``.
-        target: The physical name of the queue (table, group of schedules) that was asked.
-        opening: It was raised while a client was opened, so it may quote settings, and no payload.
+        target: The physical name of the queue (table, group of schedules) that the call is for.
+        opening: True if it was raised while a client was opened, so that it may quote settings,
+            but no payload.
     """
     if isinstance(error, ClientError):
         return _refusal(error, action, target)
@@ -214,7 +215,7 @@ def fault(error: Exception, *, action: str, target: str, opening: bool = False) 
 
 
 def _refusal(error: ClientError, action: str, target: str) -> TransportError:
-    """What AWS said no with: its code decides, and where that is not known its HTTP status."""
+    """Translate a refusal by AWS, by its code or, if that is unknown, by its HTTP status."""
     answer = error.response.get("Error", {})
     code, said = answer.get("Code", "Unknown"), legible(answer.get("Message", "no message"))
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -250,7 +251,7 @@ def _refusal(error: ClientError, action: str, target: str) -> TransportError:
 
 
 def _clocks(refusal: ClientError) -> str:
-    """The fault of this machine's clock, by the refusal; empty if it is right."""
+    """Describe the error of this machine's clock, by a refusal; empty if the clock is right."""
     headers = refusal.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     found = skew.skew_of(headers, datetime.now(UTC))
     return skew.told(found) if found is not None and abs(found) >= skew.TOLERATED else ""

@@ -1,8 +1,7 @@
 """Credentials whose source fails while a client is opened: looked up again by each call.
 
-aiobotocore looks credentials up as it makes a client, so that a ``credential_process``, or an
-endpoint of a container's or an instance's, that is away for a moment would keep a worker from
-starting.
+aiobotocore looks credentials up when it makes a client. So a ``credential_process``, or a
+container's or an instance's endpoint, that fails for a moment would keep a worker from starting.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from headgate.jobs.aws.instance_role import expects_role, no_role_yet
 _log = logging.getLogger("headgate.aws")
 
 LOOK_UP_S = 10.0
-"""The longest wait for a look-up; botocore bounds a ``credential_process`` by nothing."""
+"""Maximum seconds for a look-up; botocore sets no bound for a ``credential_process``."""
 
 _WRONG_FOR_GOOD = frozenset(
     {
@@ -32,19 +31,21 @@ _WRONG_FOR_GOOD = frozenset(
         "UnknownCredentialError",
     }
 )
-"""By name: the configuration has to change."""
+"""Names of errors that only a change of the configuration mends."""
 
 
 class PatientSession(AioSession):
-    """An aiobotocore session whose clients open also while credentials can't be had."""
+    """An aiobotocore session whose clients can open while credentials are not available."""
 
     def __init__(self) -> None:
         super().__init__()
         self._late: LateCredentials | None = None
 
     async def get_credentials(self) -> Any:  # type: ignore[override]  # as aiobotocore's own does
-        """Credentials; ones that are looked up later if that fails now, and None if nothing is
-        configured that would have any."""
+        """Return the credentials; if the look-up fails now, ones that are looked up later.
+
+        None if no source of credentials is configured.
+        """
         if self._late is not None:
             return self._late
         try:
@@ -65,7 +66,7 @@ class PatientSession(AioSession):
 
 
 class LateCredentials(AioCredentials):
-    """Stands for botocore's credentials until they can be had.
+    """A stand-in for botocore's credentials until they are available.
 
     Args:
         load: looks them up; it may raise anything.
@@ -78,10 +79,10 @@ class LateCredentials(AioCredentials):
         self._looking = asyncio.Lock()
 
     async def get_frozen_credentials(self) -> Any:  # type: ignore[override]  # the same
-        """One consistent set.
+        """Return one consistent set of credentials.
 
         Raises:
-            BotoCoreError: there is still none.
+            BotoCoreError: they are still not available.
         """
         if self._found is None:
             await self._look()
@@ -98,13 +99,13 @@ class LateCredentials(AioCredentials):
             raise NoCredentialsError
 
     async def get_account_id(self) -> str | None:  # type: ignore[override]  # as refreshable ones
-        """The account that they are of, if they say so."""
+        """Return the account that they belong to, if they name it."""
         account: str | None = (await self.get_frozen_credentials()).account_id
         return account
 
 
 def _named(error: Exception) -> BotoCoreError:
-    """botocore's own error, or one that has only its class: a text may show secrets."""
+    """Return botocore's own error, or one with another's class alone: a text may show secrets."""
     if isinstance(error, BotoCoreError):
         return error
     return CredentialRetrievalError(provider="botocore", error_msg=type(error).__name__)

@@ -1,6 +1,6 @@
-"""An app's queues, table and bucket, on a local stack or in a test.
+"""Provisioning of an app's queues, table and bucket, on a local stack or in a test.
 
-Production uses CDK, and workers make none of them.
+Production uses CDK, and workers create none of them.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from types_aiobotocore_dynamodb import DynamoDBClient
     from types_aiobotocore_sqs import SQSClient
 
-_POLL_S, _POLLS = 1, 60  # how a table is waited for; a local one is there at once
+_POLL_S, _POLLS = 1, 60  # the wait for a table; a local one is there at once
 
 
 async def provision(
     topology: Topology, *, endpoint_url: str | None = None, region: str | None = None
 ) -> None:
-    """Create every queue of the topology, its dead-letter queues, the quarantine, the queues
-    of failed firings and sweeps, the table, the bucket and the group of schedules.
+    """Create all of a topology's resources.
 
-    All of it is as CDK makes it, with the exceptions in docs/emulators.md. What exists with the
-    same attributes is left as it is.
+    These are its queues, their dead-letter queues, the quarantine, the queues of failed firings and
+    sweeps, the table, the bucket and the group of schedules. All are as CDK makes them, with the
+    exceptions in docs/emulators.md. Any that exist with the same attributes are left as they are.
 
     Raises:
         ConfigurationError: aiobotocore is not installed.
-        TransportError: AWS could not be asked, or refused: a queue of that name exists with other
-            attributes, for one.
+        TransportError: AWS could not be asked, or refused, for example since a queue of that name
+            exists with other attributes.
     """
     connection = Connection(endpoint_url=endpoint_url, region=region)
     async with async_client("sqs", connection) as sqs:
@@ -81,7 +81,7 @@ async def create_table(
 async def create_bucket(
     topology: Topology, *, endpoint_url: str | None = None, region: str | None = None
 ) -> None:
-    """Create the bucket of `jobs.aws.s3` for a topology; what is in it expires. Idempotent.
+    """Create the bucket of `jobs.aws.s3` for a topology; its objects expire. Idempotent.
 
     Raises:
         ConfigurationError: aiobotocore is not installed.
@@ -112,7 +112,7 @@ async def delete_table(
 
 
 async def _create_pair(sqs: SQSClient, topology: Topology, spec: QueueSpec) -> None:
-    """A queue, and the dead-letter queue that takes from it alone."""
+    """Create a queue, and the dead-letter queue that takes from it alone."""
     dlq_url, dlq_arn = await _create(sqs, topology, spec.dlq_name, dead_letter_attributes(spec))
     _, arn = await _create(sqs, topology, spec.name, queue_attributes(spec, dlq_arn))
     policy = json.dumps(redrive_allow_policy(arn))
@@ -134,7 +134,7 @@ async def _create(
 
 
 async def _protect_table(dynamodb: DynamoDBClient, topology: Topology) -> None:
-    """What a table has that DynamoDB Local doesn't know."""
+    """Enable the table's features that DynamoDB Local doesn't know: recovery and tags."""
     name = topology.table_name
     with naming("dynamodb:UpdateContinuousBackups", name):
         await dynamodb.update_continuous_backups(
@@ -181,7 +181,7 @@ async def _delete_table(dynamodb: DynamoDBClient, name: str) -> None:
 
 async def _create_bucket(s3: Any, name: str, topology: Topology) -> None:
     region = s3.meta.region_name
-    # The first region of all is the one that can't be named.
+    # The first of all regions is the one that must not be named.
     # https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html
     where = {"CreateBucketConfiguration": {"LocationConstraint": region}}
     with suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # it exists

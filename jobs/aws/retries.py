@@ -1,4 +1,4 @@
-"""Tries of one call of AWS's: which failures are worth another, and the pause before it.
+"""Retries of a call to AWS: the failures that are retried, and the pauses before each try.
 
 The pauses are those of AWS's SDKs since 2026, so that one failed request among many costs next to
 nothing, and throttling still gets its time:
@@ -21,9 +21,9 @@ _LONGEST_S = 20.0
 
 
 def pause_s(error: Exception, tries: int, rng: random.Random) -> float | None:
-    """Seconds until a call that has failed ``tries`` times is made again; None: it never is.
+    """Return the seconds until a call that failed ``tries`` times is repeated; None for never.
 
-    Doubles with each try, with full jitter, from 50 ms, or from a second where AWS throttles.
+    Doubles with each try, with full jitter, from 50 ms, or from one second if AWS throttles.
     """
     known = fault(error, action="", target="")
     if not known.transient:

@@ -1,8 +1,8 @@
-"""`jobs.core.ports.ObjectStore` on S3: `AsyncS3Store` for an event loop, `S3Store` for plain code.
+"""`jobs.core.ports.ObjectStore` on S3: `AsyncS3Store`, and `S3Store` for synchronous code.
 
-Both find the bucket's name when it is first needed: it has the account in it, which AWS tells
-everyone who asks with credentials (sts:GetCallerIdentity takes no permission). Nothing is opened
-before, so an app without large payloads pays nothing.
+Both find the bucket's name when it is first needed: it contains the account, which AWS returns to
+anyone with credentials (sts:GetCallerIdentity takes no permission). Nothing is opened before that,
+so an app without large payloads pays nothing.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class AsyncS3Store:
         async with AsyncS3Store(app.topology.bucket) as store:
             await store.put("payloads/1", b"...")
 
-    It asks for GetObject and PutObject. ListBucket has to be allowed as well, though it is never
-    called: without it S3 says of an object that is not there that access to it is denied.
+    It calls GetObject and PutObject. ListBucket has to be allowed as well, though it is never
+    called: without it S3 answers that access is denied when an object doesn't exist.
     https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
 
     Args:
-        bucket: by its prefix or its whole name.
-        endpoint_url: None for what ``AWS_ENDPOINT_URL_S3``, ``AWS_ENDPOINT_URL`` or the profile
-            says, else AWS's own.
+        bucket: The bucket, by its prefix or its whole name.
+        endpoint_url: None for the one in ``AWS_ENDPOINT_URL_S3``, ``AWS_ENDPOINT_URL`` or the
+            profile, else AWS's own.
         region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
-        max_pool_connections: Requests under way at once; what exceeds it waits for a connection.
+        max_pool_connections: Maximum number of requests under way; others wait for a connection.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class AsyncS3Store:
             await self._closing.aclose()
 
     async def put(self, key: str, content: bytes) -> None:
-        """PutObject."""
+        """Store an object (PutObject)."""
         client, bucket = await self._client()
         with naming("s3:PutObject", bucket):
             await client.put_object(**_put_request(bucket, key, content))
 
     async def get(self, key: str) -> bytes | None:
-        """GetObject; None if there is no such object."""
+        """Return an object's content, or None if there is no such object (GetObject)."""
         client, bucket = await self._client()
         with naming("s3:GetObject", bucket):
             try:
@@ -100,7 +100,7 @@ class AsyncS3Store:
             return self._opened
 
     async def _open(self) -> tuple[Any, str]:
-        """The client, and the bucket's name."""
+        """Open the client; return it with the bucket's name."""
         if not self._usable:
             raise ConfigurationError("AsyncS3Store is not open: use it in `async with`")
         session = async_session()
@@ -117,11 +117,12 @@ class AsyncS3Store:
 
 
 class S3Store:
-    """An app's bucket for plain code: `jobs.core.ports.BlockingObjectStore`. Safe to share by
-    threads.
+    """An app's bucket for synchronous code: `jobs.core.ports.BlockingObjectStore`.
+
+    Safe to share between threads.
 
     Args:
-        bucket: as of `AsyncS3Store`, and so are the others.
+        bucket: as for `AsyncS3Store`, and so are the others.
     """
 
     def __init__(
@@ -140,13 +141,13 @@ class S3Store:
                 self._opened = None
 
     def put(self, key: str, content: bytes) -> None:
-        """PutObject."""
+        """Store an object (PutObject)."""
         client, bucket = self._client()
         with naming("s3:PutObject", bucket):
             client.put_object(**_put_request(bucket, key, content))
 
     def get(self, key: str) -> bytes | None:
-        """GetObject; None if there is no such object."""
+        """Return an object's content, or None if there is no such object (GetObject)."""
         client, bucket = self._client()
         with naming("s3:GetObject", bucket):
             try:
@@ -186,5 +187,5 @@ def _connection(endpoint_url: str | None, region: str | None, pool: int) -> Conn
 
 
 def _put_request(bucket: str, key: str, content: bytes) -> dict[str, Any]:
-    # Not as Content-Encoding: clients between here and there would unpack it.
+    # Not as Content-Encoding: intermediate clients would decompress it.
     return {"Bucket": bucket, "Key": key, "Body": content, "ContentType": "application/gzip"}

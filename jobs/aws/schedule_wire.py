@@ -1,4 +1,4 @@
-"""EventBridge Scheduler's requests and answers: pure functions, shared by both of its clients.
+"""EventBridge Scheduler's requests and answers: pure functions, shared by both clients.
 
 https://docs.aws.amazon.com/scheduler/latest/APIReference/API_Operations.html
 """
@@ -37,15 +37,15 @@ _MODELLED = frozenset(
         "State",
     }
 )
-"""The fields of a schedule that `ScheduleSpec` has; of the target it has some."""
+"""The fields of a schedule that `ScheduleSpec` has; it also has some of the target's."""
 
-_PAGE = 100  # the most that ListSchedules answers at once
-_RETRIES = {"MaximumRetryAttempts": 185, "MaximumEventAgeInSeconds": 86_400}  # the most there is
+_PAGE = 100  # the most that ListSchedules returns at once
+_RETRIES = {"MaximumRetryAttempts": 185, "MaximumEventAgeInSeconds": 86_400}  # the maximum of each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """What turns names into ARNs."""
+    """The partition, account and region that turn names into ARNs."""
 
     partition: str
     """``aws``, or another such as ``aws-cn``."""
@@ -53,30 +53,32 @@ class Place:
     region: str
 
     def arn(self, service: str, resource: str, *, region: str | None = None) -> str:
-        """The ARN of something of this account; ``region`` is empty for what is not regional."""
+        """Return the ARN of a resource of this account; ``region`` is empty for a global one."""
         where = self.region if region is None else region
         return f"arn:{self.partition}:{service}:{where}:{self.account}:{resource}"
 
 
 def place_of(identity: Response, region: str) -> Place:
-    """From STS's GetCallerIdentity, which everybody may call."""
+    """Return the place by the answer of STS's GetCallerIdentity, which everybody may call."""
     _, partition, *_ = identity["Arn"].split(":")
     return Place(partition=partition, account=identity["Account"], region=region)
 
 
 def create_request(schedule: ScheduleSpec, place: Place, token: str) -> Request:
-    """CreateSchedule's arguments."""
+    """Return CreateSchedule's arguments."""
     return {**_schedule(schedule, place), "ClientToken": token}
 
 
 def update_request(schedule: ScheduleSpec, place: Place, takes: Collection[str]) -> Request:
-    """UpdateSchedule's: it overwrites every field, so all of them are here.
+    """Return UpdateSchedule's arguments: all fields, since it overwrites every one.
 
-    Those that `ScheduleSpec` has no field for go back as they came: a key, and of the target all
-    but its input, such as a retry policy or a function's alias.
+    Those that `ScheduleSpec` has no field for go back as they came: a key, and everything of the
+    target except its input, such as a retry policy or a function's alias.
 
     Args:
-        takes: the names of its arguments.
+        schedule: the schedule as it is to be.
+        place: the place of its function, role and queues.
+        takes: the names of UpdateSchedule's arguments.
     """
     request = _schedule(schedule, place)
     beyond = {name: schedule.beyond[name] for name in schedule.beyond if name in takes}
@@ -87,7 +89,7 @@ def update_request(schedule: ScheduleSpec, place: Place, takes: Collection[str])
 
 
 def arguments_of_update(client: Any) -> Collection[str]:
-    """UpdateSchedule's arguments, as the client's own model of the service has it."""
+    """Return the names of UpdateSchedule's arguments, by the client's model of the service."""
     names: Collection[str] = client.meta.service_model.operation_model(
         "UpdateSchedule"
     ).input_shape.members
@@ -95,23 +97,23 @@ def arguments_of_update(client: Any) -> Collection[str]:
 
 
 def address(group: str, name: str) -> Request:
-    """The arguments that name one schedule."""
+    """Return the arguments that name one schedule."""
     return {"GroupName": group, "Name": name}
 
 
 def names_request(group: str, prefix: str, page: str | None) -> Request:
-    """ListSchedules' arguments for one page."""
+    """Return ListSchedules' arguments for one page."""
     following = {"NextToken": page} if page else {}
     return {"GroupName": group, "NamePrefix": prefix, "MaxResults": _PAGE, **following}
 
 
 def read_names(answer: Response) -> list[str]:
-    """The names on a page."""
+    """Return the names on a page."""
     return [each["Name"] for each in answer["Schedules"]]
 
 
 def next_page(answer: Response) -> str | None:
-    """What the request for the next page needs; None after the last."""
+    """Return the token for the next page; None after the last."""
     return answer.get("NextToken") or None
 
 
@@ -119,8 +121,8 @@ def read_schedule(answer: Response) -> ScheduleSpec:
     """Read GetSchedule's answer.
 
     Raises:
-        MessageUnreadable: the schedule is none that Headgate could have made.
-        KeyError: the answer has no schedule in it, and so is none of the service's.
+        MessageUnreadable: the schedule is not one that Headgate could have made.
+        KeyError: the answer has no schedule in it, and so is not one of the service's.
     """
     arn, target = answer["Arn"], answer["Target"]
     try:
@@ -161,12 +163,12 @@ def _spec_of(answer: Response, arn: str, target: Response) -> ScheduleSpec:
 
 
 def refused_with(error: Exception, code: str) -> bool:
-    """Whether AWS said no with that code."""
+    """Return True if AWS refused the call with that code."""
     return isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") == code
 
 
 def _answered_at(answer: Response) -> datetime | None:
-    """The time by the service's clock, as its answer's ``Date`` header says; None if none does."""
+    """Return the service's time, from its answer's ``Date`` header; None without a valid one."""
     said = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date", "")
     try:
         found = parsedate_to_datetime(said)

@@ -1,6 +1,6 @@
 """`jobs.core.ports.Scheduler` and `BlockingScheduler` on EventBridge Scheduler.
 
-The calls of both are written once. They go by names: the account is asked of STS, once; function,
+The calls of both are written once. They use names: STS is asked for the account, once; function,
 role and queues are the account's own, in the client's region. Both open with their first call,
 since few programs ever make one.
 """
@@ -35,13 +35,13 @@ _POOL = 16  # as many as `client.schedules.list` asks at once
 
 
 class _Calls:
-    """The calls of a scheduler, by a client whose calls are awaited, and where it is."""
+    """The calls of a scheduler, through a client whose calls are awaited, and its place."""
 
     def __init__(self, client: Callable[[], Awaitable[tuple[Any, wire.Place]]]) -> None:
         self._client = client
 
     async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
-        """CreateSchedule."""
+        """Create a schedule (CreateSchedule); return False if its name is taken."""
         client, place = await self._client()
         with naming("scheduler:CreateSchedule", schedule.group):
             try:
@@ -53,7 +53,7 @@ class _Calls:
         return True
 
     async def get(self, group: str, name: str) -> ScheduleSpec | None:
-        """GetSchedule."""
+        """Return a schedule, or None if there is none of that name (GetSchedule)."""
         client, _ = await self._client()
         with naming("scheduler:GetSchedule", group):
             try:
@@ -64,7 +64,7 @@ class _Calls:
                 raise
 
     async def names(self, group: str, *, prefix: str) -> list[str]:
-        """ListSchedules, a request for every hundred."""
+        """Return the names that begin with ``prefix`` (ListSchedules, a request per hundred)."""
         client, _ = await self._client()
         found: list[str] = []
         page: str | None = None
@@ -76,7 +76,7 @@ class _Calls:
                 return found
 
     async def update(self, schedule: ScheduleSpec) -> bool:
-        """UpdateSchedule."""
+        """Overwrite a schedule (UpdateSchedule); return False if there is none of that name."""
         client, place = await self._client()
         request = wire.update_request(schedule, place, wire.arguments_of_update(client))
         with naming("scheduler:UpdateSchedule", schedule.group):
@@ -89,7 +89,7 @@ class _Calls:
         return True
 
     async def delete(self, group: str, name: str) -> bool:
-        """DeleteSchedule."""
+        """Delete a schedule (DeleteSchedule); return False if there is none of that name."""
         client, _ = await self._client()
         with naming("scheduler:DeleteSchedule", group):
             try:
@@ -109,12 +109,12 @@ class AsyncEventBridgeScheduler(_Calls):
         async with AsyncEventBridgeScheduler() as scheduler:
             await scheduler.names("shop", prefix="delay.")
 
-    Three tries a call, 10 s each. A creation that is tried again is the same for the service, by
-    its token.
+    Each call has three tries, of 10 s each. By its token, the service recognizes a creation that is
+    tried again.
 
     Args:
-        endpoint_url: None for what ``AWS_ENDPOINT_URL_SCHEDULER``, ``AWS_ENDPOINT_URL`` or the
-            profile says, else AWS's own.
+        endpoint_url: None for the one in ``AWS_ENDPOINT_URL_SCHEDULER``, ``AWS_ENDPOINT_URL`` or
+            the profile, else AWS's own.
         region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
         account: the account that owns function, role and queues; None asks STS.
     """
@@ -176,9 +176,9 @@ class AsyncEventBridgeScheduler(_Calls):
 
 
 class EventBridgeScheduler:
-    """EventBridge Scheduler for plain code, on boto3: `jobs.core.ports.BlockingScheduler`.
+    """EventBridge Scheduler for synchronous code, on boto3: `jobs.core.ports.BlockingScheduler`.
 
-    Safe to share by threads. The arguments are `AsyncEventBridgeScheduler`'s.
+    Safe to share between threads. The arguments are `AsyncEventBridgeScheduler`'s.
     """
 
     def __init__(self, *, endpoint_url: str | None = None, region: str | None = None) -> None:
@@ -206,23 +206,23 @@ class EventBridgeScheduler:
                 client.close()
 
     def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
-        """CreateSchedule."""
+        """Create a schedule (CreateSchedule); return False if its name is taken."""
         return drive(self._calls.create(schedule, token=token))
 
     def get(self, group: str, name: str) -> ScheduleSpec | None:
-        """GetSchedule."""
+        """Return a schedule, or None if there is none of that name (GetSchedule)."""
         return drive(self._calls.get(group, name))
 
     def names(self, group: str, *, prefix: str) -> list[str]:
-        """ListSchedules, a request for every hundred."""
+        """Return the names that begin with ``prefix`` (ListSchedules, a request per hundred)."""
         return drive(self._calls.names(group, prefix=prefix))
 
     def update(self, schedule: ScheduleSpec) -> bool:
-        """UpdateSchedule."""
+        """Overwrite a schedule (UpdateSchedule); return False if there is none of that name."""
         return drive(self._calls.update(schedule))
 
     def delete(self, group: str, name: str) -> bool:
-        """DeleteSchedule."""
+        """Delete a schedule (DeleteSchedule); return False if there is none of that name."""
         return drive(self._calls.delete(group, name))
 
     async def _opened(self) -> tuple[Any, wire.Place]:

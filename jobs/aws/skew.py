@@ -1,6 +1,6 @@
-"""This machine's clock beside AWS's, as a refused signature shows it.
+"""Skew between this machine's clock and AWS's, found after a refused signature.
 
-SQS takes a signature for some minutes either way; an answer's Date header says what time it has.
+SQS takes a signature for some minutes either way; an answer's Date header has AWS's time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 TOLERATED = timedelta(minutes=4)
-"""SQS takes a signature for five, either way."""
+"""Skew that is ignored; SQS takes a signature for five minutes either way."""
 
 CODES = frozenset(
     {
@@ -21,20 +21,20 @@ CODES = frozenset(
         "SignatureDoesNotMatch",
     }
 )
-"""The codes of refusals for a wrong time; some of them have other causes too."""
+"""Codes of refusals for a wrong time; some of them have other causes too."""
 
 
 def skew_of(headers: Mapping[str, str], now: datetime) -> timedelta | None:
-    """The time by which AWS's clock is ahead of ``now``; None if the answer doesn't say."""
+    """Return the time by which AWS's clock is ahead of ``now``; None if the answer has none."""
     try:
         date = parsedate_to_datetime(headers.get("Date") or headers.get("date") or "")
-    except (ValueError, OverflowError):  # it is no date, or one with numbers beyond all bounds
+    except (ValueError, OverflowError):  # not a date, or one with numbers out of range
         return None
     return (date.replace(tzinfo=UTC) if date.tzinfo is None else date) - now
 
 
 def told(skew: timedelta) -> str:
-    """The skew in words, and what to do."""
+    """Describe the skew in words, and its remedy."""
     minutes = abs(skew) / timedelta(minutes=1)
     way = "behind" if skew > timedelta(0) else "ahead of"
     return f"this machine's clock is {minutes:.0f} minutes {way} AWS's: set it, by NTP"

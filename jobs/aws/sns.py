@@ -10,14 +10,15 @@ from headgate.jobs.aws.faults import naming
 
 
 class SnsPublisher:
-    """One topic, on boto3. Safe to share by threads.
+    """One topic, on boto3. Safe to share between threads.
 
-    It opens with its first call. Three tries a call, 10 s each; a repeated one may be told twice.
+    It opens with its first call. Each call has three tries, of 10 s each; a repeated one may
+    publish twice.
 
     Args:
-        topic: its ARN.
-        endpoint_url: None for what ``AWS_ENDPOINT_URL_SNS``, ``AWS_ENDPOINT_URL`` or the profile
-            says, else AWS's own.
+        topic: the topic's ARN.
+        endpoint_url: None for the one in ``AWS_ENDPOINT_URL_SNS``, ``AWS_ENDPOINT_URL`` or the
+            profile, else AWS's own.
         region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
     """
 
@@ -37,7 +38,7 @@ class SnsPublisher:
                 client.close()
 
     def publish(self, subject: str, text: str) -> None:
-        """Publish.
+        """Publish a message.
 
         https://docs.aws.amazon.com/sns/latest/api/API_Publish.html
         """

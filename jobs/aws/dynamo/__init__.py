@@ -1,1 +1,1 @@
-"""DynamoDB behind the ports."""
+"""The ports of tables on DynamoDB."""

@@ -1,15 +1,15 @@
-"""Items as DynamoDB's attributes and back, and what DynamoDB would not take. No SDK in here.
+"""Conversion of items to DynamoDB's attributes and back, with DynamoDB's limits. Uses no SDK.
 
     attribute    type   of an item
     pk, sk       S      its key
     data         M      its values: a string is S, a number N, a boolean BOOL, None NULL, a list L
     version      N      left out while it is 0
-    expires_at   N      epoch seconds, rounded up: what DynamoDB's time to live goes by
-    list, place  S      its line's, the key of the index; left out where it has none
+    expires_at   N      epoch seconds, rounded up, for DynamoDB's time to live
+    list, place  S      its line's, the key of the index; left out if it has no line
     summary      M      its line's
 
-Numbers come back equal to what went in. DynamoDB keeps 38 digits, and not whether a number was
-written as ``1`` or ``1.0``: a whole number below 10^38 comes back as an int, any other as a float.
+Numbers are read back equal to those written. DynamoDB keeps 38 digits, but doesn't distinguish
+``1`` from ``1.0``: a whole number below 10^38 is read back as an int, any other as a float.
 
 Limits: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
 """
@@ -33,20 +33,20 @@ Attributes = dict[str, Attribute]
 MAX_ITEM_BYTES = 409_600
 
 _MAX_KEY_BYTES = {"pk": 2048, "sk": 1024, "list": 2048, "place": 1024}
-_MAX_CONTAINERS = 31  # of 32 levels the innermost is a value; ``data`` is the first
+_MAX_CONTAINERS = 31  # the innermost of 32 levels is a value; ``data`` is the first
 _DIGITS = 38
 _LEAST, _BEYOND = 1e-130, 1e126  # the magnitudes of numbers
 
 
 class _Unfit(Exception):
-    """Why an item can't be stored; it says no value, since that may be a payload."""
+    """The reason why an item can't be stored; it names no value, since that may be a payload."""
 
 
 def encode(item: Item) -> Attributes:
-    """The attributes of an item.
+    """Return the attributes of an item.
 
     Raises:
-        ItemRefused: DynamoDB would refuse it; says which item, and why.
+        ItemRefused: DynamoDB would refuse it; the message names the item and the reason.
     """
     try:
         attributes = _encode(item)
@@ -59,10 +59,10 @@ def encode(item: Item) -> Attributes:
 
 
 def encode_all(items: Sequence[Item]) -> list[Attributes]:
-    """The attributes of items that go out in one batch.
+    """Return the attributes of items that go out in one batch.
 
     Raises:
-        ItemRefused: one can't be stored; then none of them is to be.
+        ItemRefused: one can't be stored; then none of them may be sent.
         TransportError: there are too many, or two have one place.
     """
     if len(items) > MAX_PUT:
@@ -76,7 +76,7 @@ def encode_all(items: Sequence[Item]) -> list[Attributes]:
 
 
 def check_keys(keys: Sequence[Key]) -> None:
-    """Raise TransportError where keys are too many, or not all different, for one batch."""
+    """Raise `TransportError` if keys are too many for one batch, or not all different."""
     if len(keys) > MAX_PUT:
         raise TransportError(f"at most {MAX_PUT} items are deleted at once, got {len(keys)}")
     if len(set(keys)) < len(keys):
@@ -84,7 +84,7 @@ def check_keys(keys: Sequence[Key]) -> None:
 
 
 def encode_next(item: Item) -> Attributes:
-    """The attributes of an item that replaces one of the version before.
+    """Return the attributes of an item that replaces one of the previous version.
 
     Raises:
         ItemRefused: it can't be stored.
@@ -99,10 +99,10 @@ def encode_next(item: Item) -> Attributes:
 
 
 def decode(attributes: Mapping[str, Attribute]) -> Item:
-    """The item that has these attributes; others that it may have are left out.
+    """Return the item with these attributes; unknown attributes are ignored.
 
     Raises:
-        TransportError: it holds a type that is not JSON's, so nothing of ours wrote it.
+        TransportError: it holds a type that is not JSON's, so Headgate didn't write it.
     """
     expires_at = attributes.get("expires_at")
     return Item(
@@ -124,7 +124,7 @@ def _line(attributes: Mapping[str, Attribute]) -> Line:
 
 
 def lives(item: Item, now: datetime) -> bool:
-    """Whether it has not expired. DynamoDB deletes what has within days, not at once.
+    """Return True if an item has not expired; DynamoDB deletes expired ones only within days.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html
     """
@@ -217,14 +217,14 @@ def _float(value: float) -> Attribute:
     if not math.isfinite(value):
         raise _Unfit("a number is infinite or none")
     if value.is_integer() and abs(value) < 10**_DIGITS:
-        return _int(int(value))  # all its digits: as "1e+23" it would come back as 10**23, another
+        return _int(int(value))  # with all digits: "1e+23" would be read back as 10**23, another
     if not _LEAST <= abs(value) < _BEYOND:
         raise _Unfit("a number is too small or too large: magnitudes go from 1e-130 to 1e126")
     return {"N": float.__repr__(value)}
 
 
 def _utf8(text: str) -> int:
-    """How many bytes a text has."""
+    """Return the size of a text in bytes."""
     if text.isascii():
         return len(text)
     try:
@@ -233,7 +233,7 @@ def _utf8(text: str) -> int:
         raise _Unfit("a text has half a surrogate pair, which UTF-8 lacks") from None
 
 
-# --- how large it is -----------------------------------------------------------------------------
+# --- size ----------------------------------------------------------------------------------------
 # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
 
 

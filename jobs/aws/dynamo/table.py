@@ -25,7 +25,7 @@ from headgate.jobs.errors import ConfigurationError
 
 
 class _Calls:
-    """The calls of a table, by a client whose calls are awaited."""
+    """The calls of a table, through a client whose calls are awaited."""
 
     def __init__(
         self, name: str, client: Callable[[], Awaitable[Any]], clock: Clock | None
@@ -35,7 +35,7 @@ class _Calls:
         self._clock = clock or SystemClock()
 
     async def put(self, items: Sequence[Item]) -> list[Item]:
-        """BatchWriteItem: up to 25 items; those that DynamoDB left unprocessed are returned.
+        """Put up to 25 items (BatchWriteItem); return those that DynamoDB left unprocessed.
 
         Raises:
             TransportError: also when an item is too large or can't be stored; the message says
@@ -50,7 +50,7 @@ class _Calls:
             return wire.unprocessed(self.name, items, answer)
 
     async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
-        """Query, strongly consistent; a request for every MiB that it reads."""
+        """Query a partition, strongly consistent, with a request for every MiB that it reads."""
         request = wire.query_request(self.name, pk, prefix)
         now, found = self._clock.now(), list[Item]()
         client = await self._client()
@@ -62,7 +62,7 @@ class _Calls:
                     return found
 
     async def get(self, pk: str, sk: str) -> Item | None:
-        """GetItem, strongly consistent."""
+        """Return an item or None (GetItem, strongly consistent)."""
         client = await self._client()
         with naming("dynamodb:GetItem", self.name):
             answer = await client.get_item(**wire.get_request(self.name, pk, sk))
@@ -71,20 +71,20 @@ class _Calls:
     async def lines(
         self, name: str, *, after: str = "", before: str = "", limit: int = 100
     ) -> list[Item]:
-        """Query on the index; a request for every MiB that it reads."""
+        """Query the index, with a request for every MiB that it reads."""
         request = wire.lines_request(self.name, name, after, before)
         now, found = self._clock.now(), list[Item]()
         client = await self._client()
         with naming("dynamodb:Query", self.name):
             while True:
-                # Two more than are wanted: the bounds themselves are left out.
+                # Two more than needed: the bounds themselves are left out.
                 page = await client.query(**request, Limit=limit - len(found) + 2)
                 found += wire.read_lines(page, now, after, before)
                 if len(found) >= limit or not wire.turn_page(request, page):
                     return found[:limit]
 
     async def delete(self, keys: Sequence[Key]) -> list[Key]:
-        """BatchWriteItem: up to 25; those that DynamoDB left unprocessed are returned."""
+        """Delete up to 25 items (BatchWriteItem); return the keys left unprocessed."""
         if not keys:
             return []
         request = wire.delete_request(self.name, keys)
@@ -94,17 +94,18 @@ class _Calls:
             return wire.undeleted(self.name, answer)
 
     async def replace(self, item: Item) -> Item | None:
-        """PutItem on the condition that the version before stands there; refused, it costs no read.
+        """Put an item if the table holds its previous version; a refusal costs no extra read.
 
-        A repetition of a request whose answer was lost is recognized: the write carries a name of
-        its own, so that None still says that it was this one.
+        This is a conditional PutItem. A retry of a request whose answer was lost is recognized: the
+        write carries a name of its own, so None still means that this call wrote the item.
 
-        After a `TransportError` it is not known whether it was written. Call again with the same
-        item: if it had been, that is refused with what it wrote itself. So let ``data`` name its
-        writer, and take a returned item that names you, at this version, as written.
+        After a `TransportError` it is not known whether the item was written. Call again with the
+        same item: if it had been, the call is refused with the item that it wrote itself. So let
+        ``data`` name the writer, and take a returned item that names you, at this version, as
+        written.
 
-        A version tells nothing across an expiry, after which versions count from 1 anew. Who holds
-        an item must let go of it when it expires, and not replace it from then on.
+        Versions can't be compared across an expiry, after which they count from 1 again. The holder
+        of an item must let go of it when it expires, and not replace it from then on.
 
         Raises:
             TransportError: also when the item is too large or can't be stored, or its version is 0.
@@ -130,19 +131,19 @@ class AsyncDynamoTable(_Calls):
         async with AsyncDynamoTable(app.topology.table_name) as table:
             await table.put([Item(pk="job#1", sk="done")])
 
-    It gives up soon: 1 s for a connection, 2 s for an answer, two tries a call. It asks for nothing
-    but GetItem, Query, PutItem and BatchWriteItem.
+    It gives up early: 1 s for a connection, 2 s for an answer, two tries per call. It calls only
+    GetItem, Query, PutItem and BatchWriteItem.
 
-    An item's ``expires_at`` is kept in whole seconds, rounded up; what has expired by ``clock`` is
-    gone for every method, though DynamoDB may delete it days later.
+    An item's ``expires_at`` is kept in whole seconds, rounded up; an item that has expired by
+    ``clock`` is gone for every method, though DynamoDB may delete it days later.
 
     Args:
         name: The table's physical name.
-        endpoint_url: None for what ``AWS_ENDPOINT_URL_DYNAMODB``, ``AWS_ENDPOINT_URL`` or the
-            profile says, else AWS's own.
+        endpoint_url: None for the one in ``AWS_ENDPOINT_URL_DYNAMODB``, ``AWS_ENDPOINT_URL`` or the
+            profile, else AWS's own.
         region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
-        max_pool_connections: Requests under way at once; what exceeds it waits for a connection.
-        clock: Tells what has expired.
+        max_pool_connections: Maximum number of requests under way; others wait for a connection.
+        clock: Determines which items have expired.
     """
 
     def __init__(
@@ -178,7 +179,7 @@ class AsyncDynamoTable(_Calls):
         Raises:
             ConfigurationError: aiobotocore is not installed.
             TransportError: the region, the profile or the CA bundle is missing, or the endpoint is
-                no URL.
+                not a URL.
         """
         async with self._lifecycle:
             if self._open is None:
@@ -199,15 +200,15 @@ class AsyncDynamoTable(_Calls):
 
 
 class DynamoTable:
-    """One DynamoDB table for plain code, on boto3. Safe to share by threads.
+    """One DynamoDB table for synchronous code, on boto3. Safe to share between threads.
 
     ::
 
         with DynamoTable(app.topology.table_name) as table:
             table.put([Item(pk="job#1", sk="done")])
 
-    It opens with its first call, so a process may still fork after making one. In all else it is
-    as `AsyncDynamoTable`, and so are its arguments.
+    It opens with its first call, so a process may still fork after making one. Otherwise it is like
+    `AsyncDynamoTable`, and so are its arguments.
     """
 
     def __init__(
@@ -244,29 +245,29 @@ class DynamoTable:
                 client.close()
 
     def put(self, items: Sequence[Item]) -> list[Item]:
-        """BatchWriteItem: up to 25 items; those that DynamoDB left unprocessed are returned."""
+        """Put up to 25 items (BatchWriteItem); return those that DynamoDB left unprocessed."""
         return drive(self._calls.put(items))
 
     def query(self, pk: str, *, prefix: str = "") -> list[Item]:
-        """Query, strongly consistent; a request for every MiB that it reads."""
+        """Query a partition, strongly consistent, with a request for every MiB that it reads."""
         return drive(self._calls.query(pk, prefix=prefix))
 
     def get(self, pk: str, sk: str) -> Item | None:
-        """GetItem, strongly consistent."""
+        """Return an item or None (GetItem, strongly consistent)."""
         return drive(self._calls.get(pk, sk))
 
     def lines(
         self, name: str, *, after: str = "", before: str = "", limit: int = 100
     ) -> list[Item]:
-        """Query on the index; a request for every MiB that it reads."""
+        """Query the index, with a request for every MiB that it reads."""
         return drive(self._calls.lines(name, after=after, before=before, limit=limit))
 
     def delete(self, keys: Sequence[Key]) -> list[Key]:
-        """BatchWriteItem: up to 25; those that DynamoDB left unprocessed are returned."""
+        """Delete up to 25 items (BatchWriteItem); return the keys left unprocessed."""
         return drive(self._calls.delete(keys))
 
     def replace(self, item: Item) -> Item | None:
-        """PutItem on a condition; see `AsyncDynamoTable.replace`."""
+        """Put an item if the table holds its previous version; see `AsyncDynamoTable.replace`."""
         return drive(self._calls.replace(item))
 
     async def _opened(self) -> ImmediateClient:

@@ -1,4 +1,4 @@
-"""DynamoDB's requests and answers as plain data: built and read here, sent elsewhere."""
+"""DynamoDB's requests and answers as plain data, built and read here but sent elsewhere."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from headgate.jobs.core.ports import Item, Key
 CONNECT_TIMEOUT_S = 1.0
 READ_TIMEOUT_S = 2.0
 ATTEMPTS = 2
-"""With a pause of up to 1 s between them: 5 s at most, since jobs wait for it."""
+"""Tries of a call, with a pause of up to 1 s between them: 5 s at most, since jobs wait for it."""
 
 _log = logging.getLogger("headgate.table")
 
 _WRITE = "write"
-"""An attribute of ours on what `Table.replace` wrote: a random name of that one call."""
+"""Attribute of the items written by `Table.replace`: a random name of that one call."""
 
 _COMPARED = {
     (True, True): "BETWEEN :after AND :before",
     (True, False): "> :after",
     (False, True): "< :before",
 }
-"""How a place lies, by which bounds there are."""
+"""Conditions on a place, by the bounds that are given: after, before."""
 
 
 def put_request(table: str, items: Sequence[Item]) -> dict[str, Any]:
-    """BatchWriteItem: put these."""
+    """Return the request of BatchWriteItem that puts items."""
     return {"RequestItems": {table: [{"PutRequest": {"Item": each}} for each in encode_all(items)]}}
 
 
 def unprocessed(table: str, items: Sequence[Item], answer: Any) -> list[Item]:
-    """Which of the items DynamoDB left out."""
+    """Return the items that DynamoDB left unprocessed."""
     left = answer["UnprocessedItems"].get(table, ())
     keys = [each["PutRequest"]["Item"] for each in left]
     places = {(key["pk"]["S"], key["sk"]["S"]) for key in keys}
@@ -53,21 +53,21 @@ def unprocessed(table: str, items: Sequence[Item], answer: Any) -> list[Item]:
 
 
 def delete_request(table: str, keys: Sequence[Key]) -> dict[str, Any]:
-    """BatchWriteItem: delete these."""
+    """Return the request of BatchWriteItem that deletes keys."""
     check_keys(keys)
     places = [{"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in keys]
     return {"RequestItems": {table: [{"DeleteRequest": {"Key": place}} for place in places]}}
 
 
 def undeleted(table: str, answer: Any) -> list[Key]:
-    """Which keys DynamoDB left out."""
+    """Return the keys that DynamoDB left unprocessed."""
     left = answer["UnprocessedItems"].get(table, ())
     places = [each["DeleteRequest"]["Key"] for each in left]
     return [(place["pk"]["S"], place["sk"]["S"]) for place in places]
 
 
 def lines_request(table: str, name: str, after: str, before: str) -> dict[str, Any]:
-    """Query: a list, from its end."""
+    """Return the request of Query for a list, from its end."""
     condition, names = "#list = :list", {"#list": "list"}
     values = {":list": {"S": name}}
     if after or before:
@@ -86,13 +86,13 @@ def lines_request(table: str, name: str, after: str, before: str) -> dict[str, A
 
 
 def read_lines(page: Any, now: datetime, after: str, before: str) -> list[Item]:
-    """The lines on a page that live; BETWEEN takes its bounds in, which are left out here."""
+    """Return the live lines on a page, without those at the bounds, which BETWEEN includes."""
     bounds = (after, before)
     return [item for item in read_items(page, now) if item.line and item.line.place not in bounds]
 
 
 def query_request(table: str, pk: str, prefix: str) -> dict[str, Any]:
-    """Query: a partition, or what starts with ``prefix`` there, strongly consistent."""
+    """Return the request of Query for a partition or the ``prefix`` there, strongly consistent."""
     condition = "#pk = :pk"
     names, values = {"#pk": "pk"}, {":pk": {"S": pk}}
     if prefix:  # DynamoDB takes no empty text for a key
@@ -109,10 +109,10 @@ def query_request(table: str, pk: str, prefix: str) -> dict[str, Any]:
 
 
 def read_items(page: Any, now: datetime) -> list[Item]:
-    """The items on a page of a Query that live.
+    """Return the live items on a page of a Query.
 
-    One that nothing of ours wrote is left out, and logged without its content: whoever may write
-    one item must not be able to hide the others.
+    An item that can't be read is left out, and logged without its content: a foreign writer of one
+    item must not be able to hide the others.
     """
     found: list[Item] = []
     for each in page["Items"]:
@@ -134,24 +134,24 @@ def turn_page(request: dict[str, Any], page: Any) -> bool:
 
 
 def get_request(table: str, pk: str, sk: str) -> dict[str, Any]:
-    """GetItem, strongly consistent."""
+    """Return the request of GetItem, strongly consistent."""
     return {"TableName": table, "Key": {"pk": {"S": pk}, "sk": {"S": sk}}, "ConsistentRead": True}
 
 
 def read_item(found: Attributes | None, now: datetime) -> Item | None:
-    """The item in an answer, if there is one that lives."""
+    """Return the item in an answer, if there is a live one."""
     item = decode(found) if found else None
     return item if item and lives(item, now) else None
 
 
 def written_once(item: Item) -> Attributes:
-    """An item as one call of `replace` writes it, which can be told from any other call's."""
+    """Return an item as one call of `replace` writes it, distinct from that of any other call."""
     return {**encode_next(item), _WRITE: {"S": uuid4().hex}}
 
 
 def replace_request(table: str, written: Attributes, version: int, now: datetime) -> dict[str, Any]:
-    """PutItem on the condition that the version before stands there."""
-    # In whole seconds, as ``expires_at`` is: so the fraction of now makes no difference.
+    """Return the request of PutItem, conditional on the table's holding the previous version."""
+    # In whole seconds, as ``expires_at`` is, so that the fraction of now makes no difference.
     values: dict[str, Attribute] = {":now": {"N": str(math.floor(now.timestamp()))}}
     if version == 1:
         condition = "attribute_not_exists(#pk) OR #expires_at <= :now"
@@ -173,7 +173,7 @@ def replace_request(table: str, written: Attributes, version: int, now: datetime
 
 
 def read_refusal(item: Item, written: Attributes, found: Attributes, now: datetime) -> Item | None:
-    """The answer of `jobs.core.ports.Table.replace` where DynamoDB says that ``found`` stands."""
+    """Return the result of `jobs.core.ports.Table.replace` if DynamoDB holds ``found``."""
     if found.get(_WRITE) == written[_WRITE]:
         return None
     return read_item(found, now) or Item(pk=item.pk, sk=item.sk)

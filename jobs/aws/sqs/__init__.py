@@ -1,1 +1,1 @@
-"""SQS behind the ports."""
+"""The ports of queues on SQS."""

@@ -1,10 +1,10 @@
-"""Calls of SQS for a fraction of the CPU that aiobotocore's take: aiohttp, and our own signer.
+"""Calls to SQS for a fraction of the CPU that aiobotocore's take: aiohttp, and our own signer.
 
 botocore runs every request through hooks, serializers and parsers that fit any service, which is
-most of what a call costs. This knows one protocol, AWS JSON 1.0, and leaves to botocore whatever
-is not done for every request: the credentials and their refresh, the region, the endpoint, the CA
-bundle, and what an error response means. Where botocore's set-up asks for more than that,
-`find_route` finds nothing, and the caller takes aiobotocore's client.
+most of a call's cost. This module knows one protocol, AWS JSON 1.0, and leaves to botocore all
+that is not done for every request: the credentials and their refresh, the region, the endpoint,
+the CA bundle, and the reading of error responses. If botocore's configuration needs more than that,
+`find_route` finds nothing, and the caller uses aiobotocore's client.
 https://smithy.io/2.0/aws/protocols/aws-json-1_0-protocol.html
 """
 
@@ -57,7 +57,7 @@ _log = logging.getLogger("headgate.sqs")
 _KEEP_ALIVE_S = 12  # aiobotocore's: AWS closes idle connections after 20 s
 
 
-_NO_SHAPE: Any = None  # what an error response needs of a model; botocore's stubs want one
+_NO_SHAPE: Any = None  # an error response needs no shape of a model, but botocore's stubs want one
 
 
 class CredentialsSource(Protocol):
@@ -68,7 +68,7 @@ class CredentialsSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where requests go, and what they are signed and sent with."""
+    """The endpoint of requests, and the means to sign and send them."""
 
     endpoint: URL
     region: str
@@ -79,7 +79,7 @@ class Route:
 
 
 async def find_route(session: AioSession, client: SQSClient) -> Route | None:
-    """How to reach what ``client`` reaches; None where only aiobotocore knows how.
+    """Return the route to the endpoint of ``client``; None if only aiobotocore can call it.
 
     That is: without credentials, with another signature than version 4, with an endpoint below a
     path, through a proxy, with botocore's plugins or its client-side monitoring, and in a Lambda
@@ -125,7 +125,7 @@ def _is_special(session: AioSession, config: Any, endpoint: URL) -> bool:
 
 
 def _tls(session: AioSession) -> ssl.SSLContext:
-    """botocore's own TLS, with the CA bundle that it would take. Reads files."""
+    """Return botocore's own TLS context, with the CA bundle that it would use. Reads files."""
     bundle: str | None = session.get_config_variable("ca_bundle")
     bundle = bundle or os.environ.get("REQUESTS_CA_BUNDLE")
     context: ssl.SSLContext = create_urllib3_context()
@@ -138,7 +138,7 @@ def _tls(session: AioSession) -> ssl.SSLContext:
 async def lean_caller(
     route: Route, connection: Connection, clock: Clock
 ) -> AsyncIterator[LeanCaller]:
-    """A caller with a pool of connections of its own, open until the block ends."""
+    """Open a caller with a pool of connections of its own, until the block ends."""
     connector = aiohttp.TCPConnector(
         limit=connection.pool,
         keepalive_timeout=_KEEP_ALIVE_S,
@@ -165,14 +165,14 @@ async def lean_caller(
 
 
 class LeanCaller:
-    """Makes SQS's calls. What it raises is what aiobotocore's client raises.
+    """Makes SQS's calls, and raises the same errors as aiobotocore's client.
 
     Throttling, 5xx and connection errors are tried again after a pause, by `jobs.aws.retries`. When
-    AWS doesn't take a signature and its clock is minutes off ours, the request is signed once more
-    by AWS's clock, and so are those that follow.
+    AWS doesn't accept a signature and its clock is minutes off ours, the request is signed once
+    more by AWS's clock, and so are those that follow.
 
     Each try is bounded as a whole by ``bound_s``, from when it has one of the ``pool`` connections:
-    an answer that drips in byte by byte would never be silent for as long as a read timeout.
+    an answer that arrives byte by byte never exceeds a read timeout by its silence.
     """
 
     def __init__(
@@ -205,11 +205,11 @@ class LeanCaller:
         self._unsigned = {"user-agent": route.user_agent, "accept-encoding": "identity"}
 
     async def call(self, action: str, params: Request) -> dict[str, Any]:
-        """SQS's response to ``action``, such as ``SendMessageBatch``.
+        """Return SQS's response to ``action``, such as ``SendMessageBatch``.
 
         Raises:
             ClientError: SQS refused the call.
-            ResponseParserError: the response is no JSON object.
+            ResponseParserError: the response is not a JSON object.
             BotoCoreError: there was no response, or there are no credentials.
         """
         body = _written(params)
@@ -247,19 +247,19 @@ class LeanCaller:
                 return _Answer(response.status, response.headers, await response.read())
 
     async def _credentials(self) -> Credentials:
-        """botocore's, refreshed; a ``credential_process`` may make that raise anything."""
+        """Return botocore's, refreshed; a ``credential_process`` may make that raise anything."""
         try:
             return await self._route.credentials.get_frozen_credentials()
         except FOREIGN:
             raise
         except Exception as error:
-            # Only the error's class: its text may show what the process printed.
+            # Only the error's class: its text may show the process's output.
             raise CredentialRetrievalError(
                 provider="botocore", error_msg=type(error).__name__
             ) from error
 
     def _learns_skew(self, refusal: ClientError, headers: Mapping[str, str]) -> bool:
-        """Whether the clock's error, and not the credentials', may be why AWS refused."""
+        """Return True if AWS may have refused because of this clock, not of the credentials."""
         code = refusal.response.get("Error", {}).get("Code", "")
         found = skew.skew_of(headers, self._clock.now()) if code in skew.CODES else None
         if found is None or abs(found - self._skew) < skew.TOLERATED:
@@ -283,7 +283,7 @@ class _Answer:
         parsed = _read(self.body)
         if not isinstance(parsed, dict):
             raise ResponseParserError("the response is no JSON object")
-        # botocore leaves out what is null. Most bodies have no such word, so aren't walked through.
+        # botocore leaves out nulls. Most bodies don't contain the word, so aren't walked through.
         if b"null" not in self.body:
             return parsed
         try:
@@ -292,12 +292,12 @@ class _Answer:
             raise ResponseParserError("the response is nested too deeply") from error
 
     def refusal(self, action: str) -> ClientError:
-        """By botocore's own parser: it takes every form that error responses come in."""
+        """Read the error by botocore's own parser, which takes every form of error response."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         response = {"status_code": self.status, "headers": headers, "body": self.body}
         try:
             parsed = create_parser("json").parse(response, _NO_SHAPE)
-        except Exception:  # noqa: BLE001 - a proxy's page, or whatever else has that status
+        except Exception:  # noqa: BLE001 - a proxy's page, or anything else with that status
             parsed = {
                 "Error": {"Code": str(self.status), "Message": "the answer can't be read"},
                 "ResponseMetadata": {"HTTPStatusCode": self.status},
@@ -308,7 +308,7 @@ class _Answer:
 def _written(params: Request) -> bytes:
     try:
         return to_json(params)
-    except ValueError:  # half of a surrogate pair, which SQS is to refuse, not we
+    except ValueError:  # half of a surrogate pair, left for SQS to refuse
         return json.dumps(params).encode()
 
 
@@ -336,7 +336,7 @@ def _without_nulls(value: Any) -> Any:
 
 @contextmanager
 def _botocores_errors(url: str) -> Iterator[None]:
-    """aiohttp's errors as those of botocore that aiobotocore makes of them."""
+    """Translate aiohttp's errors into botocore's, as aiobotocore does."""
     try:
         yield
     except aiohttp.ClientSSLError as error:

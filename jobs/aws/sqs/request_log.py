@@ -1,4 +1,4 @@
-"""A request to SQS: told to whoever counts them, and its failure named as Headgate's own."""
+"""Requests to SQS: reported to an observer, with failures translated into Headgate's errors."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _PERMISSIONS: dict[Action, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestMade:
-    """One call to SQS that ended, well or not; what it costs is counted from these.
+    """One call to SQS that ended, successfully or not; costs are counted from these.
 
-    Repetitions of a call that failed are inside of it, and not counted.
+    Retries are part of the call, and not counted.
     """
 
     action: Action
@@ -45,7 +45,7 @@ Observer = Callable[[RequestMade], None]
 
 
 class Ledger:
-    """What the two transports share around a request: addresses, the observer, the clock."""
+    """The state that both transports keep for requests: addresses, the observer, the clock."""
 
     __slots__ = ("_clock", "_on_request", "urls")
 
@@ -71,7 +71,7 @@ class Ledger:
 
 @dataclass(slots=True)
 class Call:
-    """One request under way: it is reported when it ends, and its error becomes Headgate's."""
+    """One request under way: reported when it ends, with its error translated into Headgate's."""
 
     ledger: Ledger
     action: Action
@@ -95,6 +95,6 @@ class Call:
         if is_foreign(error):
             known = fault(error, action=_PERMISSIONS[self.action], target=self.queue)
             if isinstance(known, QueueMissing):
-                # Made anew it may have another address.
+                # If it is created again it may have another address.
                 self.ledger.urls.pop(self.queue, None)
             raise known from error

@@ -1,7 +1,7 @@
-"""AWS's Signature Version 4 for a POST to an endpoint's root, which is what AWS JSON calls are.
+"""AWS's Signature Version 4 for a POST to an endpoint's root, as all AWS JSON calls are.
 
-Pure: the time is handed in. botocore's signer gives the same signature for several times the CPU,
-since it takes any request there is, and derives its key anew for each.
+Pure: the time is passed in. botocore's signer gives the same signature for several times the CPU,
+since it handles any kind of request, and derives its key anew for each.
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 """
 
@@ -18,7 +18,7 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 
 
 class Credentials(Protocol):
-    """One consistent set, as botocore's ``get_frozen_credentials`` gives it."""
+    """One consistent set of credentials, as botocore's ``get_frozen_credentials`` returns it."""
 
     @property
     def access_key(self) -> str: ...
@@ -26,7 +26,7 @@ class Credentials(Protocol):
     def secret_key(self) -> str: ...
     @property
     def token(self) -> str | None:
-        """None for credentials that last."""
+        """The session's token; None for long-term credentials."""
         ...
 
 
@@ -40,7 +40,7 @@ class _SigningKey:
 
 
 class Signer:
-    """Signs for one region and service. It keeps the last signing key, which is good for a day."""
+    """Signs for one region and service; keeps the last signing key, which is good for a day."""
 
     __slots__ = ("_last", "_region", "_service")
 
@@ -52,11 +52,13 @@ class Signer:
     def signed(
         self, headers: Mapping[str, str], body: bytes, *, credentials: Credentials, at: datetime
     ) -> dict[str, str]:
-        """The headers to send: ``headers`` with the date, the session's token and the signature.
+        """Return ``headers`` together with the date, the session's token and the signature.
 
         Args:
-            headers: All that are to be signed, ``host`` among them, by their lower-case names.
-            at: When the request is sent, in UTC. AWS takes it for some minutes.
+            headers: All headers to sign, ``host`` among them, by their lower-case names.
+            body: The request's body.
+            credentials: The credentials to sign with.
+            at: The time at which the request is sent, in UTC. AWS takes it for some minutes.
         """
         timestamp = at.strftime("%Y%m%dT%H%M%SZ")
         sent = {**headers, "x-amz-date": timestamp}

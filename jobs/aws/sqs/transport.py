@@ -1,8 +1,8 @@
 """SQS: `AsyncSqsTransport` is a `jobs.core.ports.Transport`; `SqsTransport` is synchronous.
 
-Both ask for queues by name, find their addresses with GetQueueUrl once, and never list or create
+Both take queues by name, find their addresses with GetQueueUrl once, and never list or create
 queues, so a worker's role needs no more than the calls below. Requests are built and responses are
-read in `jobs.aws.sqs.wire`; a request is counted, and its failure named, in
+read in `jobs.aws.sqs.wire`; requests are counted, and their failures translated, in
 `jobs.aws.sqs.request_log`.
 """
 
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LONG_POLL_S = 20  # SQS's longest wait
-_POLL_READ_TIMEOUT_S = _LONG_POLL_S + 10  # an answer that SQS holds back must not look lost
-_POLL_ATTEMPTS = 1  # the poller asks again anyway, and has to hear of an outage at once
+_POLL_READ_TIMEOUT_S = _LONG_POLL_S + 10  # a long poll's answer must not look lost
+_POLL_ATTEMPTS = 1  # the poller repeats receives itself, and has to notice an outage at once
 
 __all__ = ["Action", "AsyncSqsTransport", "Observer", "RequestMade", "SqsTransport"]
 
@@ -58,29 +58,29 @@ class AsyncSqsTransport:
         async with AsyncSqsTransport() as sqs:
             await sqs.send("shop-jobs-high", [OutgoingMessage(body="{}")])
 
-    It holds two pools of connections, and one set of credentials. One pool polls: it waits 30 s for
+    It has two pools of connections, and one set of credentials. One pool polls: it waits 30 s for
     an answer, longer than SQS's longest poll, and never repeats a receive, since the poller does,
     and a repetition inside it would hide an outage for a minute and a half. The other does the
     rest: it gives up after 10 s and tries three times. Deletes and visibility changes are safe to
     repeat; a repeated send can leave a message twice, which at-least-once delivery allows for.
+    With pools of their own, long polls never take the connections that settlements need.
 
-    What a worker calls all the time goes by `jobs.aws.sqs.lean_http`, for less than half of
-    aiobotocore's CPU. aiobotocore finds credentials, endpoint, region and addresses of queues;
-    where they are set up in a way that only it knows (see `jobs.aws.sqs.lean_http.find_route`), it
-    makes every call.
+    The calls that a worker makes all the time use `jobs.aws.sqs.lean_http`, for less than half of
+    aiobotocore's CPU. aiobotocore finds the credentials, endpoint, region and addresses of queues;
+    if they are configured in a way that only it supports (see
+    `jobs.aws.sqs.lean_http.find_route`), it makes every call.
 
-    Apart, polls that are held back never take the connections that settlements need.
-
-    A receive that is cancelled may already have taken messages: nobody holds them, and they stay
-    hidden for their visibility timeout. Let polls return, and give back what they bring.
+    A receive that is cancelled may already have taken messages: nobody has them, and they stay
+    hidden for their visibility timeout. Let polls return, and give back the messages they bring.
 
     Args:
-        endpoint_url: None for what ``AWS_ENDPOINT_URL_SQS``, ``AWS_ENDPOINT_URL`` or the profile
-            says, else AWS's own.
+        endpoint_url: None for the one in ``AWS_ENDPOINT_URL_SQS``, ``AWS_ENDPOINT_URL`` or the
+            profile, else AWS's own.
         region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
-        max_pool_connections: Polls under way at once, and apart from them other requests. What
-            exceeds it waits for a connection.
-        on_request: Told of every request.
+        max_pool_connections: Maximum number of polls under way, and separately of other requests.
+            Any beyond it wait for a connection.
+        on_request: Called with every request.
+        clock: Tells the time.
         lean: False for aiobotocore making every call.
     """
 
@@ -129,7 +129,7 @@ class AsyncSqsTransport:
         Raises:
             ConfigurationError: aiobotocore is not installed.
             TransportError: the region, the profile or the CA bundle is missing, or the endpoint is
-                no URL.
+                not a URL.
         """
         async with self._lifecycle:
             if self._clients is None:
@@ -152,7 +152,7 @@ class AsyncSqsTransport:
     async def _lean_callers(
         self, stack: AsyncExitStack, session: AioSession, sdk: SQSClient
     ) -> tuple[_Caller, _Caller] | None:
-        """One that polls and one for the rest; None where only aiobotocore can make the calls."""
+        """Open a caller for polls and one for the rest; None if only aiobotocore can call."""
         from headgate.jobs.aws.sqs.lean_http import find_route, lean_caller
 
         route = await find_route(session, sdk) if self._lean else None
@@ -172,7 +172,7 @@ class AsyncSqsTransport:
                 await clients.closing.aclose()
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        """SendMessageBatch: up to ten messages, and up to 1 MiB together."""
+        """Send up to ten messages, of up to 1 MiB together (SendMessageBatch)."""
         commands, url = self._opened().commands, await self._url(queue)
         with self._ledger.call("send", queue, len(messages)):
             response = await commands.call("SendMessageBatch", wire.send_request(url, messages))
@@ -181,7 +181,7 @@ class AsyncSqsTransport:
     async def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
     ) -> list[ReceivedMessage]:
-        """ReceiveMessage: up to ``limit`` messages. Avoid cancelling it (see the class)."""
+        """Receive up to ``limit`` messages (ReceiveMessage). Avoid cancelling it; see the class."""
         polling, url = self._opened().polling, await self._url(queue)
         request = wire.receive_request(url, limit=limit, wait_s=wait_s, visibility_s=visibility_s)
         with self._ledger.call("receive", queue) as call:
@@ -190,7 +190,7 @@ class AsyncSqsTransport:
             return messages
 
     async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
-        """DeleteMessageBatch. Deleting again what is gone is no failure on SQS."""
+        """Delete messages (DeleteMessageBatch); for SQS, one deleted before is not a failure."""
         commands, url = self._opened().commands, await self._url(queue)
         with self._ledger.call("delete", queue, len(receipts)):
             response = await commands.call("DeleteMessageBatch", wire.delete_request(url, receipts))
@@ -199,7 +199,7 @@ class AsyncSqsTransport:
     async def change_visibility(
         self, queue: str, changes: Sequence[VisibilityChange]
     ) -> list[EntryFailure]:
-        """ChangeMessageVisibilityBatch: each counts from now; 0 gives the message back."""
+        """Hide messages for a time from now (ChangeMessageVisibilityBatch); 0 gives one back."""
         commands, url = self._opened().commands, await self._url(queue)
         request = wire.change_visibility_request(url, changes)
         with self._ledger.call("change_visibility", queue, len(changes)):
@@ -207,14 +207,14 @@ class AsyncSqsTransport:
             return wire.read_failures(response, len(changes))
 
     async def depth(self, queue: str) -> QueueDepth:
-        """GetQueueAttributes: about how many messages there are."""
+        """Return the approximate numbers of messages (GetQueueAttributes)."""
         sdk, url = self._opened().sdk, await self._url(queue)
         with self._ledger.call("depth", queue):
             response = await sdk.get_queue_attributes(**wire.depth_request(url))
             return wire.read_depth(response)
 
     async def _url(self, queue: str) -> str:
-        """The queue's address; however many ask for a new one at once, SQS is asked once."""
+        """Return the queue's address; SQS is asked once, however many callers need it at once."""
         if url := self._ledger.urls.get(queue):
             return url
         async with self._resolving[queue]:
@@ -232,13 +232,13 @@ class AsyncSqsTransport:
 
 
 class SqsTransport:
-    """SQS for plain code, on boto3: `jobs.core.ports.BlockingTransport` and `BlockingReceiver`.
-    Safe to share by threads.
+    """SQS for synchronous code: `jobs.core.ports.BlockingTransport` and `BlockingReceiver`.
 
-    It opens with its first call, so a process may still fork after making one. Three tries a call,
-    10 s each, by `jobs.aws.retries` rather than boto3, whose quota of retries would have every
-    failed request of a long run raise; a repeated send can leave a message twice. The arguments are
-    `AsyncSqsTransport`'s, and ``sleep``, which pauses between two tries.
+    Built on boto3, and safe to share between threads. It opens with its first call, so a process
+    may still fork after making one. Each call has three tries, of 10 s each, by `jobs.aws.retries`
+    rather than boto3, whose quota of retries would make every failed request of a long run raise; a
+    repeated send can leave a message twice. The arguments are `AsyncSqsTransport`'s, and ``sleep``,
+    which pauses between two tries.
     """
 
     def __init__(
@@ -280,7 +280,7 @@ class SqsTransport:
                 client.close()
 
     def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        """SendMessageBatch: up to ten messages, and up to 1 MiB together."""
+        """Send up to ten messages, of up to 1 MiB together (SendMessageBatch)."""
         client, url = self._opened(), self._url(queue)
         with self._ledger.call("send", queue, len(messages)):
             response = self._tried(client.send_message_batch, wire.send_request(url, messages))
@@ -289,7 +289,7 @@ class SqsTransport:
     def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
     ) -> list[ReceivedMessage]:
-        """ReceiveMessage: up to ``limit`` messages; a wait of up to 5 s."""
+        """Receive up to ``limit`` messages (ReceiveMessage), with a wait of up to 5 s."""
         client, url = self._opened(), self._url(queue)
         request = wire.receive_request(url, limit=limit, wait_s=wait_s, visibility_s=visibility_s)
         with self._ledger.call("receive", queue) as call:
@@ -300,7 +300,7 @@ class SqsTransport:
     def change_visibility(
         self, queue: str, changes: Sequence[VisibilityChange]
     ) -> list[EntryFailure]:
-        """ChangeMessageVisibilityBatch: each counts from now; 0 gives the message back."""
+        """Hide messages for a time from now (ChangeMessageVisibilityBatch); 0 gives one back."""
         client, url = self._opened(), self._url(queue)
         with self._ledger.call("change_visibility", queue, len(changes)):
             response = self._tried(
@@ -310,7 +310,7 @@ class SqsTransport:
             return wire.read_failures(response, len(changes))
 
     def depth(self, queue: str) -> QueueDepth:
-        """GetQueueAttributes: about how many messages there are."""
+        """Return the approximate numbers of messages (GetQueueAttributes)."""
         client, url = self._opened(), self._url(queue)
         with self._ledger.call("depth", queue):
             response = self._tried(client.get_queue_attributes, wire.depth_request(url))
@@ -343,7 +343,7 @@ class SqsTransport:
 
 
 class _Caller(Protocol):
-    """Makes a call of SQS's; raises what `jobs.aws.faults` knows."""
+    """Makes a call of SQS's; raises errors that `jobs.aws.faults` translates."""
 
     async def call(self, action: str, params: wire.Request) -> wire.Response: ...
 
@@ -365,5 +365,5 @@ class _Clients:
     polling: _Caller
     commands: _Caller
     sdk: SQSClient
-    """For what is called now and then: depths."""
+    """For calls that are rare: depths."""
     closing: AsyncExitStack

@@ -38,7 +38,7 @@ Response = Mapping[str, Any]
 
 
 def send_request(url: str, messages: Sequence[OutgoingMessage]) -> Request:
-    """The arguments of SendMessageBatch."""
+    """Return the arguments of SendMessageBatch."""
     return {
         "QueueUrl": url,
         "Entries": [_outgoing(index, message) for index, message in enumerate(messages)],
@@ -52,7 +52,7 @@ def _outgoing(index: int, message: OutgoingMessage) -> dict[str, Any]:
             name: {"DataType": "String", "StringValue": value}
             for name, value in message.attributes.items()
         }
-    if message.delay_s:  # left out, the queue's own delay counts; a FIFO queue takes no other
+    if message.delay_s:  # else the queue's own delay counts, the only one that FIFO queues take
         entry["DelaySeconds"] = message.delay_s
     if message.group is not None:
         entry["MessageGroupId"] = message.group
@@ -62,10 +62,10 @@ def _outgoing(index: int, message: OutgoingMessage) -> dict[str, Any]:
 
 
 def receive_request(url: str, *, limit: int, wait_s: float, visibility_s: int | None) -> Request:
-    """The arguments of ReceiveMessage.
+    """Return the arguments of ReceiveMessage.
 
-    SQS waits whole seconds. A fraction is rounded up: down to 0 it would be a short poll, which
-    asks only some of SQS's servers and may miss what is there.
+    SQS waits whole seconds. A fraction is rounded up: rounded down to 0 it would be a short poll,
+    which asks only some of SQS's servers and may miss messages.
     """
     request: Request = {
         "QueueUrl": url,
@@ -80,7 +80,7 @@ def receive_request(url: str, *, limit: int, wait_s: float, visibility_s: int | 
 
 
 def delete_request(url: str, receipts: Sequence[str]) -> Request:
-    """The arguments of DeleteMessageBatch."""
+    """Return the arguments of DeleteMessageBatch."""
     return {
         "QueueUrl": url,
         "Entries": [
@@ -90,7 +90,7 @@ def delete_request(url: str, receipts: Sequence[str]) -> Request:
 
 
 def change_visibility_request(url: str, changes: Sequence[VisibilityChange]) -> Request:
-    """The arguments of ChangeMessageVisibilityBatch."""
+    """Return the arguments of ChangeMessageVisibilityBatch."""
     return {
         "QueueUrl": url,
         "Entries": [
@@ -105,7 +105,7 @@ def change_visibility_request(url: str, changes: Sequence[VisibilityChange]) -> 
 
 
 def depth_request(url: str) -> Request:
-    """The arguments of GetQueueAttributes for a queue's depth."""
+    """Return the arguments of GetQueueAttributes for a queue's depth."""
     return {"QueueUrl": url, "AttributeNames": _DEPTH}
 
 
@@ -113,14 +113,14 @@ def depth_request(url: str) -> Request:
 
 
 def read_url(response: Response) -> str:
-    """The queue's address in the response of GetQueueUrl."""
+    """Return the queue's address from the response of GetQueueUrl."""
     return _text(response["QueueUrl"])
 
 
 def read_failures(response: Response, entries: int) -> list[EntryFailure]:
-    """The entries of a batch of ``entries`` that SQS did not carry out, in their order.
+    """Return the entries of a batch of ``entries`` that SQS did not carry out, in order.
 
-    An entry that is not expressly ``Successful`` has failed, one that has no answer included.
+    An entry that is not expressly ``Successful`` has failed, even one without an answer.
     """
     successful = {entry["Id"] for entry in response.get("Successful", ())}
     failed = {entry["Id"]: entry for entry in response.get("Failed", ())}
@@ -148,13 +148,13 @@ def _failure(index: int, entry: Mapping[str, Any] | None) -> EntryFailure:
 
 
 def read_messages(response: Response) -> list[ReceivedMessage]:
-    """The deliveries in the response of ReceiveMessage; none when there were no messages.
+    """Return the deliveries from the response of ReceiveMessage; empty without messages.
 
     A delivery that can't be read is left out, and logged without its content. SQS delivers it again
     when its visibility timeout ends.
 
     Raises:
-        Exception: none of them can be read, so that this is no answer of SQS's.
+        Exception: none of them can be read, so this is not an answer of SQS's.
     """
     found: list[ReceivedMessage] = []
     fault: Exception | None = None
@@ -181,7 +181,7 @@ def _received(message: Mapping[str, Any]) -> ReceivedMessage:
         attributes={
             name: _text(attribute["StringValue"])
             for name, attribute in message.get("MessageAttributes", {}).items()
-            if "StringValue" in attribute  # a foreign sender's may be binary: not one of ours
+            if "StringValue" in attribute  # a foreign sender's may be binary; Headgate's never are
         },
         group=None if group is None else _text(group),
         first_received_ms=system.get(_FIRST_RECEIVED),
@@ -189,7 +189,7 @@ def _received(message: Mapping[str, Any]) -> ReceivedMessage:
 
 
 def read_depth(response: Response) -> QueueDepth:
-    """The depth in the response of GetQueueAttributes."""
+    """Return the depth from the response of GetQueueAttributes."""
     visible, in_flight, delayed = (int(response["Attributes"][name]) for name in _DEPTH)
     return QueueDepth(visible=visible, in_flight=in_flight, delayed=delayed)
 
