@@ -1,1 +1,1 @@
-"""Retries: the policy, the backoff, and which errors are worth another attempt."""
+"""Retries: the policy, the backoff, and the classification of errors."""

@@ -1,11 +1,11 @@
-"""How long a failed job waits before it is tried again.
+"""Backoff: the delays between the attempts of a failing job.
 
 A backoff is a pure description of a sequence of delays. Its randomness comes from a generator that
-the caller seeds by the job's id (`job_rng`), which gives two things at once:
+the caller seeds with the job's id (`job_rng`), which has two benefits:
 
-- Jobs that fail together come back apart: thanks to the random bits of a UUIDv7, ids made in the
-  same millisecond still seed unrelated generators.
-- The whole chain of one job can be computed again from its id, on any worker: the previous delay
+- Jobs that fail together return at different times: thanks to the random bits of a UUIDv7, ids made
+  in the same millisecond still seed unrelated generators.
+- The whole sequence of one job can be computed again from its id, on any worker: the previous delay
   that decorrelated jitter needs is recomputed rather than stored.
 
 The generator's n-th number belongs to the delay after the n-th attempt.
@@ -25,40 +25,40 @@ from headgate.jobs.retry.classification import LONGEST_WAIT_S
 _FlatJitter: TypeAlias = Literal["full", "equal"] | float | None
 
 Jitter: TypeAlias = _FlatJitter | Literal["decorrelated"]
-"""How a delay is randomised; see `Backoff`."""
+"""The randomisation of a delay; see `Backoff`."""
 
 Bounds: TypeAlias = tuple[float, float]
-"""The least and the most that a delay may be, in seconds."""
+"""The minimum and maximum of a delay, in seconds."""
 
 
 def job_rng(job_id: str) -> random.Random:
-    """A fresh generator whose numbers follow from the job's id alone.
+    """Return a new generator whose numbers depend on the job's id alone.
 
-    Python keeps what a seeded ``random()`` yields the same across processes and versions.
+    Python guarantees the same numbers of a seeded ``random()`` across processes and versions.
     https://docs.python.org/3/library/random.html#notes-on-reproducibility
     """
-    return random.Random(job_id)  # noqa: S311  spreads load, guards no secret
+    return random.Random(job_id)  # noqa: S311  spreads load, not for security
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Backoff:
-    """The delays between a job's attempts, in seconds. Made by its class methods.
+    """The delays between a job's attempts, in seconds. Created by its class methods.
 
     ``jitter`` spreads jobs that failed together, so that they don't return together:
 
     - ``"full"``: anywhere between 0 and the delay.
     - ``"equal"``: half the delay, and up to the other half on top.
     - ``"decorrelated"``: between ``base`` and three times the job's previous delay, at most
-      ``cap``; ``factor`` plays no part. Only where delays grow from a ``base``.
-    - a number in (0, 1]: give or take that share of the delay, ``0.1`` being 10 %. The range ends
-      at ``cap``, rather than the result being cut to it: that would gather half the jobs there.
+      ``cap``; ``factor`` is not used. Only for delays that grow from a ``base``.
+    - a number in (0, 1]: plus or minus that share of the delay, ``0.1`` being 10 %. The range ends
+      at ``cap``, rather than the result being cut to it, which would gather half the jobs there.
     - None: exactly the delay.
 
     The formulas are from AWS's "Exponential Backoff And Jitter" (Marc Brooker),
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 
     A delay may exceed the 12 hours that SQS can hide a message, up to a year: a one-time schedule
-    then owns the job, or where there is none the delay is cut to what is left of the 12 hours.
+    then holds the job or, without one, the delay is cut to the rest of the 12 hours.
 
     Example:
         >>> Backoff.exponential(base=2, cap=120, jitter=None).delay_s(3, job_rng("any"))
@@ -75,7 +75,7 @@ class Backoff:
         cap: float = 60.0,
         jitter: Jitter = "full",
     ) -> Self:
-        """Seconds that multiply: ``base``, ``base * factor``, ``base * factor ** 2``, to ``cap``.
+        """Delays in seconds: ``base``, ``base * factor``, ``base * factor ** 2``, up to ``cap``.
 
         Raises:
             SettingsInvalid: ``base`` is below a millisecond, ``factor`` not in 1 to 1000, ``cap``
@@ -85,7 +85,7 @@ class Backoff:
 
     @classmethod
     def fixed(cls, delay: float, jitter: Jitter = None) -> Self:
-        """The same ``delay`` in seconds every time.
+        """The same ``delay`` in seconds after every attempt.
 
         Raises:
             SettingsInvalid: ``delay`` is negative or over a year, or the jitter doesn't fit.
@@ -97,8 +97,8 @@ class Backoff:
         """These delays in seconds one after the other; the last one repeats.
 
         Raises:
-            SettingsInvalid: there is none, one is negative or over a year, or the jitter doesn't
-                fit.
+            SettingsInvalid: no delay is given, one is negative or over a year, or the jitter
+                doesn't fit.
         """
         if not delays:
             raise SettingsInvalid("Backoff.steps needs a delay: write Backoff.steps(60, 300, 900)")
@@ -120,10 +120,10 @@ class Backoff:
         backlog: int = 1000,
         jitter: Jitter = "full",
     ) -> Self:
-        """Exponential delays that stretch by ``1 + depth / backlog``, to ``cap``.
+        """Exponential delays, multiplied by ``1 + depth / backlog``, up to ``cap``.
 
-        ``depth`` is how many messages the queue shows when the job fails: at ``backlog`` of them a
-        retry waits twice as long, so that retries make way for the work that waits already.
+        ``depth`` is the number of visible messages in the queue when the job fails. At ``backlog``
+        of them a retry waits twice as long, so that retries make way for the work in the queue.
 
         Raises:
             SettingsInvalid: ``backlog`` is not in 1 to 1,000,000, or as for `exponential`.
@@ -136,13 +136,13 @@ class Backoff:
     def custom(cls, fn: Callable[[int], float]) -> Self:
         """``fn(attempt)`` seconds after the failure of that attempt, counted from 1.
 
-        ``fn`` should follow from its argument alone: it is called for every attempt up to the one
-        asked for. It brings its own jitter. Where it raises, or returns anything but a number from
-        0 to a year, computing the delay raises SettingsInvalid, which whoever settles the job has
-        to handle: guessing a delay here would hide the mistake.
+        ``fn`` should depend on its argument alone: it is called for every attempt up to the one
+        asked for. It adds any jitter itself. If it raises, or returns anything but a number from 0
+        to a year, computing the delay raises SettingsInvalid, which the caller that settles the job
+        has to handle: guessing a delay here would hide the mistake.
 
         Raises:
-            SettingsInvalid: ``fn`` can't be called.
+            SettingsInvalid: ``fn`` is not callable.
         """
         if not callable(fn):
             raise SettingsInvalid(
@@ -153,17 +153,18 @@ class Backoff:
 
     @property
     def needs_backlog(self) -> bool:
-        """Whether the queue's depth plays a part, and so has to be looked up."""
+        """True if the delays depend on the queue's depth, which then has to be looked up."""
         return isinstance(self._strategy, _Adaptive)
 
     def delays(self, rng: random.Random, backlog: int = 0) -> Iterator[float]:
-        """The seconds before attempt 2, 3, 4, and so on without end.
+        """Yield the seconds before attempt 2, 3, 4, and so on without end.
 
-        Draws one random number a delay, or none where there is no jitter.
+        Draws one random number per delay, or none without jitter.
 
         Args:
             rng: a fresh `job_rng`, so that the delays are this job's.
-            backlog: the queue's visible messages; 0 when unknown. Read by `adaptive` only.
+            backlog: the number of the queue's visible messages; 0 if unknown. Used by `adaptive`
+                only.
 
         Raises:
             SettingsInvalid: a custom function failed; see `custom`.
@@ -173,9 +174,9 @@ class Backoff:
         return self._strategy.delays(rng)
 
     def delay_s(self, attempt: int, rng: random.Random, backlog: int = 0) -> float:
-        """The seconds to wait after ``attempt`` failed; it counts from 1.
+        """Return the seconds to wait after ``attempt``, counted from 1, failed.
 
-        The element of that number of `delays`, with the same arguments and errors.
+        This is the element of `delays` at that position, with the same arguments and errors.
 
         Raises:
             ValueError: ``attempt`` is below 1.
@@ -183,9 +184,9 @@ class Backoff:
         return nth(self.delays(rng, backlog), attempt)
 
     def bounds(self) -> Iterator[Bounds]:
-        """The least and the most seconds before attempt 2, 3, 4, and so on without end.
+        """Yield the minimum and maximum seconds before attempt 2, 3, 4, and so on without end.
 
-        Of an adaptive backoff the most is what the deepest queue makes of it.
+        For an adaptive backoff, the maximum is that of the deepest possible queue.
 
         Raises:
             SettingsInvalid: a custom function failed; see `custom`.
@@ -252,7 +253,7 @@ class _Adaptive:
     backlog: int
 
     def under(self, depth: int) -> _Exponential:
-        # Stretching the base stretches every delay alike, and leaves the cap where it is.
+        # A larger base stretches every delay alike, and leaves the cap unchanged.
         stretched = self.growth.base * (1 + max(0, depth) / self.backlog)
         return replace(self.growth, base=min(self.growth.cap, stretched))
 
@@ -333,7 +334,7 @@ def _bounds(delay: float, jitter: _FlatJitter, *, cap: float = LONGEST_WAIT_S) -
 
 
 def nth(numbers: Iterator[float], attempt: int) -> float:
-    """The number of that attempt, which counts from 1."""
+    """Return the number that belongs to ``attempt``, counted from 1."""
     if attempt < 1:
         raise ValueError(f"attempts count from 1, got {attempt}")
     return next(islice(numbers, attempt - 1, None))
@@ -359,7 +360,7 @@ def _seconds(name: str, value: object, least: float = 0) -> float:
 
 def _number(name: str, value: object, least: float, most: float, unit: str = "") -> float:
     match value:
-        case bool():  # an int to Python, a slip to everyone else
+        case bool():  # an int in Python, but a mistake here
             pass
         case int() | float() if least <= value <= most:
             return float(value)
@@ -369,7 +370,7 @@ def _number(name: str, value: object, least: float, most: float, unit: str = "")
 
 
 def check_count(name: str, value: object, most: int) -> None:
-    """Refuse anything but a whole number from 1 to ``most``."""
+    """Raise SettingsInvalid unless ``value`` is a whole number from 1 to ``most``."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
         raise SettingsInvalid(
             f"{name} must be a whole number between 1 and {most:,}, got {value!r}"

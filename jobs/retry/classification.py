@@ -1,8 +1,8 @@
-"""What an error says about trying again: whether it may help, and how soon.
+"""Classification of errors: the chance that a retry helps, and the wait that an error asks for.
 
-Errors come from libraries that Headgate doesn't depend on and must not import, so they are read by
-what they carry (an HTTP status, an AWS error code, headers) and by the qualified names of their
-classes. A foreign error may carry anything; nothing in here raises because of it.
+Errors come from libraries that Headgate doesn't depend on and must not import, so they are
+recognised by their attributes (an HTTP status, an AWS error code, headers) and by the qualified
+names of their classes. These may hold anything; nothing in this module raises because of it.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from headgate.jobs.errors import (
 )
 
 LONGEST_WAIT_S = 365 * 86_400.0
-"""A wait of more than a year, in seconds, is taken for a mistake, whoever asks for it."""
+"""The longest wait in seconds, a year; a longer one is taken for a mistake, wherever it is from."""
 
 
 class ErrorKind(StrEnum):
-    """What a failure promises about the next attempt."""
+    """The outlook of another attempt after a failure."""
 
     TRANSIENT = "transient"
-    """It may pass by itself: a lost connection, a timeout, throttling, a server's own fault."""
+    """The error may pass by itself: a lost connection, a timeout, throttling, a server's fault."""
     PERMANENT = "permanent"
-    """The same attempt would fail again: validation, authentication, a refused request."""
+    """Another attempt would fail alike: validation, authentication, a refused request."""
     UNKNOWN = "unknown"
-    """Nothing known speaks for either; ``Retry.unknown`` decides."""
+    """The error indicates neither; ``Retry.unknown`` decides."""
 
 
 def classify(error: BaseException) -> ErrorKind:
-    """Judge an error by what it is and carries, or else by what caused it.
+    """Classify an error by its class and attributes, or else by its cause.
 
-    The first link of the ``raise ... from ...`` chain that says something decides, since a handler
-    often wraps the error that tells: ``raise GatewayBusy() from http_error``. An error that merely
-    came up while another was handled (``__context__``) was not caused by it and isn't followed.
+    The first error of the ``raise ... from ...`` chain with a known kind decides, since a handler
+    often wraps the error that matters: ``raise GatewayBusy() from http_error``. An error that was
+    only being handled meanwhile (``__context__``) is not a cause and isn't followed.
 
     An exception group (``asyncio.TaskGroup`` raises them) is PERMANENT if one member is, since that
     one would fail again, and TRANSIENT if all members are.
@@ -55,7 +55,7 @@ def classify(error: BaseException) -> ErrorKind:
 
 
 def combined(kinds: Iterable[ErrorKind]) -> ErrorKind:
-    """The kind of a failure that is made of several."""
+    """Combine the kinds of several errors into the kind of the whole failure."""
     found = set(kinds)
     if ErrorKind.PERMANENT in found:
         return ErrorKind.PERMANENT
@@ -63,7 +63,7 @@ def combined(kinds: Iterable[ErrorKind]) -> ErrorKind:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors that a group holds, at any depth; or the error itself."""
+    """Yield the errors of a group, at any depth, or the error itself."""
     waiting = [error]
     while waiting:
         match waiting.pop():
@@ -80,7 +80,7 @@ def _kind_of_chain(error: BaseException) -> ErrorKind:
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     link: BaseException | None = error
-    seen: set[int] = set()  # `raise a from b` and `raise b from a` make a circle
+    seen: set[int] = set()  # `raise a from b` and `raise b from a` make a cycle
     while link is not None and id(link) not in seen:
         yield link
         seen.add(id(link))
@@ -110,11 +110,11 @@ def _kind_of_own(error: BaseException) -> ErrorKind | None:
     return None
 
 
-# --- the error carries an answer -----------------------------------------------------------------
+# --- the error holds a response ------------------------------------------------------------------
 
 _THROTTLING_CODES = frozenset(
     {
-        # What botocore's own standard retries take for throttling or transient (botocore 1.43,
+        # Codes that botocore's standard retries treat as throttling or transient (botocore 1.43,
         # botocore/retries/standard.py), ...
         "BandwidthLimitExceeded",
         "EC2ThrottledException",
@@ -132,7 +132,7 @@ _THROTTLING_CODES = frozenset(
         "ThrottlingException",
         "TooManyRequestsException",
         "TransactionInProgressException",
-        # ... and what the service models call the same thing (SQS, SNS, KMS, DynamoDB).
+        # ... and other names for these in the service models (SQS, SNS, KMS, DynamoDB).
         "KMS.ThrottlingException",
         "KMSThrottling",
         "KMSThrottlingException",
@@ -173,7 +173,7 @@ def _kind_by_status(error: BaseException) -> ErrorKind | None:
         return None
     if status in _TRANSIENT_STATUSES:
         return ErrorKind.TRANSIENT
-    # Who got an answer had a connection: of another 4xx the class has nothing more to say.
+    # An answer proves a connection, so the class of an error with another 4xx says nothing more.
     return ErrorKind.PERMANENT if status in _PERMANENT_STATUSES else ErrorKind.UNKNOWN
 
 
@@ -242,8 +242,8 @@ _KIND_BY_CLASS["urllib.error.HTTPError"] = ErrorKind.UNKNOWN  # a URLError, but 
 
 
 def _kind_by_class(error: BaseException) -> ErrorKind | None:
-    # The nearest class decides, so that an entry can be narrowed by one for its subclass. OSError
-    # has none: it is a lost network as well as a missing file.
+    # The nearest class decides, so that an entry for a subclass can narrow one for its base.
+    # OSError has no entry: it stands for a lost network as well as for a missing file.
     names = (f"{cls.__module__}.{cls.__qualname__}" for cls in type(error).__mro__)
     return next((_KIND_BY_CLASS[name] for name in names if name in _KIND_BY_CLASS), None)
 
@@ -254,7 +254,7 @@ _NETWORK_ERRNOS = frozenset(
 
 
 def _kind_by_errno(error: BaseException) -> ErrorKind | None:
-    # Python gives these no class of their own: "No route to host" is a plain OSError.
+    # Python has no class for these: "No route to host" is a plain OSError.
     number = _dig(error, "errno") if isinstance(error, OSError) else None
     unreachable = isinstance(number, int) and number in _NETWORK_ERRNOS
     return ErrorKind.TRANSIENT if unreachable else None
@@ -263,7 +263,7 @@ def _kind_by_errno(error: BaseException) -> ErrorKind | None:
 _LOOKS = (_kind_of_own, _kind_by_aws_code, _kind_by_status, _kind_by_class, _kind_by_errno)
 
 
-# --- the error says when to come back ------------------------------------------------------------
+# --- the error says when to retry ----------------------------------------------------------------
 
 _HEADER_PATHS = (
     ("response", "ResponseMetadata", "HTTPHeaders"),  # botocore
@@ -274,15 +274,15 @@ _SECONDS = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
 def retry_after_s(error: BaseException, now: datetime) -> float | None:
-    """The seconds that an error asks to wait from ``now`` (aware), or None if it doesn't.
+    """Return the seconds that an error asks to wait from ``now`` (aware), or None if it doesn't.
 
     Read from the error's ``retry_after`` (seconds, a timedelta, or either form of the header), else
-    from the ``Retry-After`` header of the response it carries: seconds or an HTTP date (RFC 9110,
-    section 10.2.3, https://www.rfc-editor.org/rfc/rfc9110#field.retry-after). Its causes are asked
-    too, as in `classify`; of a group's members the one that asks for the most is heard.
+    from the ``Retry-After`` header of its response: seconds or an HTTP date (RFC 9110, section
+    10.2.3, https://www.rfc-editor.org/rfc/rfc9110#field.retry-after). Its causes are read too, as
+    in `classify`; among a group's members the longest wait wins.
 
-    A time in the past or a negative number is 0. What is malformed or longer than a year is None,
-    as if it had not been said.
+    A time in the past or a negative number gives 0. A value that is malformed or longer than a year
+    is ignored.
     """
     waits = [wait for leaf in leaves(error) if (wait := _wait_of_chain(leaf, now)) is not None]
     return max(waits, default=None)
@@ -321,7 +321,7 @@ def _http_date(text: str) -> datetime | None:
         date = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
         return None
-    # Of HTTP's three formats the one from C's asctime() names no zone; all are UTC.
+    # Of HTTP's three formats only that of C's asctime() names no zone; all are in UTC.
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
@@ -329,7 +329,7 @@ def _http_date(text: str) -> datetime | None:
 
 
 def _dig(root: object, *path: str) -> object:
-    """Follow keys and attributes down from an error; None where there is nothing to follow."""
+    """Follow keys and attributes from an error; return None if one is missing."""
     found: Any = root
     for name in path:
         found = _tolerantly(_get, found, name)
@@ -337,7 +337,7 @@ def _dig(root: object, *path: str) -> object:
 
 
 def _get(holder: Any, name: str) -> object:
-    # `is None` and truth are not asked: a requests.Response with an error status is falsy.
+    # No test for truth: a requests.Response with an error status is falsy.
     return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
 
 
@@ -353,5 +353,5 @@ def _get_ignoring_case(headers: Any, name: str) -> object:
 def _tolerantly(read: Callable[[Any, str], object], holder: Any, name: str) -> object:
     try:
         return read(holder, name)
-    except Exception:  # noqa: BLE001  a foreign property may raise anything: it then says nothing
+    except Exception:  # noqa: BLE001  a foreign property may raise anything: ignored then
         return None

@@ -1,4 +1,4 @@
-"""Whether a failed job is tried again, how often, and when."""
+"""The retry policy of a job type: attempts, errors worth a retry, and delays."""
 
 from __future__ import annotations
 
@@ -32,24 +32,25 @@ _DEFAULT_BACKOFF = Backoff.exponential()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often a job runs, which of its errors are worth another attempt, and when it comes.
+    """The number of a job's attempts, the errors worth another one, and the delays between them.
 
-    ``never_on`` beats ``retry_on``, which beats what `classify` makes of the error. Both match
-    subclasses. A group of errors is judged by its members: name theirs, not the group's class.
+    ``never_on`` takes precedence over ``retry_on``, which takes precedence over `classify`. Both
+    match subclasses. An exception group is judged by its members: list their classes, not that of
+    the group.
 
     Raises:
         SettingsInvalid: a field is out of range, or contradicts another.
     """
 
     max_attempts: int = 3
-    """Runs in all, the first included: 1 (no retry) to 1000, SQS's own limit on receives."""
+    """Number of attempts, the first included: 1 (no retry) to 1000, SQS's own limit on receives."""
     backoff: Backoff = _DEFAULT_BACKOFF
     retry_on: tuple[type[BaseException], ...] = ()
     """Errors that are always worth another attempt."""
     never_on: tuple[type[BaseException], ...] = ()
-    """Errors that never are: the job goes to the dead-letter queue at once."""
+    """Errors that are never worth one: the job goes to the dead-letter queue at once."""
     unknown: Literal["retry", "dead-letter"] = "retry"
-    """What to do about an error that is neither named here nor known."""
+    """Action for an error that is neither listed here nor of a known kind."""
 
     def __post_init__(self) -> None:
         check_count("max_attempts", self.max_attempts, most=_MOST_ATTEMPTS)
@@ -71,13 +72,13 @@ class Retry:
             )
 
     def kind_of(self, error: BaseException) -> ErrorKind:
-        """What this policy takes an error for; ``unknown`` is not applied yet."""
+        """Classify an error under this policy, before ``unknown`` is applied."""
         return combined(map(self._kind_of_leaf, leaves(error)))
 
     def should_retry(self, error: BaseException) -> bool:
-        """Whether the error is worth another attempt, if one is left; that is not looked at."""
+        """Return True if the error is worth another attempt; doesn't check if one is left."""
         if isinstance(error, ChildFailed):
-            return error.retryable  # judged where the error itself was to hand
+            return error.retryable  # decided in the child, which had the error itself
         match self.kind_of(error):
             case ErrorKind.TRANSIENT:
                 return True
@@ -95,22 +96,22 @@ class Retry:
 
 
 DEFAULT_RETRY = Retry()
-"""What a job type has that names no policy."""
+"""The policy of a job type that declares none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashLimit:
-    """How many of a job's attempts may end with the death of their process.
+    """The number of a job's attempts that may end with the death of their process.
 
     Raises:
         SettingsInvalid: a field is out of range.
     """
 
     crashes: int = 3
-    """The last one puts the job into quarantine, 1 to 1000."""
+    """Number of crashes, 1 to 1000; the last one puts the job into quarantine."""
     within: timedelta = timedelta(minutes=5)
-    """Crashes further apart don't add up. A crash is only noticed when its message shows again, so
-    the queue's visibility timeout is added once for each."""
+    """The window in which crashes add up. A crash is noticed only when its message is visible
+    again, so the queue's visibility timeout is added once for each crash."""
 
     def __post_init__(self) -> None:
         check_kinds("a CrashLimit", self, SettingsInvalid)
@@ -119,12 +120,12 @@ class CrashLimit:
             raise SettingsInvalid(f"within must be positive, got {self.within}")
 
     def window(self, visibility: timedelta) -> timedelta:
-        """The time within which crashes add up, on a queue of that visibility timeout."""
+        """Return the time within which crashes add up, on a queue with that visibility timeout."""
         return self.within + self.crashes * visibility
 
 
 DEFAULT_CRASH_LIMIT = CrashLimit()
-"""Three within five minutes."""
+"""Three crashes within five minutes."""
 
 
 def retry_delay_s(
@@ -135,17 +136,17 @@ def retry_delay_s(
     now: datetime,
     backlog: int = 0,
 ) -> float:
-    """The seconds to wait after ``attempt`` (from 1) failed with ``error``.
+    """Return the seconds to wait after ``attempt`` (from 1) failed with ``error``.
 
-    What the error asks for (`retry_after_s`) wins over the backoff, with up to 20 % on top, so that
-    jobs that were told the same don't return together; never less than asked. An error that asks
-    for no wait at all is left to the backoff: retried at once, a job would burn its attempts on a
-    server whose clock is off.
+    The wait that the error asks for (`retry_after_s`) wins over the backoff, with up to 20 % on
+    top, so that jobs with the same answer don't return together; it is never shortened. An error
+    that asks for a wait of 0 is left to the backoff: retried at once, a job would use up its
+    attempts on a server whose clock is wrong.
 
     Args:
-        rng: a fresh `job_rng`. Its number of this attempt is used, whichever sets the delay.
+        rng: a fresh `job_rng`. The same number of it is used, whichever of the two sets the delay.
         now: aware; an HTTP date is compared with it.
-        backlog: the queue's visible messages; 0 when unknown.
+        backlog: the number of the queue's visible messages; 0 if unknown.
 
     Raises:
         ValueError: ``attempt`` is below 1.
