@@ -1,9 +1,9 @@
-"""The message body, version 1: what every language that submits or runs a job agrees on.
+"""The message body, version 1: the format shared by every language that submits or runs jobs.
 
 ``docs/envelope.v1.schema.json`` is this model as a JSON Schema (`json_schema`). Absent fields are
-left out of the body, so that it stays small: SQS bills a batch of ten once while its bodies average
-under 6.4 KB. A reader ignores fields that it doesn't know, so optional ones may be added within a
-version.
+left out of the body to keep it small: SQS bills a batch of ten as one request as long as its bodies
+average under 6.4 KB. A reader ignores fields that it doesn't know, so optional ones may be added
+within a version.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from headgate.jobs.values.yielding import read
 VERSION = 1
 
 MOST_ATTEMPTS_USED = 10_000
-"""More attempts than any policy allows; whoever counts on in a new message stops there."""
+"""More attempts than any policy allows; the count carried into a new message stops there."""
 
 PUT_BACK_MS = 60_000
-"""By how much a process's clock may be put back without its ids losing their order."""
+"""Milliseconds that a process's clock may be set back without its ids losing their order."""
 
 _COUNTER_BITS, _RANDOM_BITS = 26, 48
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
-"""A job type's, or a queue group's."""
+"""The name of a job type or of a queue group."""
 
 Moment = Annotated[
     AwareDatetime,
     Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 12, 31, tzinfo=UTC)),
 ]
-"""A time that a job's id can be made of, and that there is in every time zone."""
+"""A time that a job's id can contain, and that every time zone can represent."""
 
 GroupId = Annotated[str, Field(pattern="^[!-~]{1,128}$")]
-"""A MessageGroupId, as `jobs.messages.outgoing.is_group_id` has it."""
+"""A MessageGroupId, as checked by `jobs.messages.outgoing.is_group_id`."""
 
 UniqueMode = Literal["first", "replace"]
 
@@ -100,7 +100,7 @@ class Envelope(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         title="Headgate message, version 1",
-        defer_build=True,  # by its first use: an import must be quick
+        defer_build=True,  # until its first use: imports must be quick
     )
 
     v: Literal[1] = Field(description="The version of this format.")
@@ -134,20 +134,20 @@ class Envelope(BaseModel):
     options: Options | None = Field(None, description="Absent: everything is the type's.")
 
     def to_body(self) -> str:
-        """The message body: compact JSON without what is absent or default."""
-        # Without any payload, so that a reader which knows nothing of references refuses the
-        # message, where a null might pass for a payload.
+        """Return the message body: compact JSON without absent or default values."""
+        # Beside a reference the payload is left out, so that a reader without support for
+        # references refuses the message. A null might pass for a payload.
         absent = {"payload"} if self.payload_ref is not None else None
         return self.model_dump_json(by_alias=True, exclude_defaults=True, exclude=absent)
 
 
 def json_schema() -> dict[str, Any]:
-    """The message format as a JSON Schema, for other languages; see the module's docstring."""
+    """Return the message format's JSON Schema, for other languages; see the module's docstring."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class Generator(GenerateJsonSchema):
         def field_title_should_be_set(self, _schema: Any) -> bool:
-            return False  # "Submitted At" tells no more than submitted_at
+            return False  # "Submitted At" says no more than submitted_at
 
     schema = Envelope.model_json_schema(by_alias=True, schema_generator=Generator)
     schema["required"].remove("payload")
@@ -164,7 +164,7 @@ def parse(body: str) -> Envelope:
     """Read a message body.
 
     Raises:
-        MessageUnreadable: it is not JSON, or not a Headgate message; the message names the fields,
+        MessageUnreadable: it is not JSON, or not a Headgate message; the error names the fields,
             and never shows their values.
         MessageSchemaNewer: it is of a later version of the format.
     """
@@ -190,18 +190,20 @@ def parse(body: str) -> Envelope:
 
 
 class JobIds:
-    """Makes UUIDv7s (RFC 9562, 5.7) of which each is greater than those made before it.
+    """Generates UUIDv7s (RFC 9562, 5.7), each greater than those before it.
 
-    48 bits of milliseconds, then a counter of 26 bits and 48 random ones. The counter begins at a
-    random number in each millisecond and counts up within it (RFC 9562, 6.2, method 1). While a
-    clock is put back by up to `PUT_BACK_MS`, the last millisecond goes on; one that is put back
-    further is followed, since ids from the future would outrank those of all other processes.
+    48 bits of milliseconds are followed by a counter of 26 bits and 48 random bits. The counter
+    starts at a random number in each millisecond and counts up within it (RFC 9562, 6.2, method 1).
+    While a clock is set back by up to `PUT_BACK_MS`, the last millisecond continues. A clock set
+    back further is followed, since ids from the future would sort after those of all other
+    processes.
 
-    Safe to share by threads. Between processes the order is that of their clocks' milliseconds, and
-    within one of these arbitrary, though the same for everybody.
+    Safe to share between threads. Ids of different processes are ordered by their clocks'
+    milliseconds; within the same millisecond the order is arbitrary, but the same for every reader.
 
     Args:
-        randbits: so many random bits; not seeded alike in two processes.
+        randbits: returns the given number of random bits; must not be seeded alike in two
+            processes.
     """
 
     def __init__(self, randbits: Callable[[int], int] = secrets.randbits) -> None:
@@ -211,7 +213,7 @@ class JobIds:
         self._counter = 0
 
     def __call__(self, now: datetime) -> UUID:
-        """A fresh id, made at that time."""
+        """Return a new id for that time."""
         with self._lock:
             self._count(_milliseconds(now))
             bits = self._counter << _RANDOM_BITS | self._randbits(_RANDOM_BITS)
@@ -222,17 +224,17 @@ class JobIds:
         if put_back and self._counter + 1 < 1 << _COUNTER_BITS:
             self._counter += 1
             return
-        # Half of the counter is left to count, and a full one borrows from the next millisecond.
+        # Half of the counter is left to count up; a full one borrows from the next millisecond.
         self._last_ms = self._last_ms + 1 if put_back else now_ms
         self._counter = self._randbits(_COUNTER_BITS - 1)
 
 
 new_job_id = JobIds()
-"""Makes this process's ids."""
+"""The generator of this process's ids."""
 
 
 def derived_job_id(at: datetime, *parts: str) -> UUID:
-    """The UUIDv7 of one occurrence: the same time and parts always give the same id.
+    """Return the UUIDv7 of one occurrence: the same time and parts always give the same id.
 
     A schedule that fires twice for one tick thus submits one job twice, not two jobs.
     """

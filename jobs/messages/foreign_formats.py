@@ -1,4 +1,4 @@
-"""How a job type reads messages that no Headgate client wrote: plain JSON, S3, SNS, EventBridge.
+"""Formats of messages from other senders than Headgate: plain JSON, S3, SNS, EventBridge.
 
 S3's notifications: https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
 SNS's wrapper: https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html
@@ -23,45 +23,45 @@ from headgate.jobs.messages.json_paths import at_path, check_paths, mapped
 Format = Literal["json", "s3", "sns", "eventbridge"]
 
 JOB_TYPE = "JobType"
-"""The message attribute that names the job type which a message is for."""
+"""The message attribute that names the job type of a message."""
 
 _EVENT_FIELDS = frozenset({"id", "detail-type", "source", "time", "detail"})
 _S3_TEST = "s3:TestEvent"
 
 
 class S3Object(BaseModel):
-    """One object that S3 tells of; what accepts ``Accepts.s3()`` takes ``list[S3Object]``."""
+    """One object of an S3 notification; a type with ``Accepts.s3()`` takes ``list[S3Object]``."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     event: str
-    """What happened, such as ``ObjectCreated:Put``."""
+    """The event's name, such as ``ObjectCreated:Put``."""
     at: datetime
     bucket: str
     key: str
-    """As it is; S3 sends it URL-encoded."""
+    """The object's key, decoded; S3 sends it URL-encoded."""
     size: int | None = None
-    """In bytes; None for an object that was deleted, and so are the others."""
+    """Size in bytes; None for a deleted object, and so are the other optional fields."""
     etag: str | None = None
     version_id: str | None = None
     sequencer: str | None = None
-    """Orders the events of one key, compared as text."""
+    """Position among the events of one key, compared as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreign:
-    """A message that no Headgate client wrote, as far as it can be read without a type."""
+    """A message from another sender than Headgate, as far as it can be read without a job type."""
 
     value: Any
-    """The JSON values of its body; of a message wrapped by SNS, those within, or their text."""
+    """The JSON values of its body; if wrapped by SNS, those of the inner message, or its text."""
     wrapped: bool
-    """SNS has wrapped it."""
+    """True if SNS has wrapped it."""
     job_type: str | None
-    """Which type it names."""
+    """The job type that it names, if any."""
 
     @property
     def formats(self) -> Sequence[Format]:
-        """What accepts it: the format that says most of it first."""
+        """The formats that accept it, the most specific first."""
         plain: Sequence[Format] = ("sns",) if self.wrapped else ("json", "sns")
         if _is_s3(self.value):
             return ("s3", *plain)
@@ -70,17 +70,17 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepts:
-    """How a type reads foreign messages. Made by `json`, `s3`, `sns` and `eventbridge`."""
+    """The format of a type's foreign messages: `json`, `s3`, `sns` or `eventbridge`."""
 
     format: Format
     fields: Mapping[str, str] | None = None
-    """The payload's fields with their paths; None takes the whole."""
+    """The payload's fields with their paths; None takes the whole value."""
 
     @classmethod
     def json(cls, fields: Mapping[str, str] | None = None) -> Accepts:
-        """The body is the payload, as JSON.
+        """Take the body as the payload, as JSON.
 
-        Where several types of a queue group accept JSON, the attribute ``JobType`` says which one
+        If several types of a queue group accept JSON, the attribute ``JobType`` names the one that
         a message is for.
 
         Args:
@@ -90,22 +90,24 @@ class Accepts:
 
     @classmethod
     def s3(cls) -> Accepts:
-        """S3's event notifications, sent straight or through SNS; the payload is a list of
-        `S3Object`. It is empty for the test event that S3 sends when notifications are set up."""
+        """Take S3's event notifications, sent directly or through SNS, as a list of `S3Object`.
+
+        The list is empty for the test event that S3 sends when notifications are set up.
+        """
         return cls(format="s3")
 
     @classmethod
     def sns(cls, fields: Mapping[str, str] | None = None) -> Accepts:
-        """What was published to an SNS topic, as JSON or else as text; wrapped, or raw.
+        """Take messages published to an SNS topic, as JSON or else as text; wrapped or raw.
 
         Args:
-            fields: the payload's fields with their paths in what was published.
+            fields: the payload's fields with their paths in the published message.
         """
         return cls(format="sns", fields=check_paths("Accepts.sns", fields))
 
     @classmethod
     def eventbridge(cls, fields: Mapping[str, str] | None = None) -> Accepts:
-        """Events that an EventBridge rule sends to the queue; the payload is their ``detail``.
+        """Take events that an EventBridge rule sends to the queue; the payload is their ``detail``.
 
         Args:
             fields: the payload's fields with their paths in the whole event (``$.detail``).
@@ -113,7 +115,7 @@ class Accepts:
         return cls(format="eventbridge", fields=check_paths("Accepts.eventbridge", fields))
 
     def payload(self, foreign: Foreign) -> Any:
-        """The JSON values of the payload.
+        """Return the JSON values of the payload.
 
         Raises:
             MessageUnreadable: the message is not of this format.
@@ -128,7 +130,7 @@ class Accepts:
 
 
 def opened(message: ReceivedMessage) -> Foreign | None:
-    """A foreign message, unwrapped if SNS has wrapped it; None if it is not JSON."""
+    """Parse a foreign message, unwrapped if SNS has wrapped it; return None if it is not JSON."""
     try:
         value = from_json(message.body)
     except (ValueError, TypeError):  # TypeError: UTF-8 can't hold a lone surrogate

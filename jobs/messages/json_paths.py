@@ -1,7 +1,7 @@
 """Fields of a payload taken from other JSON by their paths: ``{"order": "$.detail.order_id"}``.
 
-A path is ``$`` for the whole value, then ``.name`` and ``[0]`` as often as needed: what EventBridge
-calls an input path. It is data, so it can travel in a rule to where the app's code is not.
+A path is ``$`` for the whole value, then ``.name`` and ``[0]`` as often as needed, as EventBridge's
+input paths are. It is data, so a rule can pass it to a function without the app's code.
 https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
 """
 
@@ -21,10 +21,10 @@ _ABSENT = object()
 
 
 def check_paths(where: str, fields: Any) -> Mapping[str, str] | None:
-    """Return what maps fields to paths, copied.
+    """Return a checked copy of a mapping from fields to paths.
 
     Raises:
-        ConfigurationError: it is no mapping, it is empty, or one of the paths is none.
+        ConfigurationError: it is not a mapping, it is empty, or one of the paths is invalid.
     """
     if fields is None:
         return None
@@ -41,10 +41,10 @@ def check_paths(where: str, fields: Any) -> Mapping[str, str] | None:
 
 
 def check_path(where: str, path: Any) -> None:
-    """Refuse what is no path.
+    """Check that a value is a path.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it is not one.
     """
     if not isinstance(path, str) or not _PATH.fullmatch(path) or not is_utf8(path):
         raise ConfigurationError(
@@ -53,13 +53,13 @@ def check_path(where: str, path: Any) -> None:
 
 
 def mapped(fields: Mapping[str, str], value: Any) -> dict[str, Any]:
-    """The fields that their paths lead to; one whose path leads nowhere is left out."""
+    """Return the fields with the values at their paths, without those whose path has no value."""
     found = {field: _follow(path, value) for field, path in fields.items()}
     return {field: each for field, each in found.items() if each is not _ABSENT}
 
 
 def at_path(path: str, value: Any) -> Any:
-    """What a path leads to; None if it leads nowhere."""
+    """Return the value at a path; None if there is none."""
     found = _follow(path, value)
     return None if found is _ABSENT else found
 

@@ -1,6 +1,7 @@
-"""What is too large for a message or a record goes into the object store, as compressed JSON.
+"""Payloads and results too large for a message or a record, kept as compressed JSON objects.
 
-Pure: the caller puts the object first, and only then sends what refers to it.
+Pure functions: the caller stores the object first, and only then sends the message that refers to
+it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.values.yielding import read
 
 LARGEST = 64 * 2**20
-"""The most bytes of JSON text that are kept and read back: a larger one would take the memory of
-all the jobs beside it."""
+"""Maximum bytes of a JSON text that is stored or read back: a larger one would take the memory of
+all other jobs in the process."""
 
 _LONGEST_KEY = 1_024
-"""Bytes of an object's key in S3.
+"""Maximum bytes of an object's key in S3.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 
 _GZIP = 16 + zlib.MAX_WBITS  # zlib's name for the format
@@ -37,19 +38,19 @@ class Parcel:
     """JSON text on its way to the object store."""
 
     ref: PayloadRef
-    """What stands in its place."""
+    """The reference that replaces it in the message."""
     text: bytes
 
     def packed(self) -> bytes:
-        """The object's content; takes about 20 ms a MiB of text."""
+        """Return the object's content; takes about 20 ms per MiB of text."""
         return gzip.compress(self.text, _LEVEL, mtime=0)
 
 
 def parcel(key: str, value: Any) -> Parcel:
-    """JSON values to be kept under ``key``.
+    """Serialize JSON values to be stored under ``key``.
 
     Raises:
-        PayloadTooLarge: they are over `LARGEST`.
+        PayloadTooLarge: their text is over `LARGEST`.
     """
     text = to_json(value)
     if len(text) > LARGEST:
@@ -63,7 +64,7 @@ def parcel(key: str, value: Any) -> Parcel:
 
 
 def check_address(ref: PayloadRef) -> None:
-    """Refuse a reference to what is no payload: a message must not have anything else read.
+    """Check that a reference is to a payload: a message must not make a worker read other objects.
 
     Raises:
         PayloadLost: there can be no payload at that key.
@@ -74,10 +75,10 @@ def check_address(ref: PayloadRef) -> None:
 
 
 def unpacked(ref: PayloadRef, content: bytes | None) -> Any:
-    """The JSON values out of an object's content; None says that there is no object.
+    """Return the JSON values from an object's content, which is None if there is no object.
 
     Raises:
-        PayloadLost: there is none, it isn't what was put there, or it is no JSON.
+        PayloadLost: there is no object, it isn't the one that was stored, or it is not JSON.
     """
     if content is None:
         raise PayloadLost(f"there is no object {ref.key!r}: it was deleted, or has expired")
@@ -96,10 +97,10 @@ def unpacked(ref: PayloadRef, content: bytes | None) -> Any:
 
 
 def parted(message: OutgoingMessage) -> tuple[OutgoingMessage, Parcel]:
-    """A job's message with its payload's address in place of the payload, and that payload.
+    """Split a job's message into one with a reference to its payload, and that payload.
 
     Raises:
-        MessageUnreadable: it is no job's, or has no payload any more.
+        MessageUnreadable: it is not a job's message, or its payload was already replaced.
         PayloadTooLarge: the payload is over `LARGEST`.
     """
     envelope = parse(message.body)
@@ -111,7 +112,7 @@ def parted(message: OutgoingMessage) -> tuple[OutgoingMessage, Parcel]:
 
 
 def _text(ref: PayloadRef, content: bytes) -> bytes:
-    """The text of an object; never much more than the reference says, whatever it holds."""
+    """Return an object's text, decompressing at most a byte more than the reference's size."""
     if ref.size > LARGEST:
         raise PayloadLost(
             f"{ref.key!r} has {ref.size:,} bytes as JSON; at most {LARGEST:,} are read"

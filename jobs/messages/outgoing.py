@@ -1,4 +1,4 @@
-"""An envelope as an SQS message."""
+"""SQS messages built from envelopes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMe
 
 
 def is_group_id(value: object) -> bool:
-    """True if SQS takes it as a MessageGroupId."""
+    """Return True if SQS accepts the value as a MessageGroupId."""
     return isinstance(value, str) and _GROUP_ID.fullmatch(value) is not None
 
 
 def message_of(
     envelope: Envelope, *, delay_s: int = 0, fifo_group: str | None = None
 ) -> OutgoingMessage:
-    """The message that carries a job; its attributes tell what it is without reading the body.
+    """Build a job's message; its attributes identify the job without reading the body.
 
     Args:
         envelope: the body.
-        delay_s: 0 to 900.
-        fifo_group: for a FIFO queue, the group whose order it keeps. SQS then drops what is sent
-            under the same job's id within five minutes.
+        delay_s: seconds of delay, 0 to 900.
+        fifo_group: on a FIFO queue, the group within which order is kept. SQS then drops messages
+            with the same job's id that are sent within five minutes.
     """
     return OutgoingMessage(
         body=sendable(envelope.to_body()),
@@ -42,12 +42,12 @@ def message_of(
 
 
 def lane_of(message: OutgoingMessage) -> str | None:
-    """The FIFO group whose order a message keeps; None on a queue that keeps none."""
+    """Return the FIFO group within which a message keeps its order; None on a standard queue."""
     return message.group if message.deduplication_id is not None else None
 
 
 def size_of(message: OutgoingMessage) -> int:
-    """A message's bytes as SQS counts them: body, and each attribute's name, type and value."""
+    """Return a message's size as SQS counts it: body, and each attribute's name, type and value."""
     return len(message.body.encode()) + sum(
         len(name) + len("String") + len(value.encode())
         for name, value in message.attributes.items()
@@ -55,7 +55,7 @@ def size_of(message: OutgoingMessage) -> int:
 
 
 def sendable(body: str) -> str:
-    """A body of JSON without the two characters that SQS refuses, escaped and so the same."""
-    # JSON escapes control characters itself; of what XML 1.0 excludes these two remain, and SQS
-    # refuses a body that holds them. They can only stand inside strings, where an escape is equal.
+    """Return a JSON body with the two characters that SQS refuses escaped, so equal in meaning."""
+    # JSON escapes control characters itself; of those that XML 1.0 excludes these two remain, and
+    # SQS refuses a body with them. They can only occur in strings, where an escape is equivalent.
     return body.replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")

@@ -1,4 +1,4 @@
-"""Older payloads read by newer types: functions from one version's JSON values to the next's."""
+"""Upgrades of older payloads: functions from one version's JSON values to the next version's."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from headgate.jobs.errors import ConfigurationError, PayloadInvalid
 
 Upgrade = Callable[[Any], Any]
-"""From the JSON values of a version of the payload to those of the next one."""
+"""A function from the JSON values of one payload version to those of the next."""
 
 
 def check_upgrades(job_type: str, schema: int, upgrades: Any) -> None:
-    """Check what a type declares as ``upgrade=``.
+    """Check a type's ``upgrade=`` option.
 
     Raises:
         ConfigurationError: a version is out of range, one is missing between the first and
-            ``schema``, or what upgrades it is no plain function.
+            ``schema``, or an upgrade is not a synchronous function.
     """
     where = f"the type {job_type!r}: upgrade"
     if not isinstance(upgrades, Mapping):
@@ -46,13 +46,13 @@ def check_upgrades(job_type: str, schema: int, upgrades: Any) -> None:
 def upgraded(
     job_type: str, value: Any, *, version: int, schema: int, upgrades: Mapping[int, Upgrade]
 ) -> Any:
-    """The JSON values of a payload of ``version`` as version ``schema`` has them.
+    """Upgrade a payload's JSON values from ``version`` to ``schema``.
 
     A type without upgrades reads older payloads as they are.
 
     Raises:
-        PayloadInvalid: the type upgrades later versions only, or a step raised; nothing of the
-            payload is in the message.
+        PayloadInvalid: the type upgrades later versions only, or a step raised; the error's message
+            quotes nothing of the payload.
     """
     if version >= schema or not upgrades:
         return value
@@ -61,7 +61,7 @@ def upgraded(
             f"the payload of {job_type!r} is of schema {version}; the type upgrades those from "
             f"{min(upgrades)} on"
         )
-    value = deepcopy(value)  # a step may change what it is handed; the message stays as it was
+    value = deepcopy(value)  # a step may mutate its argument; the message must not change
     for step in range(version, schema):
         value = _step(job_type, value, step, upgrades[step])
     return value
@@ -75,5 +75,5 @@ def _step(job_type: str, value: Any, version: int, upgrade: Upgrade) -> Any:
             f"the payload of {job_type!r} can't be upgraded from schema {version} to "
             f"{version + 1}: its upgrade raised {type(error).__name__}"
         )
-    # Not from the user's error, whose text may show the payload: this one is logged by workers.
+    # Not from the user's error, whose text may quote the payload: workers log this error.
     raise PayloadInvalid(complaint)
