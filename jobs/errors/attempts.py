@@ -1,5 +1,5 @@
-"""An attempt ends otherwise than by its handler's return: by what the handler raises to steer
-its job, by its timeout, or by the end of the process it ran in.
+"""Attempts that end without the handler's return: by a signal that it raises to steer its job, by
+the timeout, or by the end of the process that it ran in.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from headgate.jobs.errors.root import HeadgateError
 
 
 class JobTimeout(HeadgateError, TimeoutError):
-    """An attempt ran past its type's timeout and was cancelled. It counts as transient."""
+    """An attempt ran past its type's timeout and was cancelled; counts as transient."""
 
     def __init__(self, job_type: str, timeout_s: float, *, detail: str = "") -> None:
         self.timeout_s = timeout_s
@@ -18,9 +18,9 @@ class JobTimeout(HeadgateError, TimeoutError):
 
 
 class ChildFailed(HeadgateError):
-    """A handler raised in its own process: what the worker knows of the error, without its object.
+    """A handler raised in a child process; describes the error without the exception object.
 
-    The child judges the error by its type's policy, since only it has the error's class.
+    The child applies the type's retry policy, since only it has the exception's class.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class ChildFailed(HeadgateError):
         self.error_type = error_type
         self.traceback = traceback
         self.retryable = retryable
-        self.retry_after = retry_after_s  # as errors of HTTP clients call it
+        self.retry_after = retry_after_s  # the name used by errors of HTTP clients
         super().__init__(message)
 
 
@@ -44,15 +44,15 @@ class ChildDied(HeadgateError):
 
 
 class JobSignal(Exception):
-    """What a handler raises to decide its job's fate; not an error of Headgate's."""
+    """Base of the signals that a handler raises to steer its own job; not a `HeadgateError`."""
 
 
 class RetryLater(JobSignal):
     """Give the job back and run it again after ``after``, at least a second.
 
-    It is no failure, and uses up no attempt; but without records, where attempts are counted by
-    deliveries, it uses one. A wait of more than a year is taken for a mistake: the job is
-    dead-lettered as ``wait-too-long``.
+    It is not a failure, and uses no attempt, except without records, where every delivery counts
+    as an attempt. A wait of more than a year is taken for a mistake: the job is dead-lettered as
+    ``wait-too-long``.
     """
 
     def __init__(self, after: timedelta, reason: str = "") -> None:
@@ -66,7 +66,7 @@ class RetryLater(JobSignal):
 
 
 class DoNotRetry(JobSignal):
-    """Fail for good: the job goes to the dead-letter queue with ``reason``, whatever is left."""
+    """Fail for good: the job is dead-lettered with ``reason``, even if attempts are left."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -82,10 +82,10 @@ class Discard(JobSignal):
 
 
 class Stopped(BaseException):
-    """Give the job back unfinished, because it was asked to end; see ``ctx.raise_if_cancelled``.
+    """Give the job back unfinished, since it was asked to end; see ``ctx.raise_if_cancelled``.
 
-    A `BaseException`, as `asyncio.CancelledError` is: a handler's own ``except Exception`` must not
-    turn a job that was stopped into one that has completed.
+    A `BaseException`, as `asyncio.CancelledError` is, so that a handler's own ``except Exception``
+    can't turn a stopped job into a completed one.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The app, its command line or its environment is wrong."""
+"""Errors of an app's declaration, its command line or its environment."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class ConfigurationError(HeadgateError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that is wrong with an app, or with its deployment."""
+    """One fault of an app or of its deployment."""
 
     rule: str
-    """Its name, which stays the same between versions."""
+    """The name of the rule that found it, which stays the same between versions."""
     where: str
-    """The job type or queue."""
+    """The job type or queue at fault."""
     what: str
     why: str
-    """What would happen."""
+    """The consequence."""
     instead: str
-    """What to write."""
+    """The code to write instead."""
     severity: Literal["error", "warning"] = "error"
-    """An app with errors is not synthesized."""
+    """``error`` or ``warning``; an app with errors is not synthesized."""
 
     def __str__(self) -> str:
         end = "" if self.what.endswith("?") else "."
@@ -35,7 +35,7 @@ class Fault:
 
 
 class AppFaulty(ConfigurationError):
-    """An app that ``headgate check`` finds errors in can't be deployed; the message lists them."""
+    """The app has errors that ``headgate check`` finds, and can't be deployed; lists the errors."""
 
     def __init__(self, message: str, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
@@ -47,11 +47,11 @@ class AppImportError(ConfigurationError):
 
 
 class DuplicateJobType(ConfigurationError):
-    """Two job types share one name, so a message could not say which of them it is for."""
+    """Two job types share one name, so a message could not identify its type."""
 
 
 class HandlerMissing(ConfigurationError):
-    """A job type has no handler where one has to run."""
+    """A job type has no handler in a process that has to run it."""
 
 
 class SettingsInvalid(ConfigurationError):

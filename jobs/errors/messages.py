@@ -1,4 +1,4 @@
-"""A received message can't become a job."""
+"""Errors of received messages that can't become jobs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class MessageUnreadable(MessageError):
 
 
 class MessageTypeUnknown(MessageError):
-    """No type of that name in this app: another version of it may know the type."""
+    """The app has no type of that name; another version of it may have one."""
 
 
 class MessageQueueWrong(MessageError):
-    """The message is in a queue that its type neither belongs to nor accepts messages from."""
+    """The message is in a queue from which its type doesn't run."""
 
 
 class MessageSchemaNewer(MessageError):
-    """The message was written by a newer version than this one understands."""
+    """The message was written by a newer version, in a format that this one can't read."""
 
 
 class PayloadLost(MessageError):

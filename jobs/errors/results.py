@@ -1,4 +1,4 @@
-"""A job has no result, or none that can be had."""
+"""Errors of jobs without a result, or with one that is not available."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from headgate.jobs.errors.root import HeadgateError
 
 
 class ResultError(HeadgateError):
-    """The result of a job, or its state, can't be had; ``job_id`` says of which."""
+    """The result or the state of the job ``job_id`` is not available."""
 
     def __init__(self, job_id: str, message: str) -> None:
         self.job_id = job_id
@@ -14,10 +14,10 @@ class ResultError(HeadgateError):
 
 
 class JobDead(ResultError):
-    """The job failed for good: it is in its dead-letter queue, or in the quarantine.
+    """The job failed for good: it is in its dead-letter queue or in quarantine.
 
-    ``reason`` is why it was given up (see `jobs.execution.outcome.Reason`; ``quarantined`` for the
-    other queue), ``error_type`` and ``error_message`` are of its last error.
+    ``reason`` states the reason for giving it up (see `jobs.execution.outcome.Reason`;
+    ``quarantined`` for a job in quarantine), ``error_type`` and ``error_message`` its last error.
     """
 
     def __init__(self, job_id: str, *, reason: str, error_type: str, error_message: str) -> None:
@@ -30,7 +30,7 @@ class JobDead(ResultError):
 
 
 class JobDiscarded(ResultError):
-    """Its handler ended the job without success or failure, for ``reason``."""
+    """The job's handler ended it without success or failure, for ``reason``."""
 
     def __init__(self, job_id: str, reason: str) -> None:
         self.reason = reason
@@ -46,7 +46,7 @@ class JobCancelled(ResultError):
 
 
 class ResultTimeout(ResultError, TimeoutError):
-    """The job did not finish within ``timeout_s``; it goes on. ``state`` is what was last seen."""
+    """The job did not finish within ``timeout_s``, and goes on; ``state`` is the last one seen."""
 
     def __init__(self, job_id: str, *, state: str, timeout_s: float) -> None:
         self.state = state
@@ -58,12 +58,12 @@ class ResultTimeout(ResultError, TimeoutError):
 
 
 class ResultInvalid(ResultError):
-    """The job has completed, and what was kept of its result is not what its handler returns."""
+    """The job has completed, but its stored result doesn't fit its handler's return type."""
 
 
 class RecordsOff(ResultError):
-    """The app keeps no records that would tell; the message says which level would."""
+    """The app keeps no records with the answer; the message names a level that would have it."""
 
 
 class ResultNotKept(HeadgateError):
-    """What a handler returned can't stand in a record."""
+    """The handler's return value can't be stored in a record."""

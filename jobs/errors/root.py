@@ -1,4 +1,4 @@
-"""The root of all errors, and how one about an unknown name ends."""
+"""The root of all errors, and a hint for errors about unknown names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """End an error about an unknown name: the nearest known one, or all of them."""
+    """Return the end of an error about an unknown name: the nearest known name, or all names."""
     names = sorted(known)
     if near := difflib.get_close_matches(name, names, n=1):
         return f"did you mean {near[0]!r}?"
@@ -15,4 +15,4 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 class HeadgateError(Exception):
-    """The root of every error that Headgate raises; a handler's own errors are not under it."""
+    """The root of every error that Headgate raises; errors of handlers don't derive from it."""

@@ -1,4 +1,4 @@
-"""A job, or a schedule, is refused where it is asked for; or SQS did not take it."""
+"""Errors of submitted jobs and requested schedules: refused by a check, or not taken by AWS."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headgate.jobs.errors.root import HeadgateError
 
 
 class SubmissionError(HeadgateError):
-    """A job was refused at the edge; nothing was sent."""
+    """A job was refused before sending; nothing was sent."""
 
 
 class PayloadInvalid(SubmissionError):
@@ -21,7 +21,7 @@ class PayloadTooLarge(SubmissionError):
 
 
 class DelayInvalid(SubmissionError):
-    """A delay is negative, too long, or its time has no time zone."""
+    """A delay is negative or too long, or its time has no time zone."""
 
 
 class OptionInvalid(SubmissionError):
@@ -43,19 +43,19 @@ class Refusal:
     index: int
     """Position in what was submitted, from 0."""
     id: str
-    """The id the job would have had."""
+    """The id that the job would have had."""
     code: str
     """SQS's error code, such as ``InternalError``."""
     message: str
     sender_fault: bool
-    """True when SQS blames the request, so that sending it again can't help."""
+    """True if the request itself is at fault, so that sending it again can't help."""
 
 
 class PartlySubmitted(HeadgateError):
     """SQS took none or only some of the submitted jobs, after retries.
 
-    ``refusals`` lists those that it is not known to have taken, ``sent`` has the ids of those that
-    it took, or had already, both in the order of the call, and ``submitted`` counts all of them.
+    ``refusals`` lists those that SQS is not known to have taken and ``sent`` the ids of those that
+    it took or already had, both in the order of the call; ``submitted`` is the number of all jobs.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class PartlySubmitted(HeadgateError):
 
 
 class ScheduleError(HeadgateError):
-    """A schedule can't be what was asked for; nothing was changed."""
+    """A request about a schedule can't be fulfilled; nothing was changed."""
 
 
 class ScheduleExists(ScheduleError):
@@ -91,7 +91,7 @@ class ScheduleDeclared(ScheduleError):
 class InlineFailed(HeadgateError):
     """A job that ran in place, since SQS could not be reached, failed; ``__cause__`` is its error.
 
-    It is in no queue, and in no dead-letter queue: nothing will run it again.
+    It is in no queue and no dead-letter queue: nothing will run it again.
     """
 
     def __init__(self, job_id: str, job_type: str, *, attempts: int, why: str) -> None:

@@ -1,4 +1,4 @@
-"""AWS could not be asked, or said no; nor could the job wait for it in a spool."""
+"""Errors of calls to AWS that failed or were refused, and of the spool that jobs wait in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headgate.jobs.errors.root import HeadgateError
 
 
 class TransportError(HeadgateError):
-    """A call to AWS failed; ``transient`` says whether the same call may succeed later."""
+    """A call to AWS failed; ``transient`` is True if the same call may succeed later."""
 
     transient = False
 
@@ -18,7 +18,7 @@ class CredentialsMissing(TransportError):
 
 
 class CredentialsNotConfigured(CredentialsMissing):
-    """Nothing says where to find AWS credentials, or it can't be right: waiting brings none."""
+    """No source of AWS credentials is configured, or not a valid one: waiting can't help."""
 
 
 class RegionMissing(TransportError):
@@ -26,7 +26,7 @@ class RegionMissing(TransportError):
 
 
 class AccessDenied(TransportError):
-    """The credentials may not do this to that queue, table or bucket."""
+    """The credentials don't permit this action on that queue, table or bucket."""
 
 
 class QueueMissing(TransportError):
@@ -64,9 +64,9 @@ class TableMissing(TransportError):
 
 
 class ItemRefused(TransportError):
-    """The table can't hold an item: it is too large or too deep, or holds what JSON or UTF-8 lacks.
+    """The table can't store an item: too large, nested too deeply, or not valid as JSON or UTF-8.
 
-    Nothing of its batch was written; without it the others can be.
+    Nothing of its batch was written; the others can be written without it.
     """
 
 
@@ -107,9 +107,9 @@ class ServiceUnavailable(TransportError):
 
 
 class SpoolError(TransportError):
-    """The file of ``spool=`` can't be used, or could not keep a job.
+    """The file of ``spool=`` can't be used, or could not store a job.
 
-    Of a job that was not kept, ``__cause__`` is what kept SQS from taking it.
+    For a job that was not stored, ``__cause__`` is the error that kept SQS from taking it.
     """
 
     def __init__(self, path: str, detail: str) -> None:
@@ -118,14 +118,14 @@ class SpoolError(TransportError):
 
 
 class SpoolCorrupt(SpoolError):
-    """It is damaged, or not a file of Headgate's."""
+    """The spool is damaged, or not a file of Headgate."""
 
 
 class SpoolFull(SpoolError):
-    """It has no room for the job: so many jobs, or bytes, wait in it."""
+    """The spool has no room for the job: its maximum of jobs or bytes is reached."""
 
     transient = True
 
 
 class SpoolNewer(SpoolError):
-    """It was written by a newer version than this one understands."""
+    """The spool was written by a newer version, in a format that this one can't read."""
