@@ -1,1 +1,1 @@
-"""From a payload to a checked message, for clients and for handlers that submit."""
+"""Preparation of checked messages from payloads, for clients and for handlers that submit."""

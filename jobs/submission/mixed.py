@@ -1,4 +1,4 @@
-"""Jobs of several types in one call: as many calls as there are queues and ways to go there."""
+"""Submission of several types' jobs in one call, split by queue and by way of sending."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from headgate.jobs.submission.prepare import Submission
 from headgate.jobs.submission.refused import Result, raise_refused
 
 Deliver = Callable[[Sequence[Submission]], Awaitable[Sequence[Submission]]]
-"""Sends jobs that go the same way, and returns what each has become; raises what submitting
-raises."""
+"""Sends jobs that go the same way, and returns the resulting submissions; raises the errors of
+submitting."""
 
 
 def listed(jobs: Iterable[Any], overrides: Overrides) -> list[NewJob[Any]]:
-    """The jobs of a call that names no type.
+    """Return the jobs of a call that names no type.
 
     Raises:
-        OptionInvalid: it has options, or a type without payloads.
-        UnknownJobType: what it lists is no `NewJob`.
+        OptionInvalid: the call has options, or a type without payloads.
+        UnknownJobType: an item of the list is not a `NewJob`.
     """
     if overrides or isinstance(jobs, JobType | NewJob):
         raise OptionInvalid(
@@ -49,11 +49,11 @@ async def deliver_mixed(
 ) -> Sequence[Submission]:
     """Send the jobs of one call, part by part, each in its order.
 
-    A part that fails doesn't keep the next ones from being sent.
+    The parts after one that fails are still sent.
 
     Raises:
-        TransportError: SQS could not be asked, or refused; it took none.
-        PartlySubmitted: it took some, and not the others; it lists both.
+        TransportError: SQS could not be reached, or refused; it took none.
+        PartlySubmitted: it took only some; the error lists both.
     """
     became = [*submissions]
     results: list[Result] = [None] * len(submissions)
@@ -69,7 +69,7 @@ async def deliver_mixed(
 
 
 def _parts(submissions: Sequence[Submission]) -> Sequence[Sequence[int]]:
-    """The places of those that go the same way, by the first of each."""
+    """Group the positions of submissions that go the same way, ordered by the first of each."""
     parts: dict[object, list[int]] = {}
     for at, each in enumerate(submissions):
         way = each.queue.name, each.unique is not None, each.due is not None

@@ -1,6 +1,7 @@
-"""From a payload to a message: everything about submitting that is not the call itself.
+"""Preparation of messages from payloads: everything about submitting except for the call itself.
 
-Pure, and shared by `Client` and `AsyncClient`. All checks happen here, before anything is sent.
+Pure functions, shared by `Client` and `AsyncClient`. All checks happen here, before anything is
+sent.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRef(Generic[R]):
-    """A submitted job, by name; `Client.handle` makes a handle of its id. ``R`` is what its
-    handler returns."""
+    """A submitted job's id and type; `Client.handle` makes a handle of the id. ``R`` is the type
+    that its handler returns."""
 
     id: str
     type: str
     is_duplicate: bool = False
-    """It was submitted before, by another call: that job stands for what this one asked for."""
+    """True if an earlier call submitted the same job; ``id`` is then that job's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingJob(JobRef[R]):
-    """A job that is on its way to SQS; awaiting it waits until SQS has it. Its id is known at once.
+    """A job on its way to SQS, whose id is known at once; awaiting it waits until SQS has the job.
 
-    Awaited, it raises the `TransportError` or `PartlySubmitted` of a job that SQS didn't take.
+    Awaiting it raises `TransportError` or `PartlySubmitted` if SQS didn't take the job.
     """
 
     taken: Awaitable[object] = field(repr=False, compare=False)
@@ -66,17 +67,17 @@ class PendingJob(JobRef[R]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a submission comes from."""
+    """The origin of a submission."""
 
     source: str = "sdk"
-    """As the envelope has it: ``sdk``, ``schedule:NAME``, ``event:NAME``, ``replay:ID`` or
+    """The envelope's ``source``: ``sdk``, ``schedule:NAME``, ``event:NAME``, ``replay:ID`` or
     ``foreign:FORMAT``."""
     parent: UUID | None = None
-    """The job whose handler submits it."""
+    """The id of the job whose handler submits it."""
     trace: str | None = None
     """A W3C traceparent."""
     tenant: Tenant | None = None
-    """For whom, if the submission doesn't say."""
+    """The tenant of a submission that names none."""
 
 
 _SDK = Origin()
@@ -84,9 +85,9 @@ _SDK = Origin()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A checked message and where it goes.
+    """A checked message and its queue.
 
-    It has all of its payload; one that is too large goes its own way later
+    The message has the whole payload; one that is too large is moved to the object store later
     (`jobs.client.large_payloads`).
     """
 
@@ -94,7 +95,7 @@ class Submission:
     message: OutgoingMessage
     envelope: Envelope
     duplicate_of: str | None = None
-    """The job that stands for it; it was not sent itself."""
+    """The id of the job that is kept in its place, if it was not sent itself."""
 
     @property
     def id(self) -> str:
@@ -102,23 +103,23 @@ class Submission:
 
     @property
     def unique(self) -> UniqueBy | None:
-        """Of which jobs it is one that counts only once."""
+        """The uniqueness key of the job, if any."""
         return self.envelope.options.unique if self.envelope.options else None
 
     @property
     def is_duplicate(self) -> bool:
-        """Whether another job stands for it."""
+        """True if another job is kept in its place."""
         return self.duplicate_of is not None
 
     @property
     def due(self) -> datetime | None:
-        """Until when a one-time schedule holds it; None: it goes to SQS at once."""
+        """The time until which a one-time schedule holds it; None if it goes to SQS at once."""
         envelope = self.envelope
         by_sqs = _delay_s(self.queue, envelope.not_before, envelope.submitted_at)
         return None if by_sqs else envelope.not_before
 
     def delayed(self) -> DelayedJob:
-        """What that schedule holds."""
+        """Return the delayed job that the one-time schedule holds."""
         return delayed(
             self.message,
             queue_name=self.queue.name,
@@ -128,7 +129,7 @@ class Submission:
         )
 
     def event(self, at: datetime) -> JobSubmitted:
-        """Says that SQS has taken it."""
+        """Return the event that SQS has taken it."""
         return JobSubmitted(
             at=at,
             job_id=self.id,
@@ -146,7 +147,7 @@ class Submission:
         return math.ceil((self.due - self.envelope.submitted_at).total_seconds())
 
     def deduplicated(self, kept: str, at: datetime) -> JobDeduplicated:
-        """Says that it was not sent, since another job stands for it."""
+        """Return the event that it was not sent, since the job ``kept`` takes its place."""
         return JobDeduplicated(
             at=at,
             job_id=str(self.envelope.id),
@@ -227,7 +228,7 @@ def prepare_many(
     overrides: Overrides,
     now: datetime,
 ) -> list[Submission]:
-    """`prepare` for each payload, with a fresh id each."""
+    """Call `prepare` for each payload, with a new id for each."""
     return [
         prepare(app, topology, job, payload, overrides, now=now, job_id=new_job_id(now))
         for payload in payloads
@@ -237,7 +238,7 @@ def prepare_many(
 def prepare_each(
     app: App, topology: Topology, jobs: Iterable[NewJob[Any]], now: datetime
 ) -> list[Submission]:
-    """`prepare` for each job of a list, with a fresh id each."""
+    """Call `prepare` for each job of a list, with a new id for each."""
     return [prepare(app, topology, job, None, {}, now=now, job_id=new_job_id(now)) for job in jobs]
 
 
@@ -282,7 +283,7 @@ def _priority(job: JobType[Any, Any], wanted: Priority | PriorityName | None) ->
 def _not_before(
     app: App, job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec, now: datetime
 ) -> datetime | None:
-    """When the job is due; None: at once."""
+    """Return the time at which the job is due; None for at once."""
     delay, at = overrides.get("delay"), overrides.get("at")
     if delay is not None and at is not None:
         raise DelayInvalid(f"{job.name!r}: give delay or at, not both")
@@ -301,14 +302,14 @@ def _not_before(
             f"app {app.name!r} is declared with long_delays=False"
         )
     try:
-        # Rounded up: never before its time.
+        # Rounded up, so that it never runs early.
         return now + timedelta(seconds=math.ceil(delay.total_seconds())) if delay else None
     except OverflowError as error:
         raise DelayInvalid(f"{job.name!r}: a delay of {delay} ends after the year 9999") from error
 
 
 def _delay_s(queue: QueueSpec, not_before: datetime | None, now: datetime) -> int:
-    """What SQS itself delays; 0 also where a one-time schedule does."""
+    """Return the seconds that SQS itself delays; 0 also if a one-time schedule holds the job."""
     if not_before is None or queue.fifo or not_before - now > MAX_DELAY:
         return 0
     return int((not_before - now).total_seconds())
@@ -324,7 +325,7 @@ def _until(job: JobType[Any, Any], at: datetime, now: datetime) -> timedelta:
             f"{job.name!r}: at={at.isoformat()} has no time zone, so it could mean "
             "any of 24 hours: write datetime(..., tzinfo=UTC)"
         )
-    return max(timedelta(0), at - now)  # of any zones: an aware time needs no converting for it
+    return max(timedelta(0), at - now)  # aware times of different zones subtract correctly
 
 
 def _tenant(job: JobType[Any, Any], tenant: str | Tenant | None) -> Tenant | None:

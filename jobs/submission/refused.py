@@ -1,4 +1,4 @@
-"""What a call raises whose jobs were not all taken."""
+"""Errors of calls whose jobs were not all taken."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from headgate.jobs.errors import (
 from headgate.jobs.submission.prepare import Submission
 
 Result = HeadgateError | Refusal | None
-"""What became of one submission: what kept it out, or None where it was taken."""
+"""The result of one submission: the error that refused it, or None if it was taken."""
 
 
 def raise_refused(submissions: Sequence[Submission], results: Sequence[Result]) -> None:
-    """Read what became of each submission; None stands for taken.
+    """Raise the error of a call from the results of its submissions, if any was refused.
 
     Raises:
-        TransportError: one and the same error kept all of them from being sent.
+        TransportError: a single error kept all of them from being sent.
         InlineFailed: the only one ran in place, and failed.
-        PartlySubmitted: SQS refused some by name, or failed after it had taken others.
+        PartlySubmitted: SQS refused some individually, or failed after it had taken others.
     """
     refused = [index for index, error in enumerate(results) if error is not None]
     if not refused:
