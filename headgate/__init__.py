@@ -1,11 +1,11 @@
 """Background jobs on AWS SQS and EventBridge.
 
 Declare an `App`, its queues and job types; submit with `Client` or `AsyncClient`; run with
-``headgate worker module:app``. `headgate.errors` has the tree of what may be raised,
-`headgate.events` what happens to jobs, `headgate.testing` the test kit, `headgate.infra` the CDK
-constructs and `headgate.lambdas` the functions. Nothing else is public.
+``headgate worker module:app``. `headgate.errors` has the tree of errors, `headgate.events` the
+events of jobs, `headgate.testing` the test kit, `headgate.infra` the CDK constructs and
+`headgate.lambdas` the functions. Nothing else is public.
 
-A name is loaded by its first use, and no AWS SDK before it is needed.
+Names are imported on first use, and AWS SDKs only once they are needed.
 """
 
 from importlib import import_module
@@ -129,7 +129,7 @@ _HOMES = {
     "load_app": "definitions.app",
     "log_event": "core.event_log",
 }
-"""The module of each name, below `headgate.jobs`: the bridge function imports none of them."""
+"""The module of each name, below `headgate.jobs`; the bridge function imports none of them."""
 
 _MODULES = ("errors", "events", "testing")
 

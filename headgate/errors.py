@@ -1,3 +1,3 @@
 """Every error that Headgate raises, as one tree."""
 
-from headgate.jobs.errors import *  # noqa: F403 - what it lists in __all__
+from headgate.jobs.errors import *  # noqa: F403 - the names in its __all__

@@ -1,3 +1,3 @@
 """Everything that happens to jobs, as typed events."""
 
-from headgate.jobs.core.events import *  # noqa: F403 - what it lists in __all__
+from headgate.jobs.core.events import *  # noqa: F403 - the names in its __all__
