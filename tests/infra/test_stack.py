@@ -361,7 +361,7 @@ def test_who_submits_what_is_unique_may_read_and_write_single_items_of_the_table
     app: App, granted: Mapping[str, Any]
 ) -> None:
     claims = {"dynamodb:GetItem", "dynamodb:PutItem"}
-    assert reach(granted, "Shop") == {app.topology.table_name: claims}
+    assert reach(granted, "Shop") == {**reach(granted, "Web"), app.topology.table_name: claims}
 
 
 def test_who_follows_jobs_may_read_the_table_and_ask_for_cancellations(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from examples.shop import contracts as shop
@@ -21,7 +23,7 @@ from headgate.jobs.aws.provision import provision
 from headgate.jobs.deployment.groups import WorkerGroup
 from tests.support.dockerfile import Replay, Step, read_dockerfile
 from tests.support.environment import REGION, with_test_credentials
-from tests.support.journal import GENEROUS_S
+from tests.support.journal import GENEROUS_S, until
 from tests.support.servers import running_server
 
 infra = pytest.importorskip("headgate.infra.fargate.worker_service")
@@ -182,6 +184,7 @@ async def test_a_container_of_the_image_runs_a_job_is_healthy_writes_nothing_and
 def test_a_container_that_is_stopped_as_it_starts_ends_at_once(image: Replay, aws: str) -> None:
     container = image.start(["worker"], _environment(aws))
     try:
+        asyncio.run(until(lambda: _has_begun(container.pid)))
         container.send_signal(signal.SIGTERM)
         log, _ = container.communicate(timeout=GENEROUS_S)
     finally:
@@ -189,6 +192,12 @@ def test_a_container_that_is_stopped_as_it_starts_ends_at_once(image: Replay, aw
     # By the worker's own hand, or before it had one.
     assert container.returncode in (0, 128 + signal.SIGTERM, -signal.SIGTERM), log
     assert "Traceback" not in log
+
+
+def _has_begun(init: int) -> bool:
+    """True once the init runs the program. A signal that comes while it forks is lost in its child,
+    which has a handler of dumb-init's then that does nothing."""
+    return any(child.name() != "dumb-init" for child in psutil.Process(init).children())
 
 
 def _environment(endpoint_url: str) -> dict[str, Any]:
