@@ -1,4 +1,4 @@
-"""Submitting from an event loop."""
+"""The client that submits jobs from an event loop."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ R = TypeVar("R")
 class AsyncClient:
     """Submits jobs of one app through SQS, from one event loop; use it with ``async with``.
 
-    Concurrent submits share requests: an idle client sends at once, and what is submitted while a
-    request is under way goes with the next one. Each `submit` returns when SQS has its own job.
-    Jobs of one FIFO group keep the order of their calls, also of calls that overlap.
+    Concurrent submits share requests: an idle client sends at once, and jobs submitted while a
+    request is under way go with the next one. Each `submit` returns when SQS has its own job.
+    Jobs of one FIFO group keep the order of their calls, even if the calls overlap.
 
     Args:
-        app: whose job types are submitted.
-        transport: where to; None makes one of aiobotocore, with the standard AWS settings.
-        scheduler: holds long delays, and keeps schedules; None makes one of aiobotocore when it is
-            needed.
-        table: the app's, where jobs are looked up; None opens it when it is first needed.
-        store: where payloads go that are over the app's limit. None makes one of aiobotocore if
-            there is no ``transport`` either; else SQS's own limit of 1 MiB holds.
+        app: the app whose jobs are submitted.
+        transport: sends the jobs; None creates one with aiobotocore and the standard AWS settings.
+        scheduler: holds long delays, and keeps schedules; None creates one with aiobotocore when it
+            is needed.
+        table: the app's table, in which jobs are looked up; None opens it when first needed.
+        store: takes payloads over the app's limit. None creates one with aiobotocore if there is no
+            ``transport`` either; else SQS's own limit of 1 MiB applies.
         clock: tells the time.
-        events: hears of each submitted job; None logs what a fallback has to do.
-        pacing: how submissions are put together.
-        sleep: pauses between two looks at a job.
+        events: receives an event for each submitted job; None logs what a fallback has to do.
+        pacing: how submissions are batched.
+        sleep: pauses between two lookups of a job.
         spool: as for `headgate.Client`.
         fallback: as for `headgate.Client`, but in the calling task.
 
@@ -99,14 +99,14 @@ class AsyncClient:
         kept_in = check_choice(spool, fallback)
         self._events = events or (Events(log_event) if kept_in or fallback else Events())
         self._paused = Settings.from_env().paused
-        # A submitter with a fallback need not wait for an outage to end.
+        # With a fallback, submitters need not wait for an outage to end.
         insist = pacing.insist and not (kept_in or fallback or self._paused)
         self._pacing = replace(pacing, insist=insist)
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._storing = self._storing_by(transport, store) if transport is not None else None
         self._store = store
         self._scheduler = scheduler
-        # A transport of the caller's own comes with a scheduler, or there is none.
+        # With a transport from the caller there is a scheduler only if the caller gave one.
         self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
         self.schedules: AsyncSchedules[AsyncJobHandle[Any]] = AsyncSchedules(
             app,
@@ -182,7 +182,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Send what still waits, then close what this client opened. Idempotent."""
+        """Send the waiting jobs, then close everything that this client opened. Idempotent."""
         await self._preparing.all_over()
         await asyncio.gather(*(batcher.drain() for batcher in self._batchers.values()))
         await self._turns.all_over()
@@ -209,7 +209,7 @@ class AsyncClient:
         payload: Any = None,
         **overrides: Unpack[Overrides],
     ) -> AsyncJobHandle[Any]:
-        """Submit one job; `headgate.Client.submit`, awaited."""
+        """Submit one job: `headgate.Client.submit`, awaited."""
         prepare = partial(prepare_many, self._app, self._app.topology, job, [payload], overrides)
         kind, told = (job.type, job.payload) if isinstance(job, NewJob) else (job, payload)
         [handle] = await self._submit(prepare, [kind], [told])
@@ -224,7 +224,7 @@ class AsyncClient:
     async def submit_many(
         self, job: Any, payloads: Iterable[Any] | None = None, **overrides: Unpack[Overrides]
     ) -> list[AsyncJobHandle[Any]]:
-        """Submit many jobs; `headgate.Client.submit_many`, awaited."""
+        """Submit many jobs: `headgate.Client.submit_many`, awaited."""
         if payloads is None:
             jobs = listed(job, overrides)
             prepare = partial(prepare_each, self._app, self._app.topology, jobs)
@@ -242,7 +242,7 @@ class AsyncClient:
         *,
         mixed: bool = False,
     ) -> list[AsyncJobHandle[Any]]:
-        queues = {getattr(kind, "queue", "") for kind in kinds}  # `prepare` refuses what is no type
+        queues = {getattr(kind, "queue", "") for kind in kinds}  # `prepare` refuses non-types
         check = partial(prepare, self._clock.now())
         submissions = await self._preparing.prepared(check, queues, payloads)
         if mixed and self._storing is not None:
@@ -258,14 +258,15 @@ class AsyncClient:
     @overload
     def handle(self, job_id: str, job: JobType[P, R]) -> AsyncJobHandle[R]: ...
     def handle(self, job_id: str, job: JobType[Any, Any] | None = None) -> AsyncJobHandle[Any]:
-        """The handle of a job that was submitted elsewhere; `headgate.Client.handle`."""
+        """Return a handle of a job that was submitted elsewhere; see `headgate.Client.handle`."""
         return AsyncJobHandle(job_id, self._lookup, job)
 
     def send(self, submission: Submission) -> asyncio.Future[Submission]:
-        """Send what has been prepared; the future is done when SQS has it, and raises as `submit`.
-        It comes to what the submission has become: a duplicate, it may be.
+        """Send a prepared submission, in the background even if the future is not awaited.
 
-        It goes on if nobody awaits it.
+        Returns:
+            A future that is done once SQS has the job, and raises as `submit` does. Its result is
+            the submission, possibly marked as a duplicate.
         """
         return self._begin(submission, self._turns)
 
@@ -276,7 +277,7 @@ class AsyncClient:
         return sending
 
     def _sends_within(self) -> AbstractContextManager[Send]:
-        """What jobs submit that run inline: within the turn of the call that they came by."""
+        """Return a context manager for inline jobs' submissions, sent within their call's turn."""
         return nullcontext(partial(self._begin, turns=Turns()))
 
     async def _deliver_one(self, submission: Submission, turns: Turns) -> Submission:
@@ -286,7 +287,7 @@ class AsyncClient:
     async def _deliver(
         self, submissions: Sequence[Submission], turns: Turns, *, mixed: bool = False
     ) -> Sequence[Submission]:
-        """Send the jobs of one call when it is its turn; returns what each has become."""
+        """Send the jobs of one call in its turn; return what each of them has become."""
         become = partial(deliver_mixed, deliver=self._become) if mixed else self._become
         lanes = {lane for each in submissions if (lane := lane_of(each.message)) is not None}
         if not lanes:
@@ -295,7 +296,7 @@ class AsyncClient:
             return await become(submissions)
 
     async def _become(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
-        """Send what counts of them."""
+        """Send the jobs of one call, unique ones without duplicates; return what each became."""
         if not submissions or submissions[0].unique is None:  # then none of them is
             await self._send_all(submissions)
             return submissions
@@ -323,7 +324,7 @@ class AsyncClient:
     def _told(
         self, submissions: Sequence[Submission], results: Sequence[TransportError | None]
     ) -> Sequence[TransportError | None]:
-        """Say which have been taken; returns the results."""
+        """Emit and record which submissions have been taken; return the results."""
         at = self._clock.now()
         taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
         for submission in taken:
@@ -336,7 +337,7 @@ class AsyncClient:
     ) -> AsyncFallback | None:
         if spool is not None:
             from headgate.jobs.client.spool.async_spooler import (
-                AsyncSpooler,  # SQLite is for those who use it
+                AsyncSpooler,  # imports SQLite only if it is used
             )
 
             return AsyncSpooler(

@@ -1,4 +1,4 @@
-"""Submitting from plain code."""
+"""The client that submits jobs from synchronous code."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ R = TypeVar("R")
 
 
 class Client:
-    """Submits jobs of one app through SQS. Safe to share by threads; close it, or use ``with``.
+    """Submits jobs of one app through SQS. Thread-safe; close it, or use it with ``with``.
 
     Args:
-        app: whose job types are submitted.
-        transport: where to; None makes one of boto3, with the standard AWS settings.
-        scheduler: holds long delays, and keeps schedules; None makes one of boto3 when needed.
-        table: the app's, where jobs are looked up; None opens it when it is first needed.
-        store: where payloads go that are over the app's limit. None makes one of boto3 if there is
-            no ``transport`` either; else SQS's own limit of 1 MiB holds.
+        app: the app whose jobs are submitted.
+        transport: sends the jobs; None creates one with boto3 and the standard AWS settings.
+        scheduler: holds long delays, and keeps schedules; None creates one with boto3 when needed.
+        table: the app's table, in which jobs are looked up; None opens it when first needed.
+        store: takes payloads over the app's limit. None creates one with boto3 if there is no
+            ``transport`` either; else SQS's own limit of 1 MiB applies.
         clock: tells the time.
-        events: hears of each submitted job; None logs what a fallback has to do.
+        events: receives an event for each submitted job; None logs what a fallback has to do.
         sleep: pauses between tries of an entry that SQS did not take.
         spool: a file that keeps jobs while SQS can't be reached, by its path or as a `Spool`.
         fallback: ``"inline"`` runs jobs in the calling thread while SQS can't be reached; not
@@ -99,7 +99,7 @@ class Client:
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._concurrency = Threads()
         self._closes: list[Callable[[], None]] = []
-        # A transport of the caller's own comes with a scheduler, or there is none.
+        # With a transport from the caller there is a scheduler only if the caller gave one.
         self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
         if transport is None:
             from headgate.jobs.aws.sqs.transport import SqsTransport
@@ -176,7 +176,7 @@ class Client:
     def schedules(self) -> Schedules:
         """The app's schedules, and the jobs that wait in one; see
         `jobs.client.schedules.Schedules`."""
-        # By first use, for quick imports.
+        # Imported on first use, to keep importing the client fast.
         from headgate.jobs.client.schedules import AsyncSchedules, Schedules
 
         return Schedules(
@@ -206,16 +206,17 @@ class Client:
         payload: Any = None,
         **overrides: Unpack[Overrides],
     ) -> JobHandle[Any]:
-        """Submit one job; when this returns, SQS has it, or the fallback has seen to it.
+        """Submit one job, and return once SQS, or the fallback, has taken it.
 
         Args:
-            job: the type, as declared on the app; or a job as a value, with all that follows.
-            payload: what its handler takes; left out for a job that has none.
+            job: the type, as declared on the app; or a job as a value, which includes the payload
+                and overrides.
+            payload: the handler's payload; omitted for a job that has none.
             overrides: see `Overrides`.
 
         Raises:
             SubmissionError: the payload or an option is not valid; nothing was sent.
-            TransportError: SQS could not be asked, or refused; or the object store, for a payload
+            TransportError: SQS could not be reached, or refused; or the object store, for a payload
                 that goes there.
             InlineFailed: with ``fallback="inline"``, it ran in place and failed.
         """
@@ -233,17 +234,18 @@ class Client:
     ) -> list[JobHandle[Any]]:
         """Submit many jobs, ten to a request. All are checked before any is sent.
 
-        Of one type: ``submit_many(greet, [first, second])``. Of several, each with options of its
-        own: ``submit_many([greet.new(first, tenant="x"), capture.new(payment)])``; they go queue by
-        queue.
+        Jobs of one type: ``submit_many(greet, [first, second])``. Jobs of several types, each with
+        its own options: ``submit_many([greet.new(first, tenant="x"), capture.new(payment)])``;
+        these are sent queue by queue.
 
-        Of a FIFO group a request carries one job, and none is sent after one that SQS did not take.
-        A request that keeps failing doesn't keep the others from being sent; three in a row do.
+        A request carries at most one job of a FIFO group, and after a job that SQS did not take no
+        later one of its group is sent. If a request keeps failing, the others are still sent, until
+        three in a row have failed.
 
         Raises:
             SubmissionError: a payload or an option is not valid; nothing was sent.
             PartlySubmitted: SQS took some, and not the others; it lists both.
-            TransportError: SQS could not be asked, or refused; it took none.
+            TransportError: SQS could not be reached, or refused; it took none.
         """
         if payloads is not None:
             return self._submit(job, payloads, overrides)
@@ -270,20 +272,20 @@ class Client:
     @overload
     def handle(self, job_id: str, job: JobType[P, R]) -> JobHandle[R]: ...
     def handle(self, job_id: str, job: JobType[Any, Any] | None = None) -> JobHandle[Any]:
-        """The handle of a job that was submitted elsewhere. It asks nothing.
+        """Return a handle of a job that was submitted elsewhere, without sending a request.
 
         Args:
-            job_id: of a job of this app.
-            job: its type, which says what its result is; None has its records say of what type it
-                is, which the type checker can't know.
+            job_id: the id of a job of this app.
+            job: its type, which determines its result's type; None takes the type from the job's
+                records, which a type checker can't see.
 
         Raises:
-            ValueError: ``job_id`` is no id.
+            ValueError: ``job_id`` is not a job id.
         """
         return JobHandle(job_id, self._lookup, job)
 
     def _deliver(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
-        """Send what counts of the jobs of one call; returns what each has become."""
+        """Send the jobs of one call, unique ones without duplicates; return what each became."""
         if not submissions or submissions[0].unique is None:  # then none of them is
             self._send_all(submissions)
             return submissions
@@ -307,7 +309,7 @@ class Client:
     def _told(
         self, submissions: Sequence[Submission], results: Sequence[TransportError | None]
     ) -> Sequence[TransportError | None]:
-        """Say which have been taken; returns the results."""
+        """Emit and record which submissions have been taken; return the results."""
         at = self._clock.now()
         taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
         for submission in taken:
@@ -316,7 +318,7 @@ class Client:
         return results
 
     def _send_in_order(self, submissions: Sequence[Submission]) -> list[TransportError | None]:
-        """Send all, request after request; returns what became of each."""
+        """Send all, request after request; return each one's error, or None."""
         if not submissions:
             return []
         return Sending(
@@ -328,7 +330,7 @@ class Client:
         ).run()
 
     def _send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        if self._storing.passes(messages):  # no coroutine for what is not large
+        if self._storing.passes(messages):  # small messages need no coroutine
             return self._transport.send(queue, messages)
         return drive(self._storing.send(queue, messages))
 
@@ -356,7 +358,7 @@ class Client:
 
     def _make_fallback(self, spool: Spool | None, fallback: FallbackName | None) -> Fallback | None:
         if spool is not None:
-            from headgate.jobs.client.spool.spooler import Spooler  # SQLite is for those who use it
+            from headgate.jobs.client.spool.spooler import Spooler  # imports SQLite
 
             return Spooler(
                 spool,
@@ -366,7 +368,7 @@ class Client:
                 events=self._events,
             )
         if fallback is not None:
-            from headgate.jobs.client.inline import Inline  # and so is asyncio
+            from headgate.jobs.client.inline import Inline  # imports asyncio
 
             return Inline(self._app, send=self._deliver, clock=self._clock, events=self._events)
         return None

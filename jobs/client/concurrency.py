@@ -13,25 +13,25 @@ A = TypeVar("A")
 
 
 class Concurrency(Protocol):
-    """A way to have several coroutines under way, and wait for them."""
+    """A way to run several coroutines at once, and wait for them."""
 
     async def each(
         self, call: Callable[[T], Coroutine[Any, Any, A]], items: Sequence[T], *, at_once: int
     ) -> Sequence[A]:
-        """Make a call for each item, so many at once; returns what they come to, in that order.
+        """Make a call for each item, at most ``at_once`` together; return the results in order.
 
-        The first error ends the others.
+        The first error ends the other calls.
         """
         ...
 
     def meanwhile(
         self, call: Callable[[], Coroutine[Any, Any, None]], *, every_s: float
     ) -> AbstractAsyncContextManager[None]:
-        """Make a call every so often, as long as the block takes; the first after a pause."""
+        """Make a call every ``every_s`` seconds while the block runs; the first after a pause."""
         ...
 
     async def aside(self, function: Callable[[], T]) -> T:
-        """Call what may take the CPU for long; nothing else of the process waits for it."""
+        """Call a CPU-heavy function without blocking the rest of the process."""
         ...
 
 
@@ -71,7 +71,7 @@ class Threads:
             thread.join()
 
     async def aside(self, function: Callable[[], T]) -> T:
-        """`Concurrency.aside`: the caller's own thread keeps no other waiting."""
+        """`Concurrency.aside`: in the calling thread, for which nothing else waits."""
         return function()
 
 
@@ -82,7 +82,7 @@ class Tasks:
         self, call: Callable[[T], Coroutine[Any, Any, A]], items: Sequence[T], *, at_once: int
     ) -> Sequence[A]:
         """`Concurrency.each`."""
-        import asyncio  # a synchronous client does without
+        import asyncio  # not needed by a synchronous client
 
         gate = asyncio.Semaphore(at_once)
 
@@ -118,7 +118,7 @@ class Tasks:
             await asyncio.wait([task])
 
     async def aside(self, function: Callable[[], T]) -> T:
-        """`Concurrency.aside`: in a thread, which the event loop does not wait for."""
+        """`Concurrency.aside`: in a thread, so that the event loop goes on."""
         import asyncio  # as above
 
         return await asyncio.to_thread(function)

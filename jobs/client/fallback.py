@@ -1,6 +1,6 @@
-"""What a client does with submissions while SQS can't be reached: keep them, or run them in place.
+"""Fallbacks of a client while SQS can't be reached: jobs are kept in a file, or run in place.
 
-A client has at most one fallback. Which failures are its business is for `may_fall_back` to say.
+A client has at most one fallback. `may_fall_back` decides which failures it handles.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from headgate.jobs.errors import HeadgateError, SettingsInvalid, TransportError
 from headgate.jobs.submission.prepare import Submission
 
 Result: TypeAlias = HeadgateError | None
-"""What became of a submission: None where all is well."""
+"""The error of a submission, or None if it succeeded."""
 
 FallbackName: TypeAlias = Literal["inline"]
 
 
 class Fallback(Protocol):
-    """A fallback of `headgate.Client`; safe to share by threads."""
+    """A fallback of `headgate.Client`; thread-safe."""
 
     def open(self) -> None:
         """Get ready. Idempotent."""
         ...
 
     def takes(self, submissions: Sequence[Submission]) -> bool:
-        """Whether it has taken submissions of one queue off the client before SQS was asked."""
+        """Take submissions of one queue before SQS is asked; return True if they were taken."""
         ...
 
     def instead(
         self, submissions: Sequence[Submission], results: Sequence[Result]
     ) -> Sequence[Result]:
-        """See to what SQS could not be asked; returns what has become of all by then."""
+        """Handle the submissions that SQS could not be asked to take; return all new results."""
         ...
 
     def close(self) -> None:
-        """End in order, within a bound. Idempotent."""
+        """Shut down in order, within a bounded time. Idempotent."""
         ...
 
 
@@ -55,7 +55,7 @@ class AsyncFallback(Protocol):
 
 
 def may_fall_back(result: Result) -> bool:
-    """Whether SQS could not be asked, or failed on its side: the same call may succeed later.
+    """Return True if SQS could not be reached, or failed: the same call may succeed later.
 
     `TransportError.transient` decides. Missing credentials, queues or permissions are no outage,
     and a message that is itself at fault would be refused later too.
@@ -66,7 +66,7 @@ def may_fall_back(result: Result) -> bool:
 def lost(
     submissions: Sequence[Submission], results: Sequence[Result]
 ) -> tuple[list[Submission], Result]:
-    """Those that may fall back, and why the first of them has to; none, and None."""
+    """Return the submissions that may fall back, and the first one's error; or none, and None."""
     found = [
         (submission, result)
         for submission, result in zip(submissions, results, strict=True)
@@ -76,7 +76,7 @@ def lost(
 
 
 def replaced(results: Sequence[Result], outcome: Result) -> list[Result]:
-    """The results, with one and the same outcome for all that had to fall back."""
+    """Return the results, with ``outcome`` in place of those that had to fall back."""
     return [outcome if may_fall_back(result) else result for result in results]
 
 

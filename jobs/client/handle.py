@@ -1,7 +1,7 @@
-"""A submitted job in the hands of whoever submitted it: its state, its result, its end.
+"""Handles of submitted jobs, which look up their state and result, and cancel them.
 
-`AsyncJobHandle` awaits what `JobHandle` calls; both ask a `Lookup`. What a record means is decided
-in `jobs.records.history` and `jobs.client.waiting`.
+`AsyncJobHandle` is the awaited form of `JobHandle`; both use a `Lookup`. Records are interpreted in
+`jobs.records.history` and `jobs.client.waiting`.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ R = TypeVar("R")
 
 
 async def _in_no_schedule(_job_id: str) -> bool:
-    """No job waits in a schedule of its own."""
+    """Return False: no job waits in a one-time schedule."""
     return False
 
 
 def _no_store() -> None:
-    """Nothing is kept beside the table."""
+    """Return None: nothing is kept outside the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """What the handles of one client ask, over ports that are awaited."""
+    """The lookups that the handles of one client share, over ports that are awaited."""
 
     app: App
     table: Table
@@ -57,9 +57,9 @@ class Lookup:
     concurrency: Concurrency
     sleep: Callable[[float], Awaitable[None]]
     unschedule: Callable[[str], Awaitable[bool]] = _in_no_schedule
-    """Deletes the one-time schedule of a job by its id; False if it waits in none."""
+    """Deletes the one-time schedule of a job by its id; returns False if it waits in none."""
     store: Callable[[], ObjectStore | None] = _no_store
-    """Where large results are."""
+    """Returns the object store that holds large results."""
 
     async def history(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:
         """`JobHandle.history`."""
@@ -69,7 +69,7 @@ class Lookup:
     async def finished(
         self, job_id: str, declared: JobType[Any, Any] | None, timeout_s: float | None
     ) -> JobRecord:
-        """The record of a job in a final state; raises as `JobHandle.wait`."""
+        """Return the record of a job once it is in a final state; raises as `JobHandle.wait`."""
         require_outcomes(self.app, declared, job_id)
         patience = Patience(job_id, timeout_s, clock=self.clock, rng=self.rng)
         while not (record := await self.history(job_id, declared)).state.is_final:
@@ -110,7 +110,7 @@ class Lookup:
 
 
 class _Handle(Generic[R]):
-    """What a handle knows without asking."""
+    """The part of a handle that needs no request."""
 
     __slots__ = ("_declared", "_lookup", "id", "is_duplicate")
 
@@ -124,13 +124,13 @@ class _Handle(Generic[R]):
     ) -> None:
         self.id = check_id(job_id)
         self.is_duplicate = is_duplicate
-        """It was submitted before, by another call: that job stands for what this one asked for."""
+        """True if another call had submitted the job before: the handle is that job's."""
         self._declared = declared
         self._lookup = lookup
 
     @property
     def type(self) -> str | None:
-        """The name of the job's type; None where whoever asked for the handle did not say."""
+        """The name of the job's type; None if the handle was made without it."""
         return self._declared.name if self._declared is not None else None
 
     def __repr__(self) -> str:
@@ -146,12 +146,12 @@ class _Handle(Generic[R]):
 class JobHandle(_Handle[R]):
     """A submitted job. ``R`` is what its handler returns.
 
-    Made by `Client.submit`, or by `Client.handle` for an id from elsewhere. Every method but `id`
-    and `type` asks the app's table, and all of them raise `RecordsOff` where the app keeps nothing
-    that would tell, and a `TransportError` when the table can't be asked.
+    Made by `Client.submit`, or by `Client.handle` for an id from elsewhere. Everything but `id` and
+    `type` queries the app's table, and raises `RecordsOff` if the app doesn't keep the records that
+    are needed, and a `TransportError` if the table can't be reached.
 
-    Each look is one strongly consistent Query of the job's items: a read unit for every 4 KB,
-    which one that has not failed much stays under.
+    Each lookup is one strongly consistent Query of the job's items: a read unit for every 4 KB,
+    which a job that has not failed often stays under.
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
 
     Example:
@@ -162,51 +162,51 @@ class JobHandle(_Handle[R]):
     __slots__ = ()
 
     def state(self) -> JobState:
-        """What the job's items say now."""
+        """Return the job's current state."""
         return self.history().state
 
     def progress(self) -> ProgressRecord | None:
-        """How far its handler last said that it is; None if it has not said anything."""
+        """Return the latest progress that the handler reported; None if it has reported none."""
         return self.history().progress
 
     def history(self) -> JobRecord:
-        """All that is known of the job: attempts, errors, progress, times."""
+        """Return the job's record: its attempts, errors, progress and times."""
         return drive(self._lookup.history(self.id, self._declared))
 
     def wait(self, timeout: float | None = None) -> JobState:
-        """Return its final state, once it is in one.
+        """Wait until the job is in a final state, and return that state.
 
         Args:
             timeout: seconds; None waits for ever.
 
         Raises:
-            ResultTimeout: it is in none by then.
-            RecordsOff: the app doesn't keep what completes.
+            ResultTimeout: the job is in no final state by then.
+            RecordsOff: the app doesn't keep completed jobs.
         """
         return drive(self._lookup.finished(self.id, self._declared, timeout)).state
 
     def result(self, timeout: float | None = None) -> R:
-        """Return what its handler returned, once it has.
+        """Wait until the job has completed, and return its handler's result.
 
         Args:
             timeout: seconds; None waits for ever.
 
         Raises:
-            JobDead: it failed for good; says of what.
+            JobDead: it failed for good; the error tells the reason.
             JobDiscarded, JobCancelled: it ended without a result.
             ResultTimeout: it has not finished by then.
-            ResultInvalid: what was kept is not what its handler returns by its annotation.
+            ResultInvalid: the kept result doesn't fit the handler's return annotation.
             RecordsOff: the app doesn't keep results.
         """
         return drive(self._lookup.result(self.id, self._declared, timeout))
 
     def cancel(self, reason: str = "") -> None:
-        """Ask for the job not to run, or to end.
+        """Request the job's cancellation.
 
-        A job that has not started never does, if that is read by its worker first: workers look
-        every few seconds. A running one is interrupted: an async handler and a child process end,
-        a plain function sees ``ctx.cancelled``. One that completes meanwhile has completed:
-        `status` says what happened. It costs one request, of two writes.
+        A job that has not started never does, if its worker reads the request first: workers look
+        every few seconds. A running job is interrupted: an async handler or a child process ends,
+        a synchronous handler sees ``ctx.cancelled``. A job that completes meanwhile counts as
+        completed: `state` tells the outcome. The call costs one request, of two writes.
 
         Args:
             reason: up to 300 characters.
@@ -218,15 +218,15 @@ class JobHandle(_Handle[R]):
 
 
 class AsyncJobHandle(_Handle[R]):
-    """A submitted job, for an event loop: `JobHandle`, each of whose methods is awaited.
+    """A submitted job, for use in an event loop: `JobHandle` with awaited methods.
 
-    Made by `AsyncClient.submit`, or by `AsyncClient.handle`. It is of use while its client is open.
+    Made by `AsyncClient.submit`, or by `AsyncClient.handle`. Usable while its client is open.
     """
 
     __slots__ = ()
 
     async def state(self) -> JobState:
-        """`JobHandle.status`, awaited."""
+        """`JobHandle.state`, awaited."""
         return (await self.history()).state
 
     async def progress(self) -> ProgressRecord | None:

@@ -1,17 +1,17 @@
-"""``fallback="inline"``: jobs that SQS can't be asked to take run in the process that submits them.
+"""``fallback="inline"``: jobs run in the submitting process while SQS can't be reached.
 
-What a worker gives, this can't: nothing hides or keeps the job, it is in no dead-letter queue, no
-limit holds it back, no hook is called and nothing is recorded. A job that fails is tried again by
-its type's policy as long as the waits of the whole call stay within `PATIENCE_S`, since somebody
-waits.
+This lacks the guarantees of a worker: nothing hides or keeps the job, it goes to no dead-letter
+queue, no limit applies to it, no hook is called and nothing is recorded. A job that fails is
+retried by its type's policy as long as the waits of the whole call stay within `PATIENCE_S`, since
+the caller is waiting.
 
-What a job submits while it runs in place is run after it, by the same call: a chain of jobs that
+Jobs that a job submits while it runs in place run after it, in the same call: a chain of jobs that
 submit one another takes no more threads and no deeper stack than one job. A call begins jobs for
-`LONGEST_S`; what is left then is refused, as it would be without a fallback.
+`LONGEST_S`; the rest is refused, as it would be without a fallback.
 
-Not run in place are a job with a delay, which is not due, one with ``isolation="process"``, which
-might take the submitter with it, and one with ``once=True``, which nothing claims here: their
-submission fails as it would without a fallback.
+Three kinds of jobs do not run in place: a job with a delay, which is not due; one with
+``isolation="process"``, which might kill the submitter; and one with ``once=True``, which can't be
+claimed here. Their submission fails as it would without a fallback.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from headgate.jobs.values.texts import text_of, type_of
 T = TypeVar("T")
 
 PATIENCE_S = 5.0
-"""The longest that a submitter waits between attempts, all waits of one call together."""
+"""Longest total wait between attempts within one call, in seconds."""
 
 LONGEST_S = 60.0
-"""The time in which one call begins jobs: its own, and those that they submit in turn."""
+"""Seconds for which one call begins jobs: its own, and those that they submit in turn."""
 
 _NOT_BEGUN = f"it was not begun within {LONGEST_S:g} s of the call that it came by"
 
 
 class _Course:
-    """One call's way through its jobs and those that they submit, one after the other."""
+    """The progress of one call through its jobs and those that they submit, one after the other."""
 
     def __init__(self, app: App, clock: Clock) -> None:
         self.app = app
@@ -71,25 +71,25 @@ class _Course:
         return self._clock.monotonic() >= self._ends_at
 
     def adopt(self, found: Sequence[tuple[Submission, str]]) -> bool:
-        """Run jobs after the one that has submitted them; False: it is over."""
+        """Queue jobs behind the one that has submitted them; False if the call is over."""
         with self._lock:
             if not self._is_over:
                 self._adopted.extend(found)
             return not self._is_over
 
     def next_adopted(self) -> tuple[Submission, str] | None:
-        """The first that waits, with the reason why it runs in place."""
+        """Return the next queued job and the reason for running it in place, or None."""
         with self._lock:
             return self._adopted.popleft() if self._adopted else None
 
     def end(self) -> None:
-        """Adopt no more."""
+        """Accept no more jobs."""
         with self._lock:
             self._is_over = True
 
 
 _course: ContextVar[_Course | None] = ContextVar("headgate_inline", default=None)
-"""Of the call that runs the job which this code belongs to."""
+"""The course of the call that runs the current job, if any."""
 
 
 class AsyncInline:
@@ -97,11 +97,11 @@ class AsyncInline:
     other.
 
     Args:
-        app: its handlers are loaded when this opens, as in a worker; its resources are opened for
-            each call.
-        sending: makes what sends the jobs that handlers submit, once for each call.
+        app: the app; its handlers are loaded when this opens, as in a worker, and its resources are
+            opened for each call.
+        sending: called once per call; returns the function that sends the handlers' submissions.
         clock: tells the time.
-        events: hears of each step.
+        events: receives an event for each step.
     """
 
     def __init__(
@@ -127,14 +127,14 @@ class AsyncInline:
         self.load()
 
     async def takes(self, _submissions: Sequence[Submission]) -> bool:
-        """Never: SQS is asked first."""
+        """Return False: SQS is always asked first."""
         self.load()
         return False
 
     async def instead(
         self, submissions: Sequence[Submission], results: Sequence[Result]
     ) -> Sequence[Result]:
-        """Run what SQS could not be asked to take; a failure is the result of its own job only."""
+        """Run the jobs that SQS could not be asked to take; a failure affects its own job only."""
         if (adopted := self.adopted(submissions, results)) is not None:
             return adopted
         fitting = self._fitting(submissions, results)
@@ -142,7 +142,7 @@ class AsyncInline:
         async with AsyncExitStack() as stack:
             try:
                 shared = await stack.enter_async_context(self._app.resources.opened())
-            except Exception as error:  # noqa: BLE001 - the users' code; each job's result has it
+            except Exception as error:  # noqa: BLE001 - the user's code; every job gets the error
                 return [
                     _failed(submission, 0, error) if fits else result
                     for submission, result, fits in zip(submissions, results, fitting, strict=True)
@@ -163,9 +163,10 @@ class AsyncInline:
     def adopted(
         self, submissions: Sequence[Submission], results: Sequence[Result]
     ) -> Sequence[Result] | None:
-        """Results where nothing is left to do: nothing fits, or a job that runs in place submits.
+        """Return the results if no job is left to run here; None if the jobs have to be run.
 
-        What that submits is run after it. None: the jobs have to be run.
+        No job is left if none may run in place, or if a job that runs in place has submitted them:
+        then they run after it.
         """
         fitting = self._fitting(submissions, results)
         if not any(fitting):
@@ -180,11 +181,11 @@ class AsyncInline:
             if fits
         ]
         if not course.adopt(found):
-            return None  # what the job had left behind submits, after the call
+            return None  # a task or thread that the job left behind submits, after the call
         return [None if fits else result for result, fits in zip(results, fitting, strict=True)]
 
     async def close(self) -> None:
-        """Nothing is left open."""
+        """Do nothing: nothing is left open."""
 
     def load(self) -> None:
         """Import the handlers, once."""
@@ -195,7 +196,7 @@ class AsyncInline:
     def _fitting(
         self, submissions: Sequence[Submission], results: Sequence[Result]
     ) -> Sequence[bool]:
-        """Tell, for each, if it may be run in place."""
+        """Return, for each submission, True if it may run in place."""
         return [
             may_fall_back(result) and self._fits(submission)
             for submission, result in zip(submissions, results, strict=True)
@@ -214,7 +215,7 @@ class AsyncInline:
     async def _see_through(
         self, executor: Executor, course: _Course, submission: Submission, refusal: Result
     ) -> Result:
-        """Run a job and what it submits; returns the first failure of these."""
+        """Run a job and the jobs that it submits; return the first failure."""
         if course.is_late():
             return refusal
         outcome = await self._run(executor, course, submission, str(refusal))
@@ -253,9 +254,9 @@ class Inline:
 
     Args:
         app: as for `AsyncInline`.
-        send: sends what handlers submit, and blocks.
+        send: sends the handlers' submissions, and blocks.
         clock: tells the time.
-        events: hears of each step.
+        events: receives an event for each step.
     """
 
     def __init__(
@@ -274,24 +275,24 @@ class Inline:
         self._inner.load()
 
     def takes(self, _submissions: Sequence[Submission]) -> bool:
-        """Never: SQS is asked first."""
+        """Return False: SQS is always asked first."""
         self._inner.load()
         return False
 
     def instead(
         self, submissions: Sequence[Submission], results: Sequence[Result]
     ) -> Sequence[Result]:
-        """Run what SQS could not be asked to take, and return when it has ended."""
+        """Run the jobs that SQS could not be asked to take, and return when they have ended."""
         if (adopted := self._inner.adopted(submissions, results)) is not None:
             return adopted
         return _run_blocking(lambda: self._inner.instead(submissions, results))
 
     def close(self) -> None:
-        """Nothing is left open."""
+        """Do nothing: nothing is left open."""
 
     @contextmanager
     def _in_order(self) -> Iterator[Send]:
-        """Send one job after the other, in a thread."""
+        """Yield a function that sends one job after the other, in a thread."""
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1, thread_name_prefix="headgate-inline-submit") as thread:
             yield lambda submission: loop.run_in_executor(
@@ -304,7 +305,7 @@ class Inline:
 
 
 def _run_blocking(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end, also where this thread has an event loop, which then stands."""
+    """Run a coroutine to its end, even if this thread has an event loop, which is then blocked."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -314,7 +315,7 @@ def _run_blocking(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def _delivery(submission: Submission, attempt: int, clock: Clock) -> Delivery:
-    """The message as a worker would have received it for the so-manieth time."""
+    """Return the message as a worker would have received it, as its nth delivery."""
     message = submission.message
     return Delivery(
         message=ReceivedMessage(

@@ -1,6 +1,6 @@
-"""Sending that keeps large payloads in the object store: the object first, then the message.
+"""Sending with large payloads kept in the object store: first the object, then the message.
 
-Whatever sends through it (a client, its batches, its spool) has messages with all of their payload.
+Its users (a client, its batches, its spool) handle messages with their whole payload.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from headgate.jobs.messages.outgoing import size_of
 
 
 class Storing:
-    """Sends messages, for one client; its ports are awaited.
+    """Sends the messages of one client; its ports are awaited.
 
     Args:
-        transport: what carries the messages.
-        store: where payloads go that are too large; None refuses them, as SQS would.
+        transport: sends the messages.
+        store: takes payloads that are too large; None refuses them, as SQS would.
         concurrency: packs payloads.
-        limit: bytes of a message; without a ``store`` SQS's own limit counts.
-        paused: send nothing, as if SQS could not be reached.
+        limit: maximum size of a message in bytes; without a ``store`` SQS's own limit applies.
+        paused: if true, sends nothing, as if SQS could not be reached.
     """
 
     def __init__(
@@ -43,15 +43,16 @@ class Storing:
         self._paused = paused
 
     def check(self, messages: Iterable[OutgoingMessage]) -> None:
-        """Refuse what could not be sent, before anything is.
+        """Refuse messages that could not be sent, before any is.
 
         Raises:
-            PayloadTooLarge: a message is larger than what is kept or, without a store, than SQS's.
+            PayloadTooLarge: a message exceeds the largest kept payload or, without a store, SQS's
+                limit.
         """
         check_sizes(messages, has_store=self._store is not None)
 
     def passes(self, messages: Sequence[OutgoingMessage]) -> bool:
-        """True for a batch that goes as it is, which `send` would do no more with.
+        """Return True for a batch that `send` would pass to the transport unchanged.
 
         Raises:
             ServiceUnavailable: submissions are paused.
@@ -60,7 +61,7 @@ class Storing:
         return self._store is None or all(size_of(each) <= self._limit for each in messages)
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        """Send a batch; a message whose payload could not be kept is a failed entry of it.
+        """Send a batch; a message whose payload could not be stored is returned as a failed entry.
 
         Raises:
             TransportError: no message of the batch could be sent.
@@ -84,16 +85,16 @@ class Storing:
 
 
 def _packed(message: OutgoingMessage) -> tuple[OutgoingMessage, str, bytes]:
-    """A message without its payload, and the object that the payload goes into."""
+    """Return a message without its payload, and the key and content of the payload's object."""
     slim, kept = parted(message)
     return slim, kept.ref.key, kept.packed()
 
 
 def refuse_if(paused: bool) -> None:
-    """Refuse what would be sent, as in an outage, where submissions are paused.
+    """Refuse to send, as in an outage, if submissions are paused.
 
     Raises:
-        ServiceUnavailable: they are.
+        ServiceUnavailable: submissions are paused.
     """
     if paused:
         raise ServiceUnavailable(
@@ -104,27 +105,27 @@ def refuse_if(paused: bool) -> None:
 
 @dataclass(slots=True)
 class Batch:
-    """Messages of which some can't be sent, each with its place in what was handed in."""
+    """Messages, some of which can't be sent, with their original indices."""
 
     _taken: dict[int, OutgoingMessage] = field(default_factory=dict)
     _left: dict[int, TransportError] = field(default_factory=dict)
 
     def take(self, message: OutgoingMessage) -> None:
-        """The next message can be sent."""
+        """Add the next message, which can be sent."""
         self._taken[self._next] = message
 
     def leave(self, error: TransportError) -> None:
-        """The next message can't."""
+        """Add the error of the next message, which can't be sent."""
         self._left[self._next] = error
 
     def fitting(self) -> list[OutgoingMessage]:
-        """What can be sent; raises what kept all of it from being sent."""
+        """Return the messages that can be sent; raises the first error if there are none."""
         if not self._taken:
             raise self._left[0]
         return [*self._taken.values()]
 
     def failures(self, sent: Sequence[EntryFailure]) -> list[EntryFailure]:
-        """What failed by its place in the whole, given what failed of what was sent."""
+        """Return all failures by their original indices, given those of the messages sent."""
         places = [*self._taken]
         failed = [replace(each, index=places[each.index]) for each in sent]
         failed += [_failure(index, error) for index, error in self._left.items()]
@@ -136,10 +137,10 @@ class Batch:
 
 
 def check_sizes(messages: Iterable[OutgoingMessage], *, has_store: bool) -> None:
-    """Refuse messages that are too large even where there is an object store, or there is none.
+    """Refuse messages over the limit, which depends on whether there is an object store.
 
     Raises:
-        PayloadTooLarge: one is.
+        PayloadTooLarge: a message is over the limit.
     """
     most = LARGEST if has_store else MAX_MESSAGE_BYTES
     for message in messages:

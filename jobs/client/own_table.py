@@ -1,6 +1,6 @@
 """The app's own table, opened by the first call that needs it.
 
-So a client that only submits asks for no permission but ``sqs:SendMessage``, and opens no
+So a client that only submits needs no permission besides ``sqs:SendMessage``, and opens no
 connection that it doesn't use.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OwnTable:
-    """`jobs.core.ports.Table` over one that a function opens, or has opened before."""
+    """A `jobs.core.ports.Table` over one that a function opens on first use."""
 
     def __init__(self, opened: Callable[[], Awaitable[Table]]) -> None:
         self._opened = opened
@@ -52,7 +52,7 @@ class OwnTable:
 
 
 class AsyncOwnTable(OwnTable):
-    """`jobs.core.ports.Table` on aiobotocore, with the standard AWS settings."""
+    """A `jobs.core.ports.Table` on aiobotocore, with the standard AWS settings."""
 
     def __init__(self, app: App) -> None:
         super().__init__(self._open)
@@ -61,7 +61,7 @@ class AsyncOwnTable(OwnTable):
         self._closed = False
 
     async def close(self) -> None:
-        """Close what has been opened, for good. Idempotent."""
+        """Close the table for good, if it was opened. Idempotent."""
         self._closed = True
         if self._table is not None:
             await self._table.stop()
@@ -75,5 +75,5 @@ class AsyncOwnTable(OwnTable):
             from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 
             self._table = AsyncDynamoTable(self._app.topology.table_name)
-        await self._table.start()  # idempotent; waits for whoever is opening it
+        await self._table.start()  # idempotent; waits for a call that is opening it
         return self._table

@@ -1,4 +1,4 @@
-"""The checks of an asynchronous call's jobs: at once, or in a thread where they take their time."""
+"""The checks of an asynchronous call's jobs, made in a thread if they take long."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headgate.jobs.submission.prepare import Submission
 
 
 class Preparing:
-    """Prepares the jobs of one client's calls; later ones of a FIFO queue follow earlier ones."""
+    """Prepares the jobs of one client's calls, in the order of the calls for FIFO queues."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -25,12 +25,12 @@ class Preparing:
         queues: Collection[str],
         payloads: Sequence[Any],
     ) -> list[Submission]:
-        """The jobs of one call, checked; large ones in a thread.
+        """Return the jobs of one call, checked; large ones are checked in a thread.
 
         Args:
-            prepare: checks them.
-            queues: the groups that they go to.
-            payloads: what they carry.
+            prepare: checks the jobs, and returns their submissions.
+            queues: the queue groups of the jobs.
+            payloads: the payloads of the jobs.
         """
         waits = any(self._turns.busy(queue) and self._is_fifo(queue) for queue in queues)
         if not is_large(payloads) and not waits:

@@ -28,9 +28,9 @@ P = TypeVar("P")
 
 _MINUTE = timedelta(minutes=1)
 _MOST_TIMES = 100_000
-"""The highest limit: the times are counted one by one."""
+"""Highest limit of a schedule, since its times are counted one by one."""
 _DELETION = timedelta(seconds=30)
-"""The longest deletion: three tries of 10 s each."""
+"""Longest duration of a deletion: three tries of 10 s each."""
 
 
 def new_schedule(
@@ -43,8 +43,9 @@ def new_schedule(
     limit: int | None,
     overrides: Overrides,
 ) -> ScheduleSpec:
-    """A schedule that submits such a job again and again; see
-    `jobs.client.schedules.Schedules.create`.
+    """Return a schedule that submits a job at each of its times.
+
+    See `jobs.client.schedules.Schedules.create`.
 
     Raises:
         SubmissionError: the name, the payload or an option is not valid.
@@ -92,13 +93,13 @@ def _of_jobs_like(app: App, name: str, submission: Submission) -> ScheduleSpec:
 
 
 def _lasting(options: Options | None) -> Options | None:
-    """What goes for each of a schedule's jobs: they are told apart by their times."""
+    """Return the options that apply to every job of a schedule, or None if there are none."""
     lasting = Options(attempts=options.attempts, timeout_s=options.timeout_s) if options else None
     return None if lasting == Options() else lasting
 
 
 def timed(spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime) -> ScheduleSpec:
-    """The same schedule at these times.
+    """Return the same schedule at these times.
 
     Raises:
         SettingsInvalid: it never fires, or the limit doesn't go with it.
@@ -109,7 +110,7 @@ def timed(spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime) 
             f"{when!r}"
         )
     if when.expression.startswith("rate(") and when.start is None:
-        when = replace(when, start=now)  # so that it is known what it counts from
+        when = replace(when, start=now)  # so that the rate counts from a known time
     if limit is not None:
         when = _limited(when, limit, now)
     if next(times_of(when, now), None) is None:
@@ -128,7 +129,7 @@ def timed(spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime) 
 
 
 def _limited(when: Schedule, limit: int, now: datetime) -> Schedule:
-    """The schedule with an end after so many of its times; they count whether it runs or not."""
+    """Return the schedule with an end after ``limit`` of its times, paused or not."""
     _check_limit(limit)
     if is_one_time(when.expression):
         if limit > 1:
@@ -155,10 +156,10 @@ def _check_limit(limit: object) -> None:
 
 
 def switched(spec: ScheduleSpec, *, enabled: bool, now: datetime) -> ScheduleSpec:
-    """The same schedule, paused or not.
+    """Return the same schedule, paused or not.
 
     Raises:
-        SettingsInvalid: it is a rate of which no time is left.
+        SettingsInvalid: it is a rate with no time left before its end.
     """
     return _begun(replace(spec, enabled=enabled), spec.as_of or now)
 
@@ -166,18 +167,19 @@ def switched(spec: ScheduleSpec, *, enabled: bool, now: datetime) -> ScheduleSpe
 def rescheduled(
     spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime
 ) -> ScheduleSpec:
-    """A schedule that is on AWS, at other times; raises as `timed` does."""
+    """Return a schedule that exists on AWS, at other times; raises as `timed` does."""
     return timed(spec, when, limit, spec.as_of or now)
 
 
 def _begun(spec: ScheduleSpec, now: datetime) -> ScheduleSpec:
-    """The same times from now on, with a start that EventBridge Scheduler takes.
+    """Return the same times from now on, with a start that EventBridge Scheduler accepts.
 
-    It refuses one more than five minutes ago. Cron expressions need none that is over. A rate
-    counts from its start, so that the next of its times takes the place of one that is.
+    The service refuses a start more than five minutes ago. A cron expression needs no past start. A
+    rate counts from its start, so a past start is replaced by the next of the rate's times.
 
     Raises:
-        SettingsInvalid: a rate has no time left before its end; without a start it began anew.
+        SettingsInvalid: a rate has no time left before its end; without a start it would begin
+            anew.
     """
     if spec.start is None or spec.start >= now:
         return spec
@@ -191,16 +193,16 @@ def _begun(spec: ScheduleSpec, now: datetime) -> ScheduleSpec:
             "so there is nothing to pause or to resume: reschedule it, or remove it"
         )
     if end is not None:
-        end = max(end, start + timedelta(seconds=1))  # it has to lie after the start
+        end = max(end, start + timedelta(seconds=1))  # it has to be after the start
     return replace(spec, start=start, end=end)
 
 
 def at_once(app: App, name: str, spec: ScheduleSpec, now: datetime) -> Submission:
-    """The job that a schedule submits, beside its times.
+    """Return the job that a schedule submits, for submission outside its times.
 
     Raises:
         UnknownJobType: the app no longer has its type.
-        MessageUnreadable: its input is none of Headgate's.
+        MessageUnreadable: its input was not written by Headgate.
     """
     scheduled = read_scheduled(spec.input)
     if scheduled.type not in app.types:
@@ -215,16 +217,16 @@ def at_once(app: App, name: str, spec: ScheduleSpec, now: datetime) -> Submissio
 
 
 def held(app: App, submission: Submission, now: datetime) -> tuple[ScheduleSpec, str]:
-    """The one-time schedule that holds a job until it is due, and the token of its creation."""
+    """Return the one-time schedule that holds a job until it is due, and its creation token."""
     name = delay_name(submission.id)
     return schedule_of(submission.delayed(), app.topology, name, now), submission.id
 
 
 def is_waiting(spec: ScheduleSpec, now: datetime) -> bool:
-    """True if a one-time schedule can still be deleted before it fires.
+    """Return True if a one-time schedule can still be deleted before it fires.
 
-    EventBridge Scheduler deletes one a while after it has fired, or given up trying. Until then
-    it is found, and its job may have been sent, and have run, long ago.
+    EventBridge Scheduler deletes such a schedule a while after it has fired, or has given up. Until
+    then it is found, although its job may have been sent, and have run, long ago.
     """
     deleted_by = (spec.as_of or now) + _DELETION
     when = Schedule(expression=spec.expression, timezone=spec.timezone)
@@ -232,10 +234,10 @@ def is_waiting(spec: ScheduleSpec, now: datetime) -> bool:
 
 
 def names_of(job_id: str) -> tuple[str, str]:
-    """The names that one-time schedules of a job may have."""
+    """Return the names that a job's one-time schedules may have."""
     return delay_name(job_id), retry_name(job_id)
 
 
 def new_token() -> str:
-    """Never the same twice: a schedule that was removed can be made again."""
+    """Return a unique token, so that a schedule that was removed can be created again."""
     return uuid4().hex

@@ -1,7 +1,7 @@
-"""``client.schedules``: an app's schedules made, changed and removed while it runs.
+"""``client.schedules``: creates, changes and removes an app's schedules at run time.
 
-`AsyncSchedules` awaits what `Schedules` calls. What is asked for, and what the answers mean, is in
-`jobs.schedules.registry`; what is held back, in `jobs.schedules.delayed_job`.
+`AsyncSchedules` is the awaited form of `Schedules`. Its requests and answers are defined in
+`jobs.schedules.registry`, and delayed jobs in `jobs.schedules.delayed_job`.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ P = TypeVar("P")
 H = TypeVar("H", bound=JobHandle[Any] | AsyncJobHandle[Any])
 
 _HELD_AT_ONCE = 10
-"""Requests under way together, of one submission of many."""
+"""Concurrent requests of one submission of many jobs."""
 
 
 class AsyncSchedules(Generic[H]):
-    """`Schedules`, awaited; also what `Schedules` drives.
+    """The awaited form of `Schedules`, which also drives this class.
 
     Args:
-        app: whose schedules.
+        app: the app whose schedules are managed.
         scheduler: opens the service.
-        send: submits what `run_now` makes.
-        handle: makes the handle of a job that was submitted.
+        send: submits the jobs of `run_now`.
+        handle: makes the handle of a submitted job.
         clock: tells the time.
         concurrency: makes several requests at once.
-        sleep: pauses where AWS throttles.
+        sleep: pauses when AWS throttles.
         rng: spreads the pauses.
     """
 
@@ -145,13 +145,13 @@ class AsyncSchedules(Generic[H]):
     async def _hold(self, submission: Submission) -> TransportError | None:
         spec, token = making.held(self._app, submission, self._clock.now())
         try:
-            await self._scheduler().create(spec, token=token)  # False: it had been, by this request
+            await self._scheduler().create(spec, token=token)  # False: a retry of this very request
         except TransportError as error:
             return error
         return None
 
     async def _names(self) -> builtins.list[str]:
-        """The names on AWS of those made at run time."""
+        """Return the names on AWS of the schedules created at run time."""
         group, _ = book.address(self._app, "")
         for tries in range(1, TRIES):
             try:
@@ -187,9 +187,9 @@ class AsyncSchedules(Generic[H]):
 
 
 class Schedules:
-    """An app's schedules on AWS: those that its job types declare, and those made here.
+    """An app's schedules on AWS: those that its job types declare, and those created here.
 
-    Every method may raise a `TransportError`; `ScheduleMissing` where there is none of that name.
+    Every method may raise a `TransportError`, and `ScheduleMissing` if no schedule has the name.
     """
 
     def __init__(self, engine: AsyncSchedules[JobHandle[Any]]) -> None:
@@ -205,16 +205,16 @@ class Schedules:
         limit: int | None = None,
         **overrides: Unpack[Overrides],
     ) -> ScheduleInfo:
-        """Submit such a job at the times that ``schedule`` says.
+        """Create a schedule, which submits a job at each of its times.
 
         Args:
             name: 1 to 56 letters, digits, hyphens, underscores and full stops.
             job: the type, as declared on the app.
-            payload: of each of its jobs.
+            payload: the payload of each of its jobs.
             schedule: `headgate.Schedule`, as made by `cron`, `rate` or `at`.
-            limit: end after so many of its times, at most 100,000. They count whether it runs or is
-                paused.
-            overrides: as for a submission, but for ``delay`` and ``at``.
+            limit: the number of times after which it ends, at most 100,000. Times count even while
+                it is paused.
+            overrides: as for a submission, except ``delay`` and ``at``.
 
         Raises:
             ScheduleExists: there is one of that name.
@@ -226,23 +226,23 @@ class Schedules:
         )
 
     def list(self) -> Sequence[ScheduleInfo | UnreadableSchedule]:
-        """All that are on AWS, by name; a request for each, and one for a hundred names.
+        """Return all schedules on AWS, by name; makes a request for each, and one per 100 names.
 
-        One that can't be read is among them as an `UnreadableSchedule`. What AWS throttles is
-        asked for again, after pauses.
+        A schedule that can't be read is listed as an `UnreadableSchedule`. Throttled requests are
+        repeated after pauses.
         """
         return drive(self._engine.list())
 
     def get(self, name: str) -> ScheduleInfo:
-        """The schedule of that name."""
+        """Return the schedule of that name."""
         return drive(self._engine.get(name))
 
     def next_times(self, name: str, count: int = 5) -> Sequence[datetime]:
-        """When it fires next, in UTC; see `jobs.schedules.registry.ScheduleInfo.next_times`."""
+        """Return its next times, in UTC; see `jobs.schedules.registry.ScheduleInfo.next_times`."""
         return drive(self._engine.next_times(name, count))
 
     def pause(self, name: str) -> None:
-        """Let it fire no more until `resume`; what it misses meanwhile is not made up for.
+        """Pause a schedule until `resume`; the times it misses are not made up for.
 
         Raises:
             SettingsInvalid: it is a rate with an end, and none of its times is left.
@@ -250,11 +250,11 @@ class Schedules:
         drive(self._engine.pause(name))
 
     def resume(self, name: str) -> None:
-        """Let it fire again, from now on; raises as `pause`."""
+        """Resume a paused schedule, from now on; raises as `pause`."""
         drive(self._engine.resume(name))
 
     def reschedule(self, name: str, *, schedule: Schedule, limit: int | None = None) -> None:
-        """Let it fire at other times; what it submits stays.
+        """Change the times of a schedule; its job stays the same.
 
         Raises:
             ScheduleDeclared: the code declares it.
@@ -263,7 +263,7 @@ class Schedules:
         drive(self._engine.reschedule(name, schedule=schedule, limit=limit))
 
     def remove(self, name: str) -> bool:
-        """Remove it; False if there was none. What it has submitted goes its way.
+        """Remove a schedule; False if there was none. Jobs that it has submitted are unaffected.
 
         Raises:
             ScheduleDeclared: the code declares it.
@@ -271,7 +271,7 @@ class Schedules:
         return drive(self._engine.remove(name))
 
     def run_now(self, name: str) -> JobHandle[Any]:
-        """Submit its job at once, beside its times, paused or not.
+        """Submit a schedule's job at once, in addition to its times, even if it is paused.
 
         Raises:
             UnknownJobType: the app no longer has the type of its jobs; nothing is submitted.
@@ -282,17 +282,17 @@ class Schedules:
         """Cancel a job that waits in a one-time schedule.
 
         Returns:
-            True if the job will not be sent. False if no schedule holds it, or none for longer
-            than the half minute that a deletion may take: it has been sent, or is about to be.
+            True if the job will not be sent. False if no schedule holds it, or only one that fires
+            within the half minute that a deletion may take: it has been sent, or is about to be.
         """
         return drive(self._engine.cancel_delayed(job_id))
 
     def hold(self, submissions: Sequence[Submission]) -> Sequence[TransportError | None]:
-        """Put jobs into one-time schedules; for each what kept it out, None if nothing did."""
+        """Put jobs into one-time schedules; return each one's error, or None."""
         results: builtins.list[TransportError | None] = []
         for submission in submissions:
             [error] = drive(self._engine.hold([submission]))
-            if error is not None:  # it would fail the rest as well
+            if error is not None:  # the rest would fail as well
                 return [*results, *[error] * (len(submissions) - len(results))]
             results.append(None)
         return results

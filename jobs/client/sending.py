@@ -1,4 +1,4 @@
-"""Sending the messages of one call, request after request, in plain code."""
+"""Synchronous sending of the messages of one call, request after request."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from headgate.jobs.errors import TransportError
 from headgate.jobs.messages.outgoing import lane_of, size_of
 
 _BROKEN = 3
-"""Requests in a row that failed as a whole, after which the rest is given up: an outage."""
+"""Requests in a row that fail as a whole before the rest is given up, as in an outage."""
 
 
 class Sending:
     """The messages of one call on their way to one queue.
 
-    A request that fails as a whole, after the transport's own tries, costs its own messages alone:
-    the others go on, unless no waiting would mend its error, or it is the third in a row. Entries
-    that were refused through no fault of their own are sent again behind what is new.
+    If a request fails as a whole, after the transport's own retries, only its own messages fail,
+    and sending goes on, unless the error is permanent, or it is the third such request in a row.
+    Entries that were refused through no fault of their own are sent again behind new messages.
 
     Args:
-        messages: of one queue.
-        send: one request's worth; returns the entries that failed.
-        sleep: pauses before what has failed is sent again.
+        messages: messages for one queue.
+        send: sends one request's messages; returns the entries that failed.
+        sleep: pauses before failed entries are sent again.
         rng: spreads the pauses.
         goes_on: False gives up the rest with the first request that fails as a whole.
     """
@@ -49,10 +49,10 @@ class Sending:
         self._broken = 0
         """Requests in a row that failed as a whole."""
         self._fruitless = 0
-        """Requests in a row of which nothing was taken."""
+        """Requests in a row none of whose messages was taken."""
 
     def run(self) -> list[TransportError | None]:
-        """Send all; returns what became of each, None for what was taken."""
+        """Send all messages; return each one's error, or None if it was taken."""
         for index in range(len(self._messages)):
             self._lanes.add(index)
         while batch := self._lanes.take(lambda index: size_of(self._messages[index])):
@@ -66,7 +66,7 @@ class Sending:
         return self._results
 
     def _pause_before(self, batch: Sequence[int]) -> None:
-        """Wait where nothing new could be sent meanwhile, or nothing is taken."""
+        """Pause if the batch has no new messages, or if recent requests were fruitless."""
         failed = max(self._fruitless, min(self._tries[index] for index in batch))
         if failed:
             self._sleep(pause_s(failed, self._rng, answered=not self._broken))

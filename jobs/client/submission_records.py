@@ -1,6 +1,6 @@
-"""Submissions written down by who submits, for types whose records are ``full``.
+"""Records of submissions, written by the submitter for types whose records are ``full``.
 
-SQS has the jobs by then: what can't be written is reported, and nothing else.
+SQS has the jobs by then, so a failed write is only reported.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 
 
 class Enveloped(Protocol):
-    """What SQS has taken: a submission, or a job that waited in a spool."""
+    """A job that SQS has taken: a submission, or a job from a spool."""
 
     @property
     def envelope(self) -> Envelope: ...
 
 
 def items_of(app: App, submissions: Iterable[Enveloped]) -> list[Item]:
-    """What is written of some submissions."""
+    """Return the items to write for some submissions."""
     return [
         submitted_item(each.envelope, app.keep_of(job))
         for each in submissions
-        # A spool may have jobs of a type that has been taken out since.
+        # A spool may hold jobs of a type that the app no longer has.
         if (job := app.types.get(each.envelope.type)) and keeps(app.records_of(job), "full")
     ]
 
 
 class Register:
-    """Writes submissions down, and returns when that is done or has failed.
+    """Records submissions, and returns when that is done or has failed.
 
     Its ports are awaited, and never suspend.
     """
@@ -69,7 +69,7 @@ class Register:
         self._sleep = sleep
 
     def enter(self, submissions: Sequence[Enveloped]) -> None:
-        """Write these down, as far as their types want it."""
+        """Record these submissions if their types want it."""
         if items := items_of(self._app, submissions):
             drive(self._write_all(items))
 
@@ -86,12 +86,12 @@ class Register:
 
 
 class AsyncRegister:
-    """Writes submissions down beside the path of whoever submits."""
+    """Records submissions in the background, without delaying submitters."""
 
     def __init__(
         self, app: App, table: Table, *, clock: Clock, events: Events, rng: random.Random
     ) -> None:
-        from headgate.jobs.core.batcher import Batcher, Pacing  # a synchronous client does without
+        from headgate.jobs.core.batcher import Batcher, Pacing  # not needed by synchronous clients
 
         self._app = app
         self._clock = clock
@@ -106,12 +106,12 @@ class AsyncRegister:
         )
 
     def enter(self, submissions: Sequence[Enveloped]) -> None:
-        """Write these down, as far as their types want it."""
+        """Record these submissions if their types want it."""
         for item in items_of(self._app, submissions):
             self._writes.put(item).add_done_callback(self._written)
 
     async def drain(self) -> None:
-        """Return when all is written, or has failed."""
+        """Return when every write has succeeded or failed."""
         await self._writes.drain()
 
     def _refused(self, refusal: Refusal) -> None:
@@ -123,5 +123,5 @@ class AsyncRegister:
 
 
 def report(events: Events, clock: Clock, error: str) -> None:
-    """Say that submissions were not written down."""
+    """Emit that submissions could not be recorded."""
     events.emit(RecordsFailed(at=clock.now(), action="write", error=error))

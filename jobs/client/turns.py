@@ -1,4 +1,4 @@
-"""The order of calls that overlap: each waits for those before it that share a lane with it."""
+"""The order of overlapping calls: each waits for earlier ones that share a lane with it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 
 
 class Turns:
-    """Lets calls that share a lane through one after the other, in the order of their coming.
+    """Serializes calls that share a lane, in the order in which they begin.
 
-    Used within one event loop. A call that waits for its turn while it has one never gets it, so
-    whatever is called within a turn needs a `Turns` of its own.
+    Used within one event loop. A call that waits for a turn while it has one would wait for ever,
+    so code that runs within a turn needs a `Turns` of its own.
     """
 
     def __init__(self) -> None:
         self._last: dict[str, asyncio.Future[None]] = {}
-        """By lane, the end of the last call."""
+        """The end of the latest call, by lane."""
 
     @asynccontextmanager
     async def of(self, lanes: Collection[str]) -> AsyncIterator[None]:
@@ -30,17 +30,17 @@ class Turns:
             yield
         finally:
             if pending := [each for each in before if not each.done()]:
-                # Cancelled while it waited, it lets nobody past those before it.
+                # If this call is cancelled while it waits, later ones still wait for earlier ones.
                 asyncio.gather(*pending).add_done_callback(lambda _: self._end(lanes, over))
             else:
                 self._end(lanes, over)
 
     def busy(self, lane: str) -> bool:
-        """True if a call has its turn on that lane, or waits for it."""
+        """Return True if a call has its turn on that lane, or waits for it."""
         return lane in self._last
 
     async def all_over(self) -> None:
-        """Return when no call has a turn or waits for one."""
+        """Wait until no call has a turn or waits for one."""
         while self._last:
             await asyncio.wait(set(self._last.values()))
 

@@ -1,4 +1,4 @@
-"""Submitting what is unique: claims in the table around the sending.
+"""Submission of unique jobs, whose keys are claimed in the table.
 
     pk  unique#KEY   sk  claim
 
@@ -6,15 +6,15 @@
     first    {"job", "sent": false, "at"}     {"job", "sent": true, "at"}
     replace                                   {"job"}
 
-**first.** Whoever creates the item sends. Others get its job once that is sent: they wait for it,
-so that no submission returns a job before SQS has it. While SQS doesn't answer, `at` is renewed. An
-item that has not been for `PENDING_S`, its job not sent, is of a process that died: the next
-submission takes it over.
+**first.** The submission that creates the item sends its job. Others return that job once it is
+sent: they wait for it, so that no submission returns a job before SQS has it. While SQS doesn't
+answer, `at` is renewed. If an item whose job is not sent has not been renewed for `PENDING_S`, its
+process has died: the next submission takes it over.
 
-**replace.** What comes later has the greater id (`jobs.messages.envelope.JobIds`): within a process
-always, between processes by their clocks, to the millisecond. It is sent first, and then written
-down, unless a later one stands there. A worker drops a job when it starts if a later one stands
-there. So at no time could both be lost.
+**replace.** A later job has a greater id (`jobs.messages.envelope.JobIds`): within a process
+always, between processes by their clocks, to the millisecond. It is sent first, and then written to
+the item, unless the item already has a later one. A worker that starts a job drops it if the item
+has a later one. So at no time can both be lost.
 """
 
 from __future__ import annotations
@@ -33,37 +33,37 @@ from headgate.jobs.messages.envelope import UniqueBy
 from headgate.jobs.submission.prepare import Submission
 
 PENDING_S = 15.0
-"""Whoever has not said for so long that its job is on its way to SQS sends it no more."""
+"""Seconds without a renewal after which a job that is not sent counts as abandoned."""
 
 RENEWED_S = PENDING_S / 3
-"""The interval at which that is said again."""
+"""Interval of the renewals, in seconds."""
 
 _LOOK_S = 0.1
-"""How often one looks whether it has."""
+"""Interval, in seconds, at which waiting submissions look at the item."""
 
 _TRIES = 20
-"""So often a claim is asked for, if others come first."""
+"""Attempts to claim a key while other submissions' writes come first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UniqueSubmitter:
-    """Submits jobs that are unique, for one client; its ports are awaited."""
+    """Submits the unique jobs of one client; its ports are awaited."""
 
     table: Table
     send: Callable[[Sequence[Submission]], Awaitable[None]]
-    """Raises what submitting raises."""
+    """Sends jobs; raises as `headgate.Client.submit_many` does."""
     concurrency: Concurrency
     sleep: Callable[[float], Awaitable[None]]
     now: Callable[[], datetime]
     """The wall clock."""
     tell: Callable[[Event], None]
-    """Hears of duplicates, and of claims that failed."""
+    """Receives events of duplicates, and of failed claims."""
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Submission]:
-        """Submit the jobs of one call, all of them unique; returns what each has become.
+        """Submit the jobs of one call, all of them unique; return what each has become.
 
         Raises:
-            TransportError: the table or SQS could not be asked, or refused; SQS took none.
+            TransportError: the table or SQS could not be reached, or refused; SQS took none.
             PartlySubmitted: SQS took some, and not the others, which it lists.
         """
         keys = self._by_key(submissions)
@@ -93,7 +93,7 @@ class UniqueSubmitter:
         return found
 
     async def _send(self, keys: Sequence[_Key]) -> None:
-        """Send what is theirs, and settle their claims."""
+        """Send the jobs of these keys, and settle their claims."""
         if not keys:
             return
         failure: HeadgateError | None = None
@@ -112,7 +112,7 @@ class UniqueSubmitter:
     async def _send_renewing(
         self, submissions: Sequence[Submission], claimed: Sequence[_Key]
     ) -> None:
-        """Send, and meanwhile say of what is claimed that it is still on its way."""
+        """Send the jobs, and renew the claims meanwhile."""
 
         async def renew() -> None:
             for key in claimed:
@@ -134,7 +134,7 @@ class UniqueSubmitter:
 def _of_call(
     error: PartlySubmitted, submissions: Sequence[Submission], keys: Mapping[str, _Key]
 ) -> PartlySubmitted:
-    """The same error, by the places that the jobs had in the call."""
+    """Return the same error with the jobs' indices in the call."""
     refused = {refusal.id: refusal for refusal in error.refusals}
     counting = [_key_of(each, keys) for each in submissions]
     return PartlySubmitted(
@@ -155,19 +155,19 @@ def _key_of(submission: Submission, keys: Mapping[str, _Key]) -> _Key:
 
 @dataclass(slots=True)
 class _Key:
-    """One key of a call, and how far its claim has got."""
+    """One key of a call, and the state of its claim."""
 
     submitter: UniqueSubmitter
     chosen: Submission
     """The one of its submissions that counts."""
     by: UniqueBy
     known: Item
-    """What stands in the table, as far as it is known."""
+    """The table's item, as last seen."""
     is_ours: bool = False
     is_pending: bool = False
-    """Another process is about to send its job."""
+    """True while another submission is about to send its job."""
     is_asked: bool = False
-    """The claim may be written."""
+    """True once the claim may have been written."""
     duplicate_of: str | None = None
 
     @property
@@ -177,11 +177,11 @@ class _Key:
 
     @property
     def is_sent(self) -> bool:
-        """True if SQS has that job, as far as it did not refuse it."""
+        """True if SQS has that job, unless it refused it."""
         return self.is_ours or self.duplicate_of is not None
 
     async def reserve(self) -> None:
-        """Claim the key for its submission, or see whose it is."""
+        """Claim the key for its submission, or find the job that has it."""
         if self.by.mode == "replace":
             self.is_ours = True
             return
@@ -201,7 +201,7 @@ class _Key:
         )
 
     async def wait(self) -> None:
-        """Wait until whoever has the key has sent its job, or can't be about to any more."""
+        """Wait until the submission that has the key has sent its job, or counts as abandoned."""
         while self.is_pending:
             await self.submitter.sleep(_LOOK_S)
             standing = await self.submitter.table.get(self.known.pk, self.known.sk)
@@ -212,14 +212,14 @@ class _Key:
                 self._read(standing)
 
     async def renew(self) -> None:
-        """Say that its job is still on its way. If that keeps failing, another one takes over."""
+        """Renew the claim. If that keeps failing, another submission takes over."""
         try:
             await self._restate(sent=False)
         except TransportError as error:
             self._report("renew", error)
 
     async def confirm(self) -> None:
-        """Say that SQS has the job. If that fails, another one may come to count as well."""
+        """Record that SQS has the job. If that fails, another job may be sent as well."""
         try:
             if self.by.mode == "replace":
                 await self._write_down()
@@ -229,7 +229,7 @@ class _Key:
             self._report("confirm", error)
 
     async def _restate(self, *, sent: bool) -> None:
-        """Write its claim anew, unless another's stands there."""
+        """Rewrite the claim, unless another job has the key."""
         for _ in range(2):
             item = self._item(sent=sent)
             standing = await self.submitter.table.replace(item)
@@ -241,7 +241,7 @@ class _Key:
             self.known = standing  # written by a request whose answer was lost
 
     async def take_back(self) -> None:
-        """Let the next submission be the first. If that fails, it is so after `PENDING_S`."""
+        """Release the claim for the next submission. If that fails, it lapses after `PENDING_S`."""
         if not self.is_asked or self.is_pending or self.duplicate_of is not None:
             return
         try:
@@ -255,7 +255,7 @@ class _Key:
             self._report("take back", error)
 
     async def _write_down(self) -> None:
-        """Have the claim name the job, unless a later one stands there."""
+        """Write the job to the claim, unless that names a later one."""
         for _ in range(_TRIES):
             item = replace(self._item(sent=True), data={"job": self.chosen.id})
             standing = await self.submitter.table.replace(item)
@@ -266,7 +266,7 @@ class _Key:
 
     def _item(self, *, sent: bool) -> Item:
         now = self.submitter.now()
-        # A job that waits to replace others has to be there for those that replace it.
+        # The claim has to outlast the job's delay, so that later jobs can replace it.
         waits_s = self.chosen.message.delay_s if self.by.mode == "replace" else 0
         return Item(
             pk=self.known.pk,
@@ -281,7 +281,7 @@ class _Key:
         self.duplicate_of = standing.data["job"] if standing.data["sent"] else None
 
     def _is_unsent_self(self, standing: Item) -> bool:
-        """Whether it is the job's own claim, by a request whose answer was lost."""
+        """Return True for the job's own claim, written by a request whose answer was lost."""
         return standing.data.get("job") == self.chosen.id and not standing.data["sent"]
 
     def _is_stale(self, standing: Item) -> bool:

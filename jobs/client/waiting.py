@@ -1,4 +1,4 @@
-"""What a job's record means for whoever waits for it. Pure, and shared by both kinds of handles."""
+"""The rules of waiting for a job and its result. Pure, and shared by both kinds of handles."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ S = TypeVar("S")
 
 _PAUSES = Backoff.exponential(base=0.2, factor=1.5, cap=5, jitter=0.2)
 _LONGEST_AFTER = 12
-"""Looks after which the pauses grow no more."""
+"""Number of lookups after which the pauses grow no more."""
 
 
 class Patience:
-    """How long to wait between two looks at a job, and when to give up.
+    """The pauses between two lookups of a job, and the timeout.
 
-    A fifth of a second at first, and half as long again each time, up to 5 s: a job of a second
-    costs five reads, one of a minute twenty. A fifth of it at random, so that many waiters spread.
+    The first pause is 0.2 s, and each is half as long again as the one before, up to 5 s: a job of
+    a second costs five reads, one of a minute twenty. A fifth of each pause is random, so that many
+    waiters spread.
 
     Args:
-        job_id: whose result is waited for.
-        timeout_s: None waits for ever.
+        job_id: the job that is waited for.
+        timeout_s: the timeout in seconds; None waits for ever.
         clock: tells the time.
-        rng: spreads the looks.
+        rng: spreads the lookups.
     """
 
     def __init__(
@@ -61,10 +62,10 @@ class Patience:
         self._looks = 0
 
     def pause_s(self, seen: JobState) -> float:
-        """How long to wait before the next look; the last one is at the end of the time.
+        """Return the seconds before the next lookup; the last lookup is at the timeout.
 
         Raises:
-            ResultTimeout: that was the last one.
+            ResultTimeout: the last lookup has been made.
         """
         self._looks += 1
         pause_s = _PAUSES.delay_s(min(self._looks, _LONGEST_AFTER), self._rng)
@@ -77,16 +78,16 @@ class Patience:
 
 
 def result_of(record: JobRecord, declared: JobType[Any, Any] | None) -> Any:
-    """What the handler of a job in a final state returned.
+    """Return the result of a job in a final state.
 
     Args:
-        record: of the job.
-        declared: its type, whose return annotation says what to make of the JSON values; None
-            leaves them as they are.
+        record: the job's record.
+        declared: its type, whose return annotation converts the JSON values; None leaves them as
+            they are.
 
     Raises:
-        JobDead, JobDiscarded, JobCancelled: it has none.
-        ResultInvalid: what was kept is not what the handler returns.
+        JobDead, JobDiscarded, JobCancelled: it has no result.
+        ResultInvalid: the kept result doesn't fit the handler's return annotation.
     """
     match record.state:
         case JobState.DISCARDED:
@@ -115,10 +116,10 @@ def result_of(record: JobRecord, declared: JobType[Any, Any] | None) -> Any:
 
 
 def require_store(record: JobRecord, store: S | None) -> S:
-    """Where a large result is.
+    """Return the store that holds a large result.
 
     Raises:
-        ResultInvalid: this client has no way to it.
+        ResultInvalid: this client has no store.
     """
     if store is None:
         raise ResultInvalid(
@@ -130,10 +131,10 @@ def require_store(record: JobRecord, store: S | None) -> S:
 
 
 def with_result(record: JobRecord, ref: PayloadRef, content: bytes | None) -> JobRecord:
-    """A record with the result that an object holds; None says that there is no object.
+    """Return a record with the result from an object's content, which is None if there is none.
 
     Raises:
-        ResultInvalid: it is gone, or damaged.
+        ResultInvalid: the object is gone, or damaged.
     """
     try:
         return replace(record, result=unpacked(ref, content), result_ref=None)
@@ -144,10 +145,10 @@ def with_result(record: JobRecord, ref: PayloadRef, content: bytes | None) -> Jo
 
 
 def check_id(job_id: str) -> str:
-    """A job's id as records have it.
+    """Return a job's id in the form used in records.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a job id.
     """
     try:
         return str(UUID(job_id))
@@ -156,21 +157,21 @@ def check_id(job_id: str) -> str:
 
 
 def keeps_outcomes(app: App, declared: JobType[Any, Any] | None) -> bool:
-    """Whether a job's completion and its result are kept.
+    """Return True if a job's completion and its result are kept.
 
     Args:
-        app: says so for types that don't say themselves.
-        declared: the job's type; None where that is not known.
+        app: gives the defaults for its types.
+        declared: the job's type; None if it is unknown.
     """
     keep = app.keep if declared is None else app.keep_of(declared)
     return bool(keep.completed) and keeps(_level(app, declared), "outcomes")
 
 
 def require_records(app: App, declared: JobType[Any, Any] | None, job_id: str) -> None:
-    """Check that anything is kept of a job.
+    """Check that records are kept of a job.
 
     Raises:
-        RecordsOff: nothing is.
+        RecordsOff: none are kept.
     """
     if _level(app, declared) == "off":
         raise RecordsOff(
@@ -184,7 +185,7 @@ def require_outcomes(app: App, declared: JobType[Any, Any] | None, job_id: str) 
     """Check that a job's completion and its result are kept.
 
     Raises:
-        RecordsOff: they aren't.
+        RecordsOff: they are not kept.
     """
     require_records(app, declared, job_id)
     if not keeps_outcomes(app, declared):
@@ -205,5 +206,5 @@ def _who(app: App, declared: JobType[Any, Any] | None) -> str:
 
 
 def longest_in_queue(app: App) -> timedelta:
-    """How long a queue of the app may hold a job."""
+    """Return the longest time for which a queue of the app may hold a job."""
     return max((queue.retention for queue in app.topology.queues), default=timedelta(0))

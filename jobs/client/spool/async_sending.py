@@ -1,4 +1,4 @@
-"""`jobs.client.spool.sending` for an event loop: the disk is waited for in threads."""
+"""`jobs.client.spool.sending` for an event loop, with disk access in threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Flights = dict[asyncio.Task[Reply], list[Waiting]]
 
 
 class AsyncSending:
-    """Sends what waits; the arguments are those of `jobs.client.spool.sending.Sending`."""
+    """Sends the waiting jobs; takes the arguments of `jobs.client.spool.sending.Sending`."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class AsyncSending:
         self._widths = Widths()
 
     async def drain(self) -> bool:
-        """Send what waits, as `jobs.client.spool.sending.Sending.drain`."""
+        """Send the waiting jobs, as `jobs.client.spool.sending.Sending.drain` does."""
         if (untold := self._notes.untold) is not None:
             await self._settle(untold, Answer(), done=True)
         failed: set[str] = set()
@@ -69,7 +69,7 @@ class AsyncSending:
         except BaseException:
             for flight in flights:
                 flight.cancel()
-            # In place, since whoever ends this closes the file next: others may have the queue.
+            # Not in a thread, since the caller closes the file next: this releases the queue.
             self._file.settle(claim, self._notes.gathered(claim, window.end()))
             raise
         error = await self._settle(claim, window.end(), done=True) or error
@@ -77,7 +77,7 @@ class AsyncSending:
         return error
 
     def _begin(self, claim: Claim, window: Window, flights: _Flights) -> bool:
-        """Make the requests that may be made now; returns whether any is under way."""
+        """Start the requests that may be made now; return True if any is under way."""
         while (
             self._notes.untold is None
             and self._clock.monotonic() < claim.good_until_s
@@ -97,6 +97,6 @@ class AsyncSending:
             return await self._send(queue, [job.message for job in batch])
         except TransportError as error:
             return error
-        except Exception as error:  # noqa: BLE001 - of a transport of the caller's own; logged
+        except Exception as error:  # noqa: BLE001 - from a user's transport; logged
             _log.exception("sending from the spool raised what no transport should")
             return unexpected(queue, error)

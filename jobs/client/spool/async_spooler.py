@@ -1,6 +1,6 @@
 """The spool of a `headgate.AsyncClient`: `jobs.client.spool.spooler` for an event loop.
 
-The disk is waited for in threads, so that it never holds up the loop.
+Disk access happens in threads, so that it never blocks the loop.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class AsyncSpooler:
         self._opening = asyncio.Lock()
         self._drainer: AsyncDrainer | None = None
         self._cause: BaseException | None = None
-        """Why jobs wait, as far as this process has heard."""
+        """The latest error for which this process spooled jobs, if any."""
 
     async def open(self) -> None:
-        """Open the file, and start to send what an earlier process has left in it. Idempotent."""
+        """Open the file, and start to send the jobs left by earlier processes. Idempotent."""
         await self._opened()
 
     async def takes(self, submissions: Sequence[Submission]) -> bool:
-        """Keep submissions of one queue if others of it wait, since they go behind those."""
+        """Keep submissions of one queue if earlier ones of it wait; they go behind those."""
         drainer = await self._opened()
         if not drainer.file.waits(submissions[0].queue.name):  # microseconds, and never a lock
             return False
@@ -59,7 +59,7 @@ class AsyncSpooler:
     async def instead(
         self, submissions: Sequence[Submission], results: Sequence[Result]
     ) -> Sequence[Result]:
-        """Keep what SQS could not be asked to take."""
+        """Keep the jobs that SQS could not be asked to take."""
         drainer = await self._opened()
         waiting, cause = lost(submissions, results)
         if not waiting:
@@ -75,7 +75,7 @@ class AsyncSpooler:
         return replaced(results, outcome)
 
     async def close(self) -> None:
-        """Try once more to send what waits, for a few seconds, and close the file. Idempotent."""
+        """Try once more, for `CLOSING_S`, to send the waiting jobs; close the file. Idempotent."""
         drainer, self._drainer = self._drainer, None
         if drainer is not None:
             await drainer.stop()
@@ -103,7 +103,7 @@ class AsyncSpooler:
 
 
 class AsyncDrainer:
-    """A task that sends what is in the file; see `jobs.client.spool.spooler.Drainer`."""
+    """A task that sends the jobs in the file; see `jobs.client.spool.spooler.Drainer`."""
 
     def __init__(
         self, file: SpoolFile, send: Send, sent: Sent, clock: Clock, events: Events
@@ -119,11 +119,11 @@ class AsyncDrainer:
         self._ending = False
 
     def start(self) -> None:
-        """Begin with what is there."""
+        """Start the task, which begins with the jobs in the file."""
         self._task = asyncio.create_task(self._run(), name="headgate-spool")
 
     async def stop(self) -> None:
-        """Make a last pass, cut it off when the bound has passed, and close the file."""
+        """Make a last pass, cancel it after `CLOSING_S`, and close the file."""
         self._ending = True
         self._changed.set()
         try:
@@ -135,7 +135,7 @@ class AsyncDrainer:
             await asyncio.to_thread(self.file.close)
 
     async def admit(self, queue: str, jobs: int) -> None:
-        """Hold a submission back while those before it are sent, for a moment."""
+        """Delay a submission, for at most `LONGEST_S`, while earlier ones are sent."""
         if not self._inflow.admits(queue):
             with suppress(TimeoutError):
                 async with asyncio.timeout(LONGEST_S):
@@ -144,12 +144,12 @@ class AsyncDrainer:
         self._inflow.came(queue, jobs)
 
     def kept(self) -> None:
-        """A job has come into the file."""
+        """Note that a job has been put into the file."""
         self._rhythm.kept(self._clock.monotonic())
         self._changed.set()
 
     def answered(self) -> None:
-        """SQS can be reached."""
+        """Note that SQS can be reached."""
         self._rhythm.answered(self._clock.monotonic())
         self._changed.set()
 
@@ -159,7 +159,7 @@ class AsyncDrainer:
         await self._pass()
 
     async def _wait(self) -> bool:
-        """Until the next pass; false if it is the last."""
+        """Wait until the next pass is due; return False if it is the last."""
         while not self._ending:
             if (left_s := self._rhythm.due_s - self._clock.monotonic()) <= 0:
                 self._rhythm.begins()
@@ -176,7 +176,7 @@ class AsyncDrainer:
             clean = await self._sending.drain()
             elsewhere = self.file.sent_by_others()
         except Exception:  # noqa: BLE001 - a fault of ours or of the disk; logged, see below
-            # The task's boundary. What it was may pass, and the jobs are still in the file.
+            # The task's boundary. The fault may pass, and the jobs are still in the file.
             _log.exception("the spool could not be drained; it will be tried again")
         self._inflow.ended()
         self._move()
@@ -187,13 +187,13 @@ class AsyncDrainer:
         self._move()
 
     def _move(self) -> None:
-        """Let those look who are held back."""
+        """Wake the submissions that are delayed."""
         moved, self._moves = self._moves, asyncio.Event()
         moved.set()
 
 
 class _Puts:
-    """Has submissions of one moment share a thread, and a commit."""
+    """Lets simultaneous submissions share a thread, and a commit."""
 
     def __init__(self, file: SpoolFile) -> None:
         self._file = file
@@ -201,7 +201,7 @@ class _Puts:
         self._task: asyncio.Task[None] | None = None
 
     async def put(self, submissions: Sequence[Submission]) -> int:
-        """Keep them, as `SpoolFile.put`."""
+        """Keep submissions, as `SpoolFile.put` does."""
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.append((submissions, done))
         if self._task is None or self._task.done():
@@ -214,18 +214,18 @@ class _Puts:
             try:
                 await self._put(calls)
             finally:
-                for _, done in calls:  # only where this was cut off: nobody may wait for ever
+                for _, done in calls:  # pending only if this was cancelled: end their waiting
                     done.cancel()
 
     async def _put(self, calls: Sequence[tuple[Sequence[Submission], asyncio.Future[int]]]) -> None:
         outcomes: Sequence[int | Exception]
         try:
             outcomes = await asyncio.to_thread(self._file.put_each, [each for each, _ in calls])
-        except Exception as error:  # noqa: BLE001 - handed to whoever submitted
+        except Exception as error:  # noqa: BLE001 - raised in the submitters
             outcomes = [error] * len(calls)
         for (_, done), outcome in zip(calls, outcomes, strict=True):
             if done.done():
-                continue  # whoever submitted has gone; the job is kept all the same
+                continue  # the submitter was cancelled; the job is kept all the same
             if isinstance(outcome, Exception):
                 done.set_exception(outcome)
             else:

@@ -1,8 +1,8 @@
 """The spool's file: SQLite, written through to the disk, shared by any number of processes.
 
-SQLite in WAL mode with ``synchronous=FULL`` has a commit on the disk before it returns, and no
-method returns before the commit of what it wrote. What threads write at the same time shares a
-commit, since waiting for the disk is what costs most.
+In WAL mode with ``synchronous=FULL`` SQLite's commits return when they are on the disk, and every
+method returns after the commit of its writes. Writes that threads make at the same time share a
+commit, since waiting for the disk costs most.
 https://www.sqlite.org/pragma.html#pragma_synchronous
 """
 
@@ -43,27 +43,27 @@ from headgate.jobs.submission.prepare import Submission
 T = TypeVar("T")
 
 _PATIENCE_S = 30.0
-"""How long one process waits for another to end its transaction, which takes milliseconds."""
+"""Seconds to wait for another process's transaction, which takes milliseconds."""
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 _opening = threading.Lock()
 """Held while a file is created. POSIX drops all of a process's locks on a file when the process
-closes any descriptor of it, so nobody here may have it open by then.
+closes any descriptor of it, so no other thread may have the file open by then.
 https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_"""
 
 
 class SpoolFile:
-    """A spool that is open. Safe to share by threads; a fork of the process can't use it.
+    """An open spool. Thread-safe; a fork of the process can't use it.
 
     Any method may raise a `SpoolError`.
 
     Args:
-        spool: which file, and its bounds.
-        clock: tells what is due, and the age of leases.
+        spool: the file's path and bounds.
+        clock: tells which jobs are due, and the age of leases.
 
     Raises:
-        SpoolCorrupt: it is damaged, or no spool.
+        SpoolCorrupt: it is damaged, or not a spool.
         SpoolNewer: a newer version of Headgate has written it.
         SpoolError: it can't be opened.
     """
@@ -80,7 +80,7 @@ class SpoolFile:
             self._writer = _connect(spool.path)
             try:
                 self._prepare()
-                # In WAL mode readers wait for no writer, not even for its disk.
+                # In WAL mode readers don't wait for writers, nor for their disk access.
                 self._reader = _connect(spool.path)
             except BaseException:
                 self._writer.close()
@@ -88,16 +88,16 @@ class SpoolFile:
         self._locks = SpoolLocks(spool.path)
 
     def close(self) -> None:
-        """Close it, and leave to others what this process was about to send. Idempotent."""
+        """Close the file, and release this process's leases. Idempotent."""
         with self._writing, self._reading, self._errors():
             self._locks.close()
             self._reader.close()
             self._writer.close()
 
     def waits(self, queue: str) -> bool:
-        """Whether jobs of this queue, by its physical name, wait to be sent.
+        """Return True if jobs of this queue, by its physical name, wait to be sent.
 
-        On a FIFO queue those count that SQS refused: what comes later must not overtake them.
+        On a FIFO queue jobs that SQS refused count, too: later ones must not overtake them.
         """
         found = (
             "SELECT EXISTS (SELECT 1 FROM job WHERE queue = :queue AND refused IS NULL) OR EXISTS ("
@@ -109,10 +109,12 @@ class SpoolFile:
         return bool(yes)
 
     def put(self, submissions: Sequence[Submission]) -> int:
-        """Keep them behind all others, or none of them. A job that is there already stays as it is.
+        """Keep all of the submissions, behind all others, or none of them.
+
+        A job that is already in the file stays as it is.
 
         Returns:
-            How many jobs are in the file by then.
+            The number of jobs in the file, including these.
 
         Raises:
             SpoolFull: there is no room for all of them.
@@ -120,7 +122,7 @@ class SpoolFile:
         return self._write(self._keep(submissions))
 
     def put_each(self, calls: Sequence[Sequence[Submission]]) -> list[int | Exception]:
-        """Keep what several calls submit, as `put` does; returns what it returns or raises."""
+        """Keep several calls' submissions, as `put` does; return its result or error for each."""
         writes = [_Write(self._keep(submissions)) for submissions in calls]
         self._carry_out(writes)
         return [write.result if write.error is None else write.error for write in writes]
@@ -128,14 +130,15 @@ class SpoolFile:
     def claim(
         self, *, skip: Collection[str] = (), most: Callable[[str], int] = lambda _queue: MAX_BATCH
     ) -> Claim | None:
-        """Take some jobs of the most urgent queue that nobody else sends from, the oldest first.
+        """Lease the most urgent queue that is free, and return its oldest jobs.
 
         Args:
             skip: queues to leave alone, by their physical names.
-            most: how many jobs of a queue; fewer are taken if they are large.
+            most: returns the number of jobs to take from a queue; fewer are taken if they are
+                large.
 
         Returns:
-            None when there is nothing to send.
+            The jobs, or None if there is nothing to send.
         """
 
         def take(db: sqlite3.Connection) -> tuple[str, Lease, str] | None:
@@ -164,19 +167,19 @@ class SpoolFile:
         )
 
     def settle(self, claim: Claim, answer: Answer, *, done: bool = True) -> None:
-        """Forget what has been sent, set aside what was refused.
+        """Delete the jobs that have been sent, and set aside those that were refused.
 
-        On a FIFO queue a job that was refused is set aside with all that is behind it in its group.
+        On a FIFO queue a refused job is set aside with all later jobs of its group.
 
         Args:
-            claim: what they were claimed with.
-            answer: what became of some of its jobs.
-            done: let others have the queue.
+            claim: the claim that the jobs belong to.
+            answer: the ends of some of its jobs.
+            done: whether to release the queue.
         """
         sent = json.dumps([job.id for job in answer.sent])
 
         def note(db: sqlite3.Connection) -> None:
-            # By its id, whoever has the lease by now: it has been sent.
+            # By id, even if another process has the lease by now: the job has been sent.
             db.execute("DELETE FROM job WHERE id IN (SELECT value FROM json_each(?))", [sent])
             for job, why in answer.refused:
                 db.execute("UPDATE job SET refused = ? WHERE id = ?", [why, job.id])
@@ -189,26 +192,26 @@ class SpoolFile:
         try:
             self._write(note)
         except SpoolError:
-            # Only this process knows that they have been sent: nobody is to send them again.
+            # Only this process knows that they have been sent: no other may send them again.
             self._locks.settling(settling=bool(answer.sent))
             raise
         self._locks.settling(settling=False)
 
     def sent_by_others(self) -> bool:
-        """True if somebody else sends from it, or was about to."""
+        """Return True if another process sends from the file, or was about to."""
         with self._reading, self._errors():
             [[leases]] = self._reader.execute("SELECT count(*) FROM lease").fetchall()
         return bool(leases)
 
     def totals(self) -> tuple[int, int]:
-        """How many jobs it holds, and how many bytes of messages; refused ones are counted."""
+        """Return the number of jobs, and the bytes of their messages, including refused ones."""
         with self._reading, self._errors():
             return totals(self._reader)
 
     # --- within ---------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Make the tables of a new file; of an old one see that it is ours before touching it."""
+        """Create the tables of a new file; check that an existing one is ours before any change."""
         self._check_kind()
         self._writer.execute("PRAGMA journal_mode = WAL")
         with self._transaction() as db:
@@ -216,11 +219,16 @@ class SpoolFile:
                 for statement in SCHEMA:
                     db.execute(statement)
             db.execute("DROP INDEX IF EXISTS job_by_rank")  # of an earlier version
-            # What was wrong with them, a deploy may have put right.
+            # A deployment may have removed the cause of the refusals.
             db.execute("UPDATE job SET refused = NULL WHERE refused IS NOT NULL")
 
     def _check_kind(self) -> bool:
-        """Whether it has our tables; false for a new file."""
+        """Return True if the file has our tables, False for a new file.
+
+        Raises:
+            SpoolCorrupt: it is the database of another program.
+            SpoolNewer: a newer version of Headgate has written it.
+        """
         [[tables]] = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchall()
         [[application]] = self._writer.execute("PRAGMA application_id").fetchall()
         [[version]] = self._writer.execute("PRAGMA user_version").fetchall()
@@ -253,7 +261,7 @@ class SpoolFile:
         )
 
     def _leased(self, db: sqlite3.Connection) -> list[str]:
-        """The queues that somebody sends from; leases that nobody holds any longer are dropped."""
+        """Return the queues that are being sent from; delete the leases that no longer hold."""
         held = []
         for queue, token, until in db.execute("SELECT queue, token, until FROM lease").fetchall():
             lease = Lease.read(token, until, self._spool.lease)
@@ -277,7 +285,7 @@ class SpoolFile:
         return keep
 
     def _write(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        """Carry out ``act`` in a transaction, shared with what others want to write by now."""
+        """Carry out ``act`` in a transaction, shared with other threads' pending writes."""
         write = _Write(act)
         self._carry_out([write])
         if write.error is not None:
@@ -288,7 +296,7 @@ class SpoolFile:
         self._writes += mine
         with self._writing:
             waiting = [self._writes.popleft() for _ in range(len(self._writes))]
-            # Mine are not among them if another thread took them, and was interrupted.
+            # Ours are not among them if another thread took them, and was interrupted.
             missing = [write for write in mine if not write.done and write not in waiting]
             if waiting or missing:
                 self._commit([*waiting, *missing])
@@ -298,11 +306,11 @@ class SpoolFile:
             with self._errors(), self._transaction() as db:
                 for write in writes:
                     write.carry_out(db)
-        except Exception as error:  # noqa: BLE001 - handed to whoever asked for the write
+        except Exception as error:  # noqa: BLE001 - raised by the calls that made the writes
             if len(writes) == 1:
                 writes[0].fail(error)
                 return
-            for write in writes:  # what ails one of them need not ail the others
+            for write in writes:  # a fault of one write need not affect the others
                 self._commit([write])
         else:
             for write in writes:
@@ -310,13 +318,13 @@ class SpoolFile:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Alone with the file; what is written is on the disk when this ends without an error."""
+        """Run the block in an exclusive transaction, which is on the disk once this returns."""
         self._writer.execute("BEGIN IMMEDIATE")
         try:
             yield self._writer
             self._writer.execute("COMMIT")
         except BaseException:
-            with suppress(sqlite3.Error):  # of a broken file; the first error tells more
+            with suppress(sqlite3.Error):  # the file is broken; the first error tells more
                 self._writer.execute("ROLLBACK")
             raise
 
@@ -334,7 +342,7 @@ class SpoolFile:
         except OSError as error:
             raise SpoolError(self._spool.name, f"can't be opened: {error}") from error
         except sqlite3.Error as error:
-            # Only the low byte is the code; the rest says more exactly what happened.
+            # The low byte is the primary code; the other bytes only add detail.
             if (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGED:
                 raise SpoolCorrupt(
                     self._spool.name,
@@ -345,7 +353,7 @@ class SpoolFile:
 
 
 class _Write(Generic[T]):
-    """Something to be written, by whoever comes to it first."""
+    """A pending write, carried out by the first thread that gets to it."""
 
     result: T
 
@@ -355,7 +363,7 @@ class _Write(Generic[T]):
         self.done = False
 
     def carry_out(self, db: sqlite3.Connection) -> None:
-        """Write it. That there is no room is found before anything is written."""
+        """Carry out the write. `SpoolFull` is raised before anything is written, and kept."""
         self.error = None
         try:
             self.result = self._act(db)
@@ -363,12 +371,12 @@ class _Write(Generic[T]):
             self.error = error
 
     def fail(self, error: Exception) -> None:
-        """It could not be written."""
+        """Mark the write as failed."""
         self.error, self.done = error, True
 
 
 def _create(path: str | os.PathLike[str]) -> None:
-    # SQLite would make it readable by all; its log and index take over the mode of the file.
+    # SQLite would make it readable by all; its log and index inherit the mode of the file.
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 

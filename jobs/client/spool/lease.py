@@ -1,4 +1,4 @@
-"""A lease: who sends from a queue of the spool, and for how long others leave it to them."""
+"""Leases, by which one process at a time sends from a queue of the spool."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from headgate.jobs.core.clock import Clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """It holds until its time is over, or its process has ended."""
+    """A lease, which holds until its time is over, or its process has ended."""
 
     kernel: str | None
-    """`jobs.client.spool.locks.KERNEL`, where it was taken."""
+    """`jobs.client.spool.locks.KERNEL` of the process that took it."""
     number: int | None
-    """Of the locks of its process; None if it has none."""
+    """The number of its process's locks; None if it has none."""
     until_s: float
-    """By the monotonic clock, which the processes under one kernel share."""
+    """Its end by the monotonic clock, which the processes under one kernel share."""
     until: float
-    """By the wall clock, in seconds since 1970."""
+    """Its end by the wall clock, in seconds since 1970."""
     lasts_s: float
-    """In all, so that a wall clock that was put back since shows."""
+    """Its whole length, which shows if the wall clock was set back since."""
     nonce: str = field(default_factory=lambda: secrets.token_hex(4))
-    """Tells it from every other lease of the queue."""
+    """Distinguishes it from every other lease of the queue."""
 
     @property
     def token(self) -> str:
-        """All of it but `until`, as the file has it."""
+        """All of its fields but `until`, as stored in the file."""
         return json.dumps([self.kernel, self.number, self.until_s, self.lasts_s, self.nonce])
 
     @classmethod
     def read(cls, token: str, until: float, lasts: timedelta) -> Lease:
-        """Read a token; one of an earlier version says no more than its time."""
+        """Read a token; one of an earlier version tells only its time."""
         try:
             kernel, number, until_s, lasts_s, _nonce = json.loads(token)
         except (TypeError, ValueError):
@@ -43,9 +43,9 @@ class Lease:
         return cls(kernel=kernel, number=number, until_s=until_s, until=until, lasts_s=lasts_s)
 
     def holds(self, clock: Clock, locks: SpoolLocks) -> bool:
-        """True if its queue is to be left alone."""
+        """Return True if the lease still holds, so that its queue is to be left alone."""
         if self.kernel is None or self.kernel != KERNEL:
-            # Taken on another machine, or before this one was started again.
+            # Taken on another machine, or before this one was restarted.
             return 0 < self.until - clock.now().timestamp() <= self.lasts_s
         in_time = self.until_s > clock.monotonic()
         if self.number is None:

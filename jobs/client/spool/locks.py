@@ -1,21 +1,22 @@
-"""Locks that say which processes have a spool open, held by the kernel and gone with them.
+"""Kernel locks that tell which processes have a spool open, and vanish with the process.
 
-A lease in the file outlives the process that took it; a lock of the kernel's does not, however the
-process ends, and to drop one takes no room on the disk. So each process locks two bytes, chosen at
-random, of an empty file beside the spool: one while it has the spool open, the other while it knows
-of jobs that SQS has and the file can't be told of.
+A lease in the file outlives the process that took it; a kernel lock does not, however the process
+ends, and dropping one takes no room on the disk. So each process locks two bytes, chosen at random,
+of an empty file beside the spool: one while it has the spool open, the other while it knows of sent
+jobs that it could not yet delete from the file.
 
-Why a lock that is free may be believed:
+A lock that is free can be relied on:
 
-- Only locks of this very kernel are asked for (`KERNEL`). Containers on one machine share it, and
+- Only locks of this very kernel are looked at (`KERNEL`). Containers on one machine share it, and
   with it the locks on a file that they share. Another machine, on a network file system, has its
-  own: what it left, and what was left before a restart, goes by its age.
+  own: its leases, and those from before a restart, are judged by their age.
 - These locks belong to an open file (``F_OFD_SETLK``), not to the process: neither a second client
-  of the process nor a closed descriptor drops them, as it does POSIX's. A forked child would share
+  of the process nor a closed descriptor drops them, unlike POSIX locks. A forked child would share
   them, and closes its copy.
-- On a file system that grants a lock to everybody, nothing is locked: it is tried at the opening.
+- On a file system that grants every lock, nothing is locked: this is tested when the file is
+  opened.
 
-Where there are no such locks (macOS, Windows), leases go by their age alone.
+On systems without such locks (macOS, Windows), leases are judged by their age alone.
 https://man7.org/linux/man-pages/man2/F_OFD_SETLK.2const.html
 """
 
@@ -49,23 +50,23 @@ def _kernel() -> str | None:
 
 
 KERNEL = _kernel()
-"""Names the running kernel until it restarts; None where it can't be told, or has no such locks."""
+"""Id of the running kernel until it restarts; None if it is unknown, or has no such locks."""
 
 
 class SpoolLocks:
-    """A process's own two locks, and a look at those of others. Safe to share by threads.
+    """A process's own two locks, and queries of other processes' locks. Thread-safe.
 
     Args:
-        path: of the spool; the locks are on ``{path}-locks``.
+        path: the spool's path; the locks are on ``{path}-locks``.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._descriptor: int | None = None
         self._settling = False
         self.number: int | None = None
-        """By which others find this process's locks; None where nothing can be locked."""
+        """Number by which others find this process's locks; None if nothing can be locked."""
         if KERNEL is not None:
-            with suppress(OSError):  # a disk without room for an empty file: ages decide
+            with suppress(OSError):  # no room even for an empty file: leases go by age
                 self._open(f"{os.fspath(path)}-locks")
         _all.add(self)
 
@@ -77,19 +78,19 @@ class SpoolLocks:
             os.close(descriptor)
 
     def is_open(self, number: int) -> bool:
-        """True if the process of that number still has the spool open, as far as can be told."""
+        """Return True if the process of that number has the spool open, or if this is unknown."""
         if number == self.number or self._descriptor is None:
             return True
         return _is_locked(self._descriptor, 2 * number)
 
     def is_settling(self, number: int) -> bool:
-        """True if it knows of jobs that have been sent, and has yet to tell the file."""
+        """Return True if that process knows of sent jobs that are still in the file."""
         if number == self.number or self._descriptor is None:
             return number == self.number and self._settling
         return _is_locked(self._descriptor, 2 * number + 1)
 
     def settling(self, *, settling: bool) -> None:
-        """Say whether this process does."""
+        """Set or drop this process's own settling lock."""
         if settling == self._settling or self.number is None or self._descriptor is None:
             return
         kind = fcntl.F_WRLCK if settling else fcntl.F_UNLCK
@@ -113,7 +114,7 @@ def _lock(descriptor: int, byte: int, kind: int) -> None:
 
 
 def _is_locked(descriptor: int, byte: int) -> bool:
-    """True if somebody else's lock is on that byte."""
+    """Return True if another open file has a lock on that byte."""
     asked = struct.pack(_FLOCK, fcntl.F_WRLCK, 0, byte, 1, 0)
     answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
     kind: int = struct.unpack(_FLOCK, answer)[0]

@@ -1,4 +1,4 @@
-"""Answers of SQS's on their way into the spool's file, and to those who hear of them."""
+"""Delivery of SQS's answers to the spool's file, and then to their subscribers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from headgate.jobs.errors import TransportError
 
 
 class Notes:
-    """Remembers what the file could not be told, for a full disk say, until it can.
+    """Remembers the answers that could not be written to the file, as on a full disk.
 
     Between `gathered` and `told` the file is settled; `jobs.client.spool.sending` does that in
     place, and `jobs.client.spool.async_sending` in a thread.
 
     Args:
-        file: counts what still waits.
-        sent: writes down what SQS has taken.
+        file: counts the jobs that still wait.
+        sent: records the jobs that SQS has taken.
         clock: tells the time.
-        events: hears of what became of each job.
-        noted: told of each note in the file, with its queue.
+        events: receives an event for the end of each job.
+        noted: called with the queue and the answer once the file is settled.
     """
 
     def __init__(
@@ -42,18 +42,18 @@ class Notes:
 
     @property
     def untold(self) -> Claim | None:
-        """The claim of which the file has yet to be told."""
+        """The claim whose answer has yet to be written to the file, if any."""
         return None if self._untold is None else self._untold[0]
 
     def gathered(self, claim: Claim, answer: Answer) -> Answer:
-        """The answer with what the file could not be told before; remembered until it is `told`."""
+        """Add earlier unwritten answers to this one, and remember the sum until it is `told`."""
         if self._untold is not None:
             answer = self._untold[1] + answer
         self._untold = claim, answer
         return answer
 
     def told(self, claim: Claim, answer: Answer) -> TransportError | None:
-        """The file has been told: all others are, too. Returns what failed."""
+        """Notify all subscribers, now that the file is settled; return the answer's error."""
         self._untold = None
         self._noted(claim.queue, answer)
         waiting = self._file.totals()[0] if answer.error else 0

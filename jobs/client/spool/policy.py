@@ -1,20 +1,22 @@
-"""Jobs that wait in a local file while SQS can't be reached: what is promised, and the policy.
+"""The spool, a local file in which jobs wait while SQS can't be reached: guarantees and policy.
 
-The file itself is `jobs.client.spool.file`; who sends from it are `jobs.client.spool.spooler` and
-`jobs.client.spool.async_spooler`.
+The file itself is in `jobs.client.spool.file`; `jobs.client.spool.spooler` and
+`jobs.client.spool.async_spooler` send from it.
 
-- **Kept** is a job whose submission failed with a transient `TransportError` (no connection, no
-  answer, throttling, a fault of AWS's), after the tries that every submission has. When `submit`
-  returns it is on the disk. Any other error is raised as ever: no waiting mends credentials.
+- **Kept.** A job is kept if its submission failed with a transient `TransportError` (no connection,
+  no answer, throttling, a fault of AWS), after the retries that every submission has. When `submit`
+  returns, the job is on the disk. Any other error is raised as without a spool: waiting doesn't
+  repair credentials.
 - **Order.** Requests for the jobs of one queue begin in the order in which those came into the
-  file, and while any wait, new ones of that queue go behind them. Some requests are under way at
+  file, and while any wait, new jobs of that queue go behind them. Several requests are under way at
   once: on a standard queue, which keeps no order either, one may arrive before another that began a
-  little earlier. Of a FIFO group one job at a time is under way, so that its order stays, whichever
-  processes of this machine its jobs came from.
-- **Once.** A process that sends from a queue's jobs holds a lease on it
+  little earlier. Of a FIFO group one job at a time is under way, so its order is kept, whichever
+  processes of this machine the jobs came from.
+- **Once.** A process that sends a queue's jobs holds a lease on the queue
   (`jobs.client.spool.lease`), so that several may drain one file. A job leaves the file when SQS
-  has confirmed it. It is sent twice where that answer was lost: on the way, with the process that
-  waited for it, or because sending took longer than the lease. At least once, as everywhere in SQS.
+  has confirmed it. It is sent twice if that answer was lost: on the way, with the process that
+  waited for it, or because sending took longer than the lease. So jobs are sent at least once, as
+  everywhere in SQS.
 """
 
 from __future__ import annotations
@@ -40,16 +42,16 @@ from headgate.jobs.submission.prepare import Submission
 StrPath: TypeAlias = str | os.PathLike[str]
 
 CLOSING_S = 5.0
-"""How long a client that closes waits for what its spool still has."""
+"""Seconds for which a closing client tries to send the jobs in its spool."""
 
 IDLE_S = 30.0
-"""How often a spool that seems empty is looked at: another process may have left jobs in it."""
+"""Interval, in seconds, at which an empty spool is looked at for other processes' jobs."""
 
 ELSEWHERE_S = 1.0
-"""The pause before another look while another process, which may be killed, sends from it."""
+"""Seconds until the next look while another process, which may be killed, sends from it."""
 
 _PAUSES = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
-_ENOUGH_FAILURES = 6  # the pauses grow no further, and each costs as many random numbers
+_ENOUGH_FAILURES = 6  # by then the pauses grow no further, and each failure costs a random number
 _MEBIBYTE = 1024 * 1024
 _MOST = 2**40  # more than any disk has room for
 
@@ -58,9 +60,9 @@ _MOST = 2**40  # more than any disk has room for
 class Spool:
     """A local file that keeps submissions while SQS can't be reached: ``Client(app, spool=...)``.
 
-    It holds payloads, readable by its owner only (mode 0600). It must lie on a local disk, since
+    It holds payloads, readable by its owner only (mode 0600). It must be on a local disk, since
     SQLite's log doesn't work over a network, and on one that outlives the process. Use one file for
-    one app in one account and region: whoever opens it sends all that is in it.
+    one app in one account and region: a client that opens it sends all jobs in it.
 
     Raises:
         SettingsInvalid: a bound is out of range.
@@ -68,13 +70,13 @@ class Spool:
 
     path: StrPath
     max_jobs: int = field(default=100_000, kw_only=True)
-    """Jobs that it may hold. The next one is refused with `SpoolFull`."""
+    """Maximum number of jobs. The next one is refused with `SpoolFull`."""
     max_bytes: int = field(default=256 * _MEBIBYTE, kw_only=True)
-    """Bytes of messages that it may hold; the file is somewhat larger, and doesn't shrink."""
+    """Maximum bytes of messages; the file is somewhat larger, and doesn't shrink."""
     lease: timedelta = field(default=timedelta(minutes=2), kw_only=True)
-    """The time that a process has a queue for itself while it sends some of its jobs; at least 1 s.
-    If that takes longer, they may be sent twice. A process that ends, or is killed, is noticed at
-    once, but for one on another machine or before a restart: then jobs wait for so long."""
+    """Time for which a process has a queue for itself while it sends some of its jobs; at least
+    1 s. If that takes longer, they may be sent twice. A process that ends, or is killed, is noticed
+    at once, except on another machine or before a restart: then its jobs wait for the lease."""
 
     def __post_init__(self) -> None:
         check_count("max_jobs", self.max_jobs, most=_MOST)
@@ -83,7 +85,7 @@ class Spool:
 
     @property
     def name(self) -> str:
-        """The path, as errors have it."""
+        """The path, as shown in errors."""
         return str(Path(self.path))
 
 
@@ -96,37 +98,37 @@ class Waiting:
 
     @cached_property
     def envelope(self) -> Envelope:
-        """What the message says."""
+        """The message's envelope."""
         return parse(self.message.body)
 
 
 Sent: TypeAlias = Callable[[Sequence[Waiting]], None]
-"""Writes down what SQS has taken from the file, as
-`jobs.client.submission_records.Register.enter`."""
+"""Records the jobs that SQS has taken from the file, as
+`jobs.client.submission_records.Register.enter` does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A queue's oldest jobs, which nobody else may send for the moment."""
+    """A queue's oldest jobs, leased to this process."""
 
     queue: str
     """The physical name."""
     token: str
-    """Tells this claim from one that somebody makes after its lease has run out."""
+    """Distinguishes this claim from one made after its lease has expired."""
     good_until_s: float
-    """By the monotonic clock: no request begins later, so that answers come within the lease."""
+    """Time on the monotonic clock after which no request begins, so that answers come in time."""
     jobs: tuple[Waiting, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The ends of some of a claim's jobs. Those that are not named go on waiting."""
+    """The ends of some of a claim's jobs. All others go on waiting."""
 
     sent: tuple[Waiting, ...] = ()
     refused: tuple[tuple[Waiting, str], ...] = ()
-    """With what SQS says: the message is at fault, and would hold up those behind it."""
+    """Jobs whose message is at fault and would block later ones, with SQS's error."""
     error: TransportError | None = None
-    """Why some go on waiting."""
+    """The error for which some jobs go on waiting, if any."""
 
     def __add__(self, later: Answer) -> Answer:
         return Answer(
@@ -136,7 +138,7 @@ class Answer:
         )
 
     def events(self, claim: Claim, waiting: int, at: datetime) -> Iterator[Event]:
-        """Tell of it, once the file knows it too and has so many jobs left."""
+        """Yield the events to emit once the file is settled and has ``waiting`` jobs left."""
         for job in self.sent:
             yield JobSubmitted(at=at, delay_s=job.message.delay_s, **_names(job.envelope))
         for job, why in self.refused:
@@ -146,54 +148,57 @@ class Answer:
 
 
 def remaining_delay_s(not_before: datetime | None, now: datetime) -> int:
-    """The DelaySeconds of a job that has waited already: its due time stays what it was."""
+    """Return the DelaySeconds of a job that has already waited; its due time stays the same."""
     if not_before is None or not_before <= now:
         return 0
-    left = min(not_before - now, MAX_DELAY)  # the clock may have been put back meanwhile
+    left = min(not_before - now, MAX_DELAY)  # the clock may have been set back meanwhile
     return math.ceil(left.total_seconds())
 
 
 def spooled(submission: Submission, reason: str, waiting: int, at: datetime) -> JobSpooled:
-    """It is in the file, where by now so many wait."""
+    """Return the event of a job put into the file, which now has ``waiting`` jobs."""
     return JobSpooled(at=at, reason=reason, waiting=waiting, **_names(submission.envelope))
 
 
 class Rhythm:
-    """When the file is drained next: soon after a failure, then less and less often, with jitter.
+    """The times at which the file is drained: soon after a failure, then less often, with jitter.
 
     Times are the clock's monotonic seconds.
     """
 
     def __init__(self, rng: random.Random) -> None:
         self.due_s = float("-inf")
-        """At the start at once: an earlier process may have left jobs."""
+        """Time of the next pass; at first at once, since an earlier process may have left jobs."""
         self._rng = rng
         self._failures = 0
         self._passing = False
         self._missed = False
-        """A job came in while the file was being drained, maybe behind what was looked at last."""
+        """True if a job came in during a pass, possibly too late to be seen by it."""
 
     def kept(self, now_s: float) -> None:
-        """A job came into the file; SQS could not be reached just now."""
+        """Note that a job came into the file, since SQS could not be reached."""
         if self._passing:
             self._missed = True
         elif not self._failures:
             self._failed(now_s)
 
     def answered(self, now_s: float) -> None:
-        """SQS took something else: what waits need not wait any longer."""
+        """Note that SQS took another job, so that the waiting jobs are due at once."""
         if self._failures:
             self._failures = 0
             self.due_s = now_s
 
     def begins(self) -> None:
-        """The file is going to be drained."""
+        """Note that a pass begins."""
         self._passing, self._missed = True, False
 
     def passed(self, now_s: float, *, clean: bool, elsewhere: bool = False) -> None:
-        """The file was drained, or as ``clean`` says not quite.
+        """Note that a pass has ended.
 
-        ``elsewhere``: others send from it, who may be killed.
+        Args:
+            now_s: the current time.
+            clean: whether it sent everything.
+            elsewhere: whether another process, which may be killed, sends from the file.
         """
         self._passing = False
         if clean:

@@ -1,4 +1,4 @@
-"""Sending what is in a spool, by several requests at once, from plain code."""
+"""Synchronous sending of the jobs in a spool, by several requests at once."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ Send = Callable[[str, Sequence[OutgoingMessage]], list[EntryFailure]]
 
 
 class Sending:
-    """Sends what waits, and notes in the file what has become of it.
+    """Sends the waiting jobs, and settles them in the file.
 
-    While the file can't be told, for a full disk say, it remembers what SQS has taken, and sends
-    nothing else.
+    While the file can't be written, as on a full disk, this remembers the jobs that SQS has taken,
+    and sends no others.
 
     Args:
-        file: what to send.
-        send: asks SQS; from several threads.
-        sent: writes down what SQS has taken.
+        file: the file of the waiting jobs.
+        send: sends a request to SQS; called from several threads.
+        sent: records the jobs that SQS has taken.
         clock: tells the time.
-        events: hears of what became of each job.
-        noted: told of each note in the file, with its queue.
-        go_on: asked before each request.
-        parallel: requests in doubt at most; a single one is made in the calling thread.
+        events: receives an event for the end of each job.
+        noted: called with the queue and the answer once the file is settled.
+        go_on: called before each request; False stops sending.
+        parallel: maximum number of requests in doubt; with 1 they are made in the calling thread.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class Sending:
         self._widths = Widths()
 
     def drain(self) -> bool:
-        """Send what waits. A queue that fails is left alone, and others go on.
+        """Send the waiting jobs. A queue that fails is left alone, while others go on.
 
         Returns:
-            Whether nothing failed.
+            True if nothing failed.
 
         Raises:
             SpoolError: the file can't be used.
@@ -81,7 +81,7 @@ class Sending:
         return not failed
 
     def _send_claim(self, claim: Claim) -> TransportError | None:
-        """Send its jobs as far as possible; returns why others could not be sent."""
+        """Send a claim's jobs as far as possible; return the error of the rest, if any."""
         window = Window(claim, parallel=self._parallel)
         error: TransportError | None = None
         try:
@@ -92,13 +92,13 @@ class Sending:
                     with suppress(SpoolError):  # remembered, and tried again at the end
                         error = self._settle(claim, window.news(), done=False) or error
         finally:
-            # Whatever happened, others may have the queue.
+            # Whatever happened, release the queue.
             error = self._settle(claim, window.end(), done=True) or error
         self._widths.passed(claim.queue, window, error)
         return error
 
     def _begin(self, claim: Claim, window: Window, lines: _Lines) -> bool:
-        """Make the requests that may be made now; returns whether any is under way."""
+        """Start the requests that may be made now; return True if any is under way."""
         while (
             self._notes.untold is None
             and self._go_on()
@@ -118,17 +118,17 @@ class Sending:
             return self._send(queue, [job.message for job in batch])
         except TransportError as error:
             return error
-        except Exception as error:  # noqa: BLE001 - of a transport of the caller's own; logged
+        except Exception as error:  # noqa: BLE001 - from a user's transport; logged
             _log.exception("sending from the spool raised what no transport should")
             return unexpected(queue, error)
 
 
 class _Lines:
-    """Threads that make requests; as many as are needed at once, until it is left.
+    """Threads that make requests, started as needed; they end with the ``with`` block.
 
     Args:
         ask: makes a request.
-        most: threads; with one, requests are made in the calling thread.
+        most: maximum number of threads; with 1, requests are made in the calling thread.
     """
 
     def __init__(self, ask: Callable[[Sequence[Waiting]], Reply], most: int) -> None:
@@ -138,7 +138,7 @@ class _Lines:
         self._replies: SimpleQueue[tuple[list[Waiting], Reply]] = SimpleQueue()
         self._threads = 0
         self.busy = 0
-        """Requests whose replies have not been taken yet."""
+        """Number of requests whose replies have not been taken yet."""
 
     def __enter__(self) -> Self:
         return self
@@ -153,7 +153,7 @@ class _Lines:
             self._batches.put(None)
 
     def ask(self, batch: list[Waiting]) -> None:
-        """Make a request; its reply is among the `replies` later."""
+        """Start a request; `replies` yields its reply later."""
         self.busy += 1
         if self._most == 1:
             self._replies.put((batch, self._ask(batch)))
@@ -165,7 +165,7 @@ class _Lines:
         self._batches.put(batch)
 
     def replies(self) -> Iterator[tuple[list[Waiting], Reply]]:
-        """Wait for a reply; it, and those that are there by then."""
+        """Wait for a reply; yield it, and all others that have arrived by then."""
         while True:
             self.busy -= 1
             yield self._replies.get()

@@ -1,4 +1,4 @@
-"""The spool of a `headgate.Client`: what goes into it, and the thread that sends from it."""
+"""The spool of a `headgate.Client`, and the thread that sends from it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Spooler:
     """A `jobs.client.fallback.Fallback` that keeps jobs in a file until SQS takes them.
 
     Args:
-        spool: which file.
-        send: asks SQS.
-        sent: writes down what SQS has taken from the file.
+        spool: the file's path and bounds.
+        send: sends a request to SQS.
+        sent: records the jobs that SQS has taken from the file.
         clock: tells the time.
-        events: hears of what is kept and sent; from the spool's own thread, too.
+        events: receives an event for each job kept or sent; from the spool's own thread, too.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class Spooler:
         self._opening = threading.Lock()
         self._drainer: Drainer | None = None
         self._cause: BaseException | None = None
-        """Why jobs wait, as far as this process has heard."""
+        """The latest error for which this process spooled jobs, if any."""
 
     def open(self) -> None:
-        """Open the file, and start to send what an earlier process has left in it. Idempotent.
+        """Open the file, and start to send the jobs left by earlier processes. Idempotent.
 
         Raises:
             SpoolError: the file can't be used.
@@ -53,10 +53,10 @@ class Spooler:
         self._opened()
 
     def takes(self, submissions: Sequence[Submission]) -> bool:
-        """Keep submissions of one queue if others of it wait, since they go behind those.
+        """Keep submissions of one queue if earlier ones of it wait; they go behind those.
 
         Raises:
-            SpoolError: the file could not keep them; nor were they sent.
+            SpoolError: the file could not keep them, and they were not sent.
         """
         drainer = self._opened()
         if not drainer.file.waits(submissions[0].queue.name):
@@ -70,7 +70,7 @@ class Spooler:
     def instead(
         self, submissions: Sequence[Submission], results: Sequence[Result]
     ) -> Sequence[Result]:
-        """Keep what SQS could not be asked to take."""
+        """Keep the jobs that SQS could not be asked to take."""
         drainer = self._opened()
         waiting, cause = lost(submissions, results)
         if not waiting:
@@ -86,7 +86,7 @@ class Spooler:
         return replaced(results, outcome)
 
     def close(self) -> None:
-        """Try once more to send what waits, for a few seconds, and close the file. Idempotent."""
+        """Try once more, for `CLOSING_S`, to send the waiting jobs; close the file. Idempotent."""
         with self._opening:
             drainer, self._drainer = self._drainer, None
         if drainer is not None:
@@ -111,9 +111,9 @@ class Spooler:
 
 
 class Drainer:
-    """A thread that sends what is in the file, and closes it at its end.
+    """A thread that sends the jobs in the file, and closes the file at its end.
 
-    It is a daemon, as are those that help it: a request that hangs doesn't keep the process from
+    It is a daemon thread, like its helpers: a request that hangs doesn't keep the process from
     ending.
     """
 
@@ -129,34 +129,34 @@ class Drainer:
         self._changed = threading.Condition()
         self._rhythm = Rhythm(random.Random())  # noqa: S311 - spreads load, guards no secret
         self._end_s: float | None = None
-        """When the last pass has to be over, once there is to be one."""
+        """End of the last pass, on the monotonic clock; None until `stop`."""
         self._thread = threading.Thread(target=self._run, name="headgate-spool", daemon=True)
 
     def start(self) -> None:
-        """Begin with what is there."""
+        """Start the thread, which begins with the jobs in the file."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Make a last pass, and return when it is over or the bound has passed."""
+        """Make a last pass, and return when it is over, or after `CLOSING_S`."""
         with self._changed:
             self._end_s = self._clock.monotonic() + CLOSING_S
             self._changed.notify_all()
         self._thread.join(CLOSING_S)
 
     def admit(self, queue: str, jobs: int) -> None:
-        """Hold a submission back while those before it are sent, for a moment."""
+        """Delay a submission, for at most `LONGEST_S`, while earlier ones are sent."""
         with self._changed:
             self._changed.wait_for(lambda: self._inflow.admits(queue), LONGEST_S)
             self._inflow.came(queue, jobs)
 
     def kept(self) -> None:
-        """A job has come into the file."""
+        """Note that a job has been put into the file."""
         with self._changed:
             self._rhythm.kept(self._clock.monotonic())
             self._changed.notify_all()
 
     def answered(self) -> None:
-        """SQS can be reached."""
+        """Note that SQS can be reached."""
         with self._changed:
             self._rhythm.answered(self._clock.monotonic())
             self._changed.notify_all()
@@ -170,7 +170,7 @@ class Drainer:
             self.file.close()
 
     def _wait(self) -> bool:
-        """Until the next pass; false if it is the last."""
+        """Wait until the next pass is due; return False if it is the last."""
         with self._changed:
             while self._end_s is None:
                 if (left_s := self._rhythm.due_s - self._clock.monotonic()) <= 0:
@@ -185,7 +185,7 @@ class Drainer:
             clean = self._sending.drain()
             elsewhere = self.file.sent_by_others()
         except Exception:  # noqa: BLE001 - a fault of ours or of the disk; logged, see below
-            # The thread's boundary. What it was may pass, and the jobs are still in the file.
+            # The thread's boundary. The fault may pass, and the jobs are still in the file.
             _log.exception("the spool could not be drained; it will be tried again")
         with self._changed:
             self._inflow.ended()

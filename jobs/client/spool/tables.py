@@ -1,7 +1,7 @@
 """The spool's tables, and the statements over them.
 
-Rows go in and come out as one JSON text a statement. SQLite gives up Python's lock at each row,
-and has to wait for it among busy threads.
+Rows go in and come out as one JSON text per statement, because Python's sqlite3 releases the GIL at
+each row, and then has to wait for it among busy threads.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from headgate.jobs.messages.outgoing import size_of
 from headgate.jobs.submission.prepare import Submission
 
 APPLICATION = 0x48475350
-"""The letters HGSP: what SQLite calls an application id."""
+"""SQLite's application id: the letters HGSP."""
 
 VERSION = 1
-"""Of the tables, and of what is in them: a new version of the envelope is one of this as well."""
+"""Version of the tables and their contents; increased with the envelope's version, too."""
 
 SCHEMA = (
     """CREATE TABLE job (
@@ -39,10 +39,10 @@ SCHEMA = (
     )""",
     "CREATE INDEX job_by_queue ON job (queue, number) WHERE refused IS NULL",
     "CREATE INDEX job_refused ON job (queue, message_group) WHERE refused IS NOT NULL",
-    # The token says who holds it, see `jobs.client.spool.lease`; what was written before goes by
-    # its time.
+    # The token tells the holder, see `jobs.client.spool.lease`; tokens of earlier versions go by
+    # their time.
     "CREATE TABLE lease (queue TEXT PRIMARY KEY, token TEXT NOT NULL, until REAL NOT NULL)",
-    # Counting by reading would cost more the more there is.
+    # Counting rows would cost more the more there are.
     "CREATE TABLE total (jobs INTEGER NOT NULL, bytes INTEGER NOT NULL)",
     "INSERT INTO total VALUES (0, 0)",
     """CREATE TRIGGER job_added AFTER INSERT ON job BEGIN
@@ -90,11 +90,11 @@ HEADS = """
         SELECT min(number) FROM job WHERE queue = head.queue AND refused IS NULL
     )
 """
-"""Each queue's oldest job: a look into the index for each queue, however long the queues are.
-https://sqlite.org/lang_with.html has no loose index scan, so this spells one out."""
+"""Selects each queue's oldest job, by one index lookup per queue, however long the queues are.
+SQLite has no loose index scan, so this spells one out; see https://sqlite.org/lang_with.html"""
 
 MOST_BYTES = 8 * 1024 * 1024
-"""Of messages that one claim has in memory; a larger one is claimed alone."""
+"""Maximum size of a claim's messages in memory, in bytes; a larger message is claimed alone."""
 
 OLDEST = """
     WITH oldest AS (
@@ -114,7 +114,7 @@ OLDEST = """
 
 
 def row_of(submission: Submission) -> dict[str, Any]:
-    """A job as `INSERT` takes it, among others."""
+    """Return a job as one of the rows that `INSERT` takes."""
     message, not_before = submission.message, submission.envelope.not_before
     return {
         "id": submission.id,
@@ -130,7 +130,7 @@ def row_of(submission: Submission) -> dict[str, Any]:
 
 
 def waiting_of(row: Sequence[Any], now: datetime) -> Waiting:
-    """A job of those that `OLDEST` returns, with what is left of its delay."""
+    """Return a job from a row of `OLDEST`, with the rest of its delay."""
     job_id, body, attributes, group, deduplication_id, not_before = row
     due = datetime.fromisoformat(not_before) if not_before else None
     message = OutgoingMessage(
@@ -144,6 +144,6 @@ def waiting_of(row: Sequence[Any], now: datetime) -> Waiting:
 
 
 def totals(db: sqlite3.Connection) -> tuple[int, int]:
-    """The jobs that there are, and the bytes of their messages."""
+    """Return the number of jobs, and the bytes of their messages."""
     [[jobs, used]] = db.execute("SELECT jobs, bytes FROM total").fetchall()
     return jobs, used

@@ -1,4 +1,4 @@
-"""Sending a claim's jobs in several requests at once: what may go now, and what became of it.
+"""The state of sending a claim's jobs in several requests at once.
 
 Pure, and shared by `jobs.client.spool.spooler` and `jobs.client.spool.async_spooler`.
 """
@@ -16,9 +16,9 @@ from headgate.jobs.errors import TransportError
 from headgate.jobs.messages.outgoing import lane_of, size_of
 
 PARALLEL = 16
-"""Requests whose jobs are in doubt at once: under way, or answered and not yet noted in the file.
-What they carry is sent twice when the process is killed. Ten jobs each at 8 ms make 20,000 a
-second, well above what a process has CPU for."""
+"""Maximum number of requests in doubt: under way, or answered and not yet settled in the file. If
+the process is killed, their jobs are sent twice. Ten jobs each at 8 ms make 20,000 a second, well
+above what a process has CPU for."""
 
 _MOST_CLAIMED = 1_000
 _MOST_SUSPECTS = 16 * MAX_BATCH
@@ -30,15 +30,15 @@ Reply = Sequence[EntryFailure] | TransportError
 class Window:
     """A claim on its way to SQS.
 
-    A request that SQS refuses as a whole for what is in it (a character, an attribute) is cut into
-    halves until the message at fault is alone. It counts as refused once another one has been
-    taken; as long as none is, the fault is the queue's.
+    A request that SQS refuses as a whole for its content (a character, an attribute) is split in
+    halves until the message at fault is alone. That message counts as refused once SQS has taken
+    another one; as long as it has taken none, the fault is the queue's.
 
-    An entry that SQS failed to take among others goes again behind what is ready, a few times.
+    An entry that SQS failed to take among others is sent again behind the ready jobs, a few times.
 
     Args:
-        claim: whose jobs are sent.
-        parallel: requests in doubt at most.
+        claim: the claim whose jobs are sent.
+        parallel: maximum number of requests in doubt.
     """
 
     def __init__(self, claim: Claim, *, parallel: int = PARALLEL) -> None:
@@ -50,7 +50,7 @@ class Window:
         self._suspects: list[tuple[Waiting, TransportError]] = []
         self._taken = False
         self._failures = Counter[str]()
-        """By job, how often SQS failed to take it out of a request."""
+        """Number of times that SQS failed to take a job from a request, by job."""
         self._stopped = False
         self._answered = 0
         self._sent: list[Waiting] = []
@@ -63,7 +63,7 @@ class Window:
         return bool(self._suspects) and not self._taken
 
     def next_batch(self) -> list[Waiting]:
-        """The next to send; empty if nothing may be, until there is an answer."""
+        """Return the next batch to send; empty if none may be sent until there is an answer."""
         if self._stopped or not self._free:
             return []
         batch = self._halves.popleft() if self._halves else self._lanes.take(_size)
@@ -71,7 +71,7 @@ class Window:
         return batch
 
     def answered(self, batch: Sequence[Waiting], reply: Reply) -> None:
-        """Read what sending a batch came to."""
+        """Note the reply to a batch."""
         self._answered += 1
         if isinstance(reply, TransportError):
             self._read_error(batch, reply)
@@ -82,7 +82,7 @@ class Window:
             self._read_entry(job, failed.get(index))
 
     def news(self) -> Answer:
-        """The ends to note in the file by now; told once."""
+        """Return the ends to settle in the file that have not been returned before."""
         if self._taken:
             self._refused += [(job, str(error)) for job, error in self._suspects]
             self._suspects.clear()
@@ -93,7 +93,7 @@ class Window:
         return news
 
     def end(self) -> Answer:
-        """The ends left to note when all is over."""
+        """Return the last ends to settle, once sending is over."""
         if self.blames_all:
             self._stop(self._suspects[0][1])
         return self.news()
@@ -110,7 +110,7 @@ class Window:
             self._stop(EntryRejected(failure))
 
     def _goes_again(self, job: Waiting) -> bool:
-        """True if what SQS failed to take, among others that it took, goes again at once."""
+        """Return True if a job that SQS failed to take, while it took others, is sent again."""
         self._failures[job.id] += 1
         return self._taken and self._failures[job.id] < TRIES
 
@@ -129,21 +129,21 @@ class Window:
 
 
 class Widths:
-    """The number of a queue's jobs to claim next: ten, and twice that each time all goes well.
+    """The number of a queue's jobs to claim next: ten, doubled each time all goes well.
 
-    So an outage that lasts is met by one request. While everything is refused, up to
-    ``_MOST_SUSPECTS`` are looked at to find one that isn't.
+    So a lasting outage costs one request at a time. While everything is refused, up to
+    ``_MOST_SUSPECTS`` jobs are tried to find one that isn't.
     """
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
 
     def of(self, queue: str) -> int:
-        """The number of this one."""
+        """Return the number of jobs to claim from this queue."""
         return self._next.get(queue, MAX_BATCH)
 
     def passed(self, queue: str, window: Window, error: TransportError | None) -> None:
-        """A claim of that queue is over."""
+        """Note that a claim of that queue is over."""
         wider = 2 * self.of(queue)
         if window.blames_all:
             self._next[queue] = min(wider, _MOST_SUSPECTS)
@@ -154,7 +154,7 @@ class Widths:
 
 
 def unexpected(queue: str, error: BaseException) -> TransportError:
-    """Stands for what no transport should raise; its text might quote a payload."""
+    """Return the error that replaces an unexpected one, whose text might quote a payload."""
     return TransportError(f"sending to {queue!r} raised {type(error).__name__}")
 
 
@@ -163,5 +163,5 @@ def _size(job: Waiting) -> int:
 
 
 def _may_be_a_messages_fault(error: TransportError) -> bool:
-    """True for none of the errors that have a name: those are of the queue, or of all."""
+    """Return True for a plain `TransportError`; its subclasses concern the queue, or all of SQS."""
     return type(error) is TransportError
