@@ -1,1 +1,1 @@
-"""Choosing which received message starts next, and giving back what can't."""
+"""Choosing the received message that starts next, and giving back those that can't."""

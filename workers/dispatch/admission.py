@@ -1,4 +1,4 @@
-"""Why a received message may not start, though a slot is free; and what of a queue to ask for."""
+"""Admission: the reasons to hold a message back although a slot is free, and a queue's room."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _PROCESS = "process"
 
 _CHILDREN = "children"
 _PROBATION = "probation"
-"""What holds a job back besides its limits, by name."""
+"""Names of the blocks other than limits."""
 
 
 class Admission:
     """Lets messages start as limits, child processes, probation and FIFO groups allow.
 
     Args:
-        app: its types tell which queues need child processes.
+        app: its types determine which queues need child processes.
         gate: the limits and breakers.
         children: the child processes, if any type needs them.
         clock: tells the time.
@@ -48,30 +48,30 @@ class Admission:
         self._bounded = _bounded(app, gate, self._isolated)
         self._clock = clock
         self._endings = Endings()
-        """Of jobs in child processes."""
+        """Ends of jobs in child processes."""
         self._in_children = 0
         """Jobs that have, or are about to get, a child process."""
         self._on_probation: Hold | None = None
-        """The suspect that runs, or has run and is not settled: were the process to die of the next
-        one meanwhile, it would seem to have died with it."""
+        """The suspect that runs, or has run but is not settled. If the next one killed the process
+        meanwhile, this one would be blamed for that crash too."""
 
     def take(self, hold: Hold) -> bool:
-        """A message has been received; returns whether none of its FIFO group is before it."""
+        """Add a received message; return True if no message of its FIFO group precedes it."""
         return self._groups.take(hold)
 
     def left(self, hold: Hold, *, gone: bool) -> Departure:
-        """A message is no longer held; returns what follows for its FIFO group.
+        """Remove a message that is no longer held; return the consequences for its FIFO group.
 
         Args:
-            hold: which.
-            gone: it has left its queue, done or parked.
+            hold: the message.
+            gone: True if it has left its queue, done or parked.
         """
         if self._on_probation is hold:
             self._on_probation = None
         return self._groups.left(hold, gone=gone)
 
     def block(self, hold: Hold) -> Block | None:
-        """What holds it back, other than the want of a slot and its FIFO group."""
+        """Return the block on a message, other than a missing slot and its FIFO group; or None."""
         if (job := _to_be_called(hold)) is None:
             return None
         if self._on_probation is not None and job.attempt.suspect:
@@ -81,10 +81,10 @@ class Admission:
         return self._gate.block(job)
 
     def acceptable(self, line: Line) -> float:
-        """How many more messages of a queue could start soon if there were slots enough.
+        """Return how many more messages of a queue could start soon, given enough slots.
 
-        As many as its limits let, and of isolated types as far as child processes are free. Any
-        number where one type is not bounded by more than slots, whatever holds the others back.
+        The limits bound the number, and the free child processes bound that of isolated types. It
+        is infinite if slots alone bound one of the types, whatever holds the others back.
         """
         group = line.queue.group
         if group not in self._bounded:
@@ -95,13 +95,13 @@ class Admission:
         return min(by_queue, self._room_of_types(line, types))
 
     def startable_soon(self, limit: str) -> float:
-        """How many a limit would let start within about a second; 0 where that isn't known."""
+        """Return how many messages a limit would let start within about a second; 0 if unknown."""
         if limit == _CHILDREN:
             return max(0, self._free_children) + self._endings.count(self._clock.monotonic())
         return self._gate.startable_soon(limit)
 
     def occupy(self, hold: Hold) -> None:
-        """Take what a job needs to run, at once, so that the next choice reckons with it."""
+        """Take what a job needs to run, immediately, so that the next choice accounts for it."""
         if (job := _to_be_called(hold)) is None:
             return
         hold.ticket = self._gate.start(job)
@@ -111,7 +111,7 @@ class Admission:
             self._in_children += 1
 
     def vacate(self, hold: Hold, outcome: Outcome) -> None:
-        """Give it back."""
+        """Give back what `occupy` took."""
         if hold.ticket is None or (job := hold.run.job) is None:
             return
         self._gate.end(hold.ticket, outcome, retryable=_is_retryable(job, outcome))
@@ -120,9 +120,9 @@ class Admission:
             self._endings.add(self._clock.monotonic())
 
     async def retried(self, hold: Hold, verdict: Verdict) -> Verdict:
-        """What becomes of a retry, if it is one, by the retry budgets.
+        """Return the verdict as the retry budgets allow it; only retries are changed.
 
-        The longer wait, too, has to end before SQS deletes its message.
+        A longer wait, too, has to end before SQS deletes the message.
         """
         if not isinstance(verdict.action, RetryAfter) or (job := hold.run.job) is None:
             return verdict
@@ -132,7 +132,7 @@ class Admission:
         return replace(verdict, action=lasting(action, verdict.outcome, verdict.attempt))
 
     def hurry(self) -> None:
-        """Wait for retry budgets no longer than a moment: the worker ends."""
+        """Wait only briefly for retry budgets from now on: the worker is stopping."""
         self._gate.hurry()
 
     def _room_of_types(self, line: Line, types: Sequence[str]) -> float:
@@ -160,10 +160,10 @@ class Admission:
 
 
 def _to_be_called(hold: Hold) -> Job | None:
-    """The job whose handler needs what limits, children and probation give.
+    """Return the job if its handler will be called, and so is subject to limits and children.
 
-    What is parked or deferred without being called waits for nothing and takes nothing, and its end
-    says nothing of what it depends on.
+    A job that is parked or deferred without a call waits for nothing and takes nothing, and its
+    outcome says nothing about its dependencies.
     """
     return hold.run.job if hold.run.foregone is None else None
 
@@ -175,7 +175,7 @@ def _is_retryable(job: Job, outcome: Outcome) -> bool:
 def _bounded(
     app: App, gate: Gate, isolated: frozenset[str]
 ) -> Mapping[str, tuple[str, ...] | None]:
-    """The queue groups that have any bound, with their types; None if one of those has no own."""
+    """Return the bounded queue groups with their types; None for types if one has no own bound."""
     types: defaultdict[str, list[str]] = defaultdict(list)
     for name, job in app.types.items():
         for group in job.runs_from:

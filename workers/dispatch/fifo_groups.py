@@ -1,8 +1,7 @@
-"""The order within FIFO groups, as far as it is kept by the worker and not by SQS.
+"""The order within FIFO groups, as far as the worker and not SQS keeps it.
 
-SQS hands out no message of a group while it regards an earlier one as in flight, but one receive
-may bring several of a group: those run one at a time, each when the one before it has left the
-queue.
+SQS delivers no message of a group while it considers an earlier one in flight, but one receive may
+return several of a group: these run one at a time, each once the one before it has left the queue.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html
 
 Pure: it knows no clock and no event loop.
@@ -20,29 +19,29 @@ _Group = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """What follows for its group from a message that is no longer held."""
+    """The consequences for a FIFO group when one of its messages is no longer held."""
 
     heir: Hold | None = None
-    """The message that is now the first."""
+    """The message that is now the first of the group."""
     returning: Sequence[Hold] = ()
-    """Those that have to go back unstarted, in order."""
+    """The messages that have to go back unstarted, in order."""
 
 
 _NO_GROUP = Departure()
 
 
 class Groups:
-    """What this worker holds of each group, in the order in which SQS gave it."""
+    """The messages that this worker holds of each group, in the order in which SQS sent them."""
 
     def __init__(self) -> None:
         self._lines: dict[_Group, list[Hold]] = {}
 
     def __len__(self) -> int:
-        """Groups of which something is held."""
+        """Return the number of groups of which messages are held."""
         return len(self._lines)
 
     def take(self, hold: Hold) -> bool:
-        """Add a message; returns whether it is the first of its group, or from a standard queue."""
+        """Add a message; return True if it is the first of its group, or from a standard queue."""
         if not hold.delivery.queue.fifo:
             return True
         line = self._lines.setdefault(_group(hold), [])
@@ -53,12 +52,12 @@ class Groups:
         """Remove a message that is no longer held.
 
         Args:
-            hold: which.
-            gone: it has left its queue, done or parked, so that the next may start. Otherwise it
-                will be delivered again, and all that came after it only after it.
+            hold: the message.
+            gone: True if it has left its queue, done or parked, so that the next may start.
+                Otherwise it will be delivered again, and all later ones of its group after it.
         """
         line = self._lines.get(_group(hold), []) if hold.delivery.queue.fifo else []
-        if hold not in line:  # of a standard queue, or sent back with one before it
+        if hold not in line:  # from a standard queue, or returned along with an earlier one
             return _NO_GROUP
         at = line.index(hold)
         returning = [] if gone else line[at + 1 :]

@@ -1,4 +1,4 @@
-"""Doing once, in the event loop's next turn, what many ask for in this one."""
+"""A call that many request, and that runs once in the event loop's next turn."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 
 class OncePerTurn:
-    """Does something soon, and once, however often it is asked until then.
+    """Calls a function once in the next turn of the event loop, however often it is requested.
 
     Args:
-        act: what.
+        act: the function to call.
     """
 
     def __init__(self, act: Callable[[], None]) -> None:
@@ -18,7 +18,7 @@ class OncePerTurn:
         self._asked = False
 
     def __call__(self) -> None:
-        """Ask for it."""
+        """Request the call."""
         if not self._asked:
             self._asked = True
             asyncio.get_running_loop().call_soon(self._do)

@@ -1,4 +1,4 @@
-"""How long a message that can't start is held, and how long it stays away when it goes back.
+"""The patience with messages that can't start: the time each is held, and then stays away.
 
     it waits for                 held                            then away
     a slot                       ``give_back_after``             not at all
@@ -7,11 +7,11 @@
     a limit that lasts longer    not at all                      as the limit says
     a limit, and is too much     two seconds, or not at all      as the limit says, and growing
 
-As much is held as fills all places of a limit once they come free, so that they are taken at once;
-it is offered to other workers now and then. What is more is held for a moment, in which the pace
-of the limit shows, unless there is far too much. The times grow with each delivery that ended
-without a start: so often was nobody there who could have started it. The time away grows no further
-than suits the pace at which the limit lets others start.
+Enough messages are held to fill all places of a limit as soon as they come free; these are offered
+to other workers now and then. Any surplus is held for a moment, until the limit's pace is known,
+unless there is far too much of it. The times grow with each delivery that ended without a start,
+since each time no worker could start the message. The time away is capped by the pace at which the
+limit lets other messages start.
 
 Pure but for its randomness: it knows no clock and no event loop.
 """
@@ -25,55 +25,55 @@ from dataclasses import dataclass
 from headgate.jobs.core.topology import MAX_BATCH
 
 _LONGER = 12
-"""How many times longer a message is held that was delivered before, or that a limit holds back."""
+"""Multiple of ``give_back_after`` for messages delivered before, or held back by a limit."""
 
 _GROWTH = 3
-"""By how many times ``give_back_after`` that grows with each return."""
+"""Multiple of ``give_back_after`` by which the time held grows with each return."""
 
 _LONGEST = 72
-"""How many times longer at most: with the times away, SQS's 1,000 receives last for four days."""
+"""Largest such multiple: with the times away, SQS's 1,000 receives last for four days."""
 
 _COSTLY = 5
-"""How many times more, and longer, is held where each return counts as an attempt."""
+"""Factor on the number of messages held, and on their time, where a return counts as an attempt."""
 
 _AHEAD_S = 5.0
-"""What a limit will let start within this time is held besides; what goes back is away as long."""
+"""Period whose starts under a limit are held in addition; returned messages stay away as long."""
 
 _OF_LIMIT = 2
-"""Messages held at least of those that one limit holds back; else as many as it has places."""
+"""Minimum number of messages held for one limit; otherwise as many as it has places."""
 
 _OF_QUEUE = 20 * MAX_BATCH
-"""Messages held at most of one queue, for all its limits and their keys, and for a moment."""
+"""Maximum number of limited messages held of one queue, across limits and keys, even briefly."""
 
 MOMENT_S = 2.0
-"""Time for which more than that is held, until it shows how fast the limit lets others start."""
+"""Time for which a surplus is held, until it shows how fast the limit lets messages start."""
 
 _LONGEST_AWAY_S = 300.0
-"""How long a message stays away at most, unless its limit says longer."""
+"""Longest time a message stays away, unless its limit lasts longer."""
 
 _LONGEST_SAID_S = 3600.0
-"""A limit that lasts longer is asked again after this: a deploy may have changed it."""
+"""Time after which a limit that lasts longer is checked again: a deploy may have changed it."""
 
 _JITTER = 0.2
-"""Spreads the returns of messages, as a part of the time away; by a second at least."""
+"""Jitter on the time away, as a fraction of it; at least one second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiter:
-    """A message that can't start now, as the policy has to know it."""
+    """A message that can't start now, described for the policy."""
 
     receives: int = 1
-    """Deliveries, the present one counted."""
+    """Number of deliveries, including the present one."""
     returns: int = 0
     """Earlier deliveries that ended without a start."""
     is_known: bool = True
     """Records and a large payload have been read."""
     limit_s: float | None = None
-    """Time until it is worth asking again the limit that holds it back; None if none does."""
+    """Seconds until its limit is worth asking again; None if no limit holds it back."""
     places: int = 0
-    """How many its limit lets run at once, or start in its window."""
+    """Number of jobs that its limit lets run at once, or start in its window."""
     startable_soon: float = 0.0
-    """How many messages its limit will let start within about a second."""
+    """Number of messages that its limit will let start within about a second."""
     is_costly: bool = False
     """A return counts as an attempt, since no records tell attempts from deliveries."""
 
@@ -82,8 +82,8 @@ class Patience:
     """Decides for one message at a time.
 
     Args:
-        give_back_after_s: how long a message that has just come is held for a slot.
-        rng: spreads what goes back.
+        give_back_after_s: the time for which a message on its first delivery waits for a slot.
+        rng: adds jitter to the time away.
     """
 
     def __init__(self, give_back_after_s: float, *, rng: random.Random) -> None:
@@ -91,27 +91,27 @@ class Patience:
         self._rng = rng
 
     def held_s(self, waiter: Waiter) -> float:
-        """Time for which a message is held."""
+        """Return the time for which a message is held, in seconds."""
         if waiter.limit_s is None and waiter.is_known and waiter.receives == 1:
             return self._unit_s
         first = _LONGER * _COSTLY if waiter.limit_s is not None and waiter.is_costly else _LONGER
         return self._unit_s * min(_LONGEST, first + _GROWTH * waiter.returns)
 
     def most_of_limit(self, waiter: Waiter) -> int:
-        """How many messages are held of those that a limit holds back."""
+        """Return the number of messages to hold for a limit."""
         more = _COSTLY if waiter.is_costly else 1
         return max(_OF_LIMIT, waiter.places) * more + self._soon(waiter)
 
     def most_of_queue(self, waiter: Waiter) -> int:
-        """How many are held at most, even for a moment, of those that limits hold back."""
+        """Return the maximum number of limited messages to hold of a queue, even for a moment."""
         return _OF_QUEUE + self._soon(waiter)
 
     def lasts(self, waiter: Waiter) -> bool:
-        """Whether its limit lasts longer than it would be held."""
+        """Return True if the message's limit lasts longer than the message would be held."""
         return waiter.limit_s is not None and waiter.limit_s > self.held_s(waiter)
 
     def away_s(self, waiter: Waiter, *, too_much: bool = False) -> int:
-        """Time for which it stays away when it goes back, in whole seconds."""
+        """Return the time for which a returned message stays away, in whole seconds."""
         if waiter.limit_s is None:
             return 0
         least_s = self._unit_s

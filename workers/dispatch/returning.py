@@ -1,4 +1,4 @@
-"""Which messages go back unstarted, so that other workers can have them, and for how long."""
+"""The choice of messages that go back unstarted for other workers, and of their time away."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headgate.workers.limits.guards import Block
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A message that has been taken out of the waiting ones."""
+    """A message that has been removed from the waiting ones, to go back."""
 
     hold: Hold
     away_s: int
@@ -25,22 +25,22 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found of messages that a limit holds back, when they were first looked at."""
+    """The result of a first look at messages that a limit holds back."""
 
     returns: list[Return]
     surplus: list[Hold]
-    """Held for a moment yet, though there is enough of their kind."""
+    """Messages that are held a moment longer although enough are held for their limit."""
 
 
 class Returns:
-    """Takes out of what waits whatever has to go back.
+    """Removes the messages that have to go back from the waiting ones.
 
     Args:
-        waiting: what waits.
-        admission: says what holds a message back.
-        patience: decides how long one is held, and stays away.
+        waiting: the waiting messages.
+        admission: determines what holds a message back.
+        patience: decides how long a message is held, and stays away.
         clock: tells the time.
-        is_recorded: whether records tell a job's attempts from its deliveries.
+        is_recorded: True if records tell a job's attempts from its deliveries.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Returns:
         self._is_recorded = is_recorded
 
     def at_once(self) -> Findings:
-        """Take out what was found to be held back, and is not worth holding."""
+        """Remove messages newly found to be held back that are not worth holding."""
         findings = Findings([], [])
         for hold, block in self._waiting.news():
             waiter, line = self._waiter(hold, block), self._waiting.line(hold.delivery.queue.name)
@@ -71,14 +71,14 @@ class Returns:
         return findings
 
     def overdue(self) -> list[Return]:
-        """Take out what has waited for its time."""
+        """Remove messages that have been held for their full time."""
         surplus = [hold for line in self._waiting.lines() for hold in self._surplus(line)]
         returns = [self._taken(hold, self._looked_at(hold), too_much=True) for hold in surplus]
         overdue = self._waiting.take_if(self._is_overdue)
         return returns + [self._taken(hold, self._looked_at(hold)) for hold in overdue]
 
     def _surplus(self, line: Line) -> Iterator[Hold]:
-        """What is beyond the places of its limit, and has been for a moment."""
+        """Yield messages that have exceeded the places of their limit for a moment."""
         latest = self._clock.monotonic() - MOMENT_S
         for holds in line.blocked.values():
             most = self._patience.most_of_limit(self._looked_at(holds[0]))
@@ -97,7 +97,7 @@ class Returns:
         if hold.lost:
             return True
         if hold in self._waiting.line(hold.delivery.queue.name).behind:
-            return False  # nobody else could start it either
+            return False  # no other worker could start it either
         waited_s = self._clock.monotonic() - hold.since
         return waited_s > self._patience.held_s(self._looked_at(hold))
 
@@ -116,6 +116,6 @@ class Returns:
 
 
 def _returns(job: Job, receives: int) -> int:
-    """How many of its earlier deliveries made no attempt."""
+    """Return the number of earlier deliveries that made no attempt."""
     attempts = job.attempt.number - 1 - job.envelope.attempts_used
     return max(0, receives - 1 - attempts)

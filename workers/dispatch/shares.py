@@ -1,18 +1,18 @@
-"""Guaranteed shares: which queue is owed the next start, whatever waits elsewhere.
+"""Guaranteed shares: the queue that is owed the next start, whatever waits elsewhere.
 
 Each start credits every queue that may have work with that queue's share; a queue whose credit has
-reached 1 is owed a start, which takes 1 off. Starts by strict priority take off what there is, and
-never lead to debt: that a queue got more than its share before costs it nothing later. So of any
-N starts in a row during which a queue has work that could start, it gets at least its share of N
-less two or three, and whatever is left goes by strict priority.
+reached 1 is owed a start, which costs 1. Starts by strict priority use up the credit there is, and
+never lead to debt: having received more than its share before costs a queue nothing later. So of
+any N consecutive starts during which a queue has work that could start, it gets at least its share
+of N less two or three, and the remaining starts go by strict priority.
 
-What is guaranteed is a part of the *starts*, until a queue holds its share of the *slots*, rounded
-up, and one more, since one is always about to end: a twentieth of all starts would fill every slot
-if these jobs took an hour and the others a second. A queue without work, or without work that may
+The guarantee is a fraction of the *starts*, until a queue holds its share of the *slots*, rounded
+up, plus one, since one is always about to end: a twentieth of all starts would fill every slot if
+these jobs took an hour and the others a second. A queue without work, or without work that may
 start, earns no more once it is owed one start.
 
-What a queue has earned is reckoned when somebody asks, from the starts since the last time, and the
-next to be owed one is known beforehand. So a start costs the same however many queues there are.
+A queue's credit is computed on demand, from the starts since the last computation, and the next
+queue to be owed a start is known in advance. So a start costs the same however many queues exist.
 
 Pure: it knows no clock and no event loop.
 """
@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from headgate.jobs.core.topology import QueueSpec
 
 MOST_SHARED = 0.95
-"""What all shares together may come to, so that something is left to strict priority."""
+"""Upper bound on the sum of all shares, so that strict priority keeps some starts."""
 
 _MOST_ENTRIES = 8
-"""Entries kept for each queue in the heap of those that will be owed a start, stale ones too."""
+"""Entries per queue in the heap of queues that will be owed a start, including stale ones."""
 
 
 @dataclass(slots=True)
@@ -41,23 +41,23 @@ class _Account:
     """Its credit after `at` starts."""
     at: int = 0
     busy: int = 0
-    """Slots that its jobs hold."""
+    """Number of slots that its jobs hold."""
     most: float = math.inf
-    """Slots that it may hold and still be owed starts."""
+    """Number of slots from which on it is owed no more starts."""
     idle: bool = False
-    """A receive waits at its queue, so there is nothing."""
+    """True while a receive waits at its queue, which is therefore empty."""
     has_work: bool = False
-    """Something waits here that may be able to start."""
+    """True while a message waits in this worker that may be able to start."""
     due: float = math.inf
-    """After so many starts it is owed one; never while it could take none."""
+    """Number of starts in all after which it is owed one; infinite while it could take none."""
 
     @property
     def is_able(self) -> bool:
-        """True if it could take a start that it is owed, as far as slots and messages go."""
+        """True while slots and messages would let it take a start that it is owed."""
         return self.has_work and not self.idle and self.busy < self.most
 
     def credit_after(self, starts: int) -> float:
-        """Its credit after so many starts in all."""
+        """Return its credit after a total number of starts."""
         if self.idle:
             return 0.0
         credit = self.credit + self.share * (starts - self.at)
@@ -68,23 +68,23 @@ class Shares:
     """The credit of each queue that has a share.
 
     Every queue has an account of its own: the shares of one priority in several groups add up.
-    Where all of them come to more than `MOST_SHARED`, they are scaled down to it in proportion.
+    If their sum exceeds `MOST_SHARED`, they are scaled down to it in proportion.
 
     Args:
-        queues: those that this worker works on.
-        slots: jobs that it runs at once; without it no share is bounded by slots.
+        queues: the queues that this worker works on.
+        slots: the number of jobs that it runs at once; None leaves shares unbounded by slots.
     """
 
     def __init__(self, queues: Iterable[QueueSpec], *, slots: int | None = None) -> None:
         shares = {spec.name: spec.lane.share for spec in queues}
         scale = min(1.0, MOST_SHARED / (sum(shares.values()) or 1.0))
         self._starts = 0
-        """Of all queues."""
+        """Number of starts so far, of all queues."""
         self._due: list[tuple[float, str]] = []
-        """A heap: when each that could take one will be owed a start. Entries that hold no more are
-        left until they come up, or are too many."""
+        """A heap of the queues that could take a start, by the time at which they are owed one.
+        Stale entries are left until they are popped, or there are too many."""
         self._owed: dict[str, _Account] = {}
-        """Those that are owed one, and could take it."""
+        """The queues that are owed a start, and could take it."""
         self._accounts = {
             name: _Account(
                 name,
@@ -96,12 +96,12 @@ class Shares:
         }
 
     def of(self, name: str) -> float:
-        """The part of all starts that a queue is guaranteed, by its physical name."""
+        """Return the fraction of all starts guaranteed to a queue, by its physical name."""
         account = self._accounts.get(name)
         return account.share if account is not None else 0.0
 
     def started(self, name: str) -> None:
-        """A job of that queue has taken a slot."""
+        """Note that a job of that queue has taken a slot."""
         own = self._accounts.get(name)
         credit = 0.0 if own is None else own.credit_after(self._starts)
         self._starts += 1
@@ -111,7 +111,7 @@ class Shares:
             self._set(own, max(0.0, credit + earned - 1))
 
     def finished(self, name: str) -> None:
-        """Its slot has come free."""
+        """Note that a job of that queue has freed its slot."""
         if (own := self._accounts.get(name)) is None:
             return
         credit = own.credit_after(self._starts)
@@ -121,7 +121,7 @@ class Shares:
             self._set(own, credit)
 
     def owed(self) -> list[str]:
-        """The queues with work that are owed a start, the one with the most credit first."""
+        """Return the queues with work that are owed a start, highest credit first."""
         while self._due and self._due[0][0] <= self._starts:
             due, name = heapq.heappop(self._due)
             if self._accounts[name].due == due:
@@ -131,31 +131,31 @@ class Shares:
         return sorted(self._owed, key=self._credit, reverse=True)
 
     def passed_over(self, name: str) -> None:
-        """It was owed a start and had nothing that could: it does not hoard more than one."""
+        """Note that a queue was owed a start but had no startable message; cap its credit at 1."""
         self._set(self._accounts[name], 1.0)
 
     def turns(self, name: str, starts: float) -> float:
-        """How many of the next starts that queue is owed, in whole and in part."""
+        """Return how many of the next ``starts`` that queue is owed, including a fraction."""
         if (account := self._accounts.get(name)) is None:
             return 0.0
         owed = account.credit_after(self._starts) + max(0.0, starts) * account.share
         return min(owed, max(0, account.most - account.busy))
 
     def has_work(self, name: str, *, has_work: bool) -> None:
-        """Note if something of that queue waits here that may be able to start."""
+        """Note whether messages of that queue wait here that may be able to start."""
         if (account := self._accounts.get(name)) is not None:
             credit = account.credit_after(self._starts)
             account.has_work = has_work
             self._set(account, credit)
 
     def is_dry(self, name: str) -> None:
-        """That queue is known to be empty: it is owed nothing until it may have work again."""
+        """Note that a queue is empty: it is owed nothing until it may have work again."""
         if (account := self._accounts.get(name)) is not None:
             account.idle = True
             self._set(account, 0.0)
 
     def may_have_work(self, name: str) -> None:
-        """That queue may have work again, for all that is known."""
+        """Note that a queue may have work again."""
         account = self._accounts.get(name)
         if account is not None and account.idle:
             account.idle = False
@@ -165,7 +165,7 @@ class Shares:
         return self._accounts[name].credit_after(self._starts)
 
     def _set(self, account: _Account, credit: float) -> None:
-        """Set what a queue has now, and find out when it will be owed a start."""
+        """Set a queue's credit, and compute when it will be owed a start."""
         account.credit, account.at, account.due = credit, self._starts, math.inf
         self._owed.pop(account.name, None)
         if account.is_able:
@@ -175,7 +175,7 @@ class Shares:
                 self._drop_stale()
 
     def _drop_stale(self) -> None:
-        """Forget all entries but those that hold: without starts none of them would come up."""
+        """Drop stale entries from the heap: without starts they would never be popped."""
         able = [account for account in self._accounts.values() if account.is_able]
         self._due = [(account.due, account.name) for account in able]
         heapq.heapify(self._due)

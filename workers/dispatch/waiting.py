@@ -1,4 +1,4 @@
-"""What starts next: guaranteed shares first, then strict priority, of what has been received.
+"""The waiting messages, and the next to start: guaranteed shares first, then strict priority.
 
 Pure: it knows no clock and no event loop.
 """
@@ -14,27 +14,27 @@ from headgate.workers.held import Hold
 from headgate.workers.limits.guards import Block
 
 BlockOf = Callable[[Hold], Block | None]
-"""Which limit, breaker, busy child processes or other suspect holds a message back, if any."""
+"""Returns the limit, breaker, busy children or other suspect that holds a message back, if any."""
 
 
 def no_block(_hold: Hold) -> None:
-    """Nothing holds any message back."""
+    """Return None: nothing holds any message back."""
 
 
 class Line:
-    """What waits of one queue: for a slot, for a limit, or behind others of its FIFO group."""
+    """The waiting messages of one queue: for a slot, for a limit, or behind their FIFO group."""
 
     def __init__(self, queue: QueueSpec) -> None:
         self.queue = queue
         self.ready: deque[Hold] = deque()
-        """What waits for a slot, as far as is known, or for its records to be read."""
+        """Messages that, as far as is known, wait for a slot or for their records to be read."""
         self.blocked: dict[str, deque[Hold]] = {}
-        """By limit, what that held back when it was last looked at."""
+        """By limit, the messages that it held back when they were last checked."""
         self.behind: dict[Hold, None] = {}
-        """What may not start before others of its FIFO group."""
+        """Messages that may not start before others of their FIFO group."""
 
     def __iter__(self) -> Iterator[Hold]:
-        """What waits, the first of each FIFO group before those behind it."""
+        """Yield the waiting messages, the first of each FIFO group before those behind it."""
         yield from self.ready
         for holds in self.blocked.values():
             yield from holds
@@ -42,33 +42,33 @@ class Line:
 
     @property
     def startable(self) -> int:
-        """How many wait for a slot alone."""
+        """The number of messages that wait only for a slot."""
         return len(self.ready)
 
     @property
     def held_back(self) -> int:
-        """How many its limits hold back."""
+        """The number of messages that limits hold back."""
         return sum(map(len, self.blocked.values()))
 
     def startable_of(self, job_type: str) -> int:
-        """How many jobs of that type wait for a slot alone."""
+        """Return the number of jobs of a type that wait only for a slot."""
         return sum(_type(hold) == job_type for hold in self.ready)
 
     def held_back_by(self, limit: str) -> int:
-        """How many that limit holds back."""
+        """Return the number of messages that a limit holds back."""
         return len(self.blocked.get(limit, ()))
 
     def set_aside(self, hold: Hold, limit: str) -> None:
-        """Have a message, which has been taken out, wait for a limit."""
+        """Let a message that has been removed wait for a limit."""
         hold.limit = limit
         self.blocked.setdefault(limit, deque()).append(hold)
 
     def is_aside(self, hold: Hold) -> bool:
-        """Whether it waits for more than a slot."""
+        """Return True if a message waits for more than a slot."""
         return bool(hold.limit) or hold in self.behind
 
     def remove(self, hold: Hold) -> bool:
-        """Take one out; returns whether it waited."""
+        """Remove a message; return False if it did not wait."""
         if hold.limit:
             self._unblock(hold)
         elif hold in self.behind:
@@ -90,17 +90,17 @@ class Line:
 class Waiting:
     """Received messages that have not been started, a line per queue.
 
-    Within a queue they keep the order in which SQS gave them, but for those that had to wait for
+    Within a queue messages keep the order in which SQS sent them, except those that had to wait for
     more than a slot: they come first once they may start. Between queues of one priority the
     message that has waited longest here comes first.
 
-    What can't start is set aside when that is found out, and takes no part in any count of what
-    waits for a slot.
+    A message that turns out unable to start is set aside, and is not counted among those that wait
+    for a slot.
 
     Args:
-        queues: whose messages may come.
-        shares: which queues are owed a start.
-        block: what holds one back, other than the want of a slot and its FIFO group.
+        queues: the queues whose messages may come.
+        shares: determines which queues are owed a start.
+        block: returns what holds a message back, other than a missing slot and its FIFO group.
     """
 
     def __init__(
@@ -112,9 +112,9 @@ class Waiting:
         self._block = block
         self._startable = [0 for _ in Priority]
         self._live: list[dict[str, Line]] = [{} for _ in Priority]
-        """By rank, the lines of which something may be able to start."""
+        """By rank, the lines with messages that may be able to start."""
         self.aside = 0
-        """How many can't start, whatever slots are free."""
+        """Number of messages that can't start, whatever slots are free."""
         self._news: list[tuple[Hold, Block]] = []
 
     def __len__(self) -> int:
@@ -140,11 +140,12 @@ class Waiting:
     def next(
         self, has_slot: Callable[[QueueSpec], bool], has_turn: Callable[[QueueSpec], bool]
     ) -> Hold | None:
-        """Take out what has to start first of what may start, or None.
+        """Pop the next startable message, or None.
 
         Args:
-            has_slot: whether a job of that queue would find a free slot.
-            has_turn: whether one would be left to it by what higher priorities are about to bring.
+            has_slot: returns True if a job of that queue would find a free slot.
+            has_turn: returns True if a slot would be left to it once higher priorities have taken
+                theirs for the messages that they are about to receive.
         """
         hold = self._next_owed(has_slot) or self._next_by_priority(has_turn)
         if hold is not None:
@@ -152,7 +153,7 @@ class Waiting:
         return hold
 
     def news(self) -> list[tuple[Hold, Block]]:
-        """What has been set aside for a limit since this was last asked."""
+        """Return the messages set aside for a limit since the last call, with their blocks."""
         if not self._news:
             return self._news
         news, self._news = self._news, []
@@ -160,27 +161,27 @@ class Waiting:
 
     @property
     def queues(self) -> int:
-        """Queues whose messages may come."""
+        """The number of queues whose messages may come."""
         return len(self._lines)
 
     def line(self, name: str) -> Line:
-        """What waits of that queue."""
+        """Return the line of a queue, by its physical name."""
         return self._lines[name]
 
     def lines(self) -> Iterable[Line]:
-        """What waits, by queue, in the order of their priority."""
+        """Return the lines of all queues, in the order of their priority."""
         return self._lines.values()
 
     def startable(self, name: str) -> int:
-        """How many of that queue wait for a slot alone."""
+        """Return the number of messages of a queue that wait only for a slot."""
         return self._lines[name].startable
 
     def up_to(self, rank: int) -> int:
-        """How many wait for a slot that would start before, or with, a new one of that rank."""
+        """Return the number of messages waiting for a slot with that rank or a more urgent one."""
         return sum(self._startable[: rank + 1])
 
     def remove(self, hold: Hold) -> bool:
-        """Take one out; returns whether it waited."""
+        """Remove a message; return False if it did not wait."""
         line = self._line_of(hold)
         was_aside = line.is_aside(hold)
         if not line.remove(hold):
@@ -193,21 +194,21 @@ class Waiting:
         return True
 
     def take_if(self, condition: Callable[[Hold], bool]) -> list[Hold]:
-        """Take out whatever meets the condition."""
+        """Remove and return the messages that meet the condition."""
         taken = [hold for line in self._lines.values() for hold in line if condition(hold)]
         for hold in taken:
             self.remove(hold)
         return taken
 
     def take_all(self) -> list[Hold]:
-        """Take out everything."""
+        """Remove and return all messages."""
         return self.take_if(lambda _hold: True)
 
     def _line_of(self, hold: Hold) -> Line:
         return self._lines[hold.delivery.queue.name]
 
     def _track(self, line: Line) -> None:
-        """Keep in mind whether something of a line may be able to start."""
+        """Track whether messages of a line may be able to start."""
         name, lines = line.queue.name, self._live[line.queue.priority.rank]
         is_live = bool(line.ready or line.blocked)
         if is_live == (name in lines):
@@ -234,7 +235,7 @@ class Waiting:
     def _oldest(
         self, lines: Collection[Line], has_turn: Callable[[QueueSpec], bool]
     ) -> Hold | None:
-        """Of lines of one priority, the first message that may start and has waited longest."""
+        """Return the longest-waiting startable message of one priority's lines, or None."""
         if not has_turn(next(iter(lines)).queue):
             return None
         best: Hold | None = None
@@ -247,15 +248,15 @@ class Waiting:
         return best
 
     def _first(self, line: Line, may_start: Callable[[QueueSpec], bool]) -> Hold | None:
-        """The first message of a line that may start."""
+        """Return the first message of a line that may start, or None."""
         if not (line.ready or line.blocked) or not may_start(line.queue):
             return None
         return self._first_unblocked(line) or self._first_ready(line)
 
     def _first_unblocked(self, line: Line) -> Hold | None:
-        """The first of those set aside that its limit holds back no more.
+        """Return the first message set aside that its limit no longer holds back, or None.
 
-        One of each limit is looked at: what holds that back holds back those after it.
+        One message of each limit is checked: what holds it back holds back those after it.
         """
         for limit in tuple(line.blocked):
             while holds := line.blocked.get(limit):
@@ -268,7 +269,7 @@ class Waiting:
         return None
 
     def _first_ready(self, line: Line) -> Hold | None:
-        """The first of those that wait for a slot; what turns out not to is set aside."""
+        """Return the first message that waits only for a slot; set aside those that do not."""
         unread = 0
         while unread < len(line.ready):
             hold = line.ready[unread]
@@ -289,7 +290,7 @@ class Waiting:
 
 
 def _age(line: Line) -> float:
-    """The time of receipt of the oldest of those messages of which one starts first."""
+    """Return the time of receipt of the oldest message among those that may come first."""
     if not line.blocked:
         return _received(line.ready[0])
     return min(_received(holds[0]) for holds in (line.ready, *line.blocked.values()) if holds)

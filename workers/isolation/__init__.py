@@ -1,1 +1,1 @@
-"""Child processes for handlers with `isolation="process"`."""
+"""Child processes for handlers with ``isolation="process"``."""

@@ -1,4 +1,4 @@
-"""A child process's end of its channel: one thread listens, any thread may speak."""
+"""A child process's end of its channel: one thread receives, any thread may send."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from headgate.workers.isolation.protocol import Frame, Kind
 
 
 class Channel:
-    """What the worker says, sorted by a thread of its own, so that it is heard during a job too.
+    """The channel to the worker, read by its own thread, so that frames arrive during jobs too.
 
-    When the worker is gone, so is this process: a job whose message is shown again must not go on.
+    This process ends with the worker: a job whose message becomes visible again must not go on.
     """
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
-        self._socket.set_inheritable(False)  # what handlers start must not keep it open
+        self._socket.set_inheritable(False)  # processes that handlers start must not keep it open
         self._sending = threading.Lock()
         self._numbers = itertools.count(1)
         self._calls: dict[int, Future[Any]] = {}
@@ -34,20 +34,20 @@ class Channel:
         """Called in the listening thread when the job should end early."""
 
     def listen(self) -> None:
-        """Begin to listen; ends this process when the worker's end is closed."""
+        """Start to receive; ends this process when the worker's end is closed."""
         threading.Thread(target=self._listen, name="headgate-channel", daemon=True).start()
 
     def next_order(self) -> Frame:
-        """Wait for what to do next: a SETUP, RUN or STOP."""
+        """Return the next order: a SETUP, RUN or STOP; waits for it."""
         return self._orders.get()
 
     def send(self, frame: bytes) -> None:
-        """Send what `workers.isolation.protocol` encoded."""
+        """Send a frame encoded by `workers.isolation.protocol`."""
         with self._sending:
             self._socket.sendall(frame)
 
     def request(self, kind: str, data: Any) -> Future[Any]:
-        """Ask the worker for something; the future has the answer, or the worker's error.
+        """Send a request to the worker; the future gets its answer, or its error.
 
         Args:
             kind: one of the keys of the pool's ``answers``.
@@ -58,14 +58,14 @@ class Channel:
         """
         number = next(self._numbers)
         answer: Future[Any] = Future()
-        answer.set_running_or_notify_cancel()  # from now on nobody can cancel it, so it is set once
+        answer.set_running_or_notify_cancel()  # can't be cancelled any more, so it is set just once
         frame = protocol.encode(Kind.CALL, number=number, name=kind, data=data)
         self._calls[number] = answer
         self.send(frame)
         return answer
 
     def call(self, kind: str, data: Any) -> Any:
-        """`request`, and wait for the answer."""
+        """Send a `request`, and return its answer."""
         return self.request(kind, data).result()
 
     def _listen(self) -> None:
@@ -93,7 +93,7 @@ class Channel:
 
 
 def _error_of(name: str, message: str) -> Exception:
-    """The worker's error if it is one of Headgate's that a message alone makes, else their root."""
+    """Return the worker's error: of its own Headgate class if that takes only a message."""
     kind = getattr(errors, name, None)
     if (
         isinstance(kind, type)
@@ -105,11 +105,11 @@ def _error_of(name: str, message: str) -> Exception:
 
 
 def _end() -> NoReturn:
-    """End this process, with all that its handlers started, whatever its main thread does."""
+    """End this process and all those that its handlers started, whatever its main thread does."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
 def nothing() -> None:
-    """No job runs."""
+    """Do nothing: no job runs."""

@@ -1,4 +1,4 @@
-"""One child process, seen from its worker: started, handed jobs, watched, killed."""
+"""The worker's handle on one child process: to start it, send it jobs, watch it and kill it."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from headgate.workers.isolation.protocol import Frame, Kind
 _log = logging.getLogger("headgate.worker")
 
 Answer = Callable[[JobContext, Any], Awaitable[Any]]
-"""Answers what a handler in a child asks for: from its context and JSON values to JSON values. What
-it raises is raised there, by its message."""
+"""Answers a request of a handler in a child: takes its context and JSON values, and returns JSON
+values. An exception is raised again in the child, from its message."""
 
 _SAMPLE_S = 0.25
-"""How often the memory of a job that has a limit is looked at."""
+"""Seconds between samples of the memory of a job that has a limit."""
 
 _EXIT_S = 2.0
-"""How long a child may take to end: to close its resources, or to be killed."""
+"""Longest time for a child to end: to close its resources, or to be killed."""
 
 _ARRIVAL_S = 2.0
-"""How long a result may be on its way once its handler has returned, when the job is to end."""
+"""Longest wait for the result of a handler that has returned, when the job has to end."""
 
 _MIB = 2**20
 
@@ -54,12 +54,12 @@ class ChildUnfit(Exception):
 
 
 class NotStarted(Exception):
-    """A child died before it had got the job that was sent to it; says how."""
+    """A child died before it had received the job sent to it; the message tells the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Returned:
-    """What a handler returned."""
+    """The result of a handler that returned."""
 
     value: Any
 
@@ -74,17 +74,17 @@ class _Attempt:
         self.ctx = ctx
         self.started = False
         self.returned = False
-        """Its handler has returned."""
+        """True once its handler has returned."""
         self.over: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
 
     def end(self, how: _End) -> None:
-        """It is over; what comes later counts no more."""
+        """Set the end of the attempt; later ends are ignored."""
         if not self.over.done():
             self.over.set_result(how)
 
     @property
     def was_cut(self) -> bool:
-        """Whether it ended without an end of the handler's own."""
+        """True if it ended before the handler returned or raised by itself."""
         if not self.over.done():
             return True
         match self.over.result():
@@ -94,7 +94,7 @@ class _Attempt:
                 return isinstance(end, ChildDied | NotStarted)
 
     def result(self) -> Any:
-        """What the handler returned; raises what it raised, or what ended it."""
+        """Return the handler's result; raise its exception, or the one that ended the attempt."""
         match self.over.result():
             case _Returned(value=value):
                 return value
@@ -126,11 +126,11 @@ class Child:
         self._attempt: _Attempt | None = None
         self._fault: str | None = None
         self._stopped = False
-        """It is ended for the worker's sake, not for what it did."""
+        """True once it is being ended because the worker stops, not because of a fault."""
         self._answering: set[asyncio.Task[None]] = set()
         self._life = asyncio.create_task(self._live(), name=f"headgate-child-{process.pid}")
         self.jobs = 0
-        """Jobs that it has begun."""
+        """Number of jobs that it has begun."""
         self.fresh_mb = 0.0
         """Its resident memory when it was ready, in MiB."""
         self.spent = asyncio.Event()
@@ -142,17 +142,17 @@ class Child:
 
     @property
     def rss_mb(self) -> float:
-        """Its resident memory in MiB, without that of processes it started; 0 when it is gone."""
+        """Its resident memory in MiB, without the processes that it started; 0 once it is gone."""
         try:
             return self._memory() / _MIB
         except psutil.NoSuchProcess:
             return 0.0
 
     async def ready(self, within_s: float) -> None:
-        """Wait until it could run a job.
+        """Wait until it is ready to run a job.
 
         Raises:
-            ChildUnfit: it can't, or it took too long.
+            ChildUnfit: it can't run jobs, or took too long.
         """
         await asyncio.wait({self._ready}, timeout=within_s)
         if not self._ready.done():
@@ -162,16 +162,16 @@ class Child:
         self.fresh_mb = self.rss_mb
 
     async def run(self, job: Job, body: str, ctx: JobContext) -> Any:
-        """Run a job; returns what its handler returned. Whatever cuts it short kills the child.
+        """Run a job and return its handler's result; an interruption kills the child.
 
-        How the handler has ended counts even then: a result that is there, or on its way, is
-        returned though the job was cancelled or its time is up.
+        The handler's own end counts even then: a result that has arrived, or is on its way, is
+        returned although the job was cancelled or its time is up.
 
         Raises:
-            JobSignal, Stopped, ChildFailed: what the handler raised.
-            JobTimeout: it was killed at the job's timeout.
-            ChildDied: it died, or was killed for its use of memory.
-            NotStarted: it was dead already, or died before it had begun.
+            JobSignal, Stopped, ChildFailed: the handler raised it.
+            JobTimeout: the child was killed at the job's timeout.
+            ChildDied: the child died, or was killed for its use of memory.
+            NotStarted: the child was dead already, or died before it had begun the job.
         """
         frame = await self._frame_of(job, body, ctx)
         attempt = self._attempt = _Attempt(ctx)
@@ -192,7 +192,7 @@ class Child:
         return attempt.result()
 
     async def _end(self, attempt: _Attempt) -> None:
-        """Kill it in the middle of a job, unless that has ended, and hear what it had to say."""
+        """Kill the child during a job, unless the job has ended, and read its remaining frames."""
         try:
             if attempt.returned:
                 await asyncio.wait({attempt.over}, timeout=_ARRIVAL_S)
@@ -200,11 +200,11 @@ class Child:
             if not attempt.over.done():
                 self.kill()
         if not attempt.over.done():
-            # What it said before is still in the channel, and heard to its end.
+            # Frames that it sent before are still in the channel, and are read to the end.
             await asyncio.wait({attempt.over}, timeout=2 * _EXIT_S)
 
     def kill(self) -> None:
-        """SIGKILL to it and all that it started in its process group."""
+        """Send SIGKILL to it and to all processes in its group."""
         self.spent.set()
         self._kill_group()
 
@@ -213,7 +213,7 @@ class Child:
         self.spent.set()
 
     async def close(self) -> None:
-        """End it: kindly if it is idle, at once if it runs a job or is not ready; bounded."""
+        """End it: gracefully if idle, immediately if it runs a job or is not ready; bounded."""
         self._stopped = not self.spent.is_set()
         self.spent.set()
         try:
@@ -230,7 +230,7 @@ class Child:
             _log.error("the child process %d was killed and does not end", self.pid)
         await _cancelled(self._life, *self._answering)
         self._writer.transport.abort()
-        with contextlib.suppress(ConnectionError):  # it was lost before it was closed: no matter
+        with contextlib.suppress(ConnectionError):  # it may be lost before it is closed
             await self._writer.wait_closed()
 
     def _kill_group(self) -> None:
@@ -238,10 +238,10 @@ class Child:
             os.killpg(self.pid, signal.SIGKILL)
 
     async def _frame_of(self, job: Job, body: str, ctx: JobContext) -> bytes:
-        """The order to run a job; a large one is encoded in a thread.
+        """Return the frame that orders a job; a large one is encoded in a thread.
 
         Raises:
-            NotStarted: it died meanwhile.
+            NotStarted: the child died meanwhile.
         """
         if len(body) <= LARGE:
             return self._order(job, body, ctx)
@@ -251,7 +251,7 @@ class Child:
         return frame
 
     def _order(self, job: Job, body: str, ctx: JobContext) -> bytes:
-        # Of now and not of when it began to wait for a child.
+        # Counted from now, and not from when the job began to wait for a child.
         deadline = self._clock.now() + timedelta(seconds=job.timeout_s)
         return protocol.encode(
             Kind.RUN,
@@ -275,13 +275,13 @@ class Child:
             await asyncio.wait({attempt.over}, timeout=step_s)
 
     async def _live(self) -> None:
-        """Its whole life: hear what it says, and see to its end."""
+        """Read its frames until it ends, then kill its group and reap it."""
         hearing = asyncio.create_task(self._hear(), name=f"headgate-hear-{self.pid}")
         exiting = asyncio.create_task(self._process.wait(), name=f"headgate-exit-{self.pid}")
         try:
             await asyncio.wait({hearing, exiting}, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait({exiting}, timeout=_EXIT_S)  # deaf, it may still be ending by itself
-            self._kill_group()  # also what it started, which may hold the channel open
+            await asyncio.wait({exiting}, timeout=_EXIT_S)  # channel closed, it may end by itself
+            self._kill_group()  # also processes it started, which may hold the channel open
             code = await exiting
             await asyncio.wait({hearing}, timeout=_EXIT_S)
         finally:
@@ -304,7 +304,7 @@ class Child:
         try:
             while (frame := await protocol.read(self._reader)) is not None:
                 self._heed(frame)
-        except Exception as error:  # noqa: BLE001 - whatever a child says costs that child alone
+        except Exception as error:  # noqa: BLE001 - a bad frame must end only its own child
             self._fault = f"was not understood: {type_of(error)}: {text_of(error)}"
             self._kill_group()
 
@@ -335,7 +335,7 @@ class Child:
         try:
             value = await self._answers[frame["name"]](ctx, frame["data"])
             answer = protocol.encode(Kind.ANSWER, number=number, value=value)
-        except Exception as error:  # noqa: BLE001 - the handler that asked is told
+        except Exception as error:  # noqa: BLE001 - it is sent to the handler that asked
             fields = {"error_type": type_of(error), "message": text_of(error)}
             answer = protocol.encode(Kind.ANSWER, number=number, **fields)
         self._writer.write(answer)
@@ -345,19 +345,19 @@ class Child:
 async def spawned(
     app_path: str, *, answers: Mapping[str, Answer], clock: Clock, grace_s: float
 ) -> AsyncIterator[Child]:
-    """A new child, which may not be ready yet; it is closed when the context is left.
+    """Start a child, which may not be ready yet, and close it when the context is left.
 
-    Whenever that is cancelled, no process is left behind: one that is being started is awaited,
-    killed and reaped, and its end is seen through.
+    A cancellation at any point leaves no process behind: one that is being started is awaited,
+    killed and reaped, and its end is awaited.
 
     Args:
-        app_path: what it imports, as ``module:attribute``.
-        answers: what its handlers may ask for.
-        clock: bounds its jobs.
+        app_path: the app that it imports, as ``module:attribute``.
+        answers: answers the requests of its handlers, by kind.
+        clock: tells the time, for timeouts of jobs.
         grace_s: how long a cancelled job may take to end by itself.
 
     Raises:
-        ChildUnfit: the system starts no more processes.
+        ChildUnfit: the system can't start another process.
     """
 
     async def start() -> Child:

@@ -1,8 +1,8 @@
-"""A child process: runs the handlers of ``isolation="process"``, one job after the other.
+"""The main program of a child process: runs handlers of ``isolation="process"``, one at a time.
 
-Its worker starts it, tells it which app to import, and hands it jobs over a channel of their own;
-standard output and error are the handlers' own. Plain functions run in the main thread, async ones
-in an event loop there. Ctrl-C and SIGTERM are left to the worker, which outlives its children.
+The worker starts it, tells it which app to import, and sends it jobs over a separate channel;
+standard output and error belong to the handlers. Synchronous handlers run in the main thread, async
+ones in an event loop there. Ctrl-C and SIGTERM are left to the worker, which outlives its children.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _clock = SystemClock()
 
 
 def main(descriptor: int) -> None:
-    """Serve the worker at the other end of a socket until it says stop."""
+    """Run jobs for the worker at the other end of a socket until it sends STOP."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        # A handler that does nothing, since SIG_IGN would be inherited by what handlers start.
+        # A function that does nothing, since processes that handlers start would inherit SIG_IGN.
         signal.signal(number, _leave_it_to_the_worker)
-    faulthandler.enable(2)  # a crash in C says on standard error which line led to it
+    faulthandler.enable(2)  # a crash in C writes the line that led to it to standard error
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # a killed process flushes nothing
     channel = Channel(descriptor)
@@ -65,7 +65,7 @@ def main(descriptor: int) -> None:
 
 
 def _leave_it_to_the_worker(_number: int, _frame: object) -> None:
-    """Ctrl-C reaches every process at the terminal, and the worker decides."""
+    """Ignore the signal: Ctrl-C reaches every process of the terminal, and the worker decides."""
 
 
 def _set_up(setup: Frame) -> App:
@@ -78,7 +78,7 @@ def _set_up(setup: Frame) -> App:
 
 
 class _Resources:
-    """An app's resources, entered and left by one task: some can't be left by another."""
+    """An app's resources, entered and left in one task, since some can't be left in another."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -104,7 +104,7 @@ class _Resources:
 
 
 class _Host:
-    """A job's `jobs.core.context.Host` in a child process. Callable in any thread."""
+    """A job's `jobs.core.context.Host` in a child process. Thread-safe."""
 
     def __init__(
         self, app: App, envelope: Envelope, channel: Channel, loop: asyncio.AbstractEventLoop
@@ -116,7 +116,7 @@ class _Host:
         self._pending: list[Future[Any]] = []
 
     def progress(self, percent: float, message: str, data: Mapping[str, Any]) -> None:
-        """Tell how far the job is.
+        """Report the job's progress.
 
         Raises:
             FrameError: JSON can't hold the data.
@@ -127,7 +127,7 @@ class _Host:
     def submit(
         self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: Overrides
     ) -> PendingJob[R]:
-        """Submit another job, through the worker; outside of an event loop, wait for SQS."""
+        """Submit another job through the worker; outside an event loop, wait until SQS has it."""
         now, envelope = _clock.now(), self._envelope
         submission = prepare(
             self._app,
@@ -146,10 +146,10 @@ class _Host:
         )
 
     def all_taken(self) -> None:
-        """Return when SQS has all that was submitted.
+        """Wait until SQS has all submitted jobs.
 
         Raises:
-            HeadgateError: of the first that it hasn't.
+            HeadgateError: the error of the first submission that failed.
         """
         for taken in self._pending:
             taken.result()
@@ -173,13 +173,13 @@ def _is_in_loop() -> bool:
 
 
 def _look_at(taken: asyncio.Future[Any]) -> None:
-    # `all_taken` tells of its error; who didn't await it need not hear of it twice.
+    # `all_taken` raises its error; without this asyncio would report it again if never awaited.
     if not taken.cancelled():
         taken.exception()
 
 
 class _Attempt:
-    """One call of a handler, and the frame that says how it ended."""
+    """One call of a handler, and the frame that reports its outcome."""
 
     def __init__(
         self, app: App, order: Frame, channel: Channel, runner: asyncio.Runner, shared: Shared
@@ -193,7 +193,7 @@ class _Attempt:
         self._task: asyncio.Task[Any] | None = None
 
     def frame(self) -> bytes:
-        """Run the job; its failure is never raised."""
+        """Run the job and return its outcome as a frame; its failure is never raised."""
         self._channel.send(protocol.encode(Kind.STARTED))
         try:
             result = self._run()
@@ -222,7 +222,7 @@ class _Attempt:
         return result
 
     def _call(self, handler: Handler, payload: Any, ctx: JobContext) -> Any:
-        context = contextvars.copy_context()  # what a handler sets must not reach the next job
+        context = contextvars.copy_context()  # values set by a handler must not reach the next job
         if not handler.is_async:
             return context.run(handler.call, payload, ctx, self._shared)
         return self._runner.run(self._await(handler, payload, ctx), context=context)
@@ -236,7 +236,7 @@ class _Attempt:
     def _leave_nothing_behind(self) -> None:
         self._channel.on_cancel = nothing
         if self._task is not None and not self._task.done():
-            self._task.cancel()  # a task beside it raised SystemExit, which stops the loop at once
+            self._task.cancel()  # another task raised SystemExit, which stops the loop immediately
 
     def _cancel(self, ctx: JobContext) -> None:
         ctx.request_stop()

@@ -1,7 +1,7 @@
 """The pool of child processes that run the handlers of ``isolation="process"``.
 
-Children are started ahead and used again: a job finds the app imported. One that dies, or has to be
-killed, takes its own job with it and no other; another is started in its place.
+Children are started in advance and reused, so that the app is already imported when a job starts. A
+child that dies, or has to be killed, affects only its own job; another is started in its place.
 """
 
 from __future__ import annotations
@@ -26,35 +26,36 @@ from headgate.workers.isolation.child_handle import Answer, Child, ChildUnfit, N
 _log = logging.getLogger("headgate.worker")
 
 JOBS_PER_CHILD = 1000
-"""After so many jobs a child is replaced, so that what handlers leak does not add up."""
+"""Number of jobs after which a child is replaced, so that leaks of handlers don't add up."""
 
 GRACE_S = 1.5
-"""How long a cancelled job may take to end by itself: less than what a stopping worker waits."""
+"""Time for a cancelled job to end by itself: less than a stopping worker waits."""
 
 READY_S = 60.0
-"""How long a child may take to import the app and open its resources."""
+"""Longest time for a child to import the app and open its resources."""
 
 _TRIES = 3
-"""So many children may die before they have begun a job until it is given back."""
+"""Number of children that may die before they have begun a job, until the job is given back."""
 
 _BACKOFF = Backoff.exponential(base=1, cap=60, jitter="equal")
-"""Between children that don't get as far as running a job."""
+"""Pause after a child that ended without running a job."""
 
 
 class ChildPool:
     """Runs jobs in child processes, as many at once as it has.
 
     Args:
-        app_path: what they import; see `jobs.definitions.app_path.app_path`.
-        size: how many there are.
-        jobs_per_child: after so many jobs a child is replaced.
-        max_rss_mb: one that has more resident memory than this after a job, in MiB, is replaced;
-            None sets no limit.
-        clock: bounds the jobs.
-        rng: spreads the pauses after children that didn't start.
-        answers: what handlers may ask the worker for; see `workers.isolation.channel.Channel.call`.
+        app_path: the app that they import; see `jobs.definitions.app_path.app_path`.
+        size: the number of children.
+        jobs_per_child: the number of jobs after which a child is replaced.
+        max_rss_mb: the resident memory, in MiB, above which a child is replaced after a job; None
+            sets no limit.
+        clock: tells the time, for timeouts of jobs.
+        rng: adds jitter to the pauses after children that didn't start.
+        answers: answers the requests of handlers to the worker, by kind; see
+            `workers.isolation.channel.Channel.call`.
         on_change: called when `capacity` has grown.
-        on_fault: called with what is wrong whenever a child can't run jobs.
+        on_fault: called with a description of the fault whenever a child can't run jobs.
         grace_s: how long a cancelled job may take to end by itself before it is killed.
         ready_s: how long a child may take to import the app.
     """
@@ -90,19 +91,19 @@ class ChildPool:
         self._changed = asyncio.Event()
         self._faults: dict[int, str] = {}
         self._pause_s = 1.0
-        """The last pause before another child was tried."""
+        """The latest pause before another child was tried."""
         self._open = False
 
     @property
     def capacity(self) -> int:
-        """How many jobs it can run at once, those that run counted.
+        """The number of jobs that it can run at once, including those that run.
 
-        A place whose child failed to start is not counted until one does.
+        A place whose child failed to start is not counted until one starts.
         """
         return self._size - len(self._faults) if self._open else 0
 
     async def start(self) -> None:
-        """Begin to start the children, without waiting for them."""
+        """Start the children, without waiting until they are ready."""
         if self._open:
             return
         self._open = True
@@ -112,9 +113,9 @@ class ChildPool:
             self._keepers.add(keeper)
 
     async def close(self) -> None:
-        """End the children: idle ones close their resources, a job that still runs is killed.
+        """End the children: idle ones close their resources, jobs that still run are killed.
 
-        Takes a few seconds at most. What still runs or waits raises `RetryLater`.
+        Takes a few seconds at most. Calls that still run or wait raise `RetryLater`.
         """
         self._open = False
         for keeper in self._keepers:
@@ -127,20 +128,20 @@ class ChildPool:
     async def call(self, job: Job, body: str, ctx: JobContext) -> Any:
         """Run a job's handler in a child; its timeout counts from when a child is free for it.
 
-        Cancelled, it asks the job to end, kills it when it hasn't within the grace, and re-raises.
+        When cancelled, it asks the job to end, kills it after the grace period, and re-raises.
 
         Args:
-            job: what to run, and within which bounds.
-            body: its message's body, which the child reads for itself.
-            ctx: hears of the job's progress.
+            job: the job to run, with its bounds.
+            body: its message's body, which the child parses itself.
+            ctx: receives the job's progress.
 
         Returns:
-            What the handler returned, as JSON values.
+            The handler's result, as JSON values.
 
         Raises:
             JobSignal, Stopped: the handler raised it.
-            RetryLater: besides, if there is no child and none can be started, or one after the
-                other dies before it has begun the job.
+            RetryLater: in addition, if there is no child and none can be started, or several die
+                one after another before they have begun the job.
             ChildFailed: the handler raised something else.
             JobTimeout: it ran past its timeout, and was killed.
             ChildDied: its process died, or was killed for its use of memory.
@@ -151,14 +152,14 @@ class ChildPool:
             try:
                 return await child.run(job, body, ctx)
             except NotStarted as error:
-                fault = error  # it was dead before: that is nothing to blame the job for
+                fault = error  # it died before the job had begun, which is not the job's fault
             finally:
                 self._put_back(child)
         raise self._deferral(f"{_TRIES} children died before they had begun it: {fault}")
 
     async def _take(self, job: Job) -> Child:
         while True:
-            # The one used last, so that they don't all come to the end of their jobs together.
+            # The one used last, so that they don't all reach their number of jobs together.
             while self._idle:
                 child = self._idle.pop()
                 if child.spent.is_set():
@@ -170,7 +171,7 @@ class ChildPool:
             await self._changed.wait()
 
     def _require_hope(self) -> None:
-        """Hand a job back rather than let it wait for what may never come."""
+        """Defer a job rather than let it wait for a child that may never come."""
         if not self._open:
             raise RetryLater(timedelta(seconds=1), "the worker is stopping")
         if len(self._faults) == self._size:
@@ -194,12 +195,12 @@ class ChildPool:
         self._ring()
 
     def _ring(self) -> None:
-        """Have whoever waits look again."""
+        """Wake all waiting calls to look again."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def _keep(self, place: int) -> None:
-        """Fill one place of the pool with one child after the other, until cancelled."""
+        """Fill one place of the pool with one child after another, until cancelled."""
         in_vain = 0
         while True:
             pause_s = _BACKOFF.delay_s(in_vain + 1, self._rng)
@@ -214,10 +215,10 @@ class ChildPool:
                 await asyncio.sleep(pause_s)
 
     async def _fill(self, place: int) -> bool:
-        """See one child through its life; returns whether it has begun a job.
+        """Run one child until it is spent; return True if it has begun a job.
 
         Raises:
-            ChildUnfit: it never could run one.
+            ChildUnfit: it could never run one.
         """
         child_of = partial(spawned, answers=self._answers, clock=self._clock, grace_s=self._grace_s)
         async with child_of(self._app_path) as child:
@@ -240,7 +241,7 @@ class ChildPool:
             self._on_change()
 
     def _left(self, place: int, keeper: asyncio.Task[None]) -> None:
-        """A keeper ends when it is cancelled; else by a fault of ours, which has to be told."""
+        """Log the end of a keeper that was not cancelled: it failed by a fault of our own."""
         if not keeper.cancelled() and (error := keeper.exception()) is not None:
             self._faults[place] = f"{type(error).__name__}: {text_of(error)}"
             _log.error("a place in the pool of child processes is lost", exc_info=error)
@@ -252,9 +253,9 @@ async def _all(keepers: Collection[asyncio.Task[None]]) -> None:
 
 
 def _has_room(child: Child, job: Job) -> bool:
-    """Whether earlier jobs left a child enough of what a job's memory limit allows.
+    """Return True if earlier jobs left a child enough of the memory that a job's limit allows.
 
-    It may have taken half of it: a job must not be killed for what others did not give back.
+    They may have used up half: a job must not be killed for memory that others did not release.
     """
     limit_mb = job.type.memory_mib
     if limit_mb is None or child.jobs == 0:

@@ -1,4 +1,4 @@
-"""The processes behind children: started with a channel, measured, and their ends in words."""
+"""The processes of children: started with a channel, measured, and their exit codes described."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _ROOT = str(Path(headgate.__file__).parents[1])
 async def start_process() -> tuple[
     asyncio.subprocess.Process, asyncio.StreamReader, asyncio.StreamWriter
 ]:
-    """Start one that has a channel to this process, and read and write that here.
+    """Start a process with a channel to this one; return it with this end's reader and writer.
 
     Raises:
-        OSError: the system starts no more.
+        OSError: the system can't start another process.
     """
     ours, theirs = socket.socketpair()
     with theirs:
@@ -54,7 +54,7 @@ async def start_process() -> tuple[
 
 
 def memory_of(pid: int) -> Callable[[], int]:
-    """A look at the resident memory of a process, in bytes."""
+    """Return a function that measures the resident memory of a process, in bytes."""
     try:
         process = psutil.Process(pid)
     except psutil.NoSuchProcess:
@@ -63,7 +63,7 @@ def memory_of(pid: int) -> Callable[[], int]:
 
 
 def logging_here() -> dict[str, Any] | None:
-    """The settings of this process's log, for handlers to log the same way in a child."""
+    """Return the log settings of this process, so that handlers log the same way in a child."""
     root = logging.getLogger()
     if not root.handlers:
         return None
@@ -72,7 +72,7 @@ def logging_here() -> dict[str, Any] | None:
 
 
 def ending_of(code: int) -> str:
-    """An exit code in words, to follow "the process"."""
+    """Describe an exit code in words that follow "the process"."""
     if code >= 0:
         return f"exited with code {code}"
     name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"

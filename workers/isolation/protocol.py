@@ -1,6 +1,6 @@
-"""What a worker and its child processes say to each other: JSON objects, each after its length.
+"""The protocol between a worker and its child processes: JSON objects, each after its length.
 
-Nothing is pickled: a child runs the users' code, and what it says must not run any in the worker.
+Nothing is pickled: a child runs users' code, and its frames must not run any in the worker.
 """
 
 from __future__ import annotations
@@ -24,51 +24,51 @@ from headgate.jobs.values.texts import legible, text_of, type_of
 from headgate.jobs.values.yielding import read as read_json
 
 Frame = Mapping[str, Any]
-"""One message; ``kind`` says which, the other fields depend on it."""
+"""One message; the other fields depend on its ``kind``."""
 
 LARGEST = 256 * 2**20
-"""The most bytes of a frame, so that a length out of a broken stream allocates no memory."""
+"""Maximum bytes of a frame, so that a length from a broken stream allocates no memory."""
 
 _LENGTH = struct.Struct("!I")
 
 
 class Kind(StrEnum):
-    """What a frame is about."""
+    """The kind of a frame."""
 
     SETUP = "setup"
     """To the child, once: the app, the import path, and how to log."""
     READY = "ready"
-    """From the child, once: it could run a job."""
+    """From the child, once: it is ready to run jobs."""
     UNFIT = "unfit"
-    """From the child instead: why it never could. It ends."""
+    """From the child instead: the reason why it can't run jobs. It then ends."""
     RUN = "run"
     """To the child: a job."""
     STARTED = "started"
-    """From the child: it has got the job, so whatever happens now is the job's doing."""
+    """From the child: it has received the job, which is accountable for whatever happens now."""
     PROGRESS = "progress"
-    """From the child: how far the job is."""
+    """From the child: the job's progress."""
     CALL = "call"
-    """From the child: the job asks the worker for something, under a number."""
+    """From the child: a numbered request of the job to the worker."""
     ANSWER = "answer"
-    """To the child: what the worker says to that number."""
+    """To the child: the worker's answer to the request of that number."""
     CANCEL = "cancel"
     """To the child: the job should end early."""
     RETURNED = "returned"
-    """From the child: the handler has returned, so its result is on its way and must not be cut."""
+    """From the child: the handler has returned, so its result follows and must not be cut off."""
     DONE = "done"
-    """From the child: what the handler returned."""
+    """From the child: the handler's result."""
     FAILED = "failed"
-    """From the child: what the handler raised; the fields are those of `failure_fields`."""
+    """From the child: the handler's exception; the fields are those of `failure_fields`."""
     STOP = "stop"
-    """To the child: there are no more jobs, so end."""
+    """To the child: there are no more jobs; it ends."""
 
 
 class FrameError(ValueError):
-    """What came, or should be sent, is no frame."""
+    """The data received, or to be sent, is not a valid frame."""
 
 
 def encode(kind: Kind, **fields: Any) -> bytes:
-    """A frame as it is sent.
+    """Encode a frame for sending.
 
     Raises:
         FrameError: JSON can't hold a field, or the frame would be too large.
@@ -83,7 +83,7 @@ def encode(kind: Kind, **fields: Any) -> bytes:
 
 
 def encode_result(value: Any) -> bytes:
-    """The frame of what a handler returned, proven to be readable.
+    """Encode a handler's result as a frame, and check that it can be read back.
 
     Raises:
         FrameError: JSON can't hold it, NaN and infinities included, or it is too large.
@@ -100,12 +100,12 @@ def encode_result(value: Any) -> bytes:
 
 
 async def read(reader: asyncio.StreamReader) -> Frame | None:
-    """The next frame, in the worker; None at the end of the stream, in mid-frame too.
+    """Read the next frame, in the worker; None at the end of the stream, even within a frame.
 
     A large one is decoded in a thread.
 
     Raises:
-        FrameError: what came is none.
+        FrameError: the data received is not a frame.
     """
     try:
         body = await reader.readexactly(_length(await reader.readexactly(_LENGTH.size)))
@@ -115,10 +115,10 @@ async def read(reader: asyncio.StreamReader) -> Frame | None:
 
 
 def receive(channel: socket.socket) -> Frame | None:
-    """The next frame, in a child; None at the end of the stream.
+    """Receive the next frame, in a child; None at the end of the stream.
 
     Raises:
-        FrameError: what came is none.
+        FrameError: the data received is not a frame.
         OSError: the socket failed.
     """
     header = _receive_exactly(channel, _LENGTH.size)
@@ -155,15 +155,16 @@ def _decoded(body: bytes) -> Frame:
     return frame
 
 
-# --- what a handler raised -----------------------------------------------------------------------
+# --- exceptions of handlers ----------------------------------------------------------------------
 
 
 def failure_fields(error: BaseException, policy: Retry, now: datetime) -> dict[str, Any]:
-    """What a handler raised, as JSON values. Judged here, where its class is known.
+    """Return a handler's exception as JSON values, classified here, where its class is known.
 
     Args:
-        policy: the job type's.
-        now: aware; what the error asks to wait is counted from then.
+        error: the exception.
+        policy: the job type's retry policy.
+        now: the present time, aware; a wait that the error asks for is counted from it.
     """
     match error:
         case RetryLater(after=after, reason=reason):
@@ -187,7 +188,7 @@ def failure_fields(error: BaseException, policy: Retry, now: datetime) -> dict[s
 
 
 def failure_of(frame: Frame) -> JobSignal | Stopped | ChildFailed:
-    """What to raise in the worker for a frame of `failure_fields`.
+    """Return the exception to raise in the worker for a frame of `failure_fields`.
 
     Raises:
         FrameError: a field is missing or wrong.

@@ -1,1 +1,1 @@
-"""Limits at work: of this worker, and of the fleet through leases."""
+"""Enforcement of limits: of this worker, and of the fleet through leases."""

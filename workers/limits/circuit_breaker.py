@@ -2,9 +2,9 @@
 
     closed    runs are counted; enough failures among them open it
     open      nothing runs; after ``open_for`` it is probing
-    probing   as many as ``probes`` jobs run: all of them succeeding closes it, a failure opens it
+    probing   up to ``probes`` jobs run: it closes when all of them succeed, and opens on a failure
 
-Pure but for the events that it tells. Moments are in seconds on a monotonic clock.
+Pure except for the events that it emits. Moments are in seconds on a monotonic clock.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from headgate.jobs.core.events import BreakerClosed, BreakerOpened, BreakerProbi
 from headgate.jobs.core.limits import Breaker
 
 _PARTS = 10
-"""The window is counted in so many parts, the oldest of which is forgotten as a whole."""
+"""Number of parts in which the window is counted; the oldest part is forgotten as a whole."""
 
 PROBE_GUESS_S = 1.0
-"""When it is worth asking again while probes run: nobody knows how long they take."""
+"""Seconds until it is worth asking again while probes run, whose duration is unknown."""
 
 
 class State(Enum):
-    """Of a breaker."""
+    """The state of a breaker."""
 
     CLOSED = auto()
     OPEN = auto()
@@ -34,7 +34,7 @@ class State(Enum):
 
 
 class Ending(Enum):
-    """What the end of a run says about what it depends on."""
+    """The verdict of a finished run on the job's dependencies."""
 
     SUCCESS = auto()
     FAILURE = auto()
@@ -50,7 +50,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A run that was let through: in which round of the breaker."""
+    """A run that was let through, with the breaker's round at its start."""
 
     round: int
 
@@ -59,10 +59,10 @@ class Circuit:
     """One type's breaker at work.
 
     Args:
-        name: of the limit, as events have it.
-        breaker: its values.
+        name: the limit's name in events.
+        breaker: its settings.
         clock: tells the time.
-        tell: hears when it opens, probes and closes.
+        tell: called with an event when the breaker opens, probes or closes.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class Circuit:
         self._state = State.CLOSED
         self._open_until = float("-inf")
         self._round = 0
-        """Counts the changes of state: the end of a run that began before the last says nothing."""
+        """Number of state changes; runs that began before the latest one are not counted."""
         self._probing = 0
         self._succeeded = 0
 
     def wait_s(self, now: float) -> float:
-        """How long until another job may be let through, as far as that is known; 0: now."""
+        """Return the seconds until another job may start, as far as is known; 0 means now."""
         match self._look(now):
             case State.CLOSED:
                 return 0.0
@@ -94,7 +94,7 @@ class Circuit:
                 return 0.0 if self._probes_left else PROBE_GUESS_S
 
     def ahead(self, now: float) -> float:
-        """How many jobs may be let through now."""
+        """Return the number of jobs that may start now."""
         match self._look(now):
             case State.CLOSED:
                 return float("inf")
@@ -104,13 +104,13 @@ class Circuit:
                 return self._probes_left
 
     def start(self, now: float) -> Pass:
-        """Let one through."""
+        """Let a run through."""
         if self._look(now) is State.PROBING:
             self._probing += 1
         return Pass(self._round)
 
     def end(self, passed: Pass, ending: Ending, now: float) -> None:
-        """It has ended."""
+        """Count a run that has ended."""
         if passed.round != self._round:
             return
         if self._state is State.PROBING:

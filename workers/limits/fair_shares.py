@@ -1,13 +1,14 @@
-"""How a limit of the fleet is divided: pure arithmetic over what each worker says of itself.
+"""The division of a fleet limit among workers: pure arithmetic over each worker's own claim.
 
-- Who is alone has everything; who comes finds the others with too much, and says that it is hungry.
-- Who has more than an equal part gives the rest to whoever is hungry.
-- Who is hungry though it has an equal part gets what others don't use. They keep a little more
-  than they use, so that they can begin at once when work comes, and then are hungry themselves.
-- Who is not asked for jobs at all, since it works for other queues, keeps nothing.
-- The hungry share equally in what the others leave.
+- A lone worker gets the whole limit; a new worker finds the others with too much, and reports that
+  it is hungry.
+- A worker with more than an equal part gives the excess to hungry ones.
+- A worker that is hungry despite an equal part gets the tokens that others don't use. Those keep
+  slightly more than they use, so that they can start work immediately, and then become hungry too.
+- A worker that needs no tokens at all, since it works on other queues, keeps none.
+- Hungry workers divide equally whatever the others leave.
 
-Nobody takes what another has: each gives up by itself, and takes what is left.
+No worker takes another's tokens: each gives up its own, and takes only free ones.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 _SPARE = 4
-"""Who gives up what it does not use keeps a fourth more than it uses."""
+"""A worker that gives up unused tokens keeps one in reserve for every four in use."""
 
 
 class Need(Enum):
-    """What a worker has seen of a limit since it last said so."""
+    """A worker's need for a limit's tokens since it last reported it."""
 
     IDLE = auto()
-    """No job of it was asked about."""
+    """No job under the limit was considered."""
     ENOUGH = auto()
     HUNGRY = auto()
-    """A job waited, or was not received, for want of a token."""
+    """A job waited, or was not received, because no token was free."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a worker says that it has."""
+    """The tokens that a worker reports as its own."""
 
     tokens: int
     hungry: bool
@@ -41,18 +42,18 @@ class Claim:
 def wanted(
     limit: int, me: str, mine: int, in_use: int, need: Need, others: Mapping[str, Claim]
 ) -> int:
-    """How many tokens a worker should have of a limit.
+    """Return the number of a limit's tokens that a worker should have.
 
     Args:
-        limit: tokens of all together.
+        limit: the number of tokens of all workers together.
         me: the worker's name.
-        mine: what it has.
-        in_use: what it uses; it may be more than ``mine``, and is out until it is back.
-        need: what it has seen.
-        others: what the others say.
+        mine: the number of tokens that it has.
+        in_use: the number that it uses; it may exceed ``mine`` until those tokens are back.
+        need: its need.
+        others: the claims of the other workers, by name.
 
     Returns:
-        at most what the others leave.
+        at most the tokens that the others leave.
     """
     left = max(0, limit - sum(other.tokens for other in others.values()))
     hungry = [name for name, other in others.items() if other.hungry]
@@ -69,7 +70,7 @@ def wanted(
 
 
 def equal_part(total: int, me: str, others: Iterable[str]) -> int:
-    """What one of several gets when they divide a whole; the first by name get what remains."""
+    """Return one worker's part of an equal division; the first by name get the remainder."""
     names = sorted({me, *others})
     part, remaining = divmod(max(0, total), len(names))
     return part + (names.index(me) < remaining)

@@ -1,4 +1,4 @@
-"""The leases of all limits of the fleet: renewed while they are of use, then given back."""
+"""The leases of all fleet limits: renewed while they are in use, then given back."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.workers.limits.lease import Lease
 
 _SOONEST_S = 0.001
-"""A timer may fire a little before its time; what is due is looked at again no sooner than this."""
+"""Minimum wait before leases are checked again, since a timer may fire slightly early."""
 
 _IDLE_S = 60.0
-"""A lease for one key of a limit that nobody has asked for so long is given back."""
+"""Time after which an unused lease for one key of a limit is given back."""
 
 
 @dataclass(slots=True)
@@ -33,11 +33,11 @@ class Fleet:
     """Keeps this worker's leases.
 
     Args:
-        table: where they are; None if there are no limits of the fleet.
+        table: the table that holds them; None if there are no fleet limits.
         worker: this worker's name.
         clock: tells the time.
-        events: hears of renewals that failed.
-        rng: spreads renewals.
+        events: receives an event for each renewal that fails.
+        rng: adds jitter to renewals.
         on_change: called when there may be more tokens than before.
     """
 
@@ -61,13 +61,13 @@ class Fleet:
         self._news = asyncio.Event()
 
     def lease(self, name: str, limit: int, *, lasting_s: float, in_use: Callable[[], int]) -> Lease:
-        """The lease of a limit; made when it is first asked for, and empty until it is renewed.
+        """Return the lease of a limit, made on the first call, and empty until it is renewed.
 
         Args:
-            name: of the limit, with the key if it counts by key.
-            limit: tokens of the fleet.
-            lasting_s: how long a token that was used is out although its worker has died.
-            in_use: how many this worker has out.
+            name: the limit's name, with the key if it counts by key.
+            limit: the fleet's number of tokens.
+            lasting_s: how long a used token stays out after its worker has died.
+            in_use: returns the number of tokens that this worker has out.
 
         Raises:
             ConfigurationError: there is no table.
@@ -94,11 +94,11 @@ class Fleet:
 
     @property
     def stands(self) -> bool:
-        """True if every lease does, so that the table has told how much each limit leaves."""
+        """True while every lease is valid, so that the table has shown what each limit leaves."""
         return all(kept.lease.stands for kept in self._kept.values())
 
     async def run(self) -> NoReturn:
-        """Renew what is due, until cancelled."""
+        """Renew leases when they are due, until cancelled."""
         while True:
             self._news.clear()
             now = self._clock.monotonic()
@@ -110,7 +110,7 @@ class Fleet:
             await self._until_due()
 
     async def close(self) -> None:
-        """Give everything back; what fails runs out by itself."""
+        """Give all leases back; those that fail to be returned expire."""
         for kept in self._kept.values():
             with suppress(TransportError):
                 await kept.lease.close()
@@ -125,7 +125,7 @@ class Fleet:
             )
 
     async def _drop_idle(self) -> None:
-        """Keys come and go: what nobody asks for any more must not be renewed for ever."""
+        """Give back leases of unused keys, which must not be renewed forever."""
         oldest = self._clock.monotonic() - _IDLE_S
         for name, kept in [*self._kept.items()]:
             if "#" in name and kept.asked_at < oldest and not kept.in_use():

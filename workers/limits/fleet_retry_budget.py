@@ -2,14 +2,14 @@
 
     pk  limit#NAME   sk  windows#BLOCK   data  {"taken": {WINDOW: COUNT}}
 
-A worker counts a retry there before it lets it come, on the condition that nobody else has counted
-meanwhile. So a window never gets more than it has places for, whoever comes, goes, dies or stands
-still; a place that was taken is never given back. All retries that a worker has to place while a
-request is under way share the next one. Nothing is asked while nothing fails.
+A worker counts a retry there before it schedules it, on the condition that no other worker has
+counted one meanwhile. So a window never exceeds its places, whichever workers start, stop, die or
+stall; a place that was taken is never given back. All retries that a worker has to place while a
+request is under way share the next request. No requests are made while nothing fails.
 
-While the table can't be reached retries wait, for `PATIENCE_S` after it was last: then each worker
-keeps to the limit by itself. What it has let come so is counted with the first request that gets
-through.
+While the table can't be reached retries wait, up to `PATIENCE_S` after the first failed request.
+After that each worker enforces the limit alone, and counts the retries that it scheduled so with
+the first request that succeeds.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from headgate.jobs.errors import TransportError
 from headgate.workers.limits.retry_budget import Book, Place
 
 PATIENCE_S = 10.0
-"""How long retries wait for a table that doesn't answer."""
+"""Time for which retries wait for a table that doesn't answer."""
 
 _BLOCK = 64
-"""Windows that one item counts: few enough for one write unit of DynamoDB."""
+"""Number of windows counted in one item: few enough for one write unit of DynamoDB."""
 
 _TRY_S, _HURRIED_S = 1.0, 0.3
-"""How long one request may take, and while the worker stops."""
+"""Timeout of one request, and of one while the worker stops."""
 
 _PAUSE_S = 0.02
-"""About so long until a third try, and twice as long each time, up to `_LONGEST_PAUSE_S`."""
+"""Base of the pause before a third try; it doubles each time, up to `_LONGEST_PAUSE_S`."""
 
 _LONGEST_PAUSE_S = 1.0
 
 _AWAY_S = 5.0
-"""How often a table that is away is asked again."""
+"""Seconds between requests to a table that is unreachable."""
 
 _FORGOTTEN = timedelta(hours=1)
-"""How long after its last window an item may go."""
+"""Time after its last window at which an item expires."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +55,7 @@ class _Wish:
 
     due: float
     until: float
-    """Where it comes at the latest; where that is its due time, not at all elsewhere."""
+    """Latest time for it; if equal to its due time, the retry can't be put off."""
     is_settled: bool = False
     place: Place | None = None
 
@@ -64,13 +64,13 @@ class FleetBudget:
     """A `workers.limits.retry_budget.Budget` of all workers together.
 
     Args:
-        table: where places are counted.
-        name: of the limit.
-        limit: places of one window.
-        per_s: how long a window is.
+        table: the table in which places are counted.
+        name: the limit's name.
+        limit: the number of places in one window.
+        per_s: the length of a window.
         clock: tells the time.
-        rng: spreads what is put off, and tries.
-        tell: hears why places can't be counted, once for each time that the table is away.
+        rng: adds jitter to postponed retries, and to the pauses between tries.
+        tell: called with the reason why places can't be counted, once per outage of the table.
     """
 
     def __init__(
@@ -92,15 +92,15 @@ class FleetBudget:
         self._tell = tell
         self._book = Book(limit, per_s, rng=rng)
         self._known: dict[int, Item] = {}
-        """By block, what stands there as far as it is known."""
+        """By block, the item as last known."""
         self._uncounted: Counter[int] = Counter()
-        """By window, what this worker has let come by itself."""
+        """By window, the retries that this worker has scheduled without the table."""
         self._wishes: dict[_Wish, None] = {}
         self._serving = asyncio.Lock()
         self._hurried = asyncio.Event()
         self._away_since: float | None = None
         self._ask_at = float("-inf")
-        """While the table is away, when it is asked again."""
+        """While the table is unreachable, the time of the next request."""
         self._tries = 0
 
     async def take(self, delay_s: int, *, longest_s: float) -> Place | None:
@@ -109,7 +109,7 @@ class FleetBudget:
         wish = _Wish(now + delay_s, now + max(delay_s, longest_s))
         self._wishes[wish] = None
         try:
-            async with self._serving:  # whoever comes first asks for all
+            async with self._serving:  # the first caller asks for all
                 while not wish.is_settled:
                     await self._serve()
         finally:
@@ -117,11 +117,11 @@ class FleetBudget:
         return wish.place
 
     def left(self) -> int:
-        """How many more fit into the present window, as far as this worker knows."""
+        """Return the places left in the present window, as far as this worker knows."""
         return self._book.left(self._now())
 
     def hurry(self) -> None:
-        """Wait for the table no more than a moment."""
+        """Wait only briefly for the table from now on."""
         self._hurried.set()
 
     async def _serve(self) -> None:
@@ -148,7 +148,7 @@ class FleetBudget:
             await self._pause()
 
     def _choose(self) -> dict[_Wish, int]:
-        """A window for each wish, by what is known; those that have none are given up."""
+        """Choose a window for each wish, as far as is known; give up those without one."""
         chosen: dict[_Wish, int] = {}
         mine: Counter[int] = Counter()
         soonest = self._now() + _TRY_S  # it must not be over when it is counted
@@ -164,7 +164,7 @@ class FleetBudget:
         return chosen
 
     async def _count(self, block: int, counts: Mapping[int, int]) -> bool:
-        """Count places of a block's windows as taken, unless somebody else has come first."""
+        """Count places of a block's windows as taken; return False if another worker was first."""
         known = self._known.get(block) or Item(
             pk=f"limit#{self._name}", sk=f"windows#{block:012}", data={"taken": {}}
         )
@@ -218,7 +218,7 @@ class FleetBudget:
         self._wishes.pop(wish, None)
 
     async def _pause(self) -> None:
-        """Let others through. The first failure mostly tells what they have counted meanwhile."""
+        """Let other workers go first; no pause the first time, as the item is then up to date."""
         if self._tries:
             pause_s = min(_LONGEST_PAUSE_S, _PAUSE_S * 2 ** min(self._tries, 10))
             with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""What may start now, by the limits of the app, its queues and its types, put together.
+"""The gate: all limits of the app, its queues and its types together.
 
 Each limit is a guard (`workers.limits.guards`); a job starts when all guards of its type let it
 through.
@@ -33,10 +33,10 @@ from headgate.workers.limits.retry_budget import Budget, WorkerBudget
 from headgate.workers.limits.token_bucket import Window
 
 _SOONEST_S, _LATEST_S = 0.01, 5.0
-"""When limits that hold are looked at again."""
+"""Bounds on the delay after which limits that hold jobs back are checked again."""
 
 _LONGEST_S = MAX_VISIBILITY.total_seconds() - 60
-"""A retry is put off for so long at most."""
+"""Longest time by which a retry is put off."""
 
 Ticket = tuple[tuple[Guard, object], ...]
 
@@ -48,15 +48,15 @@ class Line(Protocol):
 
     @property
     def startable(self) -> int:
-        """The number of those that wait for a slot alone."""
+        """The number of messages that wait only for a slot."""
         ...
 
     def startable_of(self, job_type: str) -> int:
-        """The number of those of one type that wait for a slot alone."""
+        """Return the number of jobs of a type that wait only for a slot."""
         ...
 
     def held_back_by(self, limit: str) -> int:
-        """The number of those that a limit holds back."""
+        """Return the number of messages that a limit holds back."""
         ...
 
 
@@ -73,17 +73,17 @@ class Gate:
     """Lets jobs start as the limits allow.
 
     Args:
-        app: whose limits.
+        app: the app whose limits apply.
         clock: tells the time.
-        events: hears when a limit holds, and when it no longer does.
-        rng: spreads retries that are put off, and renewals of leases.
-        table: where limits of the fleet are leased.
+        events: receives events when a limit holds jobs back, and when it no longer does.
+        rng: adds jitter to postponed retries, and to renewals of leases.
+        table: the table in which fleet limits are leased.
         worker: this worker's name, for the leases.
-        on_change: called when a limit may let more through; what a limit still holds back has to
-            have been looked at when it returns, else the limit seems to be clear.
+        on_change: called when a limit may let more through; it has to check the jobs that the limit
+            still holds back before it returns, otherwise the limit counts as cleared.
 
     Raises:
-        ConfigurationError: a limit holds for the fleet, and there is no table.
+        ConfigurationError: a limit applies to the fleet, and there is no table.
     """
 
     def __init__(
@@ -108,22 +108,22 @@ class Gate:
         self._fleet = Fleet(table, worker, clock=clock, events=events, rng=rng, on_change=on_change)
         made = _Maker(app, self._fleet, table, clock, events, rng)
         self._guards = made.guards
-        """By type, what it has to pass."""
+        """By type, the guards that it has to pass."""
         self._shared = made.shared
-        """By queue group, what all its types have to pass."""
+        """By queue group, the guards that all its types have to pass."""
         self._own = made.own
-        """By queue group and type, what its types have to pass besides."""
+        """By queue group and type, the guards that the type has to pass in addition."""
         self._named = {guard.name: guard for guards in made.guards.values() for guard in guards}
         self._spendings = made.spendings
         """By type, its retry budget."""
         self._spent: set[str] = set()
-        """Budgets whose end has been told."""
+        """Names of budgets reported as spent."""
         self._held: dict[str, float] = {}
-        """By limit that holds, when it last held something back."""
+        """By limit that holds jobs back, the last time at which it did."""
         self._alarm: asyncio.TimerHandle | None = None
 
     def block(self, job: Job) -> Block | None:
-        """What holds a job back, if anything does."""
+        """Return the block that holds a job back, or None."""
         if not (guards := self._guards.get(job.type.name)):
             return None
         now = self._clock.monotonic()
@@ -134,17 +134,18 @@ class Gate:
         return None
 
     def bounds(self, group: str, job_type: str | None = None) -> bool:
-        """Whether limits bound the starts of a queue group's jobs, of all its types or of one."""
+        """Return True if limits bound the jobs of a queue group: of all types, or also of one."""
         return bool(self._of(group, job_type))
 
     def room(self, line: Line, job_type: str | None = None) -> float:
-        """How many more of a queue's messages the limits would let start within about a second.
+        """Return how many more of a queue's messages the limits would let start within about 1 s.
 
-        Reckons with what waits for each limit already; what another one holds back does not.
+        For each limit it accounts for the messages that already wait for that limit or for a slot,
+        but not for those that another limit holds back.
 
         Args:
-            line: what waits of the queue.
-            job_type: by the limits of one type besides those that all have to pass.
+            line: the waiting messages of the queue.
+            job_type: a type whose own limits are used, instead of those that all types share.
         """
         now, least = self._clock.monotonic(), math.inf
         before = line.startable if job_type is None else line.startable_of(job_type)
@@ -155,21 +156,21 @@ class Gate:
         return least
 
     def startable_soon(self, limit: str) -> float:
-        """How many that limit would let start within about a second; 0 where that isn't known."""
+        """Return how many messages a limit would let start within about a second; 0 if unknown."""
         if (guard := self._named.get(limit.partition("#")[0])) is None:
             return 0.0
         soon = guard.soon(limit, self._clock.monotonic())
         return soon if soon < math.inf else 0.0
 
     def start(self, job: Job) -> Ticket:
-        """A job starts; `end` wants the ticket back."""
+        """Take what a starting job needs of each limit; return the ticket for `end`."""
         if not (guards := self._guards.get(job.type.name)):
             return ()
         now = self._clock.monotonic()
         return tuple((guard, guard.start(job, now)) for guard in guards)
 
     def end(self, ticket: Ticket, outcome: Outcome, *, retryable: bool) -> None:
-        """It has ended."""
+        """Give back what a job that has ended took."""
         if not ticket:
             return
         now = self._clock.monotonic()
@@ -179,7 +180,7 @@ class Gate:
     async def retry(
         self, job: Job, outcome: Outcome, action: RetryAfter
     ) -> RetryAfter | DeadLetter:
-        """What becomes of a retry, by its budget; one of the fleet counts it in the table."""
+        """Return a retry as its budget allows it; a fleet budget counts it in the table."""
         if (spending := self._spendings.get(job.type.name)) is None:
             return action
         longest_s = 0 if spending.gives_up else _LONGEST_S
@@ -194,17 +195,17 @@ class Gate:
         return RetryAfter(delay_s=place.delay_s, note="the retry budget is spent")
 
     def budgets_left(self) -> Mapping[str, float]:
-        """How many retries each budget has left in its window, by its limit's name."""
+        """Return the number of retries left in each budget's window, by limit name."""
         return {each.name: each.budget.left() for each in self._spendings.values()}
 
     def hurry(self) -> None:
-        """Wait no longer than a moment for budgets of the fleet: the worker ends."""
+        """Wait only briefly for fleet budgets from now on: the worker is stopping."""
         for spending in self._spendings.values():
             spending.budget.hurry()
 
     @property
     def is_known(self) -> bool:
-        """True if the table has told, lately, what the limits of the fleet leave to this worker."""
+        """True while every lease is valid, so that this worker's part of fleet limits is known."""
         return self._fleet.stands
 
     async def run(self) -> None:
@@ -223,7 +224,7 @@ class Gate:
         return self._own.get(group, {}).get(job_type, ())
 
     def _hold(self, guard: Guard, wait_s: float, now: float) -> None:
-        """A limit holds something back: tell of it once, and look again in time."""
+        """Note that a limit holds jobs back: report it once, and check again in time."""
         if guard.name not in self._held and not isinstance(guard, BreakerGuard):
             self._events.emit(
                 LimitReached(at=self._clock.now(), limit=guard.name, retry_in_s=wait_s)
@@ -239,7 +240,7 @@ class Gate:
     def _look_again(self) -> None:
         self._alarm = None
         looked = self._clock.monotonic()
-        self._on_change()  # whatever still holds something back says so now
+        self._on_change()  # limits that still hold jobs back are noted again here
         for name in [name for name, held_at in self._held.items() if held_at < looked]:
             del self._held[name]
             if not name.startswith("breaker:"):
@@ -254,12 +255,12 @@ class Gate:
 
 
 def needs_table(app: App) -> bool:
-    """Whether a limit of the app holds for the fleet."""
+    """Return True if a limit of the app applies to the fleet."""
     return any(limits.of_fleet for limits in all_limits(app))
 
 
 def all_limits(app: App) -> Iterator[Limits]:
-    """The limits of an app, of its queues and of its types."""
+    """Yield the limits of an app, of its queues and of its types."""
     yield app.limits
     for queue in app.queues.values():
         yield queue.limits
@@ -277,7 +278,7 @@ def _given_up(outcome: Outcome) -> DeadLetter:
 
 
 class _Maker:
-    """Makes the guards of an app, each limit's once."""
+    """Makes the guards of an app, one per limit."""
 
     def __init__(
         self,
@@ -303,7 +304,7 @@ class _Maker:
         self.guards = {
             name: (*by_app, *by_queue[job.queue], *by_type[name]) for name, job in app.types.items()
         }
-        # What comes from another group has that one's limits to pass, and not these.
+        # A type that belongs to another group passes that group's limits, and not these.
         self.shared = {
             queue: tuple(
                 guard
@@ -325,7 +326,7 @@ class _Maker:
         self.spendings = {name: budgets[limit] for name, (limit, _) in named.items()}
 
     def _at(self, level: str, limits: Limits) -> tuple[Guard, ...]:
-        """The guards for all jobs of one app, queue or type."""
+        """Return the guards for all jobs of one app, queue or type."""
         return (*self._rate(level, limits), *self._slots(level, limits))
 
     def _rate(self, level: str, limits: Limits) -> Iterator[Guard]:
@@ -366,7 +367,7 @@ class _Maker:
             yield BreakerGuard(circuit)
 
     def _budget(self, name: str) -> tuple[str, RetryBudget] | None:
-        """The name and the values of a type's retry budget."""
+        """Return the name and the settings of a type's retry budget, or None."""
         job = self._app.types[name]
         if (own := job.limits.retry_budget) is not None:
             return f"budget:type:{name}", own

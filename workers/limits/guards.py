@@ -1,4 +1,4 @@
-"""One limit at work: whether a job fits into it now, and what it takes when it starts."""
+"""Guards, each enforcing one limit: the check before a job starts, and the tokens it takes."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from headgate.workers.limits.lease import RENEW_S, Lease
 from headgate.workers.limits.token_bucket import Endings, Window
 
 Capacity = Callable[[], int]
-"""How many tokens there are for this worker now."""
+"""Returns the number of tokens that this worker has now."""
 
 LeaseOf = Callable[[str], Lease]
-"""The lease of a limit of the fleet, by its name; made when it is first asked for."""
+"""Returns the lease of a fleet limit by its name; made on the first call."""
 
 _log = logging.getLogger("headgate.worker")
 
 _FAULTY = "?"
 
 _LONGEST_KEY = 256
-"""Characters of a key; with the limit's name they are far below DynamoDB's 2 KB for a key of its
-own. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
+"""Maximum characters of a key; with the limit's name far below DynamoDB's 2 KB for its own keys.
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 
 GUESS_S = 1.0
-"""When it is worth asking again whether something runs that may have ended."""
+"""Seconds until it is worth asking again about jobs that may have ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What holds a job back."""
+    """The limit that holds a job back."""
 
     limit: str
-    """Its name, as in `jobs.core.events.LimitEvent`, with the key where it counts by key."""
+    """Its name, as in `jobs.core.events.LimitEvent`, with the key if it counts by key."""
     retry_in_s: float
-    """When it is worth asking again; a guess where that hangs on other jobs."""
+    """Seconds until it is worth asking again; a guess if that depends on other jobs."""
     places: int
-    """How many it lets run at once, or start in its window."""
+    """Number of jobs that it lets run at once, or start in its window."""
 
 
 class Guard(Protocol):
@@ -53,28 +53,28 @@ class Guard(Protocol):
     name: str
 
     def block(self, job: Job, now: float) -> Block | None:
-        """What holds a job back; None: it may start now."""
+        """Return what holds a job back, or None if it may start now."""
         ...
 
     def ahead(self, now: float) -> float:
-        """How many jobs it would let start within about a second."""
+        """Return how many jobs it would let start within about a second."""
         ...
 
     def soon(self, limit: str, now: float) -> float:
-        """The same of those alone that it holds back under that name."""
+        """Return the same for only the jobs that it holds back under the name ``limit``."""
         ...
 
     def start(self, job: Job, now: float) -> object:
-        """A job starts; returns what `end` wants back."""
+        """Take what a starting job needs; return it for `end`."""
         ...
 
     def end(self, taken: object, outcome: Outcome, *, retryable: bool, now: float) -> None:
-        """It has ended."""
+        """Give back what a job that has ended took."""
         ...
 
 
 class RateGuard:
-    """At most so many starts in a while."""
+    """Bounds the number of starts in a period."""
 
     def __init__(self, name: str, window: Window, lease: Lease | None) -> None:
         self.name = name
@@ -82,7 +82,7 @@ class RateGuard:
         self._lease = lease
 
     def block(self, job: Job, now: float) -> Block | None:
-        """It lasts until a token is back."""
+        """Return a block that lasts until a token is back, or None."""
         del job
         wait_s = self.window.wait_s(now)
         if self._lease is not None:
@@ -91,14 +91,14 @@ class RateGuard:
         return Block(self.name, wait_s, self.window.capacity) if wait_s > 0 else None
 
     def ahead(self, now: float) -> float:
-        """Tokens that are there, or will be."""
+        """Return the number of tokens that are free, or will be within a second."""
         ahead = self.window.ahead(now)
         if self._lease is not None:
             self._lease.ask(enough=ahead >= 1)
         return ahead
 
     def soon(self, limit: str, now: float) -> float:
-        """Likewise."""
+        """Return the same as `ahead`."""
         del limit
         return self.ahead(now)
 
@@ -109,11 +109,11 @@ class RateGuard:
         return None
 
     def end(self, taken: object, outcome: Outcome, *, retryable: bool, now: float) -> None:
-        """Its token comes back with time."""
+        """Do nothing: the token comes back after its period."""
 
 
 class SlotGuard:
-    """At most so many at once, all together or by key."""
+    """Bounds the number of jobs that run at once, in total or by key."""
 
     def __init__(self, name: str, concurrency: Concurrency, lease_of: LeaseOf | None) -> None:
         self.name = name
@@ -123,10 +123,10 @@ class SlotGuard:
         self._running: Counter[str] = Counter()
         self._endings = Endings()
         self._is_told = False
-        """It has been said that the function for keys fails."""
+        """True once a failure of the key function has been logged."""
 
     def block(self, job: Job, now: float) -> Block | None:
-        """How long it lasts is a guess, since jobs end when they end."""
+        """Return a block whose duration is a guess, or None: the ends of jobs are unknown."""
         del now
         key = self._key_of(job)
         if key is None or self._free(key) > 0:
@@ -134,13 +134,13 @@ class SlotGuard:
         return Block(self._named(key), GUESS_S, self._limit)
 
     def ahead(self, now: float) -> float:
-        """Free slots, and those that came free within the last second, as some will in the next."""
+        """Return the free slots plus those freed in the last second, as an estimate of the next."""
         if self._key is not None:
-            return float("inf")  # of a key that has none free another may have
+            return float("inf")  # where one key has no free slot another may have one
         return self._free("") + self._endings.count(now)
 
     def soon(self, limit: str, now: float) -> float:
-        """Likewise, of one key."""
+        """Return the same as `ahead`, for one key."""
         key = self._key_in(limit)
         return self._free(key) + self._endings.count(now, key)
 
@@ -152,7 +152,7 @@ class SlotGuard:
         return key
 
     def end(self, taken: object, outcome: Outcome, *, retryable: bool, now: float) -> None:
-        """Give it back."""
+        """Give the slot back."""
         del outcome, retryable
         if not isinstance(taken, str):
             return
@@ -162,11 +162,11 @@ class SlotGuard:
         self._endings.add(now, taken)
 
     def in_use(self, lease_name: str) -> int:
-        """Slots that are taken of one lease."""
+        """Return the number of slots taken of one lease."""
         return self._running.get(self._key_in(lease_name), 0)
 
     def _free(self, key: str) -> int:
-        """Slots of a key that are free; negative if there are fewer than before."""
+        """Return the free slots of a key; negative if the lease has shrunk below those in use."""
         running = self._running.get(key, 0)
         if self._lease_of is None:
             return self._limit - running
@@ -208,9 +208,9 @@ class SlotGuard:
 
 
 def _nameable(key: str) -> str:
-    """A key, or the hash of one that a lease can't be named after: it is long, or no legible text.
+    """Return a key, or its hash if it is too long or not legible enough to name a lease.
 
-    Keys come from payloads, and the table refuses what it can't hold each time that it is asked.
+    Keys come from payloads, and the table would reject an unsuitable one on every request.
     """
     if legible(key, _LONGEST_KEY) == key:
         return key
@@ -218,39 +218,39 @@ def _nameable(key: str) -> str:
 
 
 class BreakerGuard:
-    """Nothing while its circuit is open."""
+    """Lets no job start while its circuit is open."""
 
     def __init__(self, circuit: Circuit) -> None:
         self.name = circuit.name
         self._circuit = circuit
 
     def block(self, job: Job, now: float) -> Block | None:
-        """It lasts until it probes."""
+        """Return a block that lasts until the breaker probes, or None."""
         del job
         wait_s = self._circuit.wait_s(now)
         return Block(self.name, wait_s, self._circuit.probes) if wait_s > 0 else None
 
     def ahead(self, now: float) -> float:
-        """Any number, none, or the probes that are left."""
+        """Return infinity while closed, 0 while open, or the number of probes left."""
         return self._circuit.ahead(now)
 
     def soon(self, limit: str, now: float) -> float:
-        """Likewise."""
+        """Return the same as `ahead`."""
         del limit
         return self.ahead(now)
 
     def start(self, job: Job, now: float) -> object:
-        """Let it through."""
+        """Let a job through."""
         del job
         return self._circuit.start(now)
 
     def end(self, taken: Any, outcome: Outcome, *, retryable: bool, now: float) -> None:
-        """Count how it ended."""
+        """Count the outcome of a job."""
         self._circuit.end(taken, _ending(outcome, retryable=retryable), now)
 
 
 def _ending(outcome: Outcome, *, retryable: bool) -> Ending:
-    """A failure that no retry mends tells that what the job depends on has answered."""
+    """Judge an outcome; a failure that no retry can fix means that the dependencies answered."""
     match outcome:
         case Done():
             return Ending.SUCCESS

@@ -1,18 +1,18 @@
-"""This worker's part of a limit that holds for the fleet, leased from the table.
+"""This worker's part of a fleet limit, leased from the table.
 
-A limit is so many tokens: slots, or starts within a while. Each worker leases some of them, counts
-with those alone, and tells the others in one item per limit:
+A limit is a number of tokens: slots, or starts within a period. Each worker leases some of them,
+uses only those, and publishes them to the others in one item per limit:
 
     pk  limit#NAME   sk  leases   data  {WORKER: {"tokens", "until", "hungry"}}
 
-The leased tokens never add up to more than there are, so the limit holds by construction. A job
-costs no request, a lease one each time that it is renewed. Who gets how many:
-`workers.limits.fair_shares`. What a worker gives up it uses no more from then on, and says so once
-it is back. The tokens of a worker that died are free again once its lease, and whatever it may have
-used until then, has run out. Clocks may differ by `jobs.core.clock.SKEW_S`.
+The leased tokens never add up to more than the limit, so it holds by construction. A job costs no
+request, a lease one request per renewal. `workers.limits.fair_shares` divides the tokens. A worker
+stops using tokens before it publishes that it gives them up, and publishes those in use until they
+are back. The tokens of a worker that died are free again once its lease, and any token that it may
+have used until then, has expired. Clocks may differ by `jobs.core.clock.SKEW_S`.
 
-The item is replaced on the condition that nobody else has meanwhile, which also tells what the
-others have. See `jobs.core.ports.Table.replace`.
+The item is replaced on the condition that no other worker has replaced it meanwhile; if one has,
+the result shows the others' leases. See `jobs.core.ports.Table.replace`.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from headgate.jobs.errors import TransportError
 from headgate.workers.limits.fair_shares import Claim, Need, wanted
 
 LEASE_S = 20.0
-"""How long a lease lasts."""
+"""Duration of a lease."""
 
 RENEW_S = 5.0
-"""How often it is renewed."""
+"""Seconds between renewals."""
 
 _FORGOTTEN = timedelta(hours=1)
-"""When an item that nobody renews any more may go."""
+"""Time after which an item that is no longer renewed expires."""
 
 _TRIES = 6
-"""So often a renewal is tried, if others come first."""
+"""Number of tries of a renewal, if other workers come first."""
 
 _PAUSE_S = 0.02
-"""About so long until a third try, and twice as long each time. The first mostly just tells what
-others have written meanwhile, so the second follows at once."""
+"""Base of the pause before a third try; it doubles each time. The first try mostly just shows the
+latest writes of other workers, so the second follows immediately."""
 
 
 class Lease:
     """One worker's part of one limit.
 
     Args:
-        table: where the leases are.
-        name: of the limit, with the key if it counts by key.
+        table: the table that holds the leases.
+        name: the limit's name, with the key if it counts by key.
         worker: this worker's name.
-        limit: how many tokens there are.
-        in_use: tells how many this worker has out.
-        lasting_s: how long a token that was used is out although its worker has died.
+        limit: the total number of tokens.
+        in_use: returns the number of tokens that this worker has out.
+        lasting_s: how long a used token stays out after its worker has died.
         clock: tells the time.
-        rng: picks the moment of renewals.
+        rng: adds jitter to renewals.
     """
 
     def __init__(
@@ -80,38 +80,38 @@ class Lease:
         self._clock = clock
         self._rng = rng
         self._known = Item(pk=f"limit#{name}", sk="leases")
-        """What stands there, as far as it is known."""
+        """The item as last known."""
         self._tokens = 0
         self._ends_at = float("-inf")
-        """When this lease ends, on the monotonic clock."""
+        """End of this lease, on the monotonic clock."""
         self.next_renewal = float("-inf")
-        """When it should be renewed, on the monotonic clock."""
+        """Time at which it should be renewed, on the monotonic clock."""
         self._need = Need.HUNGRY  # a job may have waited before the first renewal
         self.fault = ""
-        """Why it could not be renewed, the last time that it was tried."""
+        """Reason why the last renewal failed; empty if it succeeded."""
         self._closed = False
         self._writing = asyncio.Lock()
 
     @property
     def tokens(self) -> int:
-        """How many this worker may use now; none once its lease has run out."""
+        """The number of tokens that this worker may use now; 0 once its lease has expired."""
         return self._tokens if self.stands else 0
 
     @property
     def stands(self) -> bool:
-        """True if it was renewed, and has not run out since: the table says what it holds."""
+        """True while the lease has been renewed and has not expired: the table shows its tokens."""
         is_over = self._closed or self._clock.monotonic() >= self._ends_at
         return not is_over
 
     def ask(self, *, enough: bool) -> None:
-        """Let it know that jobs are there, or looked for, and whether the tokens did."""
+        """Note that jobs wait or are looked for, and whether the tokens were enough."""
         if not enough:
             self._need = Need.HUNGRY
         elif self._need is Need.IDLE:
             self._need = Need.ENOUGH
 
     async def renew(self) -> None:
-        """Renew it, and ask for more or give back what others need. A failure stands in `fault`."""
+        """Renew it; ask for more tokens, or give back those that others need. Sets `fault`."""
         now = self._clock.monotonic()
         self.next_renewal = now + RENEW_S * self._rng.uniform(0.8, 1.2)
         self.fault = "too many workers asked at once"
@@ -130,9 +130,9 @@ class Lease:
                 await asyncio.sleep(self._rng.random() * _PAUSE_S * 2**attempt)
 
     async def close(self) -> None:
-        """Give it back for good; best effort, since otherwise it runs out by itself."""
+        """Give it back for good; best effort, since it expires otherwise."""
         self._closed = True
-        async with self._writing:  # a renewal that came after would take it again
+        async with self._writing:  # a later renewal would take the lease again
             if self._ends_at > float("-inf"):
                 await self._give_back()
 
@@ -148,7 +148,7 @@ class Lease:
             name: Claim(entry["tokens"], entry["hungry"]) for name, entry in self._living().items()
         }
         goal = wanted(self._limit, self._worker, self.tokens, in_use, self._need, others)
-        # What is given up is no longer used before it is said, and what is new is used after.
+        # Tokens given up are unused before that is published; new ones are used only after.
         self._tokens = min(self._tokens, goal)
         until = self._clock.now().timestamp() + LEASE_S
         if not await self._write(_entry(max(goal, in_use), until, hungry=hungry)):
@@ -157,7 +157,7 @@ class Lease:
         return True
 
     async def _write(self, mine: Mapping[str, Any] | None) -> bool:
-        """Replace the item if it still is what is known; else it is known what it is now."""
+        """Replace the item if it is unchanged; otherwise learn its new state and return False."""
         leases = dict(self._living())
         if mine is not None:
             leases[self._worker] = mine
@@ -174,7 +174,7 @@ class Lease:
         return standing is None
 
     def _living(self) -> dict[str, Mapping[str, Any]]:
-        """The leases of others that have not run out for good."""
+        """Return the leases of others that have not expired for good."""
         leases: Mapping[str, Mapping[str, Any]] = self._known.data.get("leases", {})
         oldest = self._clock.now().timestamp() - SKEW_S - self._lasting_s
         return {

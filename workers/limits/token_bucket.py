@@ -9,14 +9,14 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 AHEAD_S = 1.0
-"""How far ahead it is reckoned what could start."""
+"""Horizon of the estimates of startable jobs."""
 
 
 class Window:
     """At most ``capacity`` tokens are out at any moment, hence as many starts in any ``per_s``.
 
     Args:
-        capacity: how many tokens there are; it may change, and what is out stays out.
+        capacity: returns the number of tokens; it may change, and tokens that are out stay out.
         per_s: how long a token is out.
     """
 
@@ -27,17 +27,17 @@ class Window:
 
     @property
     def capacity(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens, free or out."""
         return self._capacity()
 
     def out(self, now: float) -> int:
-        """Tokens that are out."""
+        """Return the number of tokens that are out."""
         while self._taken and self._taken[0] + self._per_s <= now:
             self._taken.popleft()
         return len(self._taken)
 
     def wait_s(self, now: float) -> float:
-        """How long until there is a token: 0 if there is one, infinite without any capacity."""
+        """Return the seconds until a token is free: 0 if one is, infinite without any capacity."""
         over = self.out(now) - self._capacity()
         if over < 0:
             return 0.0
@@ -46,7 +46,7 @@ class Window:
         return self._taken[over] + self._per_s - now
 
     def ahead(self, now: float) -> int:
-        """How many tokens there are, or will be within a second."""
+        """Return the number of tokens that are free, or will be within a second."""
         out = self.out(now)
         back = 0
         for taken in self._taken:
@@ -56,30 +56,30 @@ class Window:
         return self._capacity() - out + back
 
     def take(self, now: float) -> None:
-        """Take one, though there be none."""
+        """Take a token, even if none is free."""
         self._taken.append(now)
 
     @property
     def last_back_at(self) -> float:
-        """When the last token that is out will be back; in the past if none is."""
+        """The time at which the last token that is out comes back; in the past if none is out."""
         return self._taken[-1] + self._per_s if self._taken else float("-inf")
 
 
 class Endings:
-    """What has ended within the last second, by key: about as much will in the next one."""
+    """Counts the jobs that ended in the last second, by key, to estimate those of the next."""
 
     def __init__(self) -> None:
         self._recent: deque[tuple[float, str]] = deque()
         self._counts: Counter[str] = Counter()
 
     def add(self, now: float, key: str = "") -> None:
-        """One has ended."""
+        """Count a job that has ended."""
         self._forget(now)
         self._recent.append((now, key))
         self._counts[key] += 1
 
     def count(self, now: float, key: str = "") -> int:
-        """How many of that key have ended."""
+        """Return the number of jobs of a key that have ended in the last second."""
         self._forget(now)
         return self._counts.get(key, 0)
 
