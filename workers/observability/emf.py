@@ -1,8 +1,8 @@
 """Metrics for CloudWatch, as lines of the embedded metric format on standard output.
 
-Their names are those of `jobs.deployment.metric_names`. Of durations and waits a line has 99 at
-most, sampled evenly. One line a minute and type, and one a lane, so that a busy worker writes no
-more than an idle one.
+Their names are those of `jobs.deployment.metric_names`. A line holds at most 99 durations or waits,
+sampled evenly. Each minute has one line per job type and one per lane, so that the output does not
+grow with the number of jobs.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
@@ -25,7 +25,7 @@ _EVERY_S = 60.0
 
 @dataclass(slots=True)
 class _Sample:
-    """An even sample of values, however many come (Vitter's algorithm R)."""
+    """An even sample of any number of values (Vitter's algorithm R)."""
 
     values: list[float] = field(default_factory=list)
     seen: int = 0
@@ -40,7 +40,7 @@ class _Sample:
 
 @dataclass(slots=True)
 class _Told:
-    """What happened since the last line to the jobs of one type, or of one lane."""
+    """The metrics of one job type, or of one lane, since the last line."""
 
     counts: Counter[str] = field(default_factory=Counter)
     values: defaultdict[str, _Sample] = field(default_factory=lambda: defaultdict(_Sample))
@@ -48,11 +48,11 @@ class _Told:
 
 
 class Emf:
-    """A subscriber that counts, and writes what it counted once a minute.
+    """A subscriber that counts events, and writes the metrics once a minute.
 
     Args:
         service: the app's name, with its stage's if any.
-        rng: samples.
+        rng: picks the samples.
         write: writes one line.
 
     Raises:
@@ -63,7 +63,7 @@ class Emf:
         self, service: str, *, rng: random.Random, write: Callable[[str], Any] = print
     ) -> None:
         try:
-            import aws_lambda_powertools.metrics  # noqa: F401 - found out now, not in a minute
+            import aws_lambda_powertools.metrics  # noqa: F401 - fails now and not in a minute
         except ImportError as error:
             raise ConfigurationError(
                 "metrics for CloudWatch need aws-lambda-powertools: pip install 'headgate[emf]'"
@@ -74,7 +74,7 @@ class Emf:
         self._told: defaultdict[Dimensions, _Told] = defaultdict(_Told)
 
     def __call__(self, event: Event) -> None:
-        """Subscriber."""
+        """Count an event."""
         for dimensions, name, seconds in measured(event):
             told = self._told[dimensions]
             if seconds is None:
@@ -89,7 +89,7 @@ class Emf:
             self.flush()
 
     def flush(self) -> None:
-        """Write what has been counted since the last time."""
+        """Write the metrics counted since the last flush."""
         told, self._told = self._told, defaultdict(_Told)
         for dimensions, each in told.items():
             self._write(self._line(dimensions, each))
@@ -99,7 +99,7 @@ class Emf:
             AmazonCloudWatchEMFProvider,
         )
 
-        # One for each line: what it has counted and named is thus its own.
+        # A new one for each line, so that no dimensions or values carry over.
         emf = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, service=self._service)
         for name, value in dimensions:
             emf.add_dimension(name, value)

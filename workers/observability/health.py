@@ -1,8 +1,8 @@
-"""A worker's fitness: what it has lately heard of itself, and one verdict on that.
+"""A worker's health: its recent failures, and one verdict on them.
 
-``healthy``: all is well. ``degraded``: something fails, and the worker does what it can.
-``unhealthy``: it can receive no work. Neither calls for a restart, which helps against no outage
-and creates no queue.
+``healthy``: nothing fails. ``degraded``: something fails, and the worker continues as best it can.
+``unhealthy``: it can receive no work. Neither calls for a restart, which neither ends an outage nor
+creates a queue.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from headgate.jobs.errors import QueuesMissing
 from headgate.workers.receiving.queue_watch import QueueState, QueueWatch
 
 UNHEALTHY_AFTER_S = 60.0
-"""A worker is of no use once every queue fails, and none has answered for so long."""
+"""Time without any answer after which a worker all of whose queues fail is unhealthy."""
 
 _LATELY_S = 60.0
-"""How long a failure is remembered."""
+"""Time for which a failure is remembered."""
 
 
 _CHECKS: Mapping[type[Event], str] = {
@@ -51,7 +51,7 @@ _CHECKS: Mapping[type[Event], str] = {
 
 
 class Status(StrEnum):
-    """From best to worst."""
+    """The verdict on a worker's health, from best to worst."""
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
@@ -60,7 +60,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     status: Status
@@ -69,25 +69,26 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """The verdict, and what it rests on."""
+    """The verdict, and the checks that it is based on."""
 
     checks: tuple[Check, ...]
 
     @property
     def status(self) -> Status:
-        """That of the worst check."""
+        """The status of the worst check."""
         order = list(Status)
         return max((check.status for check in self.checks), key=order.index)
 
 
 class Health:
-    """A subscriber that remembers what bears on a worker's health.
+    """A subscriber that tracks the events that affect a worker's health.
 
     Args:
         queues: the physical names of the queues that the worker receives from.
         clock: tells the time.
-        held_back: whether the worker receives nothing for want of room. Then that nothing answers
-            is no fault; before its first receive other workers have all of a limit of the fleet.
+        held_back: returns True while the worker receives nothing because there is no room. A lack
+            of answers is no fault then; before the first receive it means that other workers hold
+            all of a fleet limit.
     """
 
     def __init__(
@@ -102,11 +103,11 @@ class Health:
         self._started_at = clock.monotonic()
         self._queues = QueueWatch(queues, clock=clock)
         self._lately: dict[str, tuple[float, str]] = {}
-        """By check, when it last failed and with what."""
+        """By check, the time and the error of its latest failure."""
         self._open: set[str] = set()
 
     def __call__(self, event: Event) -> None:
-        """Subscriber."""
+        """Track an event."""
         self._queues(event)
         match event:
             case (
@@ -132,17 +133,17 @@ class Health:
 
     @property
     def has_started(self) -> bool:
-        """True if the worker was set up rightly: a receive has succeeded, or none is to be made."""
+        """True once the worker is known to be set up: a receive succeeded, or none is possible."""
         return self._queues.has_received or self._held_back()
 
     @property
     def can_receive(self) -> bool:
-        """True if jobs can come: a queue has answered, and not all have failed for long."""
+        """True while jobs can come: a queue has answered, and not all have failed for long."""
         usable = self._queues.is_usable if self._queues.has_received else self._held_back()
         return usable and self._check_sqs().status is not Status.UNHEALTHY
 
     def assess(self) -> Assessment:
-        """Judge what is known now."""
+        """Return the verdict on the present state."""
         now = self._clock.monotonic()
         queues = [_check_queue(name, state, now) for name, state in self._queues.states.items()]
         lately = dict.fromkeys((*_CHECKS.values(), "event loop"))
@@ -150,7 +151,7 @@ class Health:
         return Assessment(checks=(self._check_sqs(), *queues, *others, self._check_breakers()))
 
     def _check_sqs(self) -> Check:
-        """A worker that receives nothing since its slots are taken has no fault."""
+        """Check that SQS answers; receiving nothing because all slots are taken is no fault."""
         if self._queues.none_exists:
             detail = str(QueuesMissing(self._queues.missing))
             return Check(name="sqs", status=Status.UNHEALTHY, detail=detail)

@@ -1,4 +1,4 @@
-"""A small HTTP server for those who look after a worker."""
+"""A small HTTP server for the health and the metrics of a worker."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _UNAVAILABLE = 503
 class Endpoint:
     """Serves a worker's health and metrics, in the worker's own event loop.
 
-    - ``/healthz``: 200 while the process works, which it shows by answering: a part of it that dies
-      ends it. Its body has the verdict on the worker's health, and what that rests on.
-    - ``/startupz``: 503 until a receive has succeeded for the first time, and 200 from then on, as
-      while there is nothing to receive for: others have all of a limit of the fleet.
+    - ``/healthz``: 200 while the process works, as any answer shows: the failure of a part ends the
+      process. The body holds the verdict on the worker's health, and the checks behind it.
+    - ``/startupz``: 503 until a receive has succeeded for the first time, and 200 from then on;
+      also 200 while there is no room to receive, as other workers hold all of a fleet limit.
     - ``/readyz``: 200 while jobs can be received; 503 before and after, and while SQS or every
-      queue is away.
+      queue is unavailable.
     - ``/metrics``: Prometheus's text format.
 
     Args:
-        health: what is judged.
-        metrics: what is shown.
-        ready: whether the worker runs, and has not begun to stop.
+        health: the worker's health.
+        metrics: the worker's metrics.
+        ready: returns True while the worker runs and has not begun to stop.
         host: the address to bind; only this machine's own by default.
-        port: 0 takes any free one; see `port`.
+        port: the port to bind; 0 takes any free one, see `port`.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class Endpoint:
 
     @property
     def port(self) -> int:
-        """The port that is bound; the one asked for until then."""
+        """The bound port; until then the requested one."""
         if self._runner is None or not self._runner.addresses:
             return self._port
         bound: int = self._runner.addresses[0][1]
         return bound
 
     async def start(self) -> None:
-        """Begin to serve.
+        """Start to serve.
 
         Raises:
             ConfigurationError: the address can't be bound.
@@ -88,7 +88,7 @@ class Endpoint:
         self._runner = runner
 
     async def close(self) -> None:
-        """Serve no more; connections that are slow are cut."""
+        """Stop serving; slow connections are cut."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None

@@ -17,30 +17,30 @@ from headgate.jobs.values.texts import text_of
 _JITTER = 0.2
 
 _AGAIN_S = 2.0
-"""So soon after a beat that failed comes the next try."""
+"""Seconds until the next try after a beat that failed."""
 
 _ANSWER_S = 5.0
-"""Without an answer for so long a beat has failed."""
+"""Timeout of a beat."""
 
 _QUICK_ANSWER_S = 1.0
-"""The same where jobs wait for it, or the end of the process."""
+"""Timeout of a beat that jobs, or the end of the process, wait for."""
 
 _FORGET_S = 2 * 3600.0
-"""Lives without a beat for so long are deleted: the messages of dead workers have been seen again
-long since. What comes later finds no worker that died."""
+"""Time without a beat after which lives are deleted: the messages of dead workers have been
+delivered again long before. A later delivery finds no worker that died."""
 
 
 class Lifeline:
-    """Beats, watches the other workers, and ends in order.
+    """Writes this worker's beats, watches the other workers, and ends in order.
 
     Args:
-        table: where the lives are.
-        lives: what is seen of them.
-        name: this worker's; no other process has ever had it.
+        table: the table that holds the lives.
+        lives: the observed lives of the workers.
+        name: this worker's name, which no other process has ever had.
         groups: the queue groups that it serves.
         clock: tells the time.
-        events: hears of a table that fails, once for each fault.
-        rng: spreads the beats of many workers.
+        events: receives an event when the table fails, once for each fault.
+        rng: adds jitter to the beats of many workers.
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class Lifeline:
         self._fault = ""
         self._closed = False
         self._writing = asyncio.Lock()
-        """Held while a beat is on its way to the table, and from the end on."""
+        """Held while a beat is being written, and for good once this worker has ended."""
 
     async def start(self) -> None:
-        """Begin to live, before the first message is received; a failure stops nothing."""
+        """Write the first beat, before the first receive; a failure stops nothing."""
         await self._beat(_QUICK_ANSWER_S)
 
     async def run(self) -> None:
-        """Beat until closed. To be cancelled only after that: a beat under way has to end first."""
+        """Beat until closed. Cancel it only after that: a beat under way has to end first."""
         while True:
             spread = self._rng.uniform(1 - _JITTER, 1 + _JITTER)
             await asyncio.sleep(_AGAIN_S if self._fault else RENEW_S * spread)
@@ -81,10 +81,10 @@ class Lifeline:
             await self._beat(_ANSWER_S)
 
     async def close(self) -> None:
-        """End in order, once the last mark is written: what was begun here was no crash.
+        """End in order, once the last record is written: jobs started here did not crash.
 
-        A beat under way is waited for. If it came after the end, this worker would seem to live,
-        and soon to have died.
+        A beat under way is awaited. If it arrived after the end, this worker would seem to be
+        alive, and soon to have died.
         """
         self._closed = True
         with suppress(TimeoutError):  # then the end may still come last

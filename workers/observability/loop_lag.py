@@ -1,4 +1,4 @@
-"""Noticing a handler that blocks the event loop: heartbeats and all other jobs stand still then."""
+"""Detection of handlers that block the event loop, and with it heartbeats and all other jobs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from headgate.jobs.core.events import Events, LoopBlocked
 
 _TICK_S = 0.5
 _BLOCKED_S = 1.0
-"""A turn of the loop that takes so long is told of."""
+"""Minimum duration of a turn of the loop that is reported."""
 
 
 class LagWatch:
-    """Looks at how late a timer comes.
+    """Measures the delay of a timer.
 
     Args:
         clock: tells the time.
-        events: hears of each time that the loop was blocked.
-        running: the types of the async handlers that run now.
+        events: receives an event each time that the loop was blocked.
+        running: returns the types of the async handlers that run now.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class LagWatch:
     async def run(self) -> None:
         """Watch until cancelled."""
         while True:
-            # Asked before: by the time that the loop turns again, the culprit may have ended.
+            # Read before: by the time that the loop turns again, the culprit may have ended.
             suspects, before = self._running(), self._clock.monotonic()
             await asyncio.sleep(_TICK_S)
             blocked_s = self._clock.monotonic() - before - _TICK_S

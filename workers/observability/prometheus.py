@@ -1,10 +1,10 @@
 """Metrics for Prometheus, counted from events.
 
-    headgate_jobs_total{type,outcome}               what became of attempts
+    headgate_jobs_total{type,outcome}               attempts by outcome
     headgate_jobs_active{type,queue}                handlers that run now
-    headgate_job_duration_seconds{type}             how long a handler ran
+    headgate_job_duration_seconds{type}             duration of a handler's run
     headgate_job_attempts{type}                     the attempt at which a job completed
-    headgate_job_wait_seconds{priority}             from when a job was due to its first start
+    headgate_job_wait_seconds{priority}             time from a job's due time to its first start
     headgate_receives_total{queue,result}           receives: ``some`` or ``empty``
     headgate_messages_received_total{queue}
     headgate_polls_failed_total{queue}
@@ -18,7 +18,7 @@
     headgate_records_failed_total{action}
     headgate_hooks_failed_total{hook}
 
-Labels are job types, queues and limits, whose number is known; never ids or tenants.
+Labels are job types, queues and limits, whose number is bounded; never ids or tenants.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ OUTCOMES: Mapping[type[Event], str] = {
 }
 
 Active = Callable[[], Iterable[tuple[str, str]]]
-"""The type and queue of each job whose handler runs now."""
+"""Returns the type and queue of each job whose handler runs now."""
 
 Budgets = Callable[[], Mapping[str, float]]
-"""How many retries each budget has left, by its limit's name."""
+"""Returns the number of retries left in each budget, by limit name."""
 
 
 class Metrics:
-    """A subscriber that counts, in a registry of its own."""
+    """A subscriber that counts events in its own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -151,16 +151,16 @@ class Metrics:
         }
 
     def __call__(self, event: Event) -> None:
-        """Subscriber."""
+        """Count an event."""
         if (count := self._count.get(type(event))) is not None:
             count(event)
 
     def watch(self, active: Active, budgets: Budgets) -> None:
-        """Have what a worker knows of itself read whenever metrics are."""
+        """Register the gauges of a worker, which are read on each scrape."""
         self.registry.register(_Now(active, budgets))
 
     def text(self) -> bytes:
-        """All metrics, in Prometheus's text format."""
+        """Return all metrics in Prometheus's text format."""
         return generate_latest(self.registry)
 
     def _started(self, event: JobStarted) -> None:
@@ -189,7 +189,7 @@ class Metrics:
 
 
 class _Maker:
-    """Makes metrics whose labelled children are looked up once: this is the jobs' hot path."""
+    """Makes metrics with cached labelled children, since they are on the jobs' hot path."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -208,7 +208,7 @@ class _Maker:
 
 
 class _Now(Collector):
-    """What is true at the moment, asked for only when somebody looks."""
+    """The gauges of the present state, read only on a scrape."""
 
     def __init__(self, active: Active, budgets: Budgets) -> None:
         self._active = active

@@ -1,7 +1,7 @@
 """OpenTelemetry spans around handlers, by the semantic conventions for messaging.
 
-A job's span is linked to the one that submitted it and not its child: between the two lies a queue,
-and a job may run days later, or again and again.
+A job's span is linked to the span that submitted it instead of being its child: a queue lies
+between the two, and a job may run days later, and several times.
 https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
 """
 
@@ -30,14 +30,14 @@ except ImportError as error:
     ) from error
 
 _NO_FAULT = (RetryLater, Discard)
-"""What a handler raises to steer its job, and not because something is wrong."""
+"""Exceptions by which a handler controls its job, and which are no errors."""
 
 
 class Tracing:
-    """Opens a span around each call of a handler; hand `around` to `jobs.execution.call.Means`.
+    """Opens a span around each call of a handler; pass `around` to `jobs.execution.call.Means`.
 
     Args:
-        provider: whose tracer makes the spans; None takes the process's own.
+        provider: the provider of the tracer; None takes the process's own.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
@@ -45,7 +45,7 @@ class Tracing:
 
     @contextmanager
     def around(self, job: Job, delivery: Delivery) -> Iterator[None]:
-        """A span for one attempt, current while the handler runs."""
+        """Open a span for one attempt, current while the handler runs."""
         span = self._tracer.start_as_current_span(
             f"process {delivery.queue.name}",
             kind=SpanKind.CONSUMER,

@@ -1,1 +1,1 @@
-"""A worker as an operating system's process, alone or supervised."""
+"""A worker as an operating system process, alone or supervised."""

@@ -1,12 +1,13 @@
-"""ECS: a task whose jobs would not end in time is not the one to go when the service scales in.
+"""ECS scale-in protection for a task whose jobs would not end in time.
 
-A deploy waits for protected tasks too, so a protection that lasted as long as there is any work
-would end no deploy of a busy service. Hence it is for jobs alone that draining may have to cut, and
-not for ever: see `HOLD_S`.
+A deploy waits for protected tasks too, so with a protection that lasted as long as there is any
+work no deploy of a busy service would end. Hence it covers only jobs that draining may have to cut,
+and not for ever: see `HOLD_S`.
 https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-scale-in-protection.html
 
-The protection is asked for at the endpoint of the container's own agent, for a short time that is
-extended while they run. A worker that dies thus leaves its task protected for minutes, not hours.
+The protection is requested from the endpoint of the container's own agent, for a short time that is
+extended while such jobs run. A worker that dies thus leaves its task protected for minutes, not
+hours.
 https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-scale-in-protection-endpoint.html
 """
 
@@ -29,45 +30,45 @@ from headgate.workers.shutdown import CLEAN_UP_S, FLUSH_S
 _log = logging.getLogger("headgate.ecs")
 
 VARIABLE = "ECS_AGENT_URI"
-"""Where the agent is; ECS sets it in every container."""
+"""The variable with the agent's address; ECS sets it in every container."""
 
 _PATH = "/task-protection/v1/state"
 
 EXPIRES_MIN = 10
-"""How many minutes a protection lasts. ECS takes 1 to 2,880."""
+"""Minutes that a protection lasts. ECS accepts 1 to 2,880."""
 
 RENEW_S = EXPIRES_MIN * 60 / 2
-"""When it is extended: the other half is left for attempts that fail."""
+"""Time after which it is extended: the other half is left for attempts that fail."""
 
 IDLE_S = 30.0
-"""How long no job has to be seen before it is released, so that it does not flap."""
+"""Time without long jobs after which it is released, so that it does not flap."""
 
 HOLD_S = 3600.0
-"""How long it is held at a stretch, since CloudFormation gives a service three hours to deploy."""
+"""Longest continuous protection, since CloudFormation gives a service three hours to deploy."""
 
 GAP_S = 60.0
-"""For how long it is then released, so that ECS can take the task, if it wants to."""
+"""Time for which it is then released, so that ECS can stop the task if it has to."""
 
 LOOK_S = 1.0
-"""How often it is looked whether long jobs run."""
+"""Seconds between checks for long jobs."""
 
 REQUEST_S = 5.0
-"""How long one request may take; the agent itself gives ECS a few seconds."""
+"""Timeout of one request; the agent itself gives ECS a few seconds."""
 
 CLOSE_S = 2.0
-"""How long the release at the end may take."""
+"""Timeout of the release at the end."""
 
 _RETRIES = Backoff.exponential(base=2, cap=60, jitter="equal")
 
 _SETTLE_S = CLEAN_UP_S + FLUSH_S + FLUSH_S
-"""What stopping may take beyond the bound: interrupted handlers, settlements, then all else."""
+"""Longest time to stop after the drain: interrupted handlers, settlements, then all else."""
 
 Put = Callable[[str, Mapping[str, object]], Awaitable[tuple[int, bytes]]]
 """Sends JSON to a URL with PUT; returns the status and the body, or raises OSError."""
 
 
 async def put_json(url: str, body: Mapping[str, object]) -> tuple[int, bytes]:
-    """A `Put` on aiohttp. Connections are not kept: minutes lie between two requests.
+    """Send a PUT request with aiohttp, without keep-alive: requests are minutes apart.
 
     Raises:
         OSError: there was no answer.
@@ -87,15 +88,16 @@ async def put_json(url: str, body: Mapping[str, object]) -> tuple[int, bytes]:
 class ScaleInProtection:
     """Protects the ECS task from being scaled in while long jobs run.
 
-    It stands beside the jobs, never in their way: they start before the protection is confirmed,
-    and run without one where it can't be had.
+    It never delays jobs: they start before the protection is confirmed, and run without it if it
+    can't be had.
 
     Args:
-        endpoint: the agent's, as ``ECS_AGENT_URI`` says it.
-        busy: whether jobs run that may outlast draining; asked every second.
+        endpoint: the agent's address, from ``ECS_AGENT_URI``.
+        busy: returns True while jobs run that may outlast draining; called every second.
         clock: tells the time.
-        rng: spreads retries.
-        on_fault: hears why the protection can't be changed, once until a request succeeds again.
+        rng: adds jitter to retries.
+        on_fault: called with the reason why the protection can't be changed, once until a request
+            succeeds again.
         http: sends the requests.
     """
 
@@ -116,16 +118,16 @@ class ScaleInProtection:
         self._on_fault = on_fault
         self._http = http
         self._busy_until = float("-inf")
-        """When it will have been idle for long enough."""
+        """Time at which it will have been idle for long enough."""
         self._held_until = float("-inf")
-        """Until when the task may be protected, by all that was asked for."""
+        """Latest time at which the task may still be protected, by the requests sent."""
         self._held_since: float | None = None
-        """Since when it has been wanted without a gap."""
+        """Time from which on the protection has been wanted without a gap."""
         self._gap_until = float("-inf")
         self._next_request = float("-inf")
-        """When to extend the protection, or to try again."""
+        """Time to extend the protection, or to try again."""
         self._retries: Iterator[float] | None = None
-        """The delays of the fault that goes on."""
+        """The delays of retries while a fault lasts."""
 
     @classmethod
     def from_env(
@@ -137,7 +139,7 @@ class ScaleInProtection:
         rng: random.Random,
         on_fault: Callable[[str], None],
     ) -> ScaleInProtection | None:
-        """The protection of the task that this process is in; None outside of ECS."""
+        """Return the protection of this process's task; None outside of ECS."""
         if not (endpoint := environ.get(VARIABLE)):
             return None
         return cls(endpoint, busy=busy, clock=clock, rng=rng, on_fault=on_fault)
@@ -149,7 +151,7 @@ class ScaleInProtection:
             await asyncio.sleep(LOOK_S)
 
     async def close(self) -> None:
-        """Release the protection, within 2 s. `run` must have been cancelled before."""
+        """Release the protection, within 2 s. Cancel `run` before."""
         if self._may_be_held:
             await self._request(protect=False, bound_s=CLOSE_S)
 
@@ -177,7 +179,7 @@ class ScaleInProtection:
         return False
 
     def _due(self, *, wanted: bool) -> float:
-        """When the next request may go out. A release does not wait for an extension to be due."""
+        """Return the time of the next request; a release need not wait for the next extension."""
         return self._next_request if wanted or self._retries is not None else float("-inf")
 
     async def _request(self, *, protect: bool, bound_s: float) -> None:
@@ -202,7 +204,7 @@ class ScaleInProtection:
         self._next_request = self._clock.monotonic() + next(self._retries)
 
     async def _ask(self, *, protect: bool, bound_s: float) -> str | None:
-        """One request; returns why it failed."""
+        """Send one request; return the reason why it failed, or None."""
         body: dict[str, object] = {"ProtectionEnabled": protect}
         if protect:
             body["ExpiresInMinutes"] = EXPIRES_MIN
@@ -217,13 +219,13 @@ class ScaleInProtection:
 
 
 def _fault_in(status: int, answer: bytes, *, protect: bool) -> str | None:
-    """Read the agent's answer; returns what is wrong with it.
+    """Read the agent's answer; return the fault in it, or None.
 
     ECS's own refusals come with status 200 as ``failure``, everything else as ``error``.
     https://github.com/aws/amazon-ecs-agent/blob/master/ecs-agent/tmds/handlers/taskprotection/v1/types/types.go
     """
     said: object = None
-    with suppress(ValueError):  # a proxy's page, say: then the status has to do
+    with suppress(ValueError):  # a proxy's page, for example: only the status is known then
         said = json.loads(answer)
     match said:
         case {"failure": {"Reason": reason, **more}}:
@@ -239,7 +241,7 @@ def _fault_in(status: int, answer: bytes, *, protect: bool) -> str | None:
 async def protecting(protection: ScaleInProtection | None) -> AsyncIterator[None]:
     """Run a protection beside the block, and release it at the end; None does nothing.
 
-    Should it fail by a fault of its own, that is logged, and the block goes on.
+    If it fails by a fault of its own, that is logged, and the block continues.
     """
     if protection is None:
         yield
@@ -250,13 +252,13 @@ async def protecting(protection: ScaleInProtection | None) -> AsyncIterator[None
 
 
 def bound_s(drain: timedelta, stop_timeout_s: float | None) -> float:
-    """How long jobs may go on after SIGTERM, in seconds.
+    """Return the seconds for which jobs may continue after SIGTERM.
 
-    That is ``drain``, or less where ECS would kill the container before what they leave is settled.
+    That is ``drain``, or less if ECS would kill the container before the last settlements.
 
     Args:
-        drain: what was asked for.
-        stop_timeout_s: after how many seconds ECS kills; None: nobody does.
+        drain: the configured time.
+        stop_timeout_s: the seconds after which ECS kills the container; None if nothing kills it.
     """
     if stop_timeout_s is None:
         return drain.total_seconds()

@@ -46,7 +46,7 @@ _log = logging.getLogger("headgate.worker")
 _CONNECTIONS = 50
 
 _LONG = 0.5
-"""A job that has run for so much of the drain may not end within it."""
+"""Fraction of the drain after which a running job counts as one that may not end within it."""
 
 
 async def work(
@@ -60,11 +60,11 @@ async def work(
     """Run a worker on SQS until SIGTERM or SIGINT; a second one makes it hurry.
 
     Args:
-        app: whose jobs.
-        settings: ``drain`` is cut to what ``HEADGATE_STOP_TIMEOUT`` leaves for it.
-        watching: how it can be looked after.
-        subscribers: hear of everything.
-        environ: says whether this is an ECS task, and whether a supervisor has started it.
+        app: the app whose jobs it runs.
+        settings: the worker's; ``drain`` is cut to the time that ``HEADGATE_STOP_TIMEOUT`` leaves.
+        watching: the settings of health checks and metrics.
+        subscribers: receive all events.
+        environ: shows whether this is an ECS task, and whether a supervisor has started it.
 
     Raises:
         ConfigurationError, UnknownQueue: the app or the settings are wrong.
@@ -109,7 +109,7 @@ async def work(
 
 
 def run(app: App, settings: WorkerSettings, watching: Watching = UNWATCHED) -> int:
-    """`work` in an event loop of its own; returns the process's exit code.
+    """Run `work` in a new event loop; return the process's exit code.
 
     Raises:
         ConfigurationError, UnknownQueue, TransportError: it could not start.
@@ -149,7 +149,7 @@ async def _until_it_ends(worker: Worker) -> Report:
 
 
 class _Stop:
-    """Stops a worker, and says what happens now."""
+    """Stops a worker, and logs what happens next."""
 
     def __init__(self, worker: Worker, drain_s: float) -> None:
         self._worker = worker
@@ -163,19 +163,19 @@ class _Stop:
 
 def _transport(app: App, settings: WorkerSettings) -> AsyncSqsTransport:
     queues = settings.lanes.of(app.topology)
-    # Each queue's long poll holds a connection for 20 s; the others are for what else goes on.
+    # Each queue's long poll holds a connection for 20 s; the others are for all other requests.
     return AsyncSqsTransport(max_pool_connections=len(queues) + _CONNECTIONS)
 
 
 async def _table(app: App, stack: AsyncExitStack) -> Table | None:
-    """The app's table, if anything of it needs one."""
+    """Return the app's table, or None if nothing in the app needs one."""
     if not (app.keeps_records or needs_table(app) or needs_claims(app)):
         return None
     return await stack.enter_async_context(AsyncDynamoTable(app.topology.table_name))
 
 
 def _around() -> Around:
-    """A span around each handler, in a process that uses OpenTelemetry."""
+    """Return a span around each handler if the process uses OpenTelemetry, else no-op."""
     if "opentelemetry.trace" not in sys.modules:
         return nothing_around
     from headgate.workers.observability.tracing import Tracing
@@ -196,7 +196,7 @@ def _protection(
 
 
 def _exit_at_once(code: int) -> NoReturn:
-    """Neither the event loop nor the interpreter ends before a stuck handler does."""
+    """Exit without waiting for a stuck handler, as the event loop and the interpreter would."""
     logging.shutdown()
     sys.stdout.flush()
     os._exit(code)

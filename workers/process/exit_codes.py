@@ -1,4 +1,4 @@
-"""What the exit code of ``headgate worker`` says."""
+"""Exit codes of ``headgate worker``."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ EXIT_CONFIGURATION = 2
 EXIT_UNFINISHED = 3
 """Stopped, but something was cut off: a stuck handler, a settlement, or a receive."""
 EXIT_NO_QUEUES = 4
-"""None of the worker's queues has existed for its grace: the wrong stage, account or region, or
-nothing is deployed there yet."""
+"""None of the worker's queues has existed for ``queue_grace``: the stage, account or region is
+wrong, or nothing is deployed there yet."""
 
 _BY_WEIGHT = (EXIT_CLEAN, EXIT_UNFINISHED, EXIT_FAULT, EXIT_NO_QUEUES, EXIT_CONFIGURATION)
 
 
 def weight(code: int) -> int:
-    """How bad an exit code is; higher is worse.
+    """Return the severity of an exit code; higher is worse.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: it is none of the above.
     """
     return _BY_WEIGHT.index(code)

@@ -1,4 +1,4 @@
-"""What looks after a worker process: the watch on its loop, metrics, and the health server."""
+"""Observability of a worker process: the watch on its event loop, metrics, and health server."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ async def watched(
     *,
     place: int,
 ) -> AsyncIterator[None]:
-    """Look after a worker while the block runs.
+    """Observe a worker while the block runs.
 
     Args:
-        app: whose jobs it runs.
-        worker: not yet running.
-        events: what it tells.
-        watching: how.
-        settings: the worker's.
-        place: among the processes of one supervisor, from 1.
+        app: the app whose jobs it runs.
+        worker: the worker, not yet running.
+        events: the worker's events.
+        watching: the settings of health checks and metrics.
+        settings: the worker's settings.
+        place: its place among the processes of one supervisor, from 1.
 
     Raises:
         ConfigurationError: the health server can't listen, or an extra is not installed.

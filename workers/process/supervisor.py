@@ -1,8 +1,8 @@
-"""Several worker processes: kept running, stopped together, and none outliving this process.
+"""The supervisor of several worker processes: keeps them running, and stops them together.
 
-A process that ends is replaced after a delay, which grows while they end before they have worked.
-Two endings are not repaired, since what is wrong is wrong for them all: that of a wrong
-configuration, and that of a process none of whose queues exists.
+No worker process outlives it. A process that ends is replaced after a delay, which grows while
+processes end early. Two endings stop all processes instead, since they would recur in each: a wrong
+configuration, and queues none of which exists.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from headgate.workers.shutdown import on_signals
 _log = logging.getLogger("headgate.supervisor")
 
 SETTLED_S = 10.0
-"""A process that has run for so long had started well: the delays begin anew when it ends."""
+"""Run time after which a process counts as well started: the delays restart when it ends."""
 
 RESTARTS = Backoff.exponential(base=1, cap=30, jitter="equal")
 """The delays before a process is replaced, spread so that a fleet does not start in step."""
@@ -45,7 +45,7 @@ _WRONG_FOR_ALL = {
     EXIT_CONFIGURATION: "the configuration is wrong",
     EXIT_NO_QUEUES: "the queues are missing",
 }
-"""By exit code, what another process in its place would find as well."""
+"""By exit code, the faults that every other process would have as well."""
 
 
 class Child(Protocol):
@@ -58,31 +58,31 @@ class Child(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether long jobs run in it, as far as it has said."""
+        """True while long jobs run in it, as far as it has reported."""
         ...
 
     def terminate(self) -> None:
-        """Send it SIGTERM; nothing happens when it has ended already."""
+        """Send it SIGTERM; does nothing if it has ended already."""
         ...
 
     async def ended(self) -> int:
-        """Wait for its end; returns the exit code, negative for a signal."""
+        """Wait for its end; return the exit code, negative for a signal."""
         ...
 
 
 Spawn = Callable[[int], Awaitable[Child]]
-"""Starts the worker process of a place, counted from 1. It may raise OSError, which counts as one
-that died at once."""
+"""Starts the worker process of a place, counted from 1. It may raise OSError, which counts as a
+process that died immediately."""
 
 
 class Supervisor:
-    """Keeps so many worker processes running until it is stopped.
+    """Keeps a number of worker processes running until it is stopped.
 
     Args:
-        spawn: starts one.
-        processes: how many.
-        clock: tells how long one has run.
-        rng: spreads the delays.
+        spawn: starts one process.
+        processes: the number of processes.
+        clock: measures how long a process has run.
+        rng: adds jitter to the delays.
     """
 
     def __init__(self, spawn: Spawn, processes: int, *, clock: Clock, rng: random.Random) -> None:
@@ -97,25 +97,25 @@ class Supervisor:
 
     @property
     def busy(self) -> bool:
-        """Whether long jobs run in any of the processes."""
+        """True while long jobs run in any of the processes."""
         return any(child.busy for child in self._children.values())
 
     def stop(self) -> None:
-        """Send all SIGTERM, so that they drain, and replace none from now on."""
+        """Send SIGTERM to all, so that they drain, and replace none from now on."""
         if not self._stopping.is_set():
             self._stopping.set()
             self._terminate()
 
     def hurry(self) -> None:
-        """Send all SIGTERM once more, which ends them at once."""
+        """Send SIGTERM to all once more, which ends them at once."""
         self.stop()
         self._terminate()
 
     async def run(self) -> int:
-        """Work until `stop` is called and all have ended; returns the worst of their exit codes.
+        """Run until `stop` is called and all processes have ended; return their worst exit code.
 
-        Only the last process in each place counts: one that died and was replaced does not.
-        Cancelled, it stops them, and waits until they have drained.
+        Only the last process in each place counts: one that died and was replaced does not. When
+        cancelled, it stops them, and waits until they have drained.
         """
         keepers = {
             asyncio.create_task(self._keep(place), name=f"headgate-process-{place}")
@@ -131,7 +131,7 @@ class Supervisor:
         return max(self._exits.values(), key=weight, default=EXIT_CLEAN)
 
     async def _keep(self, place: int) -> None:
-        """Have a process in this place until all are stopped."""
+        """Keep a process in this place until all are stopped."""
         delays = self._delays()
         while not self._stopping.is_set():
             started_at = self._clock.monotonic()
@@ -147,7 +147,7 @@ class Supervisor:
         return RESTARTS.delays(self._rng)
 
     async def _life(self, place: int) -> int:
-        """Start a process and wait for its end; returns its exit code."""
+        """Start a process and wait for its end; return its exit code."""
         try:
             child = await self._spawn(place)
         except OSError as error:
@@ -155,7 +155,7 @@ class Supervisor:
             return EXIT_FAULT
         _log.info("process %d runs as pid %d", place, child.pid)
         self._children[place] = child
-        if self._terminations:  # it was not yet there to hear of them
+        if self._terminations:  # they came before it could be signalled
             child.terminate()
         try:
             return await child.ended()
@@ -163,9 +163,9 @@ class Supervisor:
             del self._children[place]
 
     def _read(self, place: int, code: int) -> int:
-        """What an ending means for the exit code of the whole, and tell of it."""
+        """Log the end of a process; return its exit code as it counts for the supervisor."""
         if self._stopping.is_set() and code == -signal.SIGTERM:
-            # The default action: it had not begun to work, or had finished.
+            # The signal's default action: it had not begun to work, or had finished.
             return EXIT_CLEAN
         how = f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
         _log.log(_level(code, stopping=self._stopping.is_set()), "process %d ended: %s", place, how)
@@ -190,7 +190,7 @@ def _level(code: int, *, stopping: bool) -> int:
 
 
 class _Process:
-    """A `Child` of the operating system."""
+    """A `Child` as an operating system process."""
 
     def __init__(
         self,
@@ -224,10 +224,10 @@ class _Process:
 
 
 def spawner(argv: Sequence[str], environ: Mapping[str, str]) -> Spawn:
-    """Starts processes that run ``argv``; their standard streams are this one's.
+    """Return a `Spawn` for processes that run ``argv`` and share this one's standard streams.
 
-    Each is in a process group of its own: the terminal's Ctrl-C reaches this process alone, which
-    passes it on, where a second signal would make workers hurry.
+    Each gets its own process group: the terminal's Ctrl-C reaches only this process, which passes
+    it on, since a second signal would make workers hurry.
     """
 
     async def spawn(place: int) -> Child:
@@ -257,15 +257,15 @@ async def supervise(
     *,
     on_fault: Callable[[str], None],
 ) -> int:
-    """Run ``argv`` in so many processes until SIGTERM or SIGINT; returns the exit code.
+    """Run ``argv`` in several processes until SIGTERM or SIGINT; return the exit code.
 
-    On ECS this process alone holds the task's scale-in protection, while long jobs run in any.
+    On ECS only this process holds the task's scale-in protection, while long jobs run in any.
 
     Args:
         argv: the command line of one worker; it finds its end of the leash in ``environ``.
-        processes: how many.
-        environ: theirs, and what is read for ECS.
-        on_fault: hears why the scale-in protection can't be held.
+        processes: the number of processes.
+        environ: the environment of the processes, also read for ECS.
+        on_fault: called with the reason why the scale-in protection can't be held.
     """
     clock = SystemClock()
     rng = random.Random()  # noqa: S311 - spreads delays, guards no secret
@@ -279,7 +279,7 @@ async def supervise(
 
 
 def run_several(processes: int) -> int:
-    """`supervise` this process's own command line, in an event loop; returns the exit code."""
+    """Supervise this process's own command line in a new event loop; return the exit code."""
     argv = [sys.executable, *sys.orig_argv[1:]]
     return asyncio.run(supervise(argv, processes, os.environ, on_fault=_warn))
 

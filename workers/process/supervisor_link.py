@@ -1,7 +1,7 @@
-"""What ties a worker process to its supervisor: one socket between the two.
+"""The link between a worker process and its supervisor: one socket.
 
-When the supervisor dies, however that comes about, its end closes, and the worker stops by itself.
-In the other direction the worker says whether jobs run, so that the supervisor can hold the
+When the supervisor dies, for whatever reason, its end closes, and the worker stops by itself. In
+the other direction the worker reports whether long jobs run, so that the supervisor can hold the
 scale-in protection of the ECS task for all its processes.
 """
 
@@ -19,16 +19,16 @@ from headgate.jobs.errors import SettingsInvalid
 _log = logging.getLogger("headgate.worker")
 
 VARIABLE = "HEADGATE_SUPERVISOR"
-"""The file descriptor of the socket and the worker's place; set by the supervisor alone."""
+"""The variable with the socket's file descriptor and the worker's place; set by the supervisor."""
 
 _BUSY, _IDLE = b"1", b"0"
 
 _LOOK_S = 1.0
-"""How often a worker looks whether it has become busy or idle."""
+"""Seconds between a worker's checks whether it has become busy or idle."""
 
 
 def is_supervised(environ: Mapping[str, str]) -> bool:
-    """Whether a supervisor has started this process, which therefore must not start others."""
+    """Return True if a supervisor started this process, which then must not start others."""
     return VARIABLE in environ
 
 
@@ -36,8 +36,8 @@ class Leash:
     """The worker's end. It is inert until `tied` uses it.
 
     Args:
-        connection: connected; it is closed when `tied` ends.
-        place: which of the supervisor's processes this is, from 1.
+        connection: a connected socket; it is closed when `tied` ends.
+        place: this process's place among the supervisor's, from 1.
     """
 
     def __init__(self, connection: socket.socket, place: int) -> None:
@@ -46,10 +46,10 @@ class Leash:
 
     @classmethod
     def from_env(cls, environ: MutableMapping[str, str]) -> Leash | None:
-        """Take over what the supervisor has left in the environment; None without a supervisor.
+        """Take the leash that the supervisor left in the environment; None without a supervisor.
 
-        The variable is removed, and the descriptor closed in programs that this one starts:
-        neither is theirs.
+        The variable is removed, and programs that this process starts do not inherit the
+        descriptor.
 
         Raises:
             SettingsInvalid: the variable names no socket, so it was not set by a supervisor.
@@ -69,7 +69,7 @@ class Leash:
 
 
 def left_for(descriptor: int, place: int) -> dict[str, str]:
-    """What a supervisor puts into the environment of one worker."""
+    """Return the variables that a supervisor adds to the environment of one worker."""
     return {VARIABLE: f"{descriptor}:{place}"}
 
 
@@ -77,10 +77,14 @@ def left_for(descriptor: int, place: int) -> dict[str, str]:
 async def tied(
     leash: Leash | None, *, stop: Callable[[], None], busy: Callable[[], bool]
 ) -> AsyncIterator[None]:
-    """While the block runs, call ``stop`` when the supervisor dies, and tell it of ``busy``:
-    whether jobs run that may outlast draining.
+    """Call ``stop`` if the supervisor dies while the block runs, and report ``busy`` to it.
 
     Without a leash this does nothing.
+
+    Args:
+        leash: this worker's end.
+        stop: stops the worker.
+        busy: returns True while jobs run that may outlast draining.
     """
     if leash is None:
         yield
@@ -106,7 +110,7 @@ class _WorkersEnd(asyncio.Protocol):
         self._stop: Callable[[], None] | None = stop
 
     def let_go(self) -> None:
-        """What closes from now on is closed by this side."""
+        """Note that this side closes the connection from now on."""
         self._stop = None
 
     def connection_lost(self, _error: Exception | None) -> None:
@@ -117,7 +121,7 @@ class _WorkersEnd(asyncio.Protocol):
 
 
 async def _tell(line: asyncio.WriteTransport, busy: Callable[[], bool]) -> NoReturn:
-    told = False  # what a supervisor takes for granted of a process that has just started
+    told = False  # the supervisor assumes that a new process is idle
     while True:
         if (now := busy()) is not told and not line.is_closing():
             line.write(_BUSY if now else _IDLE)
@@ -131,7 +135,7 @@ def _log_fault(task: asyncio.Task[NoReturn]) -> None:
 
 
 class SupervisorsEnd(asyncio.Protocol):
-    """The supervisor's end of one worker's socket: whether jobs run there."""
+    """The supervisor's end of one worker's socket: ``busy`` is True while long jobs run there."""
 
     def __init__(self) -> None:
         self.busy = False

@@ -1,1 +1,1 @@
-"""Receiving: how much to ask of which queue, and keeping hidden what is held."""
+"""Receiving: the demand on each queue, its polls, and the heartbeat of held messages."""
