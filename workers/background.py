@@ -1,4 +1,4 @@
-"""Work beside the work, and work that has to come to its end whoever is cancelled meanwhile."""
+"""Background tasks, and work that has to be completed although its caller is cancelled."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ async def beside(work: Coroutine[Any, Any, None], *, name: str) -> AsyncIterator
     """Run ``work`` while the block runs, and cancel it at the end.
 
     Args:
-        work: goes on until it is cancelled.
-        name: says in the log what has failed.
+        work: a coroutine that runs until it is cancelled.
+        name: its name in the log, should it fail.
     """
     task = asyncio.create_task(work, name=f"headgate-{name.replace(' ', '-')}")
 
@@ -36,14 +36,14 @@ async def beside(work: Coroutine[Any, Any, None], *, name: str) -> AsyncIterator
 
 
 async def seen_through(work: asyncio.Task[T] | Coroutine[Any, Any, T]) -> T:
-    """Await work to its end, and only then be cancelled, if that was asked for meanwhile.
+    """Await work to its end, and only then re-raise a cancellation that came meanwhile.
 
-    For what must not be left half done, such as a process that has to be killed and reaped. The
-    work has to be bounded by itself.
+    For work that must not be left half done, such as killing and reaping a process. The work has to
+    bound its own duration.
 
     Raises:
         asyncio.CancelledError: the caller was cancelled; the work has ended by now.
-        BaseException: what the work raised.
+        BaseException: the work raised it.
     """
     task = asyncio.ensure_future(work)
     cut: asyncio.CancelledError | None = None

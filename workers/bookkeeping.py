@@ -1,9 +1,9 @@
-"""All that a worker keeps in the table beside claims and limits; without a table, nothing.
+"""A worker's items in the table other than claims and limits; without a table, none.
 
-records         what happened to jobs, written and read (`jobs.execution.recording`)
-lifeline        that this worker lives, for others to judge its deliveries by
-cancellations   which jobs are cancelled
-trimming        completed jobs that are kept by count
+records         the history of jobs, written and read (`jobs.execution.recording`)
+lifeline        this worker's sign of life, by which others judge its deliveries
+cancellations   the jobs that are cancelled
+trimming        the completed jobs of types that are kept by count
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Bookkeeping:
     """Records, the sign of life, cancellations and trimming of one worker.
 
     Args:
-        services: the worker's.
-        table: open, and left open; None: nothing is kept.
-        store: where results go that are too large for a record.
+        services: the worker's services.
+        table: an open table, left open; None keeps nothing.
+        store: the store for results that are too large for a record.
         groups: the queue groups that it works on.
         on_cancelled: called when jobs have been cancelled that may run here.
     """
@@ -44,7 +44,7 @@ class Bookkeeping:
         self._app = services.app
         clock, events, rng = services.clock, services.events, services.rng
         self.recorder: Recorder | None = None
-        """None: attempts are counted by deliveries."""
+        """None if attempts are counted by deliveries."""
         self._lifeline: Lifeline | None = None
         self._cancelling: Cancelling | None = None
         self._trimmer: Trimmer | None = None
@@ -80,22 +80,22 @@ class Bookkeeping:
             )
 
     def is_recorded(self, job: Job) -> bool:
-        """True if something is written of such a job."""
+        """Return True if records are written for a job."""
         return self.recorder is not None and self._app.records_of(job.type) != "off"
 
     def cancelled(self, job_id: str) -> str | None:
-        """Why a job is cancelled, if it is."""
+        """Return the reason for which a job is cancelled, or None."""
         return self._cancelling.reason(job_id) if self._cancelling is not None else None
 
     async def introduce(self) -> None:
-        """Learn what is cancelled already, which must not start, and begin to live."""
+        """Read the jobs already cancelled, which must not start, and write the first beat."""
         if self._cancelling is not None:
             await self._cancelling.look()
         if self._lifeline is not None:
             await self._lifeline.start()
 
     def running(self) -> Iterator[tuple[str, Coroutine[Any, Any, Any]]]:
-        """What has to run while the worker does, by name."""
+        """Yield the background tasks that have to run while the worker does, by name."""
         if self.recorder is not None:
             yield "records", self.recorder.run()
         if self._lifeline is not None:
@@ -106,16 +106,16 @@ class Bookkeeping:
             yield "cancellations", self._cancelling.run()
 
     def hurry(self) -> None:
-        """Wait for less from now on: the worker is stopping."""
+        """Shorten waits from now on: the worker is stopping."""
         if self.recorder is not None:
             self.recorder.hurry()
 
     async def drain(self) -> None:
-        """Write what still waits; what is left is shed."""
+        """Write the records that still wait; any that are left are shed."""
         if self.recorder is not None:
             await self.recorder.drain()
 
     async def close(self) -> None:
-        """Say that this worker has ended."""
+        """Record that this worker has ended in order."""
         if self._lifeline is not None:
             await self._lifeline.close()

@@ -1,4 +1,4 @@
-"""How one worker process works, as values."""
+"""The configuration of one worker process."""
 
 from __future__ import annotations
 
@@ -20,37 +20,38 @@ _SHORT_WAIT = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """What one worker does at once, of which queues, and how it stops.
+    """The settings of one worker: its concurrency, its queues, and its shutdown.
 
     Raises:
         SettingsInvalid: a value is of the wrong kind, or out of range.
     """
 
     concurrency: int = 50
-    """Jobs at once, 1 to 1000; also the number of threads for plain functions."""
+    """Number of concurrent jobs, 1 to 1000; also the number of threads for synchronous handlers."""
     reserved: int | None = None
-    """Of them, those that only critical jobs may take, so that one which comes starts at once. None
-    takes a tenth of ``concurrency``, rounded down, if the worker has critical and other queues."""
+    """Number of these slots reserved for critical jobs, so that one which arrives starts at once.
+    None takes a tenth of ``concurrency``, rounded down, if the worker has critical and other
+    queues."""
     children: int | None = None
     """Child processes for handlers with ``isolation="process"``, 1 to 256; None takes the machine's
-    CPUs, and no app without such handlers has any."""
+    CPUs. An app without such handlers has none."""
     queues: tuple[str, ...] | None = None
     """The queue groups to work on; None means all of the app's."""
     priorities: tuple[Priority, ...] | None = None
-    """Of these groups, the priorities; None means all that they have."""
+    """The priorities of these groups to work on; None means all that they have."""
     drain: timedelta = timedelta(seconds=22)
-    """How long running jobs may go on after SIGTERM. It lets the longest receive return, and with
-    the 8 s that interruption and the last settlements may take it fits into ECS's stop timeout of
-    30 s; raise both together."""
+    """Time that running jobs may continue after SIGTERM. It lets the longest receive return, and
+    with the 8 s that interruption and the last settlements may take it fits into ECS's stop timeout
+    of 30 s; raise both together."""
     give_back_after: timedelta = timedelta(seconds=5)
-    """A received message that found no slot for so long goes back to its queue. One that comes
-    again, or that a limit holds back, is kept twelve times longer, growing to 72 times with each
+    """Time without a slot after which a received message goes back to its queue. A redelivered one,
+    or one that a limit holds back, is kept twelve times longer, growing to 72 times with each
     return. See `workers.dispatch.patience`."""
     receive_wait: timedelta | None = None
-    """The wait of a poll for its first message, 1 to 20 s; None takes the queue's, 20 s. Idle, a
-    worker ends no sooner than its polls do; see `short_wait`."""
+    """Time that a poll waits for its first message, 1 to 20 s; None takes the queue's, 20 s. An
+    idle worker ends no sooner than its polls do; see `short_wait`."""
     queue_grace: timedelta = timedelta(minutes=2)
-    """The wait of a worker for its queues, while none of them exists, before it ends."""
+    """Time that a worker waits while none of its queues exists, before it ends."""
 
     def __post_init__(self) -> None:
         check_kinds("the worker", self, SettingsInvalid)
@@ -88,16 +89,16 @@ class WorkerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
-    """How a worker process can be looked after.
+    """The settings of a worker process's health checks and metrics.
 
     Raises:
-        SettingsInvalid: the port is none.
+        SettingsInvalid: the port is not a valid one.
     """
 
     port: int | None = None
-    """Where `workers.observability.health_server.Endpoint` serves health and metrics; None:
-    nowhere. Of several processes the second takes the next port, and so on. 0 takes any free
-    one."""
+    """The port on which `workers.observability.health_server.Endpoint` serves health and metrics;
+    None serves them nowhere. Of several processes the second takes the next port, and so on. 0
+    takes any free one."""
     host: str = "127.0.0.1"
     """The address that it binds: only this machine's own by default."""
     emf: bool = False
@@ -112,11 +113,11 @@ class Watching:
 
 
 def short_wait(environ: Mapping[str, str], *, terminal: bool) -> timedelta | None:
-    """The ``receive_wait`` of a worker that somebody stops by hand, a second; None for any other.
+    """Return the ``receive_wait`` of a worker that is stopped by hand, 1 s; None for any other.
 
     A poll that is cut may have taken messages, which then stay hidden, so an idle worker has to
-    wait for its polls to end. Short ones are asked sixty times a minute and queue, long ones three
-    times: that is worth it in a terminal, and on an AWS on this machine it costs nothing.
+    wait for its polls to end. Short polls make sixty requests per minute and queue, long ones
+    three: that is worth it in a terminal, and an AWS emulator on this machine costs nothing.
     """
     return _SHORT_WAIT if terminal or _is_local(environ) else None
 
@@ -126,7 +127,7 @@ def _is_local(environ: Mapping[str, str]) -> bool:
     endpoint = next((found for name in names if (found := environ.get(name))), "")
     try:
         host = urlsplit(endpoint).hostname or ""
-    except ValueError:  # it is no URL, which opening the connection says
+    except ValueError:  # not a URL; opening the connection reports that
         return False
     return host in ("localhost", "::1") or host.startswith("127.")
 
@@ -136,10 +137,10 @@ UNWATCHED = Watching()
 
 
 def read_priorities(text: str) -> tuple[Priority, ...]:
-    """Priorities out of a list such as ``critical,high``.
+    """Parse priorities from a list such as ``critical,high``.
 
     Raises:
-        SettingsInvalid: one of them is none.
+        SettingsInvalid: a name in it is not a priority.
     """
     return tuple(_priority(name.strip()) for name in text.split(","))
 

@@ -1,4 +1,4 @@
-"""What this worker holds: every message received and not yet settled."""
+"""The holds of this worker: every message received and not yet settled."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Run
 
 _MARGIN_S = 2
-"""What is left between a visibility timeout and SQS's 12 hours, for the request's own time."""
+"""Margin between a visibility timeout and SQS's 12 hours, for the duration of the request."""
 
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """One delivery while this worker is answerable for it."""
+    """One delivery while this worker is responsible for it."""
 
     run: Run
-    """Its delivery, read; it is called once it is started."""
+    """The parsed delivery and its execution."""
     extended_at: float
-    """When its visibility was last set, on the clock's monotonic time."""
+    """Time at which its visibility was last set, on the monotonic clock."""
     failed_at: float = -math.inf
-    """When an extension was last tried in vain."""
+    """Time of the latest extension that failed, on the monotonic clock."""
     since: float = 0.0
-    """When it began to wait: when it was received, or became the first of its FIFO group."""
+    """Time from which on it waits: when it was received, or became first of its FIFO group."""
     ready: bool = True
-    """What happened to its job before is known, so that it may start."""
+    """True once its job's past is known, so that it may start."""
     limit: str = ""
-    """The limit that held it back when that was last looked at."""
+    """The limit that held it back when it was last checked; empty if none did."""
     ticket: tuple[Any, ...] | None = None
-    """The limits' part, given back when it has ended; None: it has taken nothing."""
+    """Tokens taken from limits, given back when it has ended; None if it has taken none."""
     returning: bool = False
-    """It is being given back, without having been started."""
+    """True once it is being given back without having been started."""
     aside: bool = False
-    """It bounds what is received of its own queue alone; see `Holdings.set_aside`."""
+    """True if it limits only the receives from its own queue; see `Holdings.set_aside`."""
     lost: bool = False
-    """SQS no longer honours its receipt; another worker may have the message."""
+    """True if SQS no longer accepts its receipt; another worker may have the message."""
     shared: bool = False
-    """It was not extended in time, so another worker may have it too. What runs goes on and may
-    still be deleted, but its visibility is no longer ours to change."""
+    """True if it was not extended in time, so that another worker may have it too. A running job
+    continues and may still be deleted, but its visibility must not be changed here any more."""
     closing: bool = False
-    """Its visibility is being decided for good: the heartbeat must not touch it any more."""
+    """True once its final visibility is being set: the heartbeat must not extend it any more."""
     deleting: bool = False
-    """A delete is under way: that SQS doesn't know the receipt any more is then no loss."""
+    """True while a delete is under way: an unknown receipt is then no loss."""
     beat: asyncio.Task[None] | None = None
-    """The latest extension; a verdict on visibility waits for its end."""
+    """The latest extension; a verdict that changes visibility waits for its end."""
 
     @property
     def delivery(self) -> Delivery:
@@ -60,11 +60,11 @@ class Hold:
         return self.delivery.message.receipt
 
     def lapsed(self, now: float) -> bool:
-        """Whether its visibility timeout has ended, for all that this worker knows."""
+        """Return True if its visibility timeout has ended, as far as this worker knows."""
         return now - self.extended_at > self.delivery.queue.visibility_s
 
     def possible_s(self, wanted_s: int, now: float) -> int:
-        """A visibility timeout within what SQS leaves: 12 h since the receive, else it errs.
+        """Cut a visibility timeout to the 12 h since the receive, beyond which SQS rejects it.
 
         https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html
         """
@@ -91,11 +91,11 @@ class Holdings:
 
     @property
     def engaged(self) -> int:
-        """How many are held and not set aside."""
+        """The number of messages held and not set aside."""
         return len(self._holds) - self._aside_total
 
     def take(self, run: Run) -> Hold:
-        """Begin to hold a delivery."""
+        """Start to hold a delivery."""
         received_at = run.delivery.received_at
         hold = Hold(run, received_at, since=received_at)
         if (receipt := hold.receipt) in self._holds:
@@ -104,10 +104,10 @@ class Holdings:
         return hold
 
     def set_aside(self, hold: Hold) -> None:
-        """Reckon with a hold for its own queue alone.
+        """Count a hold only towards its own queue's bound from now on.
 
-        It needs no slot any more, and waits for SQS: it goes back unstarted, or what became of it
-        could not be carried out yet.
+        It needs no slot any more, and waits for SQS: it goes back unstarted, or its verdict could
+        not be carried out yet.
         """
         if self._holds.get(hold.receipt) is hold and not hold.aside:
             hold.aside = True
@@ -115,11 +115,11 @@ class Holdings:
             self._aside_total += 1
 
     def aside(self, queue: str) -> int:
-        """How many of that queue are set aside."""
+        """Return the number of messages of a queue that are set aside."""
         return self._aside.get(queue, 0)
 
     def drop(self, hold: Hold) -> None:
-        """Stop holding it: it has been settled, or SQS will deliver it again."""
+        """Stop holding a message: it has been settled, or SQS will deliver it again."""
         held = self._holds.pop(hold.receipt, None)
         if held is not None and held.aside:
             self._aside[held.delivery.queue.name] -= 1

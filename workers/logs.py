@@ -1,4 +1,4 @@
-"""How a worker writes its log: JSON for machines, plain for a terminal."""
+"""Configuration of a worker's log: JSON for machines, plain text for a terminal."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pythonjsonlogger.json import JsonFormatter
 from headgate.jobs.core.event_log import BoundedTraces, name_job
 
 _SDKS = ("aiobotocore", "boto3", "botocore")
-"""They log whole requests, payloads included, at DEBUG, and nothing of use at INFO."""
+"""Loggers that write whole requests, including payloads, at DEBUG, and nothing useful at INFO."""
 
 
 def configure(*, level: int = logging.INFO, json: bool | None = None) -> None:
     """Send Headgate's and the handlers' logs to standard error.
 
     Args:
-        level: the least level that is written.
-        json: one JSON object a line; None means whenever standard error is no terminal.
+        level: the minimum level that is written.
+        json: write one JSON object per line; None does so unless standard error is a terminal.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(name_job)
@@ -32,7 +32,7 @@ def configure(*, level: int = logging.INFO, json: bool | None = None) -> None:
 
 
 def json_formatter() -> logging.Formatter:
-    """One JSON object a line."""
+    """Return a formatter that writes one JSON object per line."""
     return _JsonFormatter(
         "{levelname}{name}{message}",
         style="{",
@@ -42,11 +42,11 @@ def json_formatter() -> logging.Formatter:
 
 
 class _JsonFormatter(BoundedTraces, JsonFormatter):
-    """Python-json-logger's, with bounded tracebacks."""
+    """The formatter of python-json-logger, with bounded tracebacks."""
 
 
 class _PlainFormatter(BoundedTraces):
-    """For people: a failure's traceback goes below its line."""
+    """A plain-text formatter, which writes the traceback of a failure below its line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = super().format(record)

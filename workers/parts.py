@@ -1,4 +1,4 @@
-"""The parts of a worker, put together: what each is handed, and what sets the others going."""
+"""The parts of a worker, and their wiring."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ _log = logging.getLogger("headgate.worker")
 
 
 class Parts:
-    """All that one worker is made of.
+    """All parts of one worker, wired together.
 
     Args:
-        services: the worker's.
-        settings: how many jobs at once, of which queues, and so on.
-        transport: open, and left open; so are the others below.
-        table: for records, limits of the fleet, and types with ``once=True``.
-        scheduler: for waits beyond what SQS can hold.
+        services: the worker's services.
+        settings: the worker's settings, such as its concurrency and queues.
+        transport: an open transport, left open; so are the following.
+        table: for records, fleet limits, and types with ``once=True``.
+        scheduler: for waits longer than SQS allows.
         store: for payloads that are too large for messages.
         around: entered around each call of a handler.
 
@@ -114,7 +114,7 @@ class Parts:
         self._run_and_receive(services, transport, queues)
 
     def _admit(self, services: Services, table: Table | None, queues: Sequence[QueueSpec]) -> None:
-        """Make what decides which message may start, and how many are received."""
+        """Make the parts that decide which messages start, and how many are received."""
         app, settings = self._app, self._settings
         self.gate = Gate(
             app,
@@ -148,7 +148,7 @@ class Parts:
         store: ObjectStore | None,
         table: Table | None,
     ) -> None:
-        """Make what carries verdicts out, and what submits for handlers."""
+        """Make the parts that carry out verdicts, and that submit jobs for handlers."""
         self.settler = Settler(
             transport,
             self._app.topology,
@@ -174,7 +174,7 @@ class Parts:
     def _run_and_receive(
         self, services: Services, transport: Transport, queues: Sequence[QueueSpec]
     ) -> None:
-        """Make what runs jobs, what holds their messages, and what receives more."""
+        """Make the parts that run jobs, hold their messages, and receive more."""
         settings, clock, events = self._settings, services.clock, services.events
         executor = Executor(
             self.means,
@@ -221,7 +221,7 @@ class Parts:
 
     @asynccontextmanager
     async def children_open(self) -> AsyncIterator[None]:
-        """Have child processes ready while the context is open, if any type needs them."""
+        """Run child processes while the context is open, if any type needs them."""
         if self.children is None:
             yield
             return
@@ -232,7 +232,7 @@ class Parts:
             await self.children.close()
 
     def supports(self) -> Iterator[tuple[str, Coroutine[Any, Any, Any]]]:
-        """What has to run as long as the worker receives or runs anything, by name."""
+        """Yield the background tasks needed while the worker receives or runs jobs, by name."""
         yield "heartbeat", self.heartbeat.run()
         yield "give-back", self._give_back()
         yield "hooks", self.hooks.run()
@@ -240,15 +240,15 @@ class Parts:
         yield from self.books.running()
 
     def close(self) -> None:
-        """Receive nothing more, and start nothing."""
+        """Stop receiving and starting messages."""
         self.pollers.stop()
         self.books.hurry()
         self.running.close()
 
     async def flush(self) -> None:
-        """Let what stands beside the jobs come to an end, within a bound.
+        """Finish client, hooks, leases and records within a bound.
 
-        A hook of the users that hangs must keep neither records nor the worker's end unwritten.
+        A user's hook that hangs must not prevent writing the records or the worker's end.
         """
         try:
             with suppress(TimeoutError):
@@ -261,10 +261,10 @@ class Parts:
             await self.books.close()
 
     async def _give_back(self) -> None:
-        """Return what has not been started for a while, so that other workers can have it."""
+        """Give back messages that have not been started for a while, for other workers."""
         while True:
             await asyncio.sleep(min(1.0, self._settings.give_back_after.total_seconds()))
-            self._look()  # what can start now does not go back
+            self._look()  # messages that can start now must not go back
             self.running.give_back()
             self.look_soon()
 
@@ -280,7 +280,7 @@ class Parts:
         )
 
     async def _submit_for_child(self, _ctx: JobContext, message: Mapping[str, Any]) -> None:
-        """Send what a handler in a child process submits."""
+        """Send a job that a handler in a child process submits."""
         outgoing = OutgoingMessage(**message)
         envelope = parse(outgoing.body)
         queue = self._app.topology.queue(envelope.queue, envelope.priority)
@@ -290,10 +290,10 @@ class Parts:
         self.running.end_cancelled()
 
     def _look(self) -> None:
-        """Receive and start what there is room for now.
+        """Receive and start as many messages as there is room for now.
 
-        Receives come first, so that a higher priority can claim a slot that has come free; and once
-        more for what has been started or set aside since.
+        Receives come first, so that a higher priority can claim a slot that has come free; and
+        again after any message has been started or set aside.
         """
         self.pollers.notice()
         if self.running.fill():

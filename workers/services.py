@@ -1,4 +1,4 @@
-"""Five things that nearly every part of a worker is handed."""
+"""The five services that nearly every part of a worker needs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from headgate.jobs.definitions.app import App
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The app, and the world as the worker's parts know it."""
+    """The app, and the surroundings that a worker's parts share."""
 
     app: App
     clock: Clock
     events: Events
     rng: random.Random
-    """Spreads pauses."""
+    """The source of jitter."""
     name: str
-    """Tells this worker from others, in records and leases."""
+    """The worker's unique name in records and leases."""
 
 
 def made_up_name() -> str:
-    """A name for a worker that is given none: its host, its process, and a few random digits."""
+    """Return a name for a worker: its host, its process id, and a few random digits."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"

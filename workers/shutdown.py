@@ -1,8 +1,8 @@
-"""Stopping: signals, and the order in which a worker lets go.
+"""Shutdown of a worker: its signals, and its steps in order.
 
-Fetching and working have separate lifetimes. First no more receives, and what waits goes back; then
-running jobs may finish; then they are interrupted, their messages shown again at once; then
-settlements are flushed. Every step is bounded.
+Fetching and working have separate lifetimes. First receives stop, and waiting messages go back;
+then running jobs may finish; then they are interrupted, and their messages become visible again
+immediately; then settlements are flushed. Every step is bounded.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from headgate.workers.running.settler import Settler
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 CLEAN_UP_S = 2.0
-"""How long an interrupted handler may take to clean up."""
+"""Time for interrupted handlers to clean up."""
 
 FLUSH_S = 3.0
-"""How long the last settlements may take."""
+"""Time for the last settlements."""
 
 _WHY = "the worker is stopping"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a worker left behind when it stopped."""
+    """The unfinished work that a worker left when it stopped."""
 
     interrupted: tuple[str, ...] = ()
     """Ids of jobs that did not finish within the bound; they run again."""
     abandoned: tuple[str, ...] = ()
-    """Ids of jobs whose handlers did not even react to being interrupted."""
+    """Ids of jobs whose handlers did not react to the interruption."""
     unsettled: int = 0
-    """Messages whose settlement was not confirmed; they may be delivered again."""
+    """Number of messages whose settlement was not confirmed; they may be delivered again."""
     polls_cut: int = 0
-    """Receives that did not return in time; what they brought is hidden for a while."""
+    """Number of receives that did not return in time; their messages stay hidden for a while."""
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was cut short."""
+        """True if nothing was cut short."""
         return self == Report()
 
 
@@ -72,15 +72,15 @@ async def drain(
     bound_s: float,
     hurry: asyncio.Event,
 ) -> Report:
-    """Let go of everything, in order. No more receives may be started by now.
+    """Shut down in order. No more receives may be started by now.
 
     Args:
-        running: what runs; its waiting messages are given back first.
-        settler: flushed last.
+        running: the running jobs; its waiting messages are given back first.
+        settler: the settler, which is flushed last.
         polls: the receives under way; they are awaited, since a cancelled one may have taken
             messages that then stay hidden.
-        bound_s: how long running jobs may go on.
-        hurry: ends that at once.
+        bound_s: how long running jobs may continue.
+        hurry: ends that time at once when set.
     """
     running.close()
     finishing = asyncio.create_task(_finish(running, polls), name="headgate-finish")

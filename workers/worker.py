@@ -24,19 +24,19 @@ class Worker:
 
     Args:
         app: its handlers are loaded here.
-        transport: open, and left open.
-        settings: how many jobs at once, of which queues, and so on.
-        table: open, and left open; for records, limits of the fleet, and types with ``once=True``.
-        scheduler: left open; for waits beyond what SQS can hold.
-        store: open, and left open; for payloads that are too large for messages.
+        transport: an open transport, left open.
+        settings: the worker's settings, such as its concurrency and queues.
+        table: an open table, left open; for records, fleet limits, and types with ``once=True``.
+        scheduler: a scheduler, left open; for waits longer than SQS allows.
+        store: an open store, left open; for payloads that are too large for messages.
         around: entered around each call of a handler.
-        name: tells this worker from others, in records and leases; None makes one up.
+        name: the worker's unique name in records and leases; None generates one.
         clock: tells the time.
-        events: hears of everything.
-        rng: spreads pauses.
+        events: receives all events.
+        rng: the source of jitter.
 
     Raises:
-        ConfigurationError: a handler module doesn't import, a type has no handler, the app needs
+        ConfigurationError: a handler module can't be imported, a type has no handler, the app needs
             a table and there is none, or it has no queue of the settings' priorities.
         UnknownQueue: the settings name a queue group that the app doesn't have.
     """
@@ -82,11 +82,11 @@ class Worker:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a plain function still runs, so that the process would not end by itself."""
+        """True while a synchronous handler runs, so that the process would not end by itself."""
         return self._parts.threads.busy
 
     def active(self) -> list[tuple[str, str]]:
-        """The type and queue of each job whose handler runs now."""
+        """Return the type and queue of each job whose handler runs now."""
         return [
             (job.type.name, hold.delivery.queue.group)
             for hold in self._parts.running.unfinished
@@ -94,7 +94,7 @@ class Worker:
         ]
 
     def in_loop(self) -> set[str]:
-        """The types whose async handlers run now, in this event loop."""
+        """Return the types whose async handlers run now, in this event loop."""
         return {
             job.type.name
             for hold in self._parts.running.unfinished
@@ -104,47 +104,47 @@ class Worker:
         }
 
     def budgets_left(self) -> Mapping[str, float]:
-        """How many retries each budget has left, by its limit's name."""
+        """Return the number of retries left in each budget, by limit name."""
         return self._parts.gate.budgets_left()
 
     def outlasts(self, seconds: float) -> bool:
-        """Whether a job runs that came longer ago than that."""
+        """Return True if a running job was received more than ``seconds`` ago."""
         now = self._clock.monotonic()
         running = self._parts.running.unfinished
         return any(now - hold.delivery.received_at > seconds for hold in running)
 
     @property
     def is_receiving(self) -> bool:
-        """Whether it runs, and has not begun to stop."""
+        """True while it runs and has not begun to stop."""
         return self._begun and not self._stop.is_set()
 
     @property
     def is_held_back(self) -> bool:
-        """True if it receives nothing, from any queue, since its limits and slots leave no room."""
+        """True while it receives from no queue because its limits and slots leave no room."""
         return self._parts.gate.is_known and all(
             poller.has_no_room for poller in self._parts.pollers
         )
 
     def stop(self) -> None:
-        """Begin to stop: nothing new is received, running jobs may finish within ``drain``."""
+        """Begin to stop: nothing new is received, and running jobs may finish within ``drain``."""
         self._stop.set()
-        # Now, not when `run` wakes up: a poll that returns meanwhile starts no other.
+        # Now and not when `run` wakes up: a poll that returns meanwhile must not start another.
         self._parts.close()
 
     def hurry(self) -> None:
-        """Stop at once: running jobs are interrupted, and what is held is given back."""
+        """Stop at once: running jobs are interrupted, and held messages are given back."""
         self.stop()
         self._hurry.set()
 
     async def run(self) -> Report:
-        """Work until `stop` is called or a part fails; returns what was left behind.
+        """Run until `stop` is called or a part fails; return a report of unfinished work.
 
-        Cancelled, it hurries to give back what it holds before it ends.
+        When cancelled, it gives back all held messages at once before it ends.
 
         Raises:
             CredentialsNotConfigured, RegionMissing: nothing can be received.
             QueuesMissing: none of its queues has existed for ``queue_grace``.
-            Exception: a part of the worker failed; everything was given back before.
+            Exception: a part of the worker failed; all messages were given back before.
         """
         if self._stop.is_set():
             return Report()
@@ -154,7 +154,7 @@ class Worker:
         except asyncio.CancelledError:
             self.hurry()
             while not work.done():
-                with suppress(asyncio.CancelledError):  # asked again: what is held still goes back
+                with suppress(asyncio.CancelledError):  # cancelled again: messages still go back
                     await asyncio.wait([work])
             raise
 
@@ -182,10 +182,10 @@ class Worker:
         ends = {stopped, missing, *polls, *supports}
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            missing.cancel()  # it has its say only if it was first
+            missing.cancel()  # it counts only if it was first
             self._parts.close()
             if any(task.done() for task in supports):
-                self._hurry.set()  # without a heartbeat other workers would soon run it as well
+                self._hurry.set()  # without a heartbeat other workers would soon run the jobs too
             report = await drain(
                 self._parts.running,
                 self._parts.settler,

@@ -1,4 +1,4 @@
-"""How much to receive: a number for each queue, from slots, shares, limits and what is coming."""
+"""The demand for messages of each queue, from slots, shares, limits and receives under way."""
 
 from __future__ import annotations
 
@@ -21,30 +21,32 @@ _TURNOVER_S = 1.0
 _LEAST_LATENCY_S = 0.001
 
 _IMMINENT_LATENCIES, _LEAST_IMMINENT_S = 3, 0.005
-"""For so many usual receives' time, and this at least, slots are held for what a receive brings."""
+"""Bounds on the time for which slots are kept free for the messages of a receive: a number of usual
+latencies, and at least this many seconds."""
 
 _LATENCIES = 5
 _LEAST_ON_ITS_WAY_S = 0.1
-"""A receive that takes longer than so many usual ones, and than this, waits at an empty queue."""
+"""Bounds on the time after which a receive is taken to wait at an empty queue: a number of usual
+latencies, and at least this many seconds."""
 
 
 class Demand:
-    """How many messages could start soon.
+    """The number of messages that could start soon.
 
-    Free slots, plus those that will come free while a receive is under way, minus what waits
-    already and what other receives are about to bring; or what the queue is owed of them by its
-    guaranteed share, whatever waits elsewhere. Never more than its limits let start. What can't
-    start, whatever slots are free, takes no part in it.
+    For each queue these are the free slots, plus those that will come free during a receive, minus
+    the messages that wait already or are expected from other receives; or the part of them that the
+    queue is owed by its guaranteed share, whatever waits elsewhere. Never more than its limits let
+    start. Messages that can't start, whatever slots are free, are not counted.
 
     Args:
-        concurrency: slots in all.
-        reserved: of them, those that only critical jobs may take.
-        waiting: what has been received and not started.
-        holdings: all that this worker is answerable for.
-        shares: which queues are owed a start.
-        acceptable: how many more messages of a queue could start if there were slots enough.
+        concurrency: the total number of slots.
+        reserved: the number of slots that only critical jobs may take.
+        waiting: the messages that have been received and not started.
+        holdings: all messages that this worker holds.
+        shares: determines which queues are owed a start.
         clock: tells the time.
-        on_change: called when there may be room that there was not before.
+        acceptable: returns how many more messages of a queue could start, given enough slots.
+        on_change: called when there may be more room than before.
     """
 
     def __init__(
@@ -67,68 +69,68 @@ class Demand:
         self._on_change = on_change
         self._concurrency = concurrency
         self._most = 2 * concurrency + MAX_BATCH
-        """Messages held at most, but for those set aside. What is settling counts as well: if SQS
-        takes no deletes we must not receive for ever."""
+        """Maximum number of messages held, except those set aside. Messages being settled count as
+        well: if SQS accepts no deletes, receiving must not go on for ever."""
         self._reserved = reserved
         self._rate = 0.0
         self._rate_at = clock.monotonic()
         self.busy = 0
-        """Slots in use."""
+        """Number of slots in use."""
         self._critical = 0
-        """Of them, those of critical jobs."""
+        """Number of slots in use by critical jobs."""
         self._coming = [0 for _ in Priority]
-        """By rank, the messages that receives under way will probably bring."""
+        """By rank, the number of messages expected from receives under way."""
         self._imminent = [0 for _ in Priority]
-        """Of them, by rank, those that are worth leaving a slot free for: they will be here at
-        once, from a queue that has just given a full batch."""
+        """By rank, those of them that are worth keeping slots free for: they will arrive at once,
+        from a queue that has just returned a full batch."""
         self._coming_of: Counter[str] = Counter()
-        """The same by queue."""
+        """By queue, the number of messages expected from receives under way."""
         self._paces: dict[str, Pace] = {}
         self.latency_s = 0.01
-        """How long a receive takes that need not wait, smoothed."""
+        """Seconds that a receive takes if it need not wait for messages, smoothed."""
         self.answered = False
-        """SQS has answered a receive, so there are credentials and a region."""
+        """True once SQS has answered a receive, so that there are credentials and a region."""
 
     def started(self, queue: QueueSpec) -> None:
-        """A job of that queue has taken a slot."""
+        """Note that a job of a queue has taken a slot."""
         self.busy += 1
         self._critical += queue.priority is Priority.CRITICAL
         self._shares.started(queue.name)
 
     def finished(self, queue: QueueSpec) -> None:
-        """Its slot has come free."""
+        """Note that a job of a queue has freed its slot."""
         self.busy -= 1
         self._critical -= queue.priority is Priority.CRITICAL
         self._shares.finished(queue.name)
         self._rate = self._rate_now() + 1 / _TURNOVER_S
 
     def changed(self) -> None:
-        """There may be room that there was not before."""
+        """Note that there may be more room than before."""
         self._on_change()
 
     def brought(self, count: int, queue: QueueSpec) -> None:
-        """A receive has returned with so many messages."""
+        """Note that a receive has returned ``count`` messages."""
         if (pace := self._paces.get(queue.name)) is None:
             pace = self._paces[queue.name] = Pace(queue.priority)
         pace.brought(count)
 
     def in_vain(self, count: int, queue: QueueSpec) -> None:
-        """So many of them may not start for a while, and are more than enough of their kind."""
+        """Note that ``count`` of them can't start for a while, and exceed what is worth holding."""
         if (pace := self._paces.get(queue.name)) is None:
             return
         if pause_s := pace.in_vain(count, self._clock.monotonic()):
             asyncio.get_running_loop().call_later(pause_s, self._on_change)
 
     def is_in_vain(self, queue: QueueSpec) -> bool:
-        """Whether all that was received last of that queue was in vain."""
+        """Return True if the last receive from a queue was entirely in vain."""
         pace = self._paces.get(queue.name)
         return pace is not None and pace.is_in_vain
 
     def took(self, seconds: float) -> None:
-        """A receive brought a full batch in that time.
+        """Note that a receive returned a full batch in that time.
 
-        Some of them have waited at an empty queue first, which is no latency: so what takes longer
-        than usual counts for little, and what takes less for much.
+        Some receives wait at an empty queue first, which is no latency: so times above the usual
+        one get a low weight, and times below it a high one.
         """
         sample_s = min(seconds, 2 * self.latency_s)
         weight = 0.05 if sample_s > self.latency_s else 0.3
@@ -137,10 +139,11 @@ class Demand:
         )
 
     def expect(self, count: int, queue: QueueSpec, *, surely: bool) -> Expectation:
-        """Reckon with what a receive will probably bring; ``surely``: its queue has a backlog.
+        """Count the messages expected from a receive; ``surely`` if its queue has a backlog.
 
-        One that takes much longer than usual waits at an empty queue, and must not keep others
-        from receiving: then no more is expected of it, and its queue's share goes to others.
+        A receive that takes much longer than usual waits at an empty queue, and must not keep
+        others from receiving: its messages are no longer expected then, and its queue's share goes
+        to others.
         """
         patience_s = max(_LEAST_ON_ITS_WAY_S, _LATENCIES * self.latency_s)
         imminent_s = max(_LEAST_IMMINENT_S, _IMMINENT_LATENCIES * self.latency_s)
@@ -155,51 +158,51 @@ class Demand:
         )
 
     def free(self, priority: Priority) -> int:
-        """Slots that a job of it could take now; some are for critical jobs alone."""
+        """Return the number of slots free for a priority; some are only for critical jobs."""
         free = self._concurrency - self.busy
         if priority is Priority.CRITICAL:
             return free
         return min(free, self._concurrency - self._reserved - (self.busy - self._critical))
 
     def has_slot(self, queue: QueueSpec) -> bool:
-        """Whether a job of that queue would find a free slot."""
+        """Return True if a job of a queue would find a free slot."""
         return self.free(queue.priority) > 0
 
     def has_turn(self, queue: QueueSpec) -> bool:
-        """Whether it would even if what higher priorities are about to bring came first.
+        """Return True if it would even after the jobs that higher priorities are about to receive.
 
-        Else what happens to be buffered of lower priorities would take each slot that comes free
-        before a receive can return.
+        Otherwise buffered messages of lower priorities would take each slot that comes free before
+        a receive can return.
         """
         return self.free(queue.priority) > sum(self._imminent[: queue.priority.rank])
 
     @property
     def is_open(self) -> bool:
-        """True if more may be held at all."""
+        """True while more messages may be held at all."""
         return self._bound >= 1
 
     def has_room(self, priority: Priority) -> bool:
-        """True if messages of that priority could start soon, by their priority alone."""
+        """Return True if messages of a priority could start soon, by their priority alone."""
         return self._by_priority(priority, self._soon(priority, self._meanwhile_s)) >= 1
 
     def is_owed(self, queue: QueueSpec) -> bool:
-        """True if one of that queue could, by its share."""
+        """Return True if a message of a queue could start soon by the queue's share."""
         return self._shares.turns(queue.name, self._soon(queue.priority, self._meanwhile_s)) >= 1
 
     def room(self, queue: QueueSpec) -> float:
-        """How many messages of that queue could start soon."""
+        """Return the number of further messages of a queue that could start soon."""
         return self._startable(queue, within_s=self._meanwhile_s)
 
     def limit(self, queue: QueueSpec, *, has_more: bool) -> int:
-        """How many to ask SQS for: what could start within about a second, 1 to 10.
+        """Return the number to ask SQS for: messages that could start within about 1 s, 1 to 10.
 
-        With few free slots and long jobs a full batch would only be hidden here, and given back. So
-        would one from each of many queues, all of which are asked while they are idle: unless
-        its last batch was full, a queue is asked for its part of what may be held.
+        With few free slots and long jobs a full batch would only be hidden here and then given
+        back. So would one from each of many queues, all of which are polled while idle: unless its
+        last batch was full, a queue is asked for its part of the messages that may be held.
 
         Args:
-            queue: which.
-            has_more: its last batch was full.
+            queue: the queue to receive from.
+            has_more: True if its last batch was full.
         """
         most = MAX_BATCH if has_more else min(MAX_BATCH, self._most // self._waiting.queues)
         return max(1, min(most, math.ceil(self._startable(queue, within_s=_TURNOVER_S))))
@@ -218,28 +221,28 @@ class Demand:
 
     @property
     def _meanwhile_s(self) -> float:
-        """Time in which slots come free for what a receive that begins now will bring."""
+        """The time in which slots come free for the messages of a receive that begins now."""
         return 2 * self.latency_s
 
     @property
     def _bound(self) -> int:
-        """The number that may still be held, of all queues."""
+        """The number of messages that may still be held, of all queues."""
         return self._most - (self._holdings.engaged - self._waiting.aside)
 
     def _soon(self, priority: Priority, within_s: float) -> float:
-        """Slots that a job of it could take within that time."""
+        """Return the number of slots that a priority could take within that time."""
         return self.free(priority) + self._rate_now() * within_s
 
     def _by_priority(self, priority: Priority, soon: float) -> float:
-        """The number of those slots left to new messages of a priority.
+        """Return the number of those slots left to new messages of a priority.
 
-        What a lower one is about to bring would start later, so it takes no room here.
+        Messages expected of lower priorities would start later, so they take no room here.
         """
         rank = priority.rank
         return soon - self._waiting.up_to(rank) - sum(self._coming[: rank + 1])
 
     def may_have_work(self, queue: QueueSpec) -> None:
-        """A receive has returned: that the queue is empty is no longer known."""
+        """Note that a receive has returned, so that the queue is no longer known to be empty."""
         self._shares.may_have_work(queue.name)
 
     def _expect(self, queue: QueueSpec, change: int) -> None:
@@ -254,7 +257,7 @@ class Demand:
         self._on_change()
 
     def _rate_now(self) -> float:
-        """Finished jobs a second, decayed to now."""
+        """Return the number of finished jobs per second, decayed to now."""
         now = self._clock.monotonic()
         self._rate *= math.exp((self._rate_at - now) / _TURNOVER_S)
         self._rate_at = now
@@ -262,16 +265,16 @@ class Demand:
 
 
 class Expectation:
-    """What one receive will probably bring, for as long as it can still be on its way.
+    """The messages expected from one receive, for as long as they can still be on their way.
 
     Args:
-        expect: is told the change of what is expected.
-        count: how many messages.
+        expect: called with each change of the number of expected messages.
+        count: the number of messages.
         patience_s: how long they are expected.
-        expect_at_once: is told the change of what slots are left free for.
-        imminent_s: how long; 0 for not at all.
-        on_free: called when slots are no longer left free.
-        on_late: called when they are no longer expected.
+        expect_at_once: called with each change of the number of slots kept free for them.
+        imminent_s: how long slots are kept free; 0 for not at all.
+        on_free: called when slots are no longer kept free.
+        on_late: called when the messages are no longer expected.
     """
 
     def __init__(
@@ -299,7 +302,7 @@ class Expectation:
             self._first_timer = loop.call_later(imminent_s, self._free_slots)
 
     def end(self) -> None:
-        """The receive has returned, or never began."""
+        """Expect nothing more: the receive has returned, or never began."""
         self._timer.cancel()
         self._hold_no_slots()
         self._expect(-self._count)

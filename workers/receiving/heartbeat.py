@@ -1,8 +1,8 @@
-"""Keeping what we hold hidden: visibility is extended for running and prefetched messages alike.
+"""The heartbeat: extends the visibility timeout of all held messages, running and prefetched.
 
-Each hold is extended at a third of its queue's visibility timeout, up to an eighth of that earlier
-in company, so that two beats may fail before its message shows; and never beyond the 12 hours that
-SQS allows since the receive.
+Each hold is extended at a third of its queue's visibility timeout, or up to an eighth of that
+earlier to share a request, so that two beats may fail before its message becomes visible; and never
+beyond the 12 hours that SQS allows since the receive.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
 """
 
@@ -21,10 +21,10 @@ from headgate.jobs.errors import TransportError
 from headgate.workers.held import Hold, Holdings
 
 _COMPANY = 1 / 8
-"""Part of its interval by which an extension comes early to share a request."""
+"""Fraction of its interval by which an extension may come early to share a request."""
 
 _AGAIN = 1 / 2
-"""Part of its interval after which an extension that failed is tried again."""
+"""Fraction of its interval after which an extension that failed is tried again."""
 
 
 class Heartbeat:
@@ -44,26 +44,26 @@ class Heartbeat:
         self._clock = clock
         self._events = events
         shortest_s = min(spec.heartbeat_s for spec in queues)
-        # What is received meanwhile, or fails, is due later than that.
+        # Messages received meanwhile, and extensions that fail, are due later than that.
         self._longest_sleep_s = shortest_s / 4
         self._shortest_sleep_s = shortest_s / 32
 
     async def run(self) -> None:
-        """Beat until cancelled. Ends otherwise only by a fault, which must stop the worker."""
+        """Beat until cancelled. It ends otherwise only on a fault, which must stop the worker."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await asyncio.sleep(self._idle_s())
                 self._beat(group)
 
     def _idle_s(self) -> float:
-        """Time until an extension is due."""
+        """Return the seconds to sleep until an extension may be due."""
         now = self._clock.monotonic()
         dues = (_due_at(hold) for hold in self._holdings if _may_be_extended(hold, now))
         idle_s = min(dues, default=math.inf) - now
         return max(self._shortest_sleep_s, min(idle_s, self._longest_sleep_s))
 
     def _beat(self, group: asyncio.TaskGroup) -> None:
-        """Extend everything that is due. A slow answer for one queue holds up no other."""
+        """Extend all holds that are due. A slow answer for one queue delays no other."""
         for holds in self._due().values():
             for start in range(0, len(holds), MAX_BATCH):
                 batch = holds[start : start + MAX_BATCH]
@@ -72,7 +72,7 @@ class Heartbeat:
                     hold.beat = beat
 
     def _due(self) -> dict[str, list[Hold]]:
-        """By queue, everything whose interval has ended, or nearly."""
+        """Return by queue the holds whose interval has ended, or nearly."""
         due: dict[str, list[Hold]] = defaultdict(list)
         now = self._clock.monotonic()
         for hold in self._holdings:
@@ -124,7 +124,7 @@ class Heartbeat:
                 self._lose(hold, failure)
 
     def _doubt(self, hold: Hold) -> None:
-        # With the receipt of a past delivery SQS may act on a later one, which another worker has:
+        # With the receipt of a past delivery SQS may act on a later one, held by another worker:
         # an extension does that worker no harm, but a retry's delay or a release would.
         hold.shared = True
         self._report(hold, "it was not extended in time, so another worker may have it as well")
@@ -146,7 +146,7 @@ class Heartbeat:
 
 
 def _due_at(hold: Hold) -> float:
-    """When its visibility has to be extended, on the clock's monotonic time."""
+    """Return the time at which its visibility has to be extended, on the monotonic clock."""
     interval_s = hold.delivery.queue.heartbeat_s
     return max(hold.extended_at + interval_s, hold.failed_at + interval_s * _AGAIN)
 

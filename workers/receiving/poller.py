@@ -1,8 +1,8 @@
-"""Receiving: every queue at once, and nothing that can't start soon.
+"""Receiving: from every queue at once, and only messages that can start soon.
 
-While idle each queue has one long poll outstanding, so that any priority is picked up at once.
-When batches come back full and slots are free, a queue gets more receivers; they leave again when
-batches don't fill, bring only what may not start, or fail twice in a row. All of it follows from
+While idle each queue has one long poll outstanding, so that any priority is picked up immediately.
+When batches are full and slots are free, a queue gets more receivers; they end again when batches
+are not full, hold only messages that can't start, or fail twice in a row. All of this follows from
 one number, `Demand.room`.
 """
 
@@ -32,22 +32,23 @@ from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.receiving.demand import Demand, Expectation
 
 MAX_RECEIVERS = 16
-"""Receives under way at once for one queue."""
+"""Maximum number of concurrent receives for one queue."""
 
 _FIRST_WAIT_S = 1
-"""The first receive waits this long at most, so that the worker is soon known to be ready."""
+"""Longest wait of the first receive, so that the worker is soon known to be ready."""
 
 _EXTRA_WAIT_S = 1
-"""Extra receivers wait this long at most; above 0, since a short poll may miss messages."""
+"""Longest wait of extra receivers; above 0, since a short poll may miss messages."""
 
 _OVERDUE_S = 1.0
-"""How much longer than its wait a receive may take before its answer counts as late."""
+"""Time beyond its wait that a receive may take before its answer counts as late."""
 
 _PAUSES = Backoff.exponential(base=0.05, factor=3, cap=30, jitter="equal")
-"""A failure by itself costs next to nothing; in an outage the pauses are soon at their longest."""
+"""Pauses after failed receives: tiny after a single failure, and soon at their longest in an
+outage."""
 
 _LONGEST_AFTER = 10
-"""Failures in a row, after which the pauses grow no more."""
+"""Number of consecutive failures after which the pauses grow no further."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +88,23 @@ class Poller:
         self._bell: asyncio.Future[_Claim | None] | None = None
         self._stopping = asyncio.Event()
         self._failures = 0
-        """Rounds of receives in a row that failed; see `_count`."""
+        """Number of consecutive rounds of receives that failed; see `_count`."""
         self._failed_at = -math.inf
         self._has_received = False
         self._last = 0
-        """What the last receive brought."""
+        """Number of messages of the last receive."""
         self._full = False
-        """It brought all that it asked for, so there is probably more."""
+        """True if the last receive returned as many as it asked for, so there are probably more."""
         self._fault: BaseException | None = None
-        """What ended an extra receiver."""
+        """The exception that ended an extra receiver."""
 
     @property
     def has_no_room(self) -> bool:
-        """True if it receives nothing, since nothing could start soon."""
+        """True while it receives nothing because no message could start soon."""
         return self._bell is not None and not self._bell.done()
 
     async def run(self) -> None:
-        """Poll until `stop`; returns when every receive under way has returned.
+        """Poll until `stop` is called and every receive under way has returned.
 
         Raises:
             CredentialsNotConfigured, RegionMissing: nothing was ever received, and nothing will be.
@@ -123,11 +124,11 @@ class Poller:
 
     @property
     def is_eager(self) -> bool:
-        """True if it would receive, or receive more at once, given room."""
+        """True while it would receive, or receive more concurrently, given room."""
         return self._full or self.has_no_room
 
     def notice(self) -> bool:
-        """There may be room for it; returns whether it has taken any."""
+        """Take room if there is any for it; return True if it has."""
         if not self.has_no_room:
             return self._grow()
         if (claim := self._claim()) is None:
@@ -149,11 +150,11 @@ class Poller:
             await self._try_receive(self._wait_of_receive_s(), claim)
 
     def _wait_of_receive_s(self) -> float:
-        """The wait of a receive; short until one has succeeded, which shows that jobs can come."""
+        """Return the wait of a receive; short until one has succeeded, so readiness shows soon."""
         return self._wait_s if self._has_received else min(self._wait_s, _FIRST_WAIT_S)
 
     def _claim(self) -> _Claim | None:
-        """Take room for one receive, at once, so that no other poller counts on it as well."""
+        """Take room for one receive immediately, so that no other poller counts on it as well."""
         queue = self.queue
         if self._waiting.startable(queue.name) >= MAX_BATCH or self._demand.room(queue) < 1:
             return None
@@ -178,7 +179,7 @@ class Poller:
         started = self._clock.monotonic()
         try:
             await self._receive(wait_s, claim, started)
-        except Exception as error:  # noqa: BLE001 - no answer may end a worker that could go on
+        except Exception as error:  # noqa: BLE001 - no answer may end a worker that can continue
             self._count(started)
             await self._back_off(error)
 
@@ -213,7 +214,7 @@ class Poller:
         now = self._clock.monotonic()
         if self._full:
             self._demand.took(now - started)
-        # An answer that lay unread while this process was suspended was given when it was due.
+        # An answer that stayed unread while this process was suspended counts from when it was due.
         received_at = min(now, started + wait_s + _OVERDUE_S)
         self._deliver(
             [
@@ -223,9 +224,10 @@ class Poller:
         )
 
     def _grow(self) -> bool:
-        """While batches come back full, receive as much at once as there is room for.
+        """Add receivers while batches are full and there is room.
 
-        Returns whether there was room.
+        Returns:
+            True if any were added.
         """
         before = len(self._extras)
         while (
@@ -256,10 +258,10 @@ class Poller:
             claim = self._claim() if more else None
 
     def _count(self, started: float) -> None:
-        """A receive has failed. Those that were under way together fail once, together.
+        """Count a failed receive; those that were under way together count as one failure.
 
-        The first says little of the queue, so its receivers stay. After the second in a row one is
-        left, until it brings full batches again.
+        The first failure says little about the queue, so its receivers stay. After the second in a
+        row one is left, until it returns full batches again.
         """
         if started >= self._failed_at:
             self._failures, self._failed_at = self._failures + 1, self._clock.monotonic()
@@ -270,7 +272,7 @@ class Poller:
         hopeless = isinstance(error, CredentialsNotConfigured | RegionMissing)
         if hopeless and not self._demand.answered:
             raise error
-        # What is no error of the transport's may quote a message.
+        # The text of an error from outside the transport may quote a message.
         told = str(error) if isinstance(error, TransportError) else type_of(error)
         pause_s = _PAUSES.delay_s(min(self._failures, _LONGEST_AFTER), self._rng)
         self._events.emit(
@@ -282,6 +284,6 @@ class Poller:
                 missing=isinstance(error, QueueMissing),
             )
         )
-        with suppress(TimeoutError):  # nothing but a stop may cut the pause short
+        with suppress(TimeoutError):  # only a stop may cut the pause short
             async with asyncio.timeout(pause_s):
                 await self._stopping.wait()

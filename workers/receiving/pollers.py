@@ -1,4 +1,4 @@
-"""The pollers of all queues: who is told that there is room, and in which order."""
+"""The pollers of all queues, and the order in which they get room."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from headgate.workers.receiving.poller import Poller
 class Pollers:
     """The pollers of all queues, which share one demand.
 
-    Higher priorities come first; of one priority, who has taken room last comes last.
+    Higher priorities come first; within one priority the poller that took room last comes last.
 
     Args:
-        pollers: in the order of their priority.
-        demand: what they share.
+        pollers: the pollers, in the order of their priority.
+        demand: the demand that they share.
     """
 
     def __init__(self, pollers: Iterable[Poller], demand: Demand) -> None:
@@ -35,7 +35,7 @@ class Pollers:
             poller.stop()
 
     def notice(self) -> None:
-        """The demand may have changed: have those receive that there is room for."""
+        """Let the pollers receive for which a changed demand has room."""
         if not self._demand.is_open:
             return
         for priority, pollers in self._by_priority.items():

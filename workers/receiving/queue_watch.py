@@ -1,4 +1,4 @@
-"""SQS's last word on each queue that a worker receives from, and the end of one without any."""
+"""The state of each queue that a worker receives from, and the end of a worker without any."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from headgate.jobs.errors import QueuesMissing
 _log = logging.getLogger("headgate.worker")
 
 _LATELY_S = 60.0
-"""The oldest word that a queue is missing for which a worker ends. Polls that fail pause
-for half a minute at most."""
+"""Maximum age of the answers that queues are missing for which a worker ends. Polls that fail pause
+for at most half a minute."""
 
 
 @dataclass(slots=True)
@@ -27,18 +27,18 @@ class QueueState:
     answered_at: float | None = None
     """Monotonic time of the last receive that succeeded; None before the first."""
     error: str = ""
-    """Of the latest receive; empty if that succeeded, or none has ended yet."""
+    """Error of the latest receive; empty if that succeeded, or none has ended yet."""
     missing: bool = False
-    """SQS knows no such queue; a failure that says nothing of that leaves it as it was."""
+    """True if SQS has answered that the queue doesn't exist; other failures leave it unchanged."""
     missed_at: float = 0.0
-    """Monotonic time at which it said so last."""
+    """Monotonic time of the latest such answer."""
 
 
 class QueueWatch:
-    """A subscriber that remembers how receiving goes, by queue.
+    """A subscriber that tracks the state of each queue.
 
     Args:
-        queues: their physical names.
+        queues: the physical names of the queues.
         clock: tells the time.
     """
 
@@ -48,11 +48,11 @@ class QueueWatch:
         self._none = asyncio.Event()
         """Set while none of the queues exists."""
         self._some = asyncio.Event()
-        """Set while that is not known, or one does."""
+        """Set while a queue exists, or may exist."""
         self._some.set()
 
     def __call__(self, event: Event) -> None:
-        """Subscriber."""
+        """Track an event."""
         match event:
             case PollReceived(queue=queue) if queue in self._states:
                 self._states[queue] = QueueState(answered_at=self._clock.monotonic())
@@ -69,17 +69,17 @@ class QueueWatch:
 
     @property
     def states(self) -> Mapping[str, QueueState]:
-        """By physical name."""
+        """The states, by physical name."""
         return self._states
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The queues that don't exist, as far as SQS has said."""
+        """The queues that don't exist, by SQS's answers."""
         return tuple(name for name, state in self._states.items() if state.missing)
 
     @property
     def none_exists(self) -> bool:
-        """True if SQS has said so of every queue."""
+        """True if SQS has answered that no queue exists."""
         return len(self.missing) == len(self._states)
 
     @property
@@ -89,17 +89,18 @@ class QueueWatch:
 
     @property
     def is_usable(self) -> bool:
-        """True if one has succeeded on a queue that is not known to have gone since."""
+        """True if a receive has succeeded on a queue that is not known to be missing since."""
         states = self._states.values()
         return any(state.answered_at is not None and not state.missing for state in states)
 
     async def none_for(self, grace_s: float) -> NoReturn:
-        """Wait until none of the queues has existed for ``grace_s`` on end.
+        """Wait until none of the queues has existed for ``grace_s`` without interruption.
 
-        SQS has to say so to the end: an odd answer before an outage must not end the worker in it.
+        SQS has to confirm it until the end: a single answer before an outage must not end the
+        worker during it.
 
         Raises:
-            QueuesMissing: that is so.
+            QueuesMissing: none of the queues has existed for that long.
         """
         while True:
             await self._none.wait()

@@ -1,4 +1,4 @@
-"""How deep a queue is, for adaptive backoffs: asked rarely, and never in a failing job's way."""
+"""The depth of queues, for adaptive backoffs: requested rarely, and never blocking a retry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FRESH_S = 15.0
 
 
 class Backlog:
-    """Remembers each queue's depth for a while."""
+    """Caches each queue's depth for a while."""
 
     def __init__(self, transport: Transport, clock: Clock) -> None:
         self._transport = transport
@@ -23,8 +23,8 @@ class Backlog:
         self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def __call__(self, queue: str) -> int:
-        """Visible messages, up to 15 s old; the last known number (0 at first) if SQS fails."""
-        async with self._asking[queue]:  # jobs that fail together share one question
+        """Return the visible messages, up to 15 s old; the last known number (or 0) on failures."""
+        async with self._asking[queue]:  # jobs that fail together share one request
             return await self._depth(queue)
 
     async def _depth(self, queue: str) -> int:

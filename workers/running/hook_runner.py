@@ -1,8 +1,8 @@
-"""Running the users' hooks: beside the jobs, in order, and never in their way.
+"""Execution of users' hooks: concurrent with jobs, in order, and without delaying them.
 
-Each hook has a line of its own, so that one which is slow or hangs holds up itself alone. Otherwise
-events are told in order: the next one is handed out once the hook of the one before has ended, or
-has taken longer than a moment.
+Each hook has its own line, so that one which is slow or hangs delays only itself. Otherwise events
+are delivered in order: the next one is handed out once the hook of the one before has ended, or has
+taken longer than a moment.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from headgate.jobs.definitions.hooks import Hook, is_async, name_of
 from headgate.jobs.values.texts import text_of, type_of
 
 _MOST_WAITING = 10_000
-"""Calls that wait or run; when so many do, later ones are reported as not made."""
+"""Maximum number of calls that wait or run; further ones are reported as not made."""
 
 _MOMENT_S = 1.0
-"""How long a hook holds up the others, for the sake of the order."""
+"""Longest time for which a hook delays the others to preserve the order."""
 
 _LONGEST_S = 30.0
-"""How long one call may take; then it is given up."""
+"""Timeout of one call, after which it is given up."""
 
 _MOST_HANGING = 3
-"""Calls of one hook that were given up and have not ended; then it is not called."""
+"""Number of given-up calls of one hook still running at which it is not called any more."""
 
 _MOST_THREADS = 20
-"""Threads of all hooks together, those that hang included."""
+"""Maximum number of threads of all hooks together, including those that hang."""
 
 
 class HookRunner:
     """Subscribes to events, and calls the hooks of the app and of each job's type.
 
-    Plain functions run in threads, so that one that blocks holds up no job. A thread can't be
+    Synchronous hooks run in threads, so that one that blocks delays no job. A thread can't be
     stopped: one that hangs is replaced, up to a bound, and keeps no process from ending.
     """
 
@@ -53,14 +53,14 @@ class HookRunner:
         self._events = events
         self._waiting: asyncio.Queue[tuple[Hook, Event]] = asyncio.Queue()
         self._open = 0
-        """Calls that have not ended."""
+        """Number of calls that have not ended."""
         self._lines: dict[int, _Line] = {}
-        """By the hook's identity; the app keeps it."""
+        """By the identity of the hook, which the app keeps alive."""
         self._threads = _Threads(_MOST_THREADS)
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def __call__(self, event: Event) -> None:
-        """Subscriber: put the event's hooks in line."""
+        """Put calls of an event's hooks in line."""
         for hook in self._app.hooks_of(event):
             if self._open >= _MOST_WAITING:
                 self._report(hook, event, f"not called: {_MOST_WAITING:,} calls wait already")
@@ -69,7 +69,7 @@ class HookRunner:
                 self._waiting.put_nowait((hook, event))
 
     async def run(self) -> None:
-        """Call what is in line, until cancelled."""
+        """Make the calls in line, until cancelled."""
         try:
             while True:
                 hook, event = await self._waiting.get()
@@ -81,11 +81,11 @@ class HookRunner:
                 await asyncio.wait(self._tasks, timeout=_MOMENT_S)
 
     async def drain(self) -> None:
-        """Return when everything in line has been called."""
+        """Wait until all calls in line have been made."""
         await self._waiting.join()
 
     def close(self) -> None:
-        """Call no more; a thread that still runs is left alone."""
+        """Make no more calls; a thread that still runs is left alone."""
         self._threads.close()
 
     async def _hand_out(self, hook: Hook, event: Event) -> None:
@@ -117,7 +117,7 @@ class HookRunner:
             self._report(hook, event, f"{type_of(error)}: {text_of(error)}")
 
     async def _ended(self, hook: Hook, event: Event, line: _Line) -> BaseException | None:
-        """Call a hook; returns what it raised. Nothing that it raises ends the worker."""
+        """Call a hook and return its exception, if any; none of them ends the worker."""
         try:
             if is_async(hook):
                 await hook(event)
@@ -144,7 +144,7 @@ class HookRunner:
 
 
 class _Line:
-    """The events that one hook has yet to hear of."""
+    """The events for which one hook has yet to be called."""
 
     def __init__(self) -> None:
         self.events: deque[Event] = deque()
@@ -152,7 +152,7 @@ class _Line:
         self.hanging = 0
 
     def hang_until(self, ended: asyncio.Future[Any]) -> None:
-        """A call of it was given up, and goes on until then."""
+        """Count a call that was given up as hanging until ``ended`` is done."""
         self.hanging += 1
         ended.add_done_callback(self._came_back)
 
@@ -161,11 +161,11 @@ class _Line:
 
 
 _Ended = tuple[Any, BaseException | None]
-"""What a function returned, and what it raised."""
+"""The result of a function, and its exception."""
 
 
 class _Threads:
-    """Threads that are used again; daemons, since one that hangs must not outlive the worker."""
+    """Reusable threads; daemons, since one that hangs must not outlive the worker."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -175,10 +175,10 @@ class _Threads:
         self._closed = False
 
     async def call(self, function: Callable[[], Any], line: _Line) -> _Ended:
-        """Run a function in a thread; cancelled, it leaves the thread to itself.
+        """Run a function in a thread; when cancelled, it leaves the thread running.
 
         Raises:
-            RuntimeError: there are too many threads, and all of them are taken.
+            RuntimeError: all threads are in use, and their maximum number is reached.
         """
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[_Ended] = loop.create_future()
@@ -190,7 +190,7 @@ class _Threads:
 
         def work() -> None:
             how = _call(function)
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed, so no caller waits any more
                 loop.call_soon_threadsafe(finish, how)
 
         thread.put(work)
@@ -202,7 +202,7 @@ class _Threads:
             raise
 
     def close(self) -> None:
-        """End the idle ones; the others end with what they do."""
+        """End the idle threads; the others end after their current function."""
         self._closed = True
         while self._idle:
             self._idle.pop().put(None)
@@ -226,11 +226,11 @@ class _Threads:
 def _work_off(waiting: SimpleQueue[Callable[[], None] | None]) -> None:
     while (work := waiting.get()) is not None:
         work()
-        del work  # or what it was called with would live until the next one
+        del work  # otherwise its arguments would stay alive until the next one
 
 
 def _call(function: Callable[[], Any]) -> _Ended:
     try:
         return function(), None
-    except BaseException as error:  # noqa: BLE001 - handed on, to be reported
+    except BaseException as error:  # noqa: BLE001 - returned, to be reported
         return None, error

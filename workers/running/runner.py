@@ -1,4 +1,4 @@
-"""Running: as many jobs at once as there are slots, each in a task of its own."""
+"""Running: one job per slot, each in its own task."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _log = logging.getLogger("headgate.worker")
 
 
 class ThreadPool:
-    """A bounded pool for handlers that are plain functions."""
+    """A bounded pool of threads for synchronous handlers."""
 
     def __init__(self, threads: int) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="headgate-job")
         self._running: set[object] = set()
 
     async def __call__(self, function: Callable[[], Any]) -> Any:
-        """Run a function in a thread, with the context variables of here."""
+        """Run a function in a thread, with a copy of the current context variables."""
         context, token = contextvars.copy_context(), object()
         self._running.add(token)
 
@@ -44,14 +44,14 @@ class ThreadPool:
             try:
                 return context.run(function)
             finally:
-                # Here and not when the future is done: one that is cancelled leaves its thread.
+                # Not when the future is done: a cancelled one leaves its thread running.
                 self._running.discard(token)
 
         return await asyncio.get_running_loop().run_in_executor(self._pool, run)
 
     @property
     def busy(self) -> bool:
-        """Whether a thread runs, which would keep the interpreter from ending."""
+        """True while a thread runs, which would keep the interpreter from ending."""
         return bool(self._running)
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class ThreadPool:
 
 
 class Running:
-    """Starts what waits as slots come free, and sees each job through to its settlement."""
+    """Starts waiting messages as slots come free, and settles each job in the end."""
 
     def __init__(
         self,
@@ -95,29 +95,29 @@ class Running:
 
     @property
     def unsettled(self) -> list[Hold]:
-        """What runs, is being settled, or is being given back."""
+        """The messages that run, are being settled, or are being given back."""
         return [*self._tasks.values(), *self._releases.values()]
 
     @property
     def unfinished(self) -> list[Hold]:
-        """What runs: its handler has not ended."""
+        """The messages that run: their handlers have not ended."""
         return [hold for hold in self._tasks.values() if hold.run.running]
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Take in what a receive brought: it starts, waits for a slot, or goes back.
+        """Take in the messages of a receive: each starts, waits for a slot, or goes back.
 
-        A fault costs the message at which it happens alone: that stays in its queue, and with it
-        what follows in its FIFO group.
+        A fault affects only the message at which it happens, which stays in its queue, and those
+        that follow it in its FIFO group.
         """
         left: set[str | None] = set()
         for delivery in deliveries:
             group = delivery.message.group
             if group not in left and not self._take_in(delivery) and delivery.queue.fifo:
                 left.add(group)
-        self.fill()  # now: before its poller asks for more it has to know what was in vain
+        self.fill()  # before the poller asks for more, since it has to know what was in vain
 
     def _take_in(self, delivery: Delivery) -> bool:
-        """Take in one message; returns False where a fault of ours kept it out."""
+        """Take in one message; return False if a fault of our own prevented it."""
         hold: Hold | None = None
         try:
             hold = self._holdings.take(self._executor.begin(delivery))
@@ -143,7 +143,7 @@ class Running:
             self._waiting.put(hold, behind=not is_first)
 
     def end_cancelled(self) -> None:
-        """End what is cancelled: what runs is interrupted, what waits is settled unstarted."""
+        """End cancelled jobs: running ones are interrupted, waiting ones are settled unstarted."""
         for hold in self._tasks.values():
             if (reason := self._cancellation(hold)) is not None:
                 hold.run.cancel(reason)
@@ -151,9 +151,10 @@ class Running:
             self._drop(hold)
 
     def fill(self) -> bool:
-        """Start what waits, as far as slots are free; what is not worth holding goes back.
+        """Start waiting messages while slots are free; return those not worth holding.
 
-        Returns whether anything has left its place, so that there may be room for more.
+        Returns:
+            True if any message has moved, so that there may be room for more.
         """
         has_moved = False
         while self._accepting and (hold := self._next()):
@@ -174,7 +175,7 @@ class Running:
         return has_moved or bool(found.returns or found.surplus)
 
     def give_back(self) -> None:
-        """Return what has waited for its time, so that other workers can have it."""
+        """Return the messages that have been held for their full time to other workers."""
         for back in self._returns.overdue():
             self._send_back(back)
 
@@ -184,8 +185,7 @@ class Running:
         return self._waiting.next(self._demand.has_slot, self._demand.has_turn)
 
     def _recall(self, hold: Hold) -> None:
-        """Have records say what happened to a job that has been delivered before, and read a large
-        payload."""
+        """Read the records of a job that has been delivered before, and a large payload."""
         past = self._recorder is not None and hold.delivery.message.receive_count > 1
         if not past and not hold.run.lacks_payload:
             return
@@ -209,21 +209,23 @@ class Running:
         return self._cancellation(hold) is not None
 
     def _cancellation(self, hold: Hold) -> str | None:
-        """Why its job is to be cancelled, if it is."""
+        """Return the reason for which its job is cancelled, or None."""
         job = hold.run.job
         return None if job is None else self._cancelled(job.attempt.job_id)
 
     def _drop(self, hold: Hold) -> None:
-        """Settle a cancelled job without starting it; that takes no slot."""
+        """Settle a cancelled job without starting it, which takes no slot."""
         hold.run.cancel(self._cancellation(hold) or "")
         task = asyncio.create_task(self._settle_unstarted(hold), name="headgate-cancelled")
         self._tasks[task] = hold
         task.add_done_callback(self._ended)
 
     def release(self, hold: Hold, delay_s: int = 0) -> int:
-        """Give back a message that has not been started, to be seen again after that delay.
+        """Give back an unstarted message, which becomes visible again after ``delay_s``.
 
-        Returns how many of its FIFO group go back with it: they must not come before it.
+        Returns:
+            the number of messages of its FIFO group that go back with it, since they must not come
+            before it.
         """
         departure = self._admission.left(hold, gone=False)
         self._release(hold, delay_s)
@@ -235,7 +237,7 @@ class Running:
 
     def _release(self, hold: Hold, delay_s: int) -> None:
         if hold.returning:
-            return  # with one before it in its group
+            return  # it goes back already, with an earlier one of its group
         hold.returning = True
         self._holdings.set_aside(hold)
         if self._is_gone(hold):
@@ -251,7 +253,7 @@ class Running:
             self._release(hold, 0)
 
     def _leave(self, hold: Hold, *, gone: bool) -> None:
-        """Hold a message no longer; ``gone``: it has left its queue."""
+        """Stop holding a message; ``gone`` if it has left its queue."""
         self._holdings.drop(hold)
         departure = self._admission.left(hold, gone=gone)
         if (heir := departure.heir) is not None:
@@ -260,7 +262,7 @@ class Running:
         self._release_unstarted(departure.returning)
 
     def close(self) -> None:
-        """Start nothing more, and give back what waits."""
+        """Start nothing more, and give back all waiting messages."""
         self._accepting = False
         self._admission.hurry()
         for recall in self._recalls:
@@ -269,7 +271,7 @@ class Running:
             self.release(hold)
 
     async def finish(self) -> None:
-        """Return when everything that was taken in is settled."""
+        """Wait until all messages that were taken in are settled."""
         while pending := {*self._tasks, *self._releases, *self._recalls}:
             await asyncio.wait(pending)
 
@@ -279,11 +281,11 @@ class Running:
             hold.run.interrupt(reason)
 
     def abandon(self, reason: str) -> list[str]:
-        """Give back what still runs, and wait for it no more; returns the ids of those jobs.
+        """Give back the jobs that still run, and wait for them no more; return their ids.
 
-        A thread is left to itself. So is an async handler that ignores being cancelled: should it
-        ever return, its message is deleted after all. A child process is killed; what its handler
-        has said by then counts, so its job is not among these.
+        A thread is left running. So is an async handler that ignores its cancellation: if it ever
+        returns, its message is deleted after all. A child process is killed; its handler's result
+        counts if it has arrived by then, so its job is not among the ids.
         """
         left = []
         for task, hold in [*self._tasks.items()]:
@@ -299,7 +301,7 @@ class Running:
         return left
 
     def _is_gone(self, hold: Hold) -> bool:
-        """Whether a message that has not been started is no longer ours alone."""
+        """Return True if another worker may have an unstarted message as well."""
         return hold.lost or hold.shared or hold.lapsed(self._executor.means.clock.monotonic())
 
     async def _process(self, hold: Hold) -> None:
@@ -319,7 +321,7 @@ class Running:
             self._recorder.parked(hold.run, verdict)
         self._leave(hold, gone=settled and not stays)
         if len(self._waiting):
-            self._on_change()  # what stood behind it in its group, or on probation, may start
+            self._on_change()  # the next of its group, or the next suspect, may start
 
     async def _run(self, hold: Hold) -> Verdict:
         """Run a job in its slot."""
@@ -345,8 +347,8 @@ class Running:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if (hold := self._tasks.pop(task, None)) is None:
-            return  # it had been abandoned
-        self._leave(hold, gone=False)  # no matter if it has left already
+            return  # it was abandoned
+        self._leave(hold, gone=False)  # has no effect if it has left already
         self._on_change()
         _log_fault(task, hold)
 
@@ -360,7 +362,7 @@ def _log_fault(task: asyncio.Task[None], hold: Hold) -> None:
 
 
 def _tell_fault(error: BaseException, delivery: Delivery) -> None:
-    """A fault of ours, not of a handler. The message stays, and is delivered again."""
+    """Log a fault of our own, not of a handler; the message stays, and is delivered again."""
     _log.error(
         "processing message %s of %s failed",
         delivery.message.message_id,

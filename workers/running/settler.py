@@ -1,7 +1,7 @@
-"""Carrying out verdicts: deletes, visibility changes and dead letters, ten to a request.
+"""Settlement of verdicts: deletes, visibility changes and dead letters, ten to a request.
 
-A message is deleted only after its outcome is final; a dead letter is sent first and deleted after.
-What SQS does not carry out leaves the message where it is, so that it is delivered again.
+A message is deleted only after its outcome is final; for a dead letter, only after the letter has
+been sent. If SQS does not carry out a request, the message stays and is delivered again.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from headgate.workers.held import Hold, Holdings
 T = TypeVar("T")
 
 SETTLEMENT_PACING = Pacing(linger_s=0.01, patient=False)
-"""Nobody waits for a settlement, so it may linger for company. The settler itself insists, and at
-the worker's end two rounds of tries have to fit into the bound of what is flushed."""
+"""No caller waits for a settlement, so it may linger to share a request. The settler itself
+repeats rounds of tries, and at the worker's end two rounds have to fit into the flush's bound."""
 
 _ROUNDS = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
-"""The pauses between rounds of tries that all failed."""
+"""Pauses between rounds of tries that all failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +61,19 @@ def _never(_error: TransportError) -> bool:
 
 
 class Settler:
-    """Carries out verdicts for everything this worker holds.
+    """Carries out verdicts for all messages that this worker holds.
 
     Args:
-        transport: where to.
+        transport: carries out the requests.
         topology: names the dead-letter and quarantine queues.
-        holdings: what is settled is dropped from it.
+        holdings: all holds; settled ones are dropped from it.
         clock: tells the time.
-        events: hears what became of each message.
-        eager: true when nothing else runs, so that waiting for company would be in vain.
-        rng: spreads the pauses between tries.
-        scheduler: owns what has to wait longer than SQS can; without one it is sent anew.
-        store: has the payloads of what is handed over.
+        events: receives an event for each outcome.
+        eager: returns True when nothing else runs, so that lingering would be in vain.
+        rng: adds jitter to the pauses between tries.
+        scheduler: takes over waits longer than SQS allows; without one the message is sent anew.
+        store: the store of large payloads, for messages that are handed over.
+        pacing: the pacing of requests.
     """
 
     def __init__(
@@ -100,23 +101,24 @@ class Settler:
         self._hand_over = HandOver(scheduler, topology, clock=clock, events=events, store=store)
         self._closing = asyncio.Event()
         self.given_up = 0
-        """Verdicts that were not carried out because the worker had to end."""
+        """Number of verdicts that were not carried out because the worker had to end."""
         self._deletes: dict[str, Batcher[str]] = {}
         self._changes: dict[str, Batcher[VisibilityChange]] = {}
         self._sends: dict[str, Batcher[OutgoingMessage]] = {}
 
     async def settle(self, hold: Hold, verdict: Verdict) -> bool:
-        """Carry a verdict out and say so; a failure is an event, and the message comes again.
+        """Carry out a verdict and emit its event; on failure the message is delivered again.
 
-        Returns whether it was carried out.
+        Returns:
+            True if it was carried out.
         """
         if (hold.lost or hold.shared) and not isinstance(verdict.action, Ack):
             self._holdings.drop(hold)
-            return False  # it is visible, or with another worker, and that one's verdict counts
+            return False  # it is visible, or held by another worker, whose verdict counts
         return await self.give_back(hold, verdict)
 
     async def give_back(self, hold: Hold, verdict: Verdict) -> bool:
-        """`settle`, for what is not run here any more, whoever else may have it."""
+        """Carry out a verdict like `settle`, but even if another worker may have the message."""
         try:
             course = await self._course(hold, verdict)
             verdict = course.verdict
@@ -126,16 +128,16 @@ class Settler:
         if refused is not None:
             self._report(hold, verdict.attempt.job_id, refused)
             return False
-        if not isinstance(verdict.action, DeadLetter | Quarantine):  # which `_park` has told
+        if not isinstance(verdict.action, DeadLetter | Quarantine):  # `_park` has told of those
             self._tell(verdict)
         return True
 
     def close(self) -> None:
-        """Insist no more: what fails from now on is given up after one more round of tries."""
+        """Stop insisting: requests that fail from now on are given up after one more round."""
         self._closing.set()
 
     async def drain(self) -> None:
-        """Send everything that still waits for company."""
+        """Send all requests that still linger."""
         # Sends first: a dead letter's delete is only put when its send has been confirmed.
         for batchers in (self._sends, self._deletes, self._changes):
             await asyncio.gather(*(batcher.drain() for batcher in batchers.values()))
@@ -182,7 +184,7 @@ class Settler:
         refused = await self._insist("send", partial(sends.put, letter), hold, verdict)
         if refused is not None and _is_hopeless(refused.error) and not hold.lost:
             self._report(hold, verdict.attempt.job_id, refused)
-            # Even if SQS finds fault with this one, too: the alternative is to run the job again.
+            # Insisted on even if SQS rejects this one, too: otherwise the job would run again.
             put = partial(sends.put, bare(letter))
             refused = await self._insist("send", put, hold, verdict, hopeless=_never)
         if refused is not None:
@@ -205,9 +207,9 @@ class Settler:
         *,
         hopeless: Callable[[TransportError], bool] = _is_hopeless,
     ) -> _Refused | None:
-        """Try until it is carried out: the job has ended, and would otherwise run again.
+        """Try until a request is carried out: the job has ended, and would otherwise run again.
 
-        The heartbeat holds the message meanwhile. Gives up only on hopeless refusals, a lost
+        The heartbeat keeps the message hidden meanwhile. Gives up only on hopeless refusals, a lost
         receipt, or shutdown.
         """
         rounds = 0

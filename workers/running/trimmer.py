@@ -1,9 +1,9 @@
-"""Keeping only the last of a type's completed jobs: ``keep=Keep(last=100)``.
+"""Trimming of a type's completed jobs to the latest ones: ``keep=Keep(last=100)``.
 
-Every minute or so a worker looks at the lists of the types of which it has completed jobs since,
-and deletes the records of those that fall out; what keeps such a job from running or being sent
-twice stays until it expires. Lists have parts, each of which keeps its share, so
-the number is about what was asked for. Two workers that do this at a time do no harm.
+About once a minute a worker reads the lists of the types of which it has completed jobs since, and
+deletes the records beyond the number kept; items that keep such a job from running or being sent
+twice stay until they expire. Lists are sharded, and each shard keeps its part, so the number kept
+is approximate. Several workers may do this concurrently without harm.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from headgate.jobs.records.items import SHARDS, is_record, list_name
 EVERY_S = 60.0
 
 _AT_ONCE = 250
-"""Jobs of one list that are forgotten at one time; the next time brings more."""
+"""Maximum number of jobs of one list that are deleted at a time; the rest follow the next time."""
 
 
 class Trimmer:
-    """Forgets the oldest completed jobs of types that are kept by count.
+    """Deletes the oldest completed jobs of types that are kept by count.
 
     Args:
-        app: says of which types, and how many of each are kept.
-        table: where they are.
+        app: determines these types, and the number of jobs kept of each.
+        table: the table that holds the records.
         clock: tells the time.
-        events: hears of failures.
-        rng: spreads the moments at which workers look.
+        events: receives an event for each failure.
+        rng: adds jitter to the times at which workers look.
     """
 
     def __init__(
@@ -48,20 +48,20 @@ class Trimmer:
         kept = {name: app.keep_of(job).last for name, job in app.types.items()}
         self._last = {name: last for name, last in kept.items() if last is not None}
         self._grown: set[str] = set()
-        """Types of which jobs have completed since the last look."""
+        """The types of which jobs have completed since the last look."""
 
     @property
     def is_needed(self) -> bool:
-        """Whether any type is kept by count."""
+        """True if any type is kept by count."""
         return bool(self._last)
 
     def __call__(self, event: Event) -> None:
-        """Subscriber."""
+        """Note a completed job."""
         if isinstance(event, JobCompleted) and event.job_type in self._last:
             self._grown.add(event.job_type)
 
     async def run(self) -> NoReturn:
-        """Look every now and then, until cancelled."""
+        """Trim about once a minute, until cancelled."""
         while True:
             await asyncio.sleep(EVERY_S * self._rng.uniform(0.8, 1.2))
             grown, self._grown = self._grown, set()
@@ -74,10 +74,10 @@ class Trimmer:
                     self._events.emit(RecordsFailed(at=now, action="trim", error=str(error)))
 
     async def trim(self, job_type: str) -> None:
-        """Forget what falls out of one type's lists.
+        """Delete the jobs beyond the number kept from one type's lists.
 
         Raises:
-            TransportError: the table can't be asked.
+            TransportError: the table could not be reached.
         """
         kept = math.ceil(self._last[job_type] / SHARDS)
         for shard in range(SHARDS):
@@ -90,5 +90,5 @@ class Trimmer:
         items = await self._table.query(pk)
         keys = [(item.pk, item.sk) for item in items if is_record(item.sk)]
         for batch in in_batches(keys, lambda _key: 0, most=MAX_PUT):
-            # What is left undone is found again the next time.
+            # Keys that are left over are found again the next time.
             await self._table.delete(batch)
