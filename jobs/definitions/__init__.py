@@ -1,1 +1,1 @@
-"""An app as its user declares it: queues, job types, schedules, event rules, resources."""
+"""Declarations of an app: queues, job types, schedules, event rules, resources."""

@@ -1,4 +1,4 @@
-"""The `App`: the one description of a job system, which everything else reads."""
+"""The `App`: the single description of a job system, which all other packages read."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ if TYPE_CHECKING:
 DEFAULT_QUEUE = "jobs"
 
 DEFAULT_PARKING = Retry(max_attempts=5, backoff=Backoff.steps(10, 60, 300, 600))
-"""A message that this worker can't read may be meant for a newer one: about 16 minutes of a
-rolling deploy pass before it is parked in the dead-letter queue."""
+"""The retries of a message that this worker can't read, which may be meant for a newer one. It is
+parked in the dead-letter queue after about 16 minutes, enough for a rolling deploy."""
 
 DEFAULT_TIMEOUT = timedelta(minutes=15)
-"""The bound of an attempt whose type declares none: Lambda's own at most, so that a type
-may move between workers and functions. A handler that hangs gives its slot back by then."""
+"""The timeout of a type that declares none: Lambda's maximum, so that a type can move between
+workers and functions. A handler that hangs frees its slot by then."""
 
-_LEAST_PAYLOAD_LIMIT = 1_024  # a message is that large without any payload, or nearly
+_LEAST_PAYLOAD_LIMIT = 1_024  # about the size of a message without any payload
 
 MAX_RECEIVE_COUNT = 1000
-"""SQS's limit for maxReceiveCount, which every queue has: to wait for a limit, a breaker, a child
-process or a group takes receives, and must never cost a job its life."""
+"""SQS's limit for maxReceiveCount, set on every queue: waiting for a limit, a breaker, a child
+process or a group uses receives, and must never end a job."""
 
 DEFAULT_PAYLOAD_LIMIT = 262_144
 """Bytes; a batch of four such messages fills SQS's 1 MiB."""
 
 BACKSTOP_MARGIN = 10
-"""How many deliveries beyond its attempts a job has of which nothing is recorded, for releases and
-crashes, before it is taken for one that kills its workers."""
+"""Deliveries beyond its attempts that a job without records has, for releases and crashes, before
+it is assumed to kill its workers."""
 
 
 class App(Hooks):
@@ -71,26 +71,26 @@ class App(Hooks):
         name: lower-case words joined by hyphens; the first part of every physical name.
         stage: such as ``prod``; the second part of every physical name. None takes
             ``HEADGATE_STAGE``, and without that there is none.
-        handlers: modules that a worker imports, and a submitter doesn't, to attach handlers.
-        parking: how often and how far apart a message that can't be run here is tried again
-            before it is parked in the dead-letter queue.
-        timeout: the longest that one attempt of a type without ``timeout=`` may take; None bounds
-            these by SQS's limit of 12 h alone.
-        crash_limit: how many of a job's attempts may kill the process that runs them before it is
-            put into quarantine.
-        records: what workers write into the app's DynamoDB table: ``outcomes`` (how jobs ended,
-            with their results, and that they run, once they have for a second), ``failures`` (only
-            what did not simply complete), ``full`` (submissions and every start as well) or
-            ``off``. With records an attempt is a failure or a crash; without them every delivery
-            counts as one, and a job that kills its process is stopped late; see
+        handlers: modules that attach handlers; imported by workers, but not by submitters.
+        parking: the number of tries, and the delays between them, of a message that can't be run
+            here, before it is parked in the dead-letter queue.
+        timeout: the timeout of one attempt of a type without ``timeout=``; None bounds these only
+            by SQS's limit of 12 h.
+        crash_limit: the number of a job's attempts that may kill the process running them before
+            the job is put into quarantine.
+        records: the records that workers write into the app's DynamoDB table: ``outcomes`` (how
+            jobs ended, with their results, and that they run, once they have for a second),
+            ``failures`` (only jobs that did not simply complete), ``full`` (submissions and every
+            start as well) or ``off``. With records an attempt is a failure or a crash; without them
+            every delivery counts as one, and a job that kills its process is stopped late; see
             `jobs.core.retention.RecordsLevel`.
-        keep: how long that is kept: a `Keep`, how long completed jobs are, or 0 for nothing of
-            those that simply complete.
-        long_delays: delays over 15 minutes, and retries beyond the 12 hours that SQS can hide a
-            message, by one-time schedules of EventBridge Scheduler. False: such delays are refused,
-            such retries come sooner, and nobody needs permissions for schedules.
-        max_message_bytes: of one message, 1,024 to SQS's 1 MiB; a payload that makes it larger is
-            kept in the app's S3 bucket, and the message has its address.
+        keep: the retention of records: a `Keep`, the time for completed jobs, or 0 for nothing of
+            jobs that simply complete.
+        long_delays: use one-time schedules of EventBridge Scheduler for delays over 15 minutes, and
+            for retries beyond the 12 hours that SQS can hide a message. False: such delays are
+            refused, such retries come sooner, and no permissions for schedules are needed.
+        max_message_bytes: the maximum size of a message, 1,024 to SQS's 1 MiB. A payload that
+            exceeds it is stored in the app's S3 bucket, and the message has a reference to it.
         limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
             its jobs together; see `jobs.core.limits`.
 
@@ -151,8 +151,8 @@ class App(Hooks):
         self.job = default.job
         """`Queue.job` of the default queue, ``jobs``."""
         self.resource = self.resources.add
-        """Declare what handlers share, by a generator function that yields it once: used as a
-        decorator; see `jobs.definitions.resources`."""
+        """Declare a resource that handlers share, by decorating a generator function that yields it
+        once; see `jobs.definitions.resources`."""
         self.define = default.define
         """`Queue.define` of the default queue, ``jobs``."""
 
@@ -175,7 +175,7 @@ class App(Hooks):
         return declared
 
     def include(self, *queues: Queue) -> None:
-        """Take in queues, with their types, that were declared in modules of their own.
+        """Add queues that were declared in other modules, with their types.
 
         Raises:
             ConfigurationError: the app has a queue of that name.
@@ -203,17 +203,17 @@ class App(Hooks):
         """Submit a job for each EventBridge event that matches a pattern.
 
         Args:
-            name: of the rule; lower-case words joined by hyphens.
-            pattern: what an event has to look like, in EventBridge's own words.
-            job: the job type that is submitted, one of this app's.
+            name: the rule's name; lower-case words joined by hyphens.
+            pattern: the event pattern, in EventBridge's syntax.
+            job: the job type to submit, one of this app's.
             fields: the payload's fields with their paths in the event, as in
                 ``{"order": "$.detail.order_id"}``; None takes the event's ``detail``.
             group: for a FIFO queue, the path of the group's name; None puts all jobs of the rule
-                into one.
+                into one group.
             bus: the name of the event bus.
 
         Raises:
-            ConfigurationError: a name, the pattern or a path is not valid, or there is a rule of
+            ConfigurationError: a name, the pattern or a path is not valid, or the app has a rule of
                 that name.
         """
         rule = event_rule(name, pattern, job, fields=fields, group=group, bus=bus)
@@ -246,7 +246,7 @@ class App(Hooks):
         return self._types
 
     def find_type(self, name: str) -> JobType[Any, Any]:
-        """The job type of that name.
+        """Return the job type of that name.
 
         Raises:
             UnknownJobType: the app has none of that name.
@@ -258,7 +258,7 @@ class App(Hooks):
         return self._types[name]
 
     def types_from(self, queue: str) -> list[JobType[Any, Any]]:
-        """The job types that messages of a queue group may be: its own, and those that accept it.
+        """Return the job types that may run from a queue group: its own, and those that accept it.
 
         Args:
             queue: the group's name.
@@ -266,27 +266,27 @@ class App(Hooks):
         return [declared for declared in self._types.values() if queue in declared.runs_from]
 
     def timeout_s_of(self, job: JobType[Any, Any]) -> float:
-        """The longest that one attempt of a type may take, in seconds."""
+        """Return the timeout of one attempt of a type, in seconds."""
         return self._timeout_s if job.timeout_s is None else job.timeout_s
 
     def records_of(self, job: JobType[Any, Any]) -> RecordsLevel:
-        """What is written of a type's jobs."""
+        """Return the level of records written for a type's jobs."""
         return job.records or self.records
 
     def keep_of(self, job: JobType[Any, Any]) -> Keep:
-        """How long that is kept."""
+        """Return the retention of the records of a type's jobs."""
         return job.keep or self.keep
 
     @property
     def keeps_records(self) -> bool:
-        """Whether anything is written of any type's jobs."""
+        """True if records are written for at least one type."""
         levels = (self.records_of(job) for job in self.types.values())
         return any(level != "off" for level in levels)
 
     @property
     def topology(self) -> Topology:
-        """What this app has on AWS, as far as it is declared by now."""
-        declared = len(self._queues), len(self._types)  # neither is ever taken back
+        """The app's resources on AWS, as far as they are declared so far."""
+        declared = len(self._queues), len(self._types)  # neither ever shrinks
         if declared not in self._topologies:
             self._topologies = {declared: self._describe()}
         return self._topologies[declared]
@@ -307,13 +307,13 @@ class App(Hooks):
         )
 
     def hooks_of(self, event: Event) -> Iterator[Hook]:
-        """The hooks to call for an event: the app's own, then those of its job's type."""
+        """Yield the hooks to call for an event: the app's own, then those of its job's type."""
         yield from self.hooks_for(event)
         if (declared := self._types.get(getattr(event, "job_type", ""))) is not None:
             yield from declared.hooks_for(event)
 
     def load_handlers(self) -> None:
-        """Import the modules of ``handlers=``; what a worker does before it starts.
+        """Import the modules of ``handlers=``; a worker calls this before it starts.
 
         Raises:
             AppImportError: a module can't be imported.
@@ -350,11 +350,11 @@ def _checked_limit(limit: int) -> int:
 
 
 def load_app(path: str) -> App:
-    """The `App` at ``module:attribute``, such as ``shop.app:app``.
+    """Return the `App` at ``module:attribute``, such as ``shop.app:app``.
 
     Raises:
-        AppImportError: the path is malformed, the module doesn't import, it has no such attribute,
-            or the attribute is no App.
+        AppImportError: the path is malformed, the module can't be imported, it has no such
+            attribute, or the attribute is not an App.
     """
     module_name, _, attribute = path.partition(":")
     if not module_name or not attribute:

@@ -1,4 +1,4 @@
-"""Where another process finds the app that this one has at hand."""
+"""Import paths of apps, by which another process finds an app of this one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import ConfigurationError
 
 _MAINS = ("__main__", "__mp_main__")
-"""What was started as a program; `multiprocessing` gives it the second name in its children."""
+"""Names of a program's own module; the second is that in children of `multiprocessing`."""
 
 
 def app_path(app: App) -> str:
-    """``module:attribute`` of an app, for `jobs.definitions.app.load_app` in another process.
+    """Return an app's ``module:attribute``, for `jobs.definitions.app.load_app` elsewhere.
 
     Raises:
-        ConfigurationError: no module that can be imported has the app as a variable.
+        ConfigurationError: no importable module has the app as a variable.
     """
     places = [*_places(app)]
-    # A program's own module comes last: imported, it goes by another name, and runs again.
+    # A program's own module comes last: imported by its other name, it would run again.
     for module, attribute in sorted(places, key=lambda place: place[0].__name__ in _MAINS):
         if name := _importable_name(module):
             return f"{name}:{attribute}"
@@ -35,7 +35,7 @@ def app_path(app: App) -> str:
 
 def _places(app: App) -> Iterator[tuple[ModuleType, str]]:
     for module in [*sys.modules.values()]:
-        # sys.modules takes anything; some libraries put objects there that import as they are read.
+        # sys.modules may hold any object; some libraries put lazy importers there.
         if isinstance(module, ModuleType):
             for attribute, value in [*vars(module).items()]:
                 if value is app:
@@ -44,14 +44,14 @@ def _places(app: App) -> Iterator[tuple[ModuleType, str]]:
 
 def _importable_name(module: ModuleType) -> str | None:
     if module.__spec__ is not None:
-        return module.__spec__.name  # that of `python -m shop.app` too, where __name__ is __main__
+        return module.__spec__.name  # right for `python -m shop.app`, too: __name__ is __main__
     if module.__name__ not in _MAINS:
-        return None  # made at run time
+        return None  # created at run time
     return _name_of_script(module)
 
 
 def _name_of_script(module: ModuleType) -> str | None:
-    """The name by which ``python path/to/script.py`` can be imported, if it can."""
+    """Return the name by which ``python path/to/script.py`` can be imported, or None."""
     script = getattr(module, "__file__", None)
     if script is None:
         return None  # an interactive session

@@ -2,8 +2,8 @@
 
     {"source": ["shop"], "detail": {"total": [{"numeric": [">", 0, "<=", 5]}]}}
 
-A field has a list of what it may be: values, and comparisons by one operator each. ``$or`` has a
-list of patterns. What is refused here is what AWS's own engine refuses, and what is over a quota.
+A field has a list of alternatives: values, and comparisons with one operator each. ``$or`` has a
+list of patterns. The checks refuse what AWS's own engine refuses, and patterns over a quota.
 
 https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html
 https://github.com/aws/event-ruler
@@ -21,7 +21,7 @@ from headgate.jobs.errors import ConfigurationError, did_you_mean
 from headgate.jobs.values.json_values import is_lost, is_utf8
 
 LONGEST_PATTERN = 2_048
-"""In characters, unless the account's quota was raised.
+"""Maximum characters of a pattern, unless the account's quota was raised.
 https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html"""
 
 _DEEPEST = 100
@@ -33,11 +33,11 @@ _OR = "$or"
 
 
 def checked_pattern(where: str, pattern: Any) -> dict[str, Any]:
-    """A copy of a pattern, of dicts, lists and values that JSON has.
+    """Return a checked copy of a pattern, made of dicts, lists and JSON values.
 
     Args:
-        where: what errors call it.
-        pattern: what `App.event_rule` was given.
+        where: the name of the rule in errors.
+        pattern: the argument of `App.event_rule`.
 
     Raises:
         ConfigurationError: EventBridge would refuse it; names the field.
@@ -123,7 +123,7 @@ def _choice(where: str, wanted: Any) -> Any:
 # --- operators -----------------------------------------------------------------------------------
 
 _Operator = Callable[[str, Any], Any]
-"""Checks and copies what an operator compares with; the first argument is for errors."""
+"""A function that checks and copies an operator's operand; the first argument is for errors."""
 
 
 def _comparison(
@@ -191,7 +191,7 @@ def _is_block(text: str) -> bool:
         longest = ipaddress.ip_address(address).max_prefixlen
     except ValueError:
         return False
-    # EventBridge knows no zones, and takes no block of one address.
+    # EventBridge supports neither zones nor blocks of a single address.
     return "%" not in address and _BITS.fullmatch(bits) is not None and int(bits) < longest
 
 
@@ -225,7 +225,7 @@ def _one_or_several(check: _Operator) -> _Operator:
 
 
 def _numeric(where: str, value: Any) -> list[Any]:
-    """One bound, or a lower and an upper one: ``[">", 0, "<=", 5]``."""
+    """Check one bound, or a lower and an upper one: ``[">", 0, "<=", 5]``."""
     if not isinstance(value, list | tuple) or len(value) not in (2, 4):
         _refuse_numeric(where, value)
     signs, numbers = value[::2], value[1::2]
@@ -248,8 +248,11 @@ def _refuse_numeric(where: str, value: Any) -> NoReturn:
 
 
 def _number(where: str, value: Any) -> int | float:
-    """A number that a double holds as it is: CDK writes the template in JavaScript, which puts the
-    nearest double in its place, so that the rule would look for another number."""
+    """Check that a double holds the number exactly.
+
+    CDK writes the template in JavaScript, which rounds to the nearest double, so that the rule
+    would match another number.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool) and _is_double(value):
         return value
     raise ConfigurationError(
@@ -283,7 +286,7 @@ _EXCLUDED: Mapping[str, _Operator] = {
     "equals-ignore-case": _one_or_several(_text),
     "wildcard": _one_or_several(_wildcard),
 }
-"""The operators that anything-but may turn round."""
+"""The operators that anything-but may negate."""
 
 _OPERATORS: Mapping[str, _Operator] = {
     "prefix": _text_or_ignoring_case,

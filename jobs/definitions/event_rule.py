@@ -1,8 +1,8 @@
-"""Events to jobs: what EventBridge hands to the bridge when a rule of the app's matches.
+"""Event rules, which submit jobs for EventBridge events, and the input that the bridge gets.
 
-One model for both ends: `event_input` renders it into a rule when the app is deployed, with the
-event put in by EventBridge, and `read_occurrence` reads it back. What becomes of the event is data
-(`jobs.messages.json_paths`), so the bridge knows nothing of the app.
+One model serves both ends: `event_input` renders it into a rule when the app is deployed,
+EventBridge inserts the event, and `read_occurrence` reads it back. The mapping from event to
+payload is data (`jobs.messages.json_paths`), so the bridge doesn't need the app's code.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from headgate.jobs.messages.json_paths import at_path, check_path, check_paths, 
 from headgate.jobs.messages.outgoing import is_group_id, message_of
 
 _EVENT = "<aws.events.event.json>"
-"""What EventBridge puts the whole event in place of, in the template of an input.
+"""The placeholder in an input template that EventBridge replaces with the whole event.
 https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html"""
 
 _BUS = re.compile(r"(arn:aws[\w-]*:events:[a-z0-9-]+:[0-9]{12}:event-bus/)?[/.\-_A-Za-z0-9]+")
 _MAX_BUS_NAME = 1_600
-"""https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutRule.html"""
+"""Maximum characters of an event bus's name or ARN.
+https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutRule.html"""
 
 _MAX_RULE_NAME = 64  # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutRule.html
 
@@ -41,18 +42,18 @@ _Text = Annotated[str, Field(min_length=1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRule:
-    """Which events become jobs, and how. Made by `App.event_rule`."""
+    """A rule that submits a job for each matching event. Created by `App.event_rule`."""
 
     name: str
     pattern: Mapping[str, Any]
-    """What an event has to look like, in EventBridge's own words.
+    """The event pattern, in EventBridge's syntax.
     https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-event-patterns.html"""
     type: JobType[Any, Any]
     fields: Mapping[str, str] | None
     """The payload's fields with their paths in the event; None takes its ``detail``."""
     group: str | None
-    """For a FIFO queue: the path of what names the group whose order the job keeps. None keeps the
-    order of all that the rule submits."""
+    """For a FIFO queue: the path of the group's name, within which jobs keep their order. None puts
+    all jobs of the rule into one group."""
     bus: str
     """The event bus's name."""
 
@@ -66,7 +67,7 @@ def event_rule(
     group: str | None,
     bus: str,
 ) -> EventRule:
-    """A checked rule; the arguments are `App.event_rule`'s.
+    """Return a checked rule; the arguments are those of `App.event_rule`.
 
     Raises:
         ConfigurationError: a name, the pattern or a path is not valid.
@@ -91,7 +92,7 @@ def event_rule(
 
 
 def rule_name(topology: Topology, rule: EventRule) -> str:
-    """The rule's physical name: app, stage and name.
+    """Return the rule's physical name: app, stage and name.
 
     Raises:
         ConfigurationError: it is longer than AWS allows.
@@ -106,7 +107,7 @@ def rule_name(topology: Topology, rule: EventRule) -> str:
 
 
 class EventJob(BaseModel):
-    """What a rule submits, as far as it is known when the app is deployed."""
+    """The parts of a rule's job that are known when the app is deployed."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -126,12 +127,12 @@ class EventJob(BaseModel):
 
 
 class Event(BaseModel):
-    """An EventBridge event, as far as it is looked into here."""
+    """An EventBridge event, with the fields that are read here."""
 
     model_config = ConfigDict(frozen=True, defer_build=True, extra="allow")
 
     id: _Text
-    """The same however often the event is delivered."""
+    """The event's id, the same for every delivery."""
     time: Moment
     detail: Any = None
 
@@ -152,18 +153,18 @@ class Occurrence(BaseModel):
 
     @property
     def job_id(self) -> UUID:
-        """The same for every invocation that one event causes by one rule."""
+        """The job's id, the same for every invocation by the same event and rule."""
         return derived_job_id(
             self.event.time.astimezone(UTC), "event", self.job.rule, self.event.id
         )
 
     @property
     def sending(self) -> str:
-        """Names the one sending that this event stands for, among those of its job."""
+        """The key of the send that this event stands for, among those of its job."""
         return f"event#{self.event.id}"
 
     def message(self, now: datetime) -> OutgoingMessage:
-        """The message that a worker can run, submitted at ``now``."""
+        """Return the job's message, submitted at ``now``."""
         whole = self.event.model_dump(mode="json")
         job = self.job
         payload = self.event.detail if job.fields is None else mapped(job.fields, whole)
@@ -192,7 +193,7 @@ class Occurrence(BaseModel):
 
 
 def event_input(topology: Topology, rule: EventRule) -> str:
-    """The template of a rule's input: it becomes an `Occurrence` when an event matches.
+    """Return the template of a rule's input, which becomes an `Occurrence` when an event matches.
 
     Raises:
         UnknownQueue: the type's queue is not one of the app's.
@@ -210,21 +211,21 @@ def event_input(topology: Topology, rule: EventRule) -> str:
         fifo=queue.fifo,
         group=rule.group,
     ).model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    # What stands in angle brackets is EventBridge's, and the event is put in without quotes.
+    # EventBridge interprets angle brackets, and inserts the event without quotes.
     rendered = json.dumps(described).replace("<", r"\u003c")
     return f'{{"kind": "event", "job": {rendered}, "event": {_EVENT}}}'
 
 
 def is_occurrence(event: Mapping[str, Any]) -> bool:
-    """Whether the bridge was invoked by a rule, and not by a schedule."""
+    """Return True if the bridge was invoked by a rule, and not by a schedule."""
     return event.get("kind") == "event"
 
 
 def read_occurrence(event: Mapping[str, Any]) -> Occurrence:
-    """Read what a rule handed over.
+    """Read the input of a rule's invocation.
 
     Raises:
-        MessageUnreadable: it is no occurrence; the message names the fields, never their values.
+        MessageUnreadable: it is not an occurrence; the error names fields, never their values.
     """
     try:
         return Occurrence.model_validate(event)

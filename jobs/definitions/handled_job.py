@@ -1,4 +1,4 @@
-"""A job type that was declared together with its handler, and is called as the handler is."""
+"""Job types that were declared together with their handlers, and are callable like these."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Rest = ParamSpec("Rest")
 
 
 class HandledJob(JobType[P, R], Generic[P, R, Params, Returned]):
-    """What ``@app.job(...)`` makes of a handler: the type of its jobs, still called as a function.
+    """The result of decorating a handler with ``@app.job(...)``: a job type, callable as before.
 
-    A call runs the function here and now, with the arguments that it is given and nothing else: no
-    queue, no retries, no timeout, and neither context nor resources by themselves.
+    A call runs the function directly, with the given arguments and nothing else: no queue, no
+    retries, no timeout, and no injected context or resources.
 
     Example:
         >>> @app.job("greet")  # doctest: +SKIP
@@ -41,9 +41,10 @@ class HandledJob(JobType[P, R], Generic[P, R, Params, Returned]):
 
 
 class Declare(Protocol):
-    """What `Queue.job` returns: a decorator that turns a handler into its `HandledJob`."""
+    """The decorator returned by `Queue.job`, which turns a handler into its `HandledJob`."""
 
-    # The narrower come first: what takes the context alone, or nothing, has no payload.
+    # The narrower overloads come first: a handler of the context alone, or of nothing, has no
+    # payload.
     @overload
     def __call__(
         self, function: Callable[[], Awaitable[R]], /

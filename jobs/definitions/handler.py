@@ -1,4 +1,4 @@
-"""What runs a job: a function, and what its signature says it wants."""
+"""Handlers, the functions that run jobs, and the parameters that their signatures ask for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headgate.jobs.errors import ConfigurationError
 
 
 class Handler:
-    """A function that runs a job, with what its signature says."""
+    """A function that runs a job, with the parameters that its signature asks for."""
 
     def __init__(
         self, job_type: str, function: Callable[..., Any], *, takes_payload: bool = True
@@ -25,7 +25,7 @@ class Handler:
         self.is_async = inspect.iscoroutinefunction(function)
         self._context, self._wanted = _injected(job_type, function, takes_payload=takes_payload)
         self.returns = _hints(job_type, function).get("return", Any)
-        """By its annotation; of an async one, what awaiting it gives."""
+        """The annotated return type; for an async function, the type of the awaited result."""
 
     @property
     def wants(self) -> Collection[Any]:
@@ -33,16 +33,16 @@ class Handler:
         return self._wanted.values()
 
     def call(self, payload: Any, ctx: JobContext, shared: Shared = NOTHING) -> Any:
-        """Call it: the result of a plain function, the coroutine of an async one.
+        """Call the function; return a synchronous one's result, or an async one's coroutine.
 
         Args:
-            payload: handed over first, if its type has one.
-            ctx: handed over if it is wanted.
-            shared: open resources by their type, of which each that is wanted is handed over.
+            payload: passed first, if its type has one.
+            ctx: passed if the signature asks for it.
+            shared: open resources by type; those that the signature asks for are passed.
 
         Raises:
-            ConfigurationError: a plain function returned an awaitable. Nobody would await it, and
-                the job would pass for done without having run.
+            ConfigurationError: a synchronous function returned an awaitable. It would never be
+                awaited, and the job would count as done without having run.
         """
         arguments = {name: shared[kind] for name, kind in self._wanted.items()}
         if self._context is not None:
@@ -59,13 +59,13 @@ class Handler:
 
 
 def payload_type(job_type: str, function: Callable[..., Any]) -> type[Any] | None:
-    """The annotation of a handler's first parameter; None for a handler that takes no payload.
+    """Return the annotation of a handler's first parameter; None if the handler takes no payload.
 
-    Such a one has no parameters, or takes the context first.
+    A handler without payload has no parameters, or takes the context first.
 
     Raises:
-        ConfigurationError: the parameter has no annotation, it names something that can't be found,
-            or what it annotates is no function.
+        ConfigurationError: the parameter has no annotation, the annotation can't be resolved, or
+            the handler is not a function.
     """
     _check_function(job_type, function)
     first = next(iter(inspect.signature(function).parameters.values()), None)
@@ -96,7 +96,7 @@ def _check_function(job_type: str, function: Callable[..., Any]) -> None:
 def _injected(
     job_type: str, function: Callable[..., Any], *, takes_payload: bool
 ) -> tuple[str | None, dict[str, Any]]:
-    """The parameter that gets the context, and those that get resources, with their types."""
+    """Return the name of the context's parameter, and those of resources with their types."""
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())[1 if takes_payload else 0 :]
     required = _required(parameters)
@@ -121,7 +121,7 @@ def _injected(
 
 
 def _required(parameters: Iterable[inspect.Parameter]) -> list[str]:
-    """The names of those that have no default."""
+    """Return the names of the parameters without default."""
     return [
         parameter.name
         for parameter in parameters
@@ -135,7 +135,7 @@ def _names_context(kind: Any) -> bool:
 
 
 def _is_context(parameter: inspect.Parameter, kind: Any, *, first: bool) -> bool:
-    """Whether it is for the context: annotated so, or the first one not annotated at all."""
+    """Return True for the context's parameter: annotated so, or the first one not annotated."""
     if _names_context(kind):
         return True
     bare = kind is inspect.Parameter.empty and parameter.default is inspect.Parameter.empty
@@ -153,7 +153,7 @@ def _is_context(parameter: inspect.Parameter, kind: Any, *, first: bool) -> bool
 def _resource(
     job_type: str, function: Callable[..., Any], parameter: inspect.Parameter, kind: Any
 ) -> Any:
-    # Nobody shares a number or a text: such a parameter is meant for a job's data.
+    # A number or a text is no shared resource: such a parameter is meant for a job's data.
     if kind is inspect.Parameter.empty or getattr(kind, "__module__", None) == "builtins":
         raise ConfigurationError(
             f"the handler {function.__qualname__} of {job_type!r} has a parameter "

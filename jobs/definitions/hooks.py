@@ -1,4 +1,4 @@
-"""The user's own code at what happens to jobs: subscribers to events, by app or by type.
+"""Hooks: the user's own functions, called for events of jobs, per app or per job type.
 
     @app.on_dead
     async def page(event: JobDeadLettered | JobQuarantined) -> None: ...
@@ -6,8 +6,8 @@
     @send_email.on_failed
     def note(event: JobFailed) -> None: ...
 
-Hooks run beside the jobs, in the order of the events. One that raises, or takes too long, is
-reported by an event of its own, and changes nothing: a slow one holds up itself alone.
+Hooks run beside the jobs, in the order of the events. A hook that raises, or takes too long, is
+reported by an event of its own and has no effect on jobs: a slow hook delays only itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-if TYPE_CHECKING:  # whoever only declares jobs needs none of them, and they take time to import
+if TYPE_CHECKING:  # slow to import, and not needed to declare jobs
     from headgate.jobs.core.events import (
         Event,
         JobCompleted,
@@ -33,16 +33,16 @@ if TYPE_CHECKING:  # whoever only declares jobs needs none of them, and they tak
 H = TypeVar("H", bound=Callable[..., Any])
 Returned = TypeVar("Returned")
 Hook = Callable[[Any], Any]
-"""Takes an event; a plain function, which runs in a thread, or an async one."""
+"""A function of an event; a synchronous one, which runs in a thread, or an async one."""
 
 
 def is_async(hook: Hook) -> bool:
-    """Whether calling it makes a coroutine; true of an object with an async ``__call__`` too."""
+    """Return True if calling the hook makes a coroutine, also by an object's async ``__call__``."""
     return inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(type(hook).__call__)
 
 
 def name_of(hook: Hook) -> str:
-    """Where it is defined, as far as it says so: a `functools.partial` or an object has no name."""
+    """Return the module and qualified name of a hook, of its partial's function or of its class."""
     function = getattr(hook, "func", hook)
     kind = type(function)
     name = getattr(function, "__qualname__", kind.__qualname__)
@@ -50,52 +50,52 @@ def name_of(hook: Hook) -> str:
 
 
 class Hooks:
-    """What an `App` and a `JobType` have in common: decorators for hooks."""
+    """Decorators for hooks, the common base of `App` and `JobType`."""
 
     def __init__(self) -> None:
         self._hooks: dict[str, list[Hook]] = defaultdict(list)
-        """By the names of the events that they want to hear of."""
+        """Hooks by the name of the event that they subscribe to."""
 
     def on_start(self, hook: Callable[[JobStarted], Returned]) -> Callable[[JobStarted], Returned]:
-        """Before a handler is called; for every attempt."""
+        """Call the hook before a handler is called, for every attempt."""
         return self._add(hook, "job.started")
 
     def on_complete(
         self, hook: Callable[[JobCompleted], Returned]
     ) -> Callable[[JobCompleted], Returned]:
-        """A handler returned."""
+        """Call the hook when a handler has returned."""
         return self._add(hook, "job.completed")
 
     def on_failed(self, hook: Callable[[JobFailed], Returned]) -> Callable[[JobFailed], Returned]:
-        """An attempt failed, whatever follows."""
+        """Call the hook when an attempt has failed, whether or not it is retried."""
         return self._add(hook, "job.failed")
 
     def on_retry(
         self, hook: Callable[[JobRetryScheduled], Returned]
     ) -> Callable[[JobRetryScheduled], Returned]:
-        """A job will be tried again."""
+        """Call the hook when a job is scheduled for a retry."""
         return self._add(hook, "job.retry_scheduled")
 
     def on_dead(
         self, hook: Callable[[JobDeadLettered | JobQuarantined], Returned]
     ) -> Callable[[JobDeadLettered | JobQuarantined], Returned]:
-        """A job is in the dead-letter queue or in quarantine; that is durable by now."""
+        """Call the hook once a job is durably in the dead-letter queue or in quarantine."""
         return self._add(hook, "job.dead_lettered", "job.quarantined")
 
     def on_stalled(
         self, hook: Callable[[JobStalled], Returned]
     ) -> Callable[[JobStalled], Returned]:
-        """A plain function runs past its timeout."""
+        """Call the hook when a synchronous handler runs past its timeout."""
         return self._add(hook, "job.stalled")
 
     def on_progress(
         self, hook: Callable[[JobProgress], Returned]
     ) -> Callable[[JobProgress], Returned]:
-        """A handler said how far it is."""
+        """Call the hook when a handler reports progress."""
         return self._add(hook, "job.progress")
 
     def hooks_for(self, event: Event) -> Sequence[Hook]:
-        """Those that want to hear of an event, in the order of their declaration."""
+        """Return the hooks that subscribe to an event, in the order of their declaration."""
         return self._hooks.get(event.name, ())
 
     def _add(self, hook: H, *events: str) -> H:

@@ -1,4 +1,4 @@
-"""A job type: the contract that submitter and worker share."""
+"""Job types: the contracts that submitters and workers share."""
 
 from __future__ import annotations
 
@@ -52,18 +52,17 @@ R_co = TypeVar("R_co", covariant=True)
 Rest = ParamSpec("Rest")
 
 Given: TypeAlias = P | Callable[[P], Never]
-"""A payload of the type that a `JobType` beside it takes. No payload is a function that never
-returns; but because of it mypy infers ``P`` from the job alone, and then checks the payload. So a
-TypedDict may be given as a dict display, and what an error names is the wrong payload."""
+"""A payload of the type that the `JobType` argument takes. No payload is a function that never
+returns, but this alternative makes mypy infer ``P`` from the job alone before it checks the
+payload. A TypedDict may thus be given as a dict display, and errors are about the payload."""
 
 LONGEST_TIMEOUT = MAX_VISIBILITY - timedelta(minutes=10)
-"""The longest an attempt may take. SQS shows a message again 12 h after its receive whatever is
-done about it; the ten minutes are for the time it waited in the worker and for its settlement."""
+"""The longest timeout of an attempt. SQS makes a message visible again 12 h after its receive in
+any case; the ten minutes are for its wait in the worker and for its settlement."""
 
 
 class _Nothing(BaseModel):
-    """The payload of a job that has none, as it is on the wire: an object, of which nothing is
-    read."""
+    """The wire format of the payload of a job that has none: an object whose fields are ignored."""
 
 
 _NO_PAYLOAD = Annotated[_Nothing, AfterValidator(lambda _: None)]
@@ -71,8 +70,8 @@ _NO_PAYLOAD = Annotated[_Nothing, AfterValidator(lambda _: None)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob(Generic[R_co]):
-    """A job as a value, which has not been submitted: made by `JobType.new`, and taken by `submit`
-    and `submit_many`. ``R_co`` is what its handler returns."""
+    """A job that has not been submitted yet: created by `JobType.new`, and accepted by `submit`
+    and `submit_many`. ``R_co`` is the type that its handler returns."""
 
     type: JobType[Any, R_co]
     payload: Any
@@ -82,7 +81,7 @@ class NewJob(Generic[R_co]):
 class JobType(Hooks, Generic[P, R]):
     """The contract of one kind of job: its name, payload, queue and policy.
 
-    Made by `Queue.job`, `Queue.define` and the same methods of `App`.
+    Created by `Queue.job`, `Queue.define` and the same methods of `App`.
     """
 
     def __init__(
@@ -100,13 +99,13 @@ class JobType(Hooks, Generic[P, R]):
         check_options(name, options)
         self.name = name
         self.payload = payload
-        """None: its jobs have no payload."""
+        """The payload's type; None if its jobs have no payload."""
         self.queue = queue
         self.priority = priority
         self.retry = options.get("retry") or retry
         own = "timeout" in options
         self.timeout_s = check_timeout(f"the type {name!r}", options["timeout"]) if own else None
-        """The longest that one attempt may take, if the type says; None: the app's."""
+        """The type's own timeout of one attempt, in seconds; None takes the app's."""
         self.schema = options.get("schema", 1)
         self.upgrades = dict(options.get("upgrade", {}))
         self.accepts = options.get("accepts")
@@ -118,7 +117,7 @@ class JobType(Hooks, Generic[P, R]):
         self.group_by = options.get("group_by")
         records = options.get("records")
         self.records = None if records is None else check_level(records)
-        """None: as the app says; so too ``keep``."""
+        """The type's own level of records; None takes the app's. Likewise ``keep``."""
         self.keep = check_keep(f"the type {name!r}", options.get("keep"))
         self.once = options.get("once", False)
         self.alert_at_once = options.get("alert_at_once", False)
@@ -153,14 +152,14 @@ class JobType(Hooks, Generic[P, R]):
         self, function: Callable[Concatenate[P, Rest], R], /
     ) -> Callable[Concatenate[P, Rest], R]: ...
     def handler(self, function: Callable[..., Any], /) -> Callable[..., Any]:
-        """Attach what runs the job; used as a decorator.
+        """Attach the handler that runs the jobs; used as a decorator.
 
-        It takes the payload first, if there is one; a parameter annotated with `JobContext` gets
-        the context, and one annotated with the type of an app's resource gets that.
+        It takes the payload first, if there is one. A parameter annotated with `JobContext` gets
+        the context, and one annotated with the type of an app's resource gets that resource.
 
         Raises:
             ConfigurationError: the type has a handler already, or the function has a parameter
-                that nothing can be handed to.
+                without a possible value.
         """
         if self._handler is not None:
             raise ConfigurationError(
@@ -175,22 +174,22 @@ class JobType(Hooks, Generic[P, R]):
     @overload
     def new(self, payload: P, **overrides: Unpack[Overrides]) -> NewJob[R]: ...
     def new(self, payload: Any = None, **overrides: Unpack[Overrides]) -> NewJob[R]:
-        """A job of this type as a value, to be submitted alone or with those of other types.
+        """Return a job of this type, to be submitted alone or with jobs of other types.
 
         Args:
-            payload: what its handler takes; left out for a job that has none. It is checked when
-                the job is submitted.
+            payload: the job's payload; left out for a job that has none. It is checked when the job
+                is submitted.
             overrides: see `jobs.definitions.overrides.Overrides`.
         """
         return NewJob(type=self, payload=payload, overrides=overrides)
 
     @property
     def has_handler(self) -> bool:
-        """Whether this process could run the type."""
+        """True if a handler is attached in this process."""
         return self._handler is not None
 
     def require_handler(self) -> Handler:
-        """The handler.
+        """Return the handler.
 
         Raises:
             HandlerMissing: none is attached in this process.
@@ -203,7 +202,7 @@ class JobType(Hooks, Generic[P, R]):
         return self._handler
 
     def require_runnable(self) -> None:
-        """Check what a worker needs of this type, before it receives any job.
+        """Check that a worker can run this type, before it receives any job.
 
         Raises:
             HandlerMissing: no handler is attached in this process.
@@ -214,7 +213,7 @@ class JobType(Hooks, Generic[P, R]):
 
     @cached_property
     def _adapter(self) -> TypeAdapter[P]:
-        # By its first use, since building it is slow and a declaration is part of an import.
+        # Built on first use, since building is slow and declarations run at import.
         try:
             model: Any = _NO_PAYLOAD if self.payload is None else self.payload
             adapter: TypeAdapter[P] = TypeAdapter(model)
@@ -226,21 +225,21 @@ class JobType(Hooks, Generic[P, R]):
         return adapter
 
     def dump(self, payload: P) -> Any:
-        """The payload as JSON values, checked.
+        """Check the payload and return it as JSON values.
 
         Raises:
-            PayloadInvalid: it doesn't fit the type's model, or what the model makes of it can't be
-                read back; names each field at fault.
+            PayloadInvalid: it doesn't fit the type's model, or the model's output can't be read
+                back; names each field at fault.
         """
         if self.payload is None:
             return self._dump_nothing(payload)
         try:
             checked = self._adapter.validate_python(payload)
             text = self._adapter.dump_json(checked, by_alias=True, warnings=False)
-            # pydantic takes an instance as it is, however it was made or changed since. Reading it
-            # back proves that a worker can.
+            # pydantic accepts instances without validation, even if they were changed since.
+            # Reading the text back proves that a worker can.
             self._read(text)
-            # In brackets, since in a message it stands one level deeper.
+            # In brackets, since it is nested one level deeper in a message.
             [value] = read(b"[%b]" % text, allow_inf_nan=False)
             if b"null" in text:
                 self._refuse_lost_numbers(checked, value)
@@ -275,10 +274,10 @@ class JobType(Hooks, Generic[P, R]):
         return {}
 
     def _refuse_lost_numbers(self, payload: P, written: Any) -> None:
-        """Refuse a NaN or an infinity where a null was written: a worker would read None.
+        """Check that no NaN or infinity was written as null, which a worker would read as None.
 
         Raises:
-            PayloadInvalid: there is one; names the first.
+            PayloadInvalid: one was; names the first.
         """
         given = self._adapter.dump_python(payload, by_alias=True, warnings=False)
         if (path := lost_number(given, written)) is not None:
@@ -288,11 +287,11 @@ class JobType(Hooks, Generic[P, R]):
             )
 
     def load(self, value: Any, schema: int | None = None) -> P:
-        """The payload out of a message's JSON values.
+        """Read the payload from a message's JSON values.
 
         Args:
             value: the JSON values.
-            schema: their version; None is the type's own. Older ones are upgraded.
+            schema: their version; None is the type's own. Older versions are upgraded.
 
         Raises:
             PayloadInvalid: it doesn't fit the type's model, naming each field at fault, or it could
@@ -308,21 +307,21 @@ class JobType(Hooks, Generic[P, R]):
             return self._read(to_json(value))
         except ValidationError as error:
             complaint = self._complaint(error, discreet=True)
-        # Not from pydantic's error, which quotes the values: this one is logged by workers.
+        # Not from pydantic's error, which quotes the values: workers log this one.
         raise PayloadInvalid(complaint)
 
     @property
     def returns(self) -> Any:
-        """What its handler returns, as declared or annotated; ``Any`` where neither says."""
+        """The type that its handler returns, as declared or annotated; ``Any`` without either."""
         if self._returns is not None:
             return self._returns
         return Any if self._handler is None else self._handler.returns
 
     def load_result(self, value: Any) -> R:
-        """What its handler returned, out of the JSON values that were kept of it.
+        """Read the handler's result from the JSON values in its record.
 
         Raises:
-            ValueError: they are not what the handler returns; names each field at fault.
+            ValueError: they don't fit the handler's return type; names each field at fault.
         """
         try:
             text, adapter = to_json(value), self._result_adapter
@@ -342,7 +341,7 @@ class JobType(Hooks, Generic[P, R]):
         return TypeAdapter(self.returns)
 
     def _complaint(self, error: ValidationError, *, discreet: bool = False) -> str:
-        """What is wrong with which field; discreetly, nothing that the payload itself brought."""
+        """Return the faults of each field; if ``discreet``, without anything from the payload."""
         names = self._field_names() if discreet else None
         faults = "; ".join(
             f"{place_of(fault['loc'], names)}: {told(fault, discreet=discreet)}"
@@ -354,17 +353,17 @@ class JobType(Hooks, Generic[P, R]):
         try:
             schema = self._adapter.json_schema()
         except PydanticInvalidForJsonSchema:
-            return set()  # a type that JSON Schema can't describe: then all names are masked
+            return set()  # not describable by JSON Schema, so all names are masked
         models = [schema, *schema.get("$defs", {}).values()]
         return {name for model in models for name in model.get("properties", {})}
 
 
 def check_timeout(where: str, timeout: timedelta | None) -> float:
-    """A timeout in seconds; None means the longest that SQS allows.
+    """Return a checked timeout in seconds; None means the longest that SQS allows.
 
     Args:
-        where: whose it is, for the error.
-        timeout: as declared.
+        where: the name of its owner in errors.
+        timeout: the timeout as declared.
 
     Raises:
         ConfigurationError: it is not positive, or longer than SQS lets a message be held.

@@ -1,9 +1,9 @@
-"""The times that a schedule's expression stands for, as EventBridge Scheduler reads it.
+"""The occurrences of schedule expressions, as EventBridge Scheduler interprets them.
 
-    cron(0 8 * * ? *)          by the calendar of its time zone; a time that the clocks skip in
+    cron(0 8 * * ? *)          in the calendar of its time zone; a time that the clocks skip in
                                spring is left out, one that they repeat in autumn counts once
     rate(15 minutes)           from its start on, in hours of 60 minutes and days of 24 hours
-    at(2026-03-01T08:00:00)    once, by the clocks of its time zone
+    at(2026-03-01T08:00:00)    once, in local time of its time zone
 
 https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html
 """
@@ -20,16 +20,16 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from itertools import chain
 
 LAST_YEAR = 2199
-"""Of the year field of a cron expression."""
+"""The last year that a cron expression may name."""
 
 FIRST_YEAR = 1970
-"""Of the year field too."""
+"""The first year that a cron expression may name."""
 
 FIRST_MOMENT = datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)
-"""No cron expression has an earlier date."""
+"""The earliest moment of any schedule."""
 
 LONGEST_EXPRESSION = 256
-"""In characters.
+"""Maximum characters of an expression.
 https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html"""
 
 _EXPRESSION = re.compile(r"(cron|rate|at)\((.*)\)")
@@ -42,12 +42,12 @@ _UNITS = {
 }
 _SATURDAY = 7
 
-# No time of any zone lies outside these.
+# Bounds that include the supported years in every time zone.
 _BEGINNING = FIRST_MOMENT - timedelta(days=1)
 _END = datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC) + timedelta(days=1)
 
 OnDay = Callable[[date], bool]
-"""Whether a schedule has occurrences on a day."""
+"""A predicate for the days on which a schedule has occurrences."""
 
 
 def occurrences(
@@ -58,15 +58,15 @@ def occurrences(
     start: datetime | None = None,
     end: datetime | None = None,
 ) -> Iterator[datetime]:
-    """The times from ``since`` on, in order; aware, in UTC.
+    """Return the occurrences from ``since`` on, in order; aware, in UTC.
 
     Args:
         expression: ``cron(...)``, ``rate(...)`` or ``at(...)``.
         timezone: an IANA name.
-        since: aware; a time that equals it counts.
-        start: nothing comes earlier, and a rate counts from it; None stands for ``since``.
+        since: aware; inclusive.
+        start: the earliest occurrence, from which a rate counts; None stands for ``since``.
             One-time schedules have neither start nor end.
-        end: nothing comes later.
+        end: the latest occurrence.
 
     Raises:
         ValueError: the expression can't be read.
@@ -86,7 +86,7 @@ def occurrences(
 
 
 def check_expression(expression: str) -> None:
-    """Refuse what EventBridge Scheduler would refuse, or what it could not mean anything by.
+    """Check that EventBridge Scheduler would accept an expression, and that it has a meaning.
 
     Raises:
         ValueError: it can't be read; names the field at fault.
@@ -100,10 +100,10 @@ def check_expression(expression: str) -> None:
 
 
 def period_of(expression: str) -> timedelta:
-    """How far apart the occurrences of a ``rate(...)`` are.
+    """Return the time between the occurrences of a ``rate(...)``.
 
     Raises:
-        ValueError: it is no rate.
+        ValueError: it is not a rate.
     """
     kind, inner = _split(expression)
     if kind != "rate":
@@ -112,7 +112,7 @@ def period_of(expression: str) -> timedelta:
 
 
 def is_one_time(expression: str) -> bool:
-    """Whether it occurs once: ``at(...)``."""
+    """Return True for an expression that occurs once: ``at(...)``."""
     return expression.startswith("at(")
 
 
@@ -123,7 +123,7 @@ def _split(expression: str) -> tuple[str, str]:
 
 
 def _within_calendar(moment: datetime) -> datetime:
-    """The time in UTC, or the end of the calendar that it lies beyond."""
+    """Return the time in UTC, clamped to the supported years."""
     return min(max(moment, _BEGINNING), _END).astimezone(UTC)
 
 
@@ -162,25 +162,25 @@ def _rate_times(every: timedelta, start: datetime, first: datetime) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One of the six fields: what stands in it is a list of numbers, ranges and steps."""
+    """One of the six fields, whose text is a list of numbers, ranges and steps."""
 
     name: str
     numbers: range
     names: Mapping[str, int] = field(default_factory=dict)
-    """The names that may stand for a number."""
+    """Names that may be used for numbers."""
     wraps: bool = True
-    """True if a range may go over the end, as FRI-MON does."""
+    """True if a range may wrap around the end, as FRI-MON does."""
 
     def read(self, text: str) -> frozenset[int]:
-        """The numbers that it stands for: ``*``, ``5``, ``1-5``, ``MON-FRI``, ``0/15``, or a list.
+        """Return the numbers of a text: ``*``, ``5``, ``1-5``, ``MON-FRI``, ``0/15``, or a list.
 
         Raises:
-            ValueError: it can't be read, or names what there isn't.
+            ValueError: it can't be read, or names a number or name that doesn't exist.
         """
         return frozenset(chain.from_iterable(map(self._read_part, text.upper().split(","))))
 
     def number(self, text: str) -> int:
-        """One number, or its name.
+        """Read one number, or its name.
 
         Raises:
             ValueError: it is neither.
@@ -245,7 +245,7 @@ _FIELDS = (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY, _YEAR)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cron:
     times: tuple[time, ...]
-    """Of each day that has any."""
+    """The times on each day with occurrences."""
     months: frozenset[int]
     years: frozenset[int]
     on_day: OnDay
@@ -282,7 +282,7 @@ def _cron_of(text: str) -> _Cron:
 
 @contextmanager
 def _naming(field: _Field, text: str) -> Iterator[None]:
-    """Have errors say which field they are about."""
+    """Add the field's name to errors."""
     try:
         yield
     except ValueError as error:
@@ -296,7 +296,7 @@ def _cron_times(cron: _Cron, zone: tzinfo, first: datetime) -> Iterator[datetime
             for of_day in cron.times:
                 wall = datetime.combine(day, of_day)
                 utc = wall.replace(tzinfo=zone).astimezone(UTC)
-                # A time that the clocks skip comes back as another one, or on another day.
+                # A time that the clocks skip converts back to another time, or another day.
                 if utc >= first and utc.astimezone(zone).replace(tzinfo=None) == wall:
                     yield utc
         day += timedelta(days=1)
@@ -310,7 +310,7 @@ def _days_of_month(text: str) -> OnDay:
 def _days_of_week(text: str) -> OnDay:
     with _naming(_WEEKDAY, text):
         if "#" in text and "," in text:
-            raise ValueError("a weekday with # stands alone")  # EventBridge takes no list of them
+            raise ValueError("a weekday with # stands alone")  # EventBridge accepts no list of them
         return _any_of(list(map(_on_weekday, text.upper().split(","))))
 
 
@@ -345,7 +345,7 @@ def _on_weekday(part: str) -> OnDay:
 
 
 def _weekday(day: date) -> int:
-    """1 for Sunday up to 7 for Saturday."""
+    """Return the weekday, from 1 for Sunday to 7 for Saturday."""
     return day.isoweekday() % 7 + 1
 
 
@@ -354,7 +354,7 @@ def _last_day(day: date) -> int:
 
 
 def _nearest_weekday(day: date) -> date:
-    """Monday to Friday, within the same month."""
+    """Return the nearest day from Monday to Friday within the same month."""
     step = {6: -1, 7: 1}.get(day.isoweekday(), 0)
     nearest = day + timedelta(days=step)
     return nearest if nearest.month == day.month else day - timedelta(days=2 * step)

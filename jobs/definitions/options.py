@@ -1,4 +1,4 @@
-"""What a job type may decide besides its name and payload."""
+"""Options of a job type, besides its name and payload."""
 
 from __future__ import annotations
 
@@ -24,52 +24,55 @@ class JobOptions(LimitOptions, UniqueOptions, total=False):
     """The keywords of `Queue.job` and `Queue.define`."""
 
     priority: Priority | PriorityName | None
-    """The queue its jobs go to; None takes NORMAL, or the group's only one."""
+    """The priority of its jobs, which selects their queue; None takes NORMAL, or the group's only
+    one."""
     timeout: timedelta | None
-    """The longest that one attempt may take. Left out, it is the app's (15 minutes, unless
-    ``App(timeout=...)`` says otherwise); None is endless on purpose, up to SQS's limit of 12 h."""
+    """The timeout of one attempt. If left out, it is the app's (15 minutes, unless
+    ``App(timeout=...)`` sets another); None explicitly sets none but SQS's limit of 12 h."""
     retry: Retry | None
-    """None takes the queue's."""
+    """The retry policy; None takes the queue's."""
     schema: int
-    """The version of the payload, from 1; raise it when old workers can't read the new one, which
-    they then leave to newer ones."""
+    """The version of the payload, from 1. Increase it when old workers can't read the new payload;
+    they then leave it to newer workers."""
     upgrade: Mapping[int, Upgrade]
-    """How older payloads are read: by version, a function from its JSON values to those of the
-    next, without a gap up to ``schema``. A type that has none reads older payloads as they are."""
+    """Upgrades of older payloads: by version, a function from its JSON values to those of the next,
+    without a gap up to ``schema``. A type without upgrades reads older payloads as they are."""
     accepts: Accepts | None
-    """How messages are read that no Headgate client wrote: `Accepts.json` and its siblings. None
-    leaves them to other types, or to the dead-letter queue."""
+    """The format of messages from other senders than Headgate: `Accepts.json` and its siblings.
+    None leaves such messages to other types, or to the dead-letter queue."""
     accepts_from: list[str] | tuple[str, ...]
-    """Other queue groups whose messages may run as this type, by name. Without it only those of
-    its own group do: permission to write to one queue is then none to run the types of another."""
+    """Names of other queue groups whose messages may run as this type. Without it only those of its
+    own group do, so that permission to write to one queue doesn't allow running types of another.
+    """
     schedule: Schedule | None
-    """When it is submitted by itself, with a payload of the model's defaults."""
+    """The schedule on which jobs are submitted, with a payload of the model's defaults."""
     isolation: Isolation
     """``worker`` runs the handler in the worker's own process: an ``async def`` in its event loop,
-    a plain function in a thread. ``process`` runs it in a child process, which is killed at the
-    timeout, and whose death is a crash of this one job."""
+    a synchronous function in a thread. ``process`` runs it in a child process, which is killed at
+    the timeout, and whose death is a crash of this one job."""
     memory_mib: int | None
     """The resident memory, in MiB, at which a child process is killed; None sets no limit."""
     records: RecordsLevel | None
-    """What workers write of its jobs into the app's table; None takes the app's."""
+    """The level of records that workers write of its jobs into the table; None takes the app's."""
     keep: Keep | timedelta | Literal[0] | None
-    """How long that is kept: a `Keep`, how long completed jobs are, or 0 for nothing of those that
-    simply complete; None takes the app's."""
+    """The retention of records: a `Keep`, the time for completed jobs, or 0 for nothing of jobs
+    that simply complete; None takes the app's."""
     once: bool
-    """Whether a job that is done never runs again, however often it is delivered, and has one
-    runner at a time: it is claimed in the app's table, which costs two requests."""
+    """True if a job that is done must never run again, however often it is delivered, and has only
+    one runner at a time: it is claimed in the app's table, which costs two requests."""
     alert_at_once: bool
-    """Whether people are told at once when one of its jobs is given up, and not in a summary."""
+    """True to alert at once when one of its jobs is given up, instead of in a summary."""
     group_by: Callable[[Any], str] | None
-    """On a FIFO queue: from a payload, the name of the group within which jobs keep their order and
-    run one at a time, such as an account's id. None leaves it to each submission."""
+    """On a FIFO queue: a function from a payload to the name of the group within which jobs keep
+    their order and run one at a time, such as an account's id. None leaves it to each submission.
+    """
 
 
 def check_options(name: str, options: Mapping[str, Any]) -> None:
-    """Check what a type checker would have, and how the options go together.
+    """Check the names and types of options, as a type checker would, and their combination.
 
     Raises:
-        ConfigurationError: one is unknown, of the wrong kind, or contradicts another.
+        ConfigurationError: one is unknown, of the wrong type, or contradicts another.
     """
     if "queue" in options:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""What one submission may decide instead of its job type."""
+"""Options of a single submission, in place of its job type's."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from headgate.jobs.definitions.uniqueness import UniqueOptions
 
 
 class Overrides(UniqueOptions, total=False):
-    """What one submission may decide instead of its job type; None: not said."""
+    """Options of a single submission, in place of its job type's; None stands for not given."""
 
     delay: timedelta | None
-    """Not before this long from now. Over 15 minutes, and on a FIFO queue, a one-time schedule of
-    EventBridge Scheduler holds the job meanwhile, which is charged for as a request of its own."""
+    """Minimum time from now until the job runs. Over 15 minutes, and on a FIFO queue, a one-time
+    schedule of EventBridge Scheduler holds the job meanwhile, which AWS bills as a request of its
+    own."""
     at: datetime | None
-    """Not before this time; aware. A past one means now."""
+    """The earliest time to run the job; aware. A past time means now."""
     priority: Priority | PriorityName | None
     max_attempts: int | None
-    """Runs in all, the first included."""
+    """Number of attempts, the first included."""
     timeout: timedelta | None
-    """The longest that one attempt may take."""
+    """The timeout of one attempt."""
     tenant: str | Tenant | None
-    """Whose job it is; SQS's fair queues keep one tenant's flood from delaying the others."""
+    """The tenant of the job; SQS's fair queues keep one tenant's flood from delaying the others."""
     group: str | None
-    """On a FIFO queue, the group whose jobs run one at a time and in order; without it the type's
-    ``group_by`` is asked, and then the tenant is taken."""
+    """On a FIFO queue, the group whose jobs run one at a time and in order. Defaults to the result
+    of the type's ``group_by`` or, without one, to the tenant."""

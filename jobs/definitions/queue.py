@@ -1,4 +1,4 @@
-"""A queue group: what its job types share, and where they are declared."""
+"""Queue groups, on which job types are declared, and the settings that these share."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ J = TypeVar("J", bound=JobType[Any, Any])
 
 
 class Queue:
-    """A queue group: one SQS queue a priority, and what its job types share.
+    """A queue group: one SQS queue per priority, and the settings that its job types share.
 
     Args:
-        name: lower-case words joined by hyphens; goes into the physical names.
-        priorities: the priorities that exist; each is an SQS queue with its dead-letter queue.
-        lanes: other numbers than `DEFAULT_LANES` for some priorities.
-        retry: the policy of types that declare none.
+        name: lower-case words joined by hyphens; part of the physical names.
+        priorities: the group's priorities; each is an SQS queue with its dead-letter queue.
+        lanes: the numbers of priorities that differ from `DEFAULT_LANES`.
+        retry: the retry policy of types that declare none.
         fifo: jobs of one group run one at a time, in the order of their submission; see ``group``
-            of a submission and ``group_by`` of a type. SQS takes no delays on such a queue.
+            of a submission and ``group_by`` of a type. SQS supports no delays on such a queue.
         limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
             this group's jobs together; see `jobs.core.limits`.
     """
@@ -66,7 +66,7 @@ class Queue:
         """Declare a job type together with its handler; used as a decorator.
 
         Args:
-            name: what messages call the type; lower-case words joined by hyphens.
+            name: the type's name in messages; lower-case words joined by hyphens.
             options: see `jobs.definitions.options.JobOptions`.
 
         Raises:
@@ -116,10 +116,10 @@ class Queue:
     ) -> JobType[Any, Any]:
         """Declare a job type without its handler, for code that only submits.
 
-        The options and errors are `job`'s; ``payload`` is the model, None for jobs that have no
-        payload, and ``returns`` what the handler returns, for the type checker and for whoever
-        reads the result. Both may be any type that pydantic reads; of one that is no class, such as
-        a Union, the type checker knows nothing.
+        The options and errors are those of `job`. ``payload`` is the model, None for jobs without
+        payload, and ``returns`` the handler's return type, for the type checker and for reading
+        results. Both may be any type that pydantic can read; a type that is not a class, such as a
+        Union, is unknown to the type checker.
         """
         return self._declare(partial(JobType, returns=returns), name, payload, options)
 
@@ -145,7 +145,7 @@ class Queue:
         return declared
 
     def join(self, registry: dict[str, JobType[Any, Any]]) -> None:
-        """Keep this queue's types, present and future, in an app's registry.
+        """Add this queue's types, present and future, to an app's registry.
 
         Raises:
             DuplicateJobType: the registry has a type of one of their names.
@@ -197,7 +197,7 @@ def _check_accepting(
             f"{declared.queue!r} is FIFO, to which S3 sends none: declare it on a standard queue"
         )
     if accepted is None or accepted.format == "json":
-        return  # of several types that accept JSON, each message names its own
+        return  # several types may accept JSON, as each message names its type
     for other in others:
         if other.accepts is not None and other.accepts.format == accepted.format:
             raise ConfigurationError(

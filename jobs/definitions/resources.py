@@ -1,4 +1,4 @@
-"""What handlers share: database pools, HTTP clients; opened once by whoever runs the handlers.
+"""Resources that handlers share, such as database pools and HTTP clients, opened once per process.
 
     @app.resource
     async def database() -> AsyncIterator[Pool]:
@@ -9,7 +9,7 @@
     async def send_email(email: Email, ctx: JobContext, pool: Pool) -> None: ...
 
 A handler gets a resource by annotating a parameter with its type. Resources are opened in the order
-of their declaration, before anything is received, and closed in reverse, after everything ended.
+of their declaration, before anything is received, and closed in reverse order, after all has ended.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _PLAIN = (collections.abc.Iterator, collections.abc.Generator)
 
 
 class Resources:
-    """An app's resources, as they are declared."""
+    """An app's declared resources."""
 
     def __init__(self) -> None:
         self._factories: dict[Any, Callable[[], Any]] = {}
 
     def add(self, factory: F) -> F:
-        """Declare one; see `headgate.App.resource`.
+        """Declare a resource; see `headgate.App.resource`.
 
         Raises:
-            ConfigurationError: it is no generator function that says what it yields, or there is
-                one of that type.
+            ConfigurationError: it is not a generator function annotated with the type that it
+                yields, or there is a resource of that type.
         """
         provided = _provided_by(factory)
         if provided in self._factories:
@@ -60,7 +60,7 @@ class Resources:
         """Check that there is a resource of each type that a handler wants.
 
         Raises:
-            ConfigurationError: there is none of one of them.
+            ConfigurationError: one of them is missing.
         """
         for kind in wanted:
             if kind not in self._factories:
@@ -72,7 +72,7 @@ class Resources:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Shared]:
-        """Open all of them; they are closed in reverse when the context is left."""
+        """Open all resources; they are closed in reverse order when the context is left."""
         async with AsyncExitStack() as stack:
             shared: dict[Any, Any] = {}
             for kind, factory in self._factories.items():

@@ -1,4 +1,4 @@
-"""When a job type runs by itself: EventBridge Scheduler's expressions, checked before AWS does.
+"""Schedules of job types: EventBridge Scheduler's expressions, checked before AWS does.
 
 Syntax: https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html
 """
@@ -23,22 +23,22 @@ _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The times at which something happens by itself. Made by `cron`, `rate` or `at`.
+    """The times at which jobs are submitted automatically. Created by `cron`, `rate` or `at`.
 
     Raises:
         SettingsInvalid: EventBridge Scheduler would refuse it, or it could never fire.
     """
 
     expression: str
-    """As EventBridge Scheduler takes it: ``cron(0 8 * * ? *)`` or ``rate(15 minutes)``."""
+    """EventBridge Scheduler's expression: ``cron(0 8 * * ? *)`` or ``rate(15 minutes)``."""
     timezone: str = "UTC"
-    """An IANA name; cron expressions are read in it, daylight saving included."""
+    """The IANA name of the zone for cron expressions, daylight saving included."""
     flexible_window: timedelta | None = None
     """Whole minutes, 1 to 1440, over which AWS may spread the firing; None fires to the minute."""
     start: datetime | None = None
-    """It does not fire earlier; aware. A rate counts from it, and without it from its creation."""
+    """The earliest firing; aware. A rate counts from it or, without it, from its creation."""
     end: datetime | None = None
-    """It does not fire later; aware."""
+    """The latest firing; aware."""
 
     def __post_init__(self) -> None:
         _check_expression(self.expression)
@@ -66,13 +66,13 @@ class Schedule:
         Args:
             expression: minutes, hours, day of month, month, day of week, year.
             timezone: the IANA zone that the expression is read in.
-            flexible_window: how far AWS may spread the firing.
-            start: not earlier; aware.
-            end: not later; aware.
+            flexible_window: the time over which AWS may spread the firing.
+            start: the earliest firing; aware.
+            end: the latest firing; aware.
 
         Raises:
-            SettingsInvalid: not six fields, one that can't be read or names what there isn't, or
-                both or neither of the day fields are ``?`` (EventBridge demands exactly one).
+            SettingsInvalid: there are not six fields, one can't be read or is out of range, or both
+                or neither of the day fields are ``?`` (EventBridge demands exactly one).
         """
         if not isinstance(expression, str):
             raise SettingsInvalid(
@@ -94,13 +94,14 @@ class Schedule:
         start: datetime | None = None,
         end: datetime | None = None,
     ) -> Schedule:
-        """Fire again and again, ``every`` so often: ``Schedule.rate(timedelta(minutes=15))``.
+        """Fire at a fixed interval: ``Schedule.rate(timedelta(minutes=15))``.
 
-        The first time is ``start``, to the minute, and all others follow from it; without a
+        The first firing is at ``start``, to the minute, and all others follow from it. Without a
         ``start`` it is as soon as the schedule exists, and again whenever a deploy changes it.
 
         Raises:
-            SettingsInvalid: not a positive number of whole minutes, EventBridge's finest step.
+            SettingsInvalid: ``every`` is not a positive number of whole minutes, EventBridge's
+                finest step.
         """
         if not isinstance(every, timedelta):
             raise SettingsInvalid(
@@ -125,9 +126,8 @@ class Schedule:
     def at(moment: datetime) -> Schedule:
         """Fire once: ``Schedule.at(datetime(2026, 3, 1, 8, tzinfo=UTC))``.
 
-        AWS does within the minute after.
-
-        A fraction of a second is rounded up, since AWS takes none.
+        AWS fires within the minute after that time. A fraction of a second is rounded up, since AWS
+        accepts none.
 
         Raises:
             SettingsInvalid: the time has no time zone, or lies outside the years 1970 to 2199.
@@ -153,7 +153,7 @@ def _check_expression(expression: object) -> None:
 
 def _check_timezone(expression: str, name: object) -> None:
     if name == "UTC":
-        return  # known even where the system has no time zone data
+        return  # known even if the system has no time zone data
     if not isinstance(name, str):
         raise SettingsInvalid(
             f"{expression}: timezone must be the name of one, such as 'Europe/Berlin', got {name!r}"
@@ -195,4 +195,4 @@ def _check_moment(expression: str, name: str, moment: object) -> datetime:
 
 
 cron = Schedule.cron
-"""Short for the most common kind."""
+"""Shorthand for the most common kind."""

@@ -1,4 +1,4 @@
-"""What makes two submissions the same job: a key, for how long, and which of them counts."""
+"""Uniqueness of jobs: the key that makes submissions equal, its duration, and its mode."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ from headgate.jobs.messages.envelope import UniqueBy, UniqueMode
 UniqueKey = str | Callable[[Any], str]
 
 LONGEST_UNIQUE = timedelta(days=365)
-"""The longest that a job may count for all that are the same."""
+"""The longest duration of uniqueness."""
 
 
 class UniqueOptions(TypedDict, total=False):
-    """The keywords by which a job type, or one submission, asks for uniqueness; None: not said."""
+    """The keywords for uniqueness of a job type or a submission; None stands for not given."""
 
     unique_for: timedelta | None
-    """For how long from its submission a job counts for all that are the same, at most 365 days; 0
-    is not at all."""
+    """Time from a job's submission for which equal submissions count as that job, at most 365 days;
+    0 is no uniqueness."""
     unique_key: UniqueKey | None
-    """What is the same: a text, or a function from the payload to one. None takes the payload. The
-    job's type and its tenant's organisation always belong to it."""
+    """The key that equal submissions share: a text, or a function from the payload to one. None
+    takes the payload. The job's type and its tenant's organisation are always part of it."""
     unique: UniqueMode | None
-    """Which counts: the ``first`` (the default), whose handle the others get; or ``replace``, the
-    last, so that an earlier one which has not started never does. Of one process's submissions the
-    last is the last; of several processes', the one whose clock says the later millisecond."""
+    """The submission that runs: the ``first`` (the default), whose handle the others get; or with
+    ``replace`` the last, so that an earlier one that has not started never does. Submissions of one
+    process are in call order; those of different processes are ordered by their clocks'
+    milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uniqueness:
-    """What a type or a submission has asked for."""
+    """The uniqueness options of a type or of a submission."""
 
     lasting: timedelta | None = None
     key: UniqueKey | None = None
@@ -45,10 +46,10 @@ class Uniqueness:
 
     @classmethod
     def of(cls, options: UniqueOptions) -> Self:
-        """That of a set of options.
+        """Read the uniqueness from a set of options.
 
         Raises:
-            ConfigurationError: a value is not of its kind, or negative.
+            ConfigurationError: a value is of the wrong type or out of range.
         """
         lasting, mode = options.get("unique_for"), options.get("unique")
         key: Any = options.get("unique_key")
@@ -71,10 +72,10 @@ class Uniqueness:
         return cls(lasting=lasting, key=key, mode=mode)
 
     def over(self, default: Self) -> Self:
-        """This, and what it doesn't say from the default.
+        """Return these options, completed from the defaults.
 
         Raises:
-            ConfigurationError: a key or a mode is given, and no time.
+            ConfigurationError: a key or a mode is given, but no duration.
         """
         lasting = self.lasting if self.lasting is not None else default.lasting
         key, mode = self.key or default.key, self.mode or default.mode
@@ -85,16 +86,16 @@ class Uniqueness:
     def of_job(
         self, job_type: str, payload: Any, dumped: Any, tenant: Tenant | None
     ) -> UniqueBy | None:
-        """What the message says of it.
+        """Return the uniqueness of a job as its message has it; None if it is not unique.
 
         Args:
             job_type: the type's name.
-            payload: what the submitter gave.
-            dumped: the same as JSON values.
-            tenant: whose job it is.
+            payload: the payload as submitted.
+            dumped: the payload as JSON values.
+            tenant: the job's tenant.
 
         Raises:
-            ConfigurationError: the function for keys returned no text.
+            ConfigurationError: the function for keys didn't return a non-empty text.
         """
         if not self.lasting:
             return None
@@ -119,10 +120,10 @@ NOT_UNIQUE = Uniqueness()
 
 
 def check_unique(name: str, options: Mapping[str, Any]) -> Uniqueness:
-    """What a job type's options say.
+    """Return the uniqueness declared by a job type's options.
 
     Raises:
-        ConfigurationError: they don't fit; names the type.
+        ConfigurationError: the options are invalid; names the type.
     """
     given: Any = {key: options[key] for key in UniqueOptions.__annotations__ if key in options}
     try:
@@ -132,7 +133,7 @@ def check_unique(name: str, options: Mapping[str, Any]) -> Uniqueness:
 
 
 def place(by: UniqueBy) -> Item:
-    """Where the claim on a key stands."""
+    """Return the table item, without data, that holds the claim on a key."""
     return Item(pk=f"unique#{by.key}", sk="claim")
 
 
