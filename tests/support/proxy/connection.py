@@ -53,6 +53,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._client = cast("asyncio.Transport", transport)
         self._traffic.connections.add(self)
+        if self._traffic.is_ending:
+            self.end()
+            return
         self._opening = self._traffic.start(self._open(), "proxy-open")
 
     def data_received(self, data: bytes) -> None:

@@ -36,6 +36,8 @@ class Traffic:
     forwarded: Counter[str] = field(default_factory=Counter)
     connections: set[Ending] = field(default_factory=set)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    is_ending: bool = False
+    """True once all connections have been ended: one that is accepted after that ends at once."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def count(self, counter: Counter[str], action: str) -> None:
@@ -76,6 +78,7 @@ class Traffic:
         Raises:
             ExceptionGroup: the errors of tasks since the proxy was started.
         """
+        self.is_ending = True
         for connection in tuple(self.connections):
             connection.end()
         ended = await asyncio.gather(*self.tasks, return_exceptions=True)
