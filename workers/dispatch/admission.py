@@ -50,7 +50,7 @@ class Admission:
         self._endings = Endings()
         """Ends of jobs in child processes."""
         self._in_children = 0
-        """Jobs that have, or are about to get, a child process."""
+        """Number of jobs that have, or are about to get, a child process."""
         self._on_probation: Hold | None = None
         """The suspect that runs, or has run but is not settled. If the next one killed the process
         meanwhile, this one would be blamed for that crash too."""

@@ -1,4 +1,4 @@
-"""A call that many request, and that runs once in the event loop's next turn."""
+"""Coalesced calls: requested any number of times, made once in the event loop's next turn."""
 
 from __future__ import annotations
 

@@ -65,9 +65,9 @@ class Waiter:
     receives: int = 1
     """Number of deliveries, including the present one."""
     returns: int = 0
-    """Earlier deliveries that ended without a start."""
+    """Number of earlier deliveries that ended without a start."""
     is_known: bool = True
-    """Records and a large payload have been read."""
+    """True once its records and a large payload have been read."""
     limit_s: float | None = None
     """Seconds until its limit is worth asking again; None if no limit holds it back."""
     places: int = 0
@@ -75,7 +75,7 @@ class Waiter:
     startable_soon: float = 0.0
     """Number of messages that its limit will let start within about a second."""
     is_costly: bool = False
-    """A return counts as an attempt, since no records tell attempts from deliveries."""
+    """True if a return counts as an attempt, since no records tell attempts from deliveries."""
 
 
 class Patience:

@@ -93,7 +93,7 @@ class Channel:
 
 
 def _error_of(name: str, message: str) -> Exception:
-    """Return the worker's error: of its own Headgate class if that takes only a message."""
+    """Return the worker's error, as `HeadgateError` unless its own class takes only a message."""
     kind = getattr(errors, name, None)
     if (
         isinstance(kind, type)

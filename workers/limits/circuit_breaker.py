@@ -56,7 +56,7 @@ class Pass:
 
 
 class Circuit:
-    """One type's breaker at work.
+    """The breaker of one job type, with its state.
 
     Args:
         name: the limit's name in events.

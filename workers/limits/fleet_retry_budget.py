@@ -218,7 +218,7 @@ class FleetBudget:
         self._wishes.pop(wish, None)
 
     async def _pause(self) -> None:
-        """Let other workers go first; no pause the first time, as the item is then up to date."""
+        """Let other workers go first, except after the first failure, which shows their counts."""
         if self._tries:
             pause_s = min(_LONGEST_PAUSE_S, _PAUSE_S * 2 ** min(self._tries, 10))
             with suppress(TimeoutError):

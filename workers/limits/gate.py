@@ -62,7 +62,7 @@ class Line(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Spending:
-    """A retry budget at work."""
+    """A retry budget in use, by the types that share it."""
 
     name: str
     budget: Budget

@@ -111,7 +111,10 @@ class Lease:
             self._need = Need.ENOUGH
 
     async def renew(self) -> None:
-        """Renew it; ask for more tokens, or give back those that others need. Sets `fault`."""
+        """Renew it; ask for more tokens, or give back those that others need.
+
+        A failure is not raised but stored in `fault`.
+        """
         now = self._clock.monotonic()
         self.next_renewal = now + RENEW_S * self._rng.uniform(0.8, 1.2)
         self.fault = "too many workers asked at once"

@@ -28,7 +28,7 @@ class Place:
 
 
 class Budget(Protocol):
-    """A retry budget at work."""
+    """A retry budget in use."""
 
     async def take(self, delay_s: int, *, longest_s: float) -> Place | None:
         """Take a place for a retry that is to come after ``delay_s``.

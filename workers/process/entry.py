@@ -175,7 +175,7 @@ async def _table(app: App, stack: AsyncExitStack) -> Table | None:
 
 
 def _around() -> Around:
-    """Return a span around each handler if the process uses OpenTelemetry, else no-op."""
+    """Return a span around each handler if the process uses OpenTelemetry, else a no-op."""
     if "opentelemetry.trace" not in sys.modules:
         return nothing_around
     from headgate.workers.observability.tracing import Tracing

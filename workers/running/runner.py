@@ -151,7 +151,7 @@ class Running:
             self._drop(hold)
 
     def fill(self) -> bool:
-        """Start waiting messages while slots are free; return those not worth holding.
+        """Start waiting messages while slots are free; give back those not worth holding.
 
         Returns:
             True if any message has moved, so that there may be room for more.
@@ -175,7 +175,7 @@ class Running:
         return has_moved or bool(found.returns or found.surplus)
 
     def give_back(self) -> None:
-        """Return the messages that have been held for their full time to other workers."""
+        """Give back messages held for their full time, so that other workers can have them."""
         for back in self._returns.overdue():
             self._send_back(back)
 
