@@ -1,4 +1,4 @@
-"""Which module imports which, read from the sources of any tree of Headgate's."""
+"""Import graphs, read from the sources of any tree of Headgate."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 PACKAGES = ("jobs", "workers", "lambdas", "infra", "ops")
 
 Graph = Mapping[str, set[str]]
-"""Each module, or package, with those that it imports."""
+"""Each module, or package, with the ones that it imports."""
 
 
 def imported_by(node: ast.AST, *, for_types: bool = False) -> Iterator[str]:
-    """The dotted names that some code imports, wherever in it.
+    """Yield the dotted names that some code imports, anywhere in it.
 
     Args:
         node: the code.
-        for_types: also those below ``if TYPE_CHECKING:``.
+        for_types: include those below ``if TYPE_CHECKING:``.
     """
     for child in ast.iter_child_nodes(node):
         match child:
@@ -32,12 +32,12 @@ def imported_by(node: ast.AST, *, for_types: bool = False) -> Iterator[str]:
 
 
 def is_type_checking(node: ast.AST) -> bool:
-    """An ``if TYPE_CHECKING:``."""
+    """Return True for an ``if TYPE_CHECKING:``."""
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
 
 
 def modules_below(root: Path) -> dict[str, Path]:
-    """The modules of a tree's packages by their dotted names, in which ``headgate`` is left out."""
+    """Return the modules of a tree's packages by their dotted names, without ``headgate``."""
     found = (path for package in PACKAGES for path in sorted((root / package).rglob("*.py")))
     return {_dotted(path.relative_to(root)): path for path in found}
 
@@ -47,7 +47,7 @@ def _dotted(path: Path) -> str:
 
 
 def module_graph(root: Path, *, for_types: bool) -> Graph:
-    """Which module of a tree imports which; a package stands for its ``__init__``."""
+    """Return the import graph of a tree's modules; a package stands for its ``__init__``."""
     modules = modules_below(root)
     return {
         name: {
@@ -67,7 +67,9 @@ def _module_of(name: str, modules: Mapping[str, Path]) -> str:
 
 
 def package_graph(modules: Graph) -> Graph:
-    """Which package imports which: ``jobs.core``, say. A module beside them counts as one."""
+    """Return the import graph of packages such as ``jobs.core``; a module next to them counts as
+    one.
+    """
     graph: dict[str, set[str]] = {}
     for name, imported in modules.items():
         package = _package_of(name)
@@ -81,7 +83,7 @@ def _package_of(module: str) -> str:
 
 
 def circles(graph: Graph) -> list[list[str]]:
-    """The largest sets of which each member imports, by way of others, all the rest."""
+    """Return the largest sets in which each member imports, directly or not, all the others."""
     reached = {name: _reached(name, graph) for name in graph}
     found = {
         frozenset(other for other in within if name in reached[other])

@@ -1,4 +1,4 @@
-"""``make measure-code``: how large the pieces of the code are, and how they hang together.
+"""``make measure-code``: the sizes of the code's pieces, and their dependencies.
 
 ``python -m tests.architecture.measure PATH`` measures another tree, such as an earlier commit's.
 """
@@ -52,14 +52,14 @@ class Sources:
 
     @property
     def files(self) -> list[Piece]:
-        """Each file, blank lines included."""
+        """Yield each file, blank lines included."""
         return [
             Piece(lines=len(text.splitlines()), name=name) for name, text in self._texts.items()
         ]
 
     @property
     def classes(self) -> list[Piece]:
-        """Each class from its ``class`` to its end, docstrings included."""
+        """Return each class from its ``class`` to its end, docstrings included."""
         return [
             Piece(lines=_end(node) - node.lineno + 1, name=f"{module}.{node.name}")
             for module, node in self._nodes
@@ -68,7 +68,7 @@ class Sources:
 
     @property
     def bodies(self) -> list[Piece]:
-        """Each function from the first statement after its docstring to its end."""
+        """Return each function from the first statement after its docstring to its end."""
         return [
             Piece(lines=_lines_of_body(node), name=f"{module}.{node.name}")
             for module, node in self._nodes
@@ -80,12 +80,12 @@ class Sources:
         return [(name, node) for name, tree in self._trees.items() for node in ast.walk(tree)]
 
     def public_functions(self) -> Iterator[Function]:
-        """Functions and methods of which no part of the name is private."""
+        """Yield functions and methods without a private part in their name."""
         for tree in self._trees.values():
             yield from _public_in(tree)
 
     def docstrings(self) -> list[str]:
-        """Those of modules, classes, functions and attributes."""
+        """Return the docstrings of modules, classes, functions and attributes."""
         return [text for _, node in self._nodes for text in _docstrings_of(node)]
 
 
@@ -109,7 +109,7 @@ def _public_in(node: ast.Module | ast.ClassDef) -> Iterator[Function]:
 
 
 def is_typed(function: Function) -> bool:
-    """Every parameter but ``self`` and ``cls``, and what is returned, has its type."""
+    """Return True if every parameter but ``self`` and ``cls``, and the result, is annotated."""
     given = function.args
     named = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
     return function.returns is not None and all(
@@ -134,12 +134,12 @@ def _text(node: ast.stmt) -> str:
 
 
 def asks(docstring: str) -> bool:
-    """A docstring that begins like a question."""
+    """Return True if a docstring begins like a question."""
     return docstring.split(maxsplit=1)[0].lower().rstrip(",:;") in QUESTIONS if docstring else False
 
 
 def measures(root: Path) -> Iterator[tuple[str, object]]:
-    """Each measure with its value."""
+    """Yield each measure with its value."""
     sources = Sources(root)
     for package, (folder, count) in largest_folders(root).items():
         yield f"modules in the largest folder of {package}/", f"{count}  ({folder})"
@@ -161,7 +161,7 @@ def measures(root: Path) -> Iterator[tuple[str, object]]:
 
 
 def largest_folders(root: Path) -> dict[str, tuple[str, int]]:
-    """The folder of each package that has most modules, ``__init__`` apart, and how many."""
+    """Return each package's folder with the most modules, less ``__init__``, and their number."""
     found: dict[str, tuple[str, int]] = {}
     for package in PACKAGES:
         modules = [path for path in (root / package).rglob("*.py") if path.stem != "__init__"]
@@ -183,7 +183,9 @@ def _share(all_: Sequence[object], some: Sequence[object]) -> str:
 
 
 def all_circles(root: Path) -> Iterator[tuple[str, list[list[str]]]]:
-    """The circles of modules and of packages, without imports for type checkers and with them."""
+    """Yield the import cycles of modules and of packages, without and with imports for type
+    checkers.
+    """
     for for_types in (False, True):
         modules = module_graph(root, for_types=for_types)
         graphs: Mapping[str, Graph] = {"modules": modules, "packages": package_graph(modules)}

@@ -1,4 +1,4 @@
-"""Who may import whom. Imports only go down; what only a type checker reads is exempt."""
+"""The layers of imports. Imports only go down; imports for type checkers alone are exempt."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ FLOORS: list[str] = [
     "client",
     "testing",
 ]
-"""The packages of `jobs`; each imports only from those that stand above it here."""
+"""The packages of `jobs`; each imports only from those above it in this list."""
 
 FAR_FROM_AWS = {"records", "schedules", "deployment", "execution", "dead_letters"}
-"""What may not even know that AWS has an SDK: it runs over ports."""
+"""Packages that run over ports, and must not even know that AWS has an SDK."""
 
 SDKS = {
     "aiobotocore",
@@ -71,7 +71,7 @@ HEAVY = {
     "typer",
     "headgate.workers",
 }
-"""What a web service that only submits must not carry until it submits."""
+"""Modules that a web service that only submits must not load until it submits."""
 
 
 UPWARD_FOR_TYPES = {
@@ -82,7 +82,7 @@ UPWARD_FOR_TYPES = {
         "jobs.submission.prepare",
     },
 }
-"""Imports for type checkers that run upward, each with its reason."""
+"""Upward imports for type checkers, each with its reason."""
 
 
 def sources(package: str) -> list[Path]:
@@ -94,7 +94,7 @@ def imports_of(path: Path) -> set[str]:
 
 
 def floor_of(path: Path) -> str:
-    """The first part of a module's name below `jobs`."""
+    """Return the first part of a module's name below `jobs`."""
     return path.relative_to(ROOT / "jobs").parts[0].removesuffix(".py")
 
 

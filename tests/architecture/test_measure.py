@@ -1,4 +1,4 @@
-"""The measures of the code measure what they say."""
+"""The measures of the code are computed as described."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ MODULES = {
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A tree of a few modules, in whose names the old tree's lack ``headgate``."""
+    """A tree of a few modules, without ``headgate`` in their names, like the old tree."""
     for package in PACKAGES:
         (tmp_path / package).mkdir()
         (tmp_path / package / "last.py").touch()

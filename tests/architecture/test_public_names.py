@@ -1,4 +1,4 @@
-"""The public surface is pinned: a name comes or goes only together with this list."""
+"""The public surface is pinned: changing a name requires changing this list."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_public_names_are_exactly_these_and_sorted() -> None:
 
 
 def modules_of(home: ModuleType) -> list[ModuleType]:
-    """A module, and those in it if it is a package."""
+    """Return a module, and those in it if it is a package."""
     inside = pkgutil.iter_modules(getattr(home, "__path__", []), f"{home.__name__}.")
     return [home, *(import_module(each.name) for each in inside)]
 
@@ -135,7 +135,7 @@ def test_the_async_client_is_imported_only_when_it_is_asked_for() -> None:
 
 
 def is_event(node: ast.stmt) -> bool:
-    """Whether it is an event's class: the table at the top of its module documents it."""
+    """Return True for an event's class, documented by the table at the top of its module."""
     return isinstance(node, ast.ClassDef) and any(
         ast.unparse(line).startswith("name = ") for line in node.body
     )

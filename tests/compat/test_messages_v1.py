@@ -1,4 +1,4 @@
-"""Messages of version 1 that were written once and have to be readable for ever.
+"""Recorded messages of version 1, which must stay readable forever.
 
 Add files; never change or remove one.
 """

@@ -1,4 +1,4 @@
-"""The published JSON Schema is today's format, and says of a message what the reader says."""
+"""The published JSON Schema matches today's format, and judges messages as the reader does."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ SERVERS: tuple[Candidate, ...] = (MEMORY, MOTO, MINISTACK, ELASTICMQ, ELASTICMQ_
 
 _AnyCandidate = Candidate | TableCandidate | SchedulerCandidate | StoreCandidate
 
-# How a test can notice a gap. Anything else, such as a server that did not start, is no gap.
+# The errors by which a test can expose a gap. Any other, such as a server that did not start, is no
+# gap.
 _SHOWN_BY = (AssertionError, TimeoutError, TransportError, pytest.fail.Exception)
 
 
@@ -56,7 +57,7 @@ def _marks(
     candidate: _AnyCandidate, feature: Feature | TableFeature | SchedulerFeature
 ) -> Iterator[pytest.MarkDecorator]:
     if isinstance(candidate, StoreCandidate):
-        return  # none has any
+        return  # stores have no gaps
     gaps: Mapping[Any, str] = candidate.gaps
     unsteady: Mapping[Any, str] = candidate.unsteady
     if reason := gaps.get(feature):
@@ -67,7 +68,7 @@ def _marks(
 
 @pytest.fixture
 async def sqs(candidate: Candidate, request: pytest.FixtureRequest) -> AsyncIterator[Server]:
-    """The server under test, reached for this test alone."""
+    """Connect to the server under test, for this test alone."""
     async with candidate.connect(request) as server:
         yield server
 
@@ -76,7 +77,7 @@ async def sqs(candidate: Candidate, request: pytest.FixtureRequest) -> AsyncIter
 async def at(
     candidate: TableCandidate, request: pytest.FixtureRequest
 ) -> AsyncIterator[TableUnderTest]:
-    """The table under test, reached for this test alone."""
+    """Connect to the table under test, for this test alone."""
     async with candidate.connect(request) as table:
         yield table
 
@@ -85,7 +86,7 @@ async def at(
 async def on(
     candidate: SchedulerCandidate, request: pytest.FixtureRequest
 ) -> AsyncIterator[SchedulerUnderTest]:
-    """The scheduler under test, reached for this test alone."""
+    """Connect to the scheduler under test, for this test alone."""
     async with candidate.connect(request) as scheduler:
         yield scheduler
 
@@ -94,6 +95,6 @@ async def on(
 async def bucket(
     candidate: StoreCandidate, request: pytest.FixtureRequest
 ) -> AsyncIterator[StoreUnderTest]:
-    """The object store under test, reached for this test alone."""
+    """Connect to the object store under test, for this test alone."""
     async with candidate.connect(request) as store:
         yield store

@@ -1,6 +1,6 @@
-"""What the local servers get wrong, as of moto 5.2.5, MiniStack 1.5.33 and ElasticMQ 1.6.14.
+"""Gaps of the local servers, as of moto 5.2.5, MiniStack 1.5.33 and ElasticMQ 1.6.14.
 
-Each gap is shown by the tests that need its feature: they have to fail on that server.
+Each gap is exposed by the tests that need its feature: they must fail on that server.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from tests.support.servers import ServerName
 
 @dataclass(frozen=True, slots=True)
 class RealServer:
-    """A server in a process of its own; its queues are made by other means than the transport."""
+    """A server in a process of its own; its queues are created independently of the transport."""
 
     transport: AsyncSqsTransport
     queues: Queues
@@ -48,7 +48,7 @@ class RealServer:
 def _connect_to(
     name: ServerName, *, lean: bool = True
 ) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Server]]:
-    """A connection for each test; the server itself is the session's fixture ``name``."""
+    """Return a factory of connections, one per test, to the session's server fixture ``name``."""
 
     @asynccontextmanager
     async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Server]:

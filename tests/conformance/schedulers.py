@@ -1,4 +1,4 @@
-"""The schedulers that the conformance suite runs over, what each gets wrong, how it is reached."""
+"""The schedulers that the conformance suite runs over, with their gaps and connections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.servers import ServerName
 
 
 class SchedulerFeature(StrEnum):
-    """A part of EventBridge Scheduler that some server gets wrong; tests that show it need it."""
+    """A part of EventBridge Scheduler that some server lacks; tests that expose the gap need it."""
 
     GROUP_MISSING_AT_CREATION = "group-missing-at-creation"
     GROUP_MISSING_AT_LISTING = "group-missing-at-listing"
@@ -33,7 +33,7 @@ class SchedulerFeature(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerUnderTest:
-    """A scheduler, and a group of it that no other test has."""
+    """A scheduler, with a group that no other test uses."""
 
     scheduler: Scheduler
     group: str
@@ -41,7 +41,7 @@ class SchedulerUnderTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerCandidate:
-    """A scheduler that the whole suite runs over, as `tests.conformance.servers.Candidate`."""
+    """A scheduler that the whole suite runs over, like `tests.conformance.servers.Candidate`."""
 
     name: str
     connect: Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[SchedulerUnderTest]]
@@ -50,7 +50,7 @@ class SchedulerCandidate:
 
 
 class Awaited:
-    """A scheduler for plain code, called from an event loop."""
+    """A synchronous scheduler, called from an event loop."""
 
     def __init__(self, scheduler: BlockingScheduler) -> None:
         self._scheduler = scheduler
@@ -89,7 +89,7 @@ async def _blocking_memory(request: pytest.FixtureRequest) -> AsyncIterator[Sche
 def _connect_to(
     name: ServerName, *, blocking: bool = False
 ) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[SchedulerUnderTest]]:
-    """A connection for each test; the server itself is the session's fixture ``name``."""
+    """Return a factory of connections, one per test, to the session's server fixture ``name``."""
 
     @asynccontextmanager
     async def connect(request: pytest.FixtureRequest) -> AsyncIterator[SchedulerUnderTest]:

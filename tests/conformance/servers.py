@@ -1,4 +1,4 @@
-"""What the conformance suite needs of a server, and how a server's known gaps are declared."""
+"""Requirements of the conformance suite on a server, and declarations of known gaps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headgate.jobs.testing import MemorySqs
 
 
 class Feature(StrEnum):
-    """A part of SQS's behaviour that some server gets wrong; the tests that show it need it."""
+    """A part of SQS's behaviour that some server lacks; the tests that expose the gap need it."""
 
     ATTRIBUTE_RULES = "attribute-rules"
     ATTRIBUTES_IN_SIZE = "attributes-in-size"
@@ -50,34 +50,39 @@ class Server(Protocol):
         max_receive_count: int | None = None,
         fifo: bool = False,
     ) -> None:
-        """As `MemorySqs.create_queue`; ``dlq`` names a queue that exists."""
+        """Create a queue as `MemorySqs.create_queue` does; ``dlq`` names an existing queue."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A server that the whole suite runs over, by what it is called and how to reach it."""
+    """A server that the whole suite runs over: its name and its connection."""
 
     name: str
     connect: Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Server]]
-    """Opens the server for one test, on that test's event loop. It may ask the request for a
-    session's fixture, such as one that starts a process."""
+    """Opens the server for one test, on that test's event loop. It may request a session's fixture,
+    such as one that starts a process.
+    """
     gaps: Mapping[Feature, str] = field(default_factory=dict)
-    """What it gets wrong, and what it does instead. A test that needs such a feature has to fail
-    there, so that we notice when the server is repaired."""
+    """Missing features, each with what the server does instead.
+
+    A test that needs one of them must fail there, so that a repair of the server is noticed.
+    """
     unsteady: Mapping[Feature, str] = field(default_factory=dict)
-    """What it gets wrong only now and then. A test that needs such a feature is left out there,
-    since neither outcome of it would tell anything."""
+    """Features that work only sometimes.
+
+    A test that needs one of them is skipped there, since neither outcome would mean anything.
+    """
 
 
 def needs(feature: StrEnum) -> pytest.MarkDecorator:
-    """Mark a test that fails on a server with this gap."""
+    """Mark a test that fails on servers with this gap."""
     return pytest.mark.needs(feature)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryServer:
-    """The in-memory service of `jobs.testing`, in real time as the other servers."""
+    """The in-memory service of `jobs.testing`, in real time like the other servers."""
 
     transport: MemorySqs
 
@@ -105,7 +110,7 @@ class MemoryServer:
 
 @asynccontextmanager
 async def connect_to_memory(request: pytest.FixtureRequest) -> AsyncIterator[Server]:
-    """A service of its own for each test."""
+    """Yield a separate service for each test."""
     del request
     yield MemoryServer(MemorySqs(SystemClock()))
 

@@ -1,4 +1,4 @@
-"""The object stores that the conformance suite runs over, and how each is reached."""
+"""The object stores that the conformance suite runs over, with their connections."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.support.servers import ServerName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreUnderTest:
-    """A bucket that no other test has."""
+    """A bucket that no other test uses."""
 
     store: ObjectStore
     blocking: BlockingObjectStore
-    """The same bucket for plain code."""
+    """The same bucket for synchronous code."""
     nowhere: ObjectStore
     """A bucket that does not exist."""
 
@@ -49,7 +49,7 @@ async def _memory(request: pytest.FixtureRequest) -> AsyncIterator[StoreUnderTes
 def _connect_to(
     name: ServerName,
 ) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[StoreUnderTest]]:
-    """A bucket for each test; the server itself is the session's fixture ``name``."""
+    """Return a factory of buckets, one per test, on the session's server fixture ``name``."""
 
     @asynccontextmanager
     async def connect(request: pytest.FixtureRequest) -> AsyncIterator[StoreUnderTest]:

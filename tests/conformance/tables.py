@@ -1,4 +1,4 @@
-"""The tables that the conformance suite runs over, what each gets wrong, and how it is reached."""
+"""The tables that the conformance suite runs over, with their gaps and connections."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from tests.support.servers import ServerName
 _NAME = "conformance"
 _provisioned: set[str] = set()  # servers that have the table; they live as long as this process
 
-# Far ahead: what expires by the test's clock is then never deleted by the server's.
+# Far ahead, so that no server deletes what expires by the test's clock.
 START = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 class TableFeature(StrEnum):
-    """A part of DynamoDB's behaviour that some server gets wrong; tests that show it need it."""
+    """A part of DynamoDB's behaviour that some server lacks; tests that expose the gap need it."""
 
     FULL_SIZE = "full-size"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableUnderTest:
-    """A table, and a partition of it that no other test has."""
+    """A table, with a partition that no other test uses."""
 
     table: Table
     missing: Callable[[], AbstractAsyncContextManager[Table]]
-    """Opens another, which does not exist."""
+    """Opens another table, which does not exist."""
     clock: VirtualClock
-    """By which items expire."""
+    """The clock by which items expire."""
     pk: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCandidate:
-    """A table that the whole suite runs over, as `tests.conformance.servers.Candidate`."""
+    """A table that the whole suite runs over, like `tests.conformance.servers.Candidate`."""
 
     name: str
     connect: Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[TableUnderTest]]
@@ -56,7 +56,7 @@ class TableCandidate:
 
 
 class _InThreads:
-    """A `BlockingTable` as the suite calls it: each call in a thread of its own."""
+    """An asynchronous view of a `BlockingTable`: each call runs in a thread."""
 
     def __init__(self, table: BlockingTable) -> None:
         self._table = table
@@ -111,7 +111,7 @@ async def _memory_in_threads(request: pytest.FixtureRequest) -> AsyncIterator[Ta
 def _connect_to(
     name: ServerName,
 ) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[TableUnderTest]]:
-    """A connection for each test; the server itself is the session's fixture ``name``."""
+    """Return a factory of connections, one per test, to the session's server fixture ``name``."""
 
     @asynccontextmanager
     async def connect(request: pytest.FixtureRequest) -> AsyncIterator[TableUnderTest]:
@@ -131,7 +131,7 @@ def _connect_to(
 def _connect_in_threads_to(
     name: ServerName,
 ) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[TableUnderTest]]:
-    """As `_connect_to`, by boto3."""
+    """Return the same as `_connect_to`, by boto3."""
 
     @asynccontextmanager
     async def connect(request: pytest.FixtureRequest) -> AsyncIterator[TableUnderTest]:
@@ -152,7 +152,7 @@ def _connect_in_threads_to(
 
 
 async def _server(name: ServerName, request: pytest.FixtureRequest) -> str:
-    """The endpoint of a server that has the table."""
+    """Return the endpoint of a server that has the table."""
     endpoint_url: str = request.getfixturevalue(name)
     with_test_credentials(
         request.getfixturevalue("monkeypatch"), request.getfixturevalue("tmp_path")

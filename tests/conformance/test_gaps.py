@@ -1,4 +1,4 @@
-"""The declared gaps and the tests that show them belong together."""
+"""Every declared gap has tests that expose it, and every such test a declared gap."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What every `jobs.core.ports.Scheduler` guarantees, whichever service is behind it.
+"""The guarantees of every `jobs.core.ports.Scheduler`, whichever service is behind it.
 
-When it fires is not tried here: moto never does, and MiniStack by the clock on the wall.
+Firing is not tested here: moto never fires, and MiniStack goes by the wall clock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def one_time(on: SchedulerUnderTest, name: str = "delay.1", **changes: Any) -> S
 
 
 def recurring(on: SchedulerUnderTest, **changes: Any) -> ScheduleSpec:
-    """One with a value in every field."""
+    """Return a schedule with a value in every field."""
     values: dict[str, Any] = {
         "name": "dynamic.nightly",
         "expression": "cron(0 8 * * ? *)",
@@ -54,7 +54,7 @@ async def create(on: SchedulerUnderTest, *schedules: ScheduleSpec) -> None:
 
 
 async def found(on: SchedulerUnderTest, name: str) -> ScheduleSpec:
-    """What is stored, without the times that the service adds."""
+    """Return a stored schedule, without the times that the service adds."""
     schedule = await on.scheduler.get(on.group, name)
     assert schedule is not None
     return replace(schedule, created_at=None, modified_at=None)

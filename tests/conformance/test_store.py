@@ -1,4 +1,4 @@
-"""What every `jobs.core.ports.ObjectStore` guarantees, whichever server is behind it."""
+"""The guarantees of every `jobs.core.ports.ObjectStore`, whichever server is behind it."""
 
 from __future__ import annotations
 

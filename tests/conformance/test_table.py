@@ -1,4 +1,4 @@
-"""What every `jobs.core.ports.Table` guarantees, whichever server is behind it.
+"""The guarantees of every `jobs.core.ports.Table`, whichever server is behind it.
 
 Items expire by a clock that the test owns, years ahead of the server's: no server deletes them.
 """
@@ -17,7 +17,7 @@ from headgate.jobs.errors import TableMissing, TransportError
 from tests.conformance.servers import needs
 from tests.conformance.tables import TableFeature, TableUnderTest
 
-# A request over 1 MiB, of which aiohttp warns.
+# aiohttp warns of requests over 1 MiB.
 _large_requests = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 
 _FULL = 409_600  # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
@@ -262,7 +262,7 @@ async def test_a_query_reads_one_partition(at: TableUnderTest) -> None:
 
 @_large_requests
 async def test_a_query_reads_more_than_one_page(at: TableUnderTest) -> None:
-    names = [f"{number:02}" for number in range(9)]  # 2.7 MB: a page is 1 MiB at most
+    names = [f"{number:02}" for number in range(9)]  # 2.7 MB: a page holds at most 1 MiB
     for start in range(0, 9, 3):
         batch = names[start : start + 3]
         await _put(at, *(_item(at, name, data={"text": "x" * 300_000}) for name in batch))
@@ -400,7 +400,7 @@ async def test_of_many_that_replace_one_version_at_once_one_does(at: TableUnderT
 
 async def test_after_an_answer_was_lost_the_writer_is_told_by_the_data(at: TableUnderTest) -> None:
     mine = _item(at, data={"owner": "worker-1/41"}, version=1)
-    assert await at.table.replace(mine) is None  # whose answer the caller never sees
+    assert await at.table.replace(mine) is None  # the caller never sees the answer
 
     assert await at.table.replace(mine) == mine
 

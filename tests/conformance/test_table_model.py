@@ -1,4 +1,4 @@
-"""`MemoryTable` does whatever DynamoDB Local does, AWS's own, whatever is asked of the two."""
+"""`MemoryTable` behaves like AWS's own DynamoDB Local, whatever is asked of the two."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _values = st.recursive(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One call, or time that passes."""
+    """One call, or a passage of time."""
 
     action: str
     partition: str = "a"
@@ -99,7 +99,7 @@ async def _answer(table: Table, step: Step, run: str, clock: VirtualClock) -> ob
 async def tables(
     dynamodb: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> AsyncIterator[tuple[VirtualClock, Table, Table]]:
-    """A clock, DynamoDB Local and the memory's table, both on that clock."""
+    """Yield a clock, DynamoDB Local and the in-memory table, both on that clock."""
     with_test_credentials(monkeypatch, tmp_path)
     await create_table("model", endpoint_url=dynamodb)
     clock = VirtualClock(START)
@@ -107,7 +107,7 @@ async def tables(
         yield clock, real, MemoryTable(clock)
 
 
-# The fixture is shared by all examples, each in partitions of its own.
+# All examples share the fixture, each in partitions of its own.
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(_steps, min_size=1, max_size=25))
 async def test_any_sequence_of_calls_has_the_same_answers(

@@ -1,7 +1,7 @@
-"""What every `jobs.core.ports.Transport` guarantees, whichever server is behind it.
+"""The guarantees of every `jobs.core.ports.Transport`, whichever server is behind it.
 
 The servers run in real time, so timeouts are short, and each test waits for an event: a long poll
-that returns. Only how long a server takes at most is bounded, generously.
+that returns. The only time limit is a generous bound on a server's answers.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from headgate.jobs.errors import QueueMissing, TransportError
 from tests.conformance.servers import Feature, Server, needs
 
 _PATIENCE_S = 15.0
-_ABOUT_A_SECOND = 0.9  # the server's clock and ours need not agree to the last millisecond
+_ABOUT_A_SECOND = 0.9  # the server's clock and ours may differ by milliseconds
 _BOGUS = "not-a-receipt"
 
-# aiohttp warns of a request over 1 MiB, which a message of the full 1 MiB makes.
+# aiohttp warns of requests over 1 MiB, which a message of the full 1 MiB makes.
 _large_requests = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 
 
@@ -62,7 +62,7 @@ async def _fifo_send(sqs: Server, queue: str, group: str, *bodies: str) -> None:
 
 
 async def _poll(transport: Transport, queue: str, *, limit: int = 10) -> list[ReceivedMessage]:
-    """What a long poll brings; fails the test when nothing comes for a long time."""
+    """Return the messages of a long poll; fail the test if none comes for a long time."""
     async with asyncio.timeout(_PATIENCE_S):
         while True:
             if received := await transport.receive(queue, limit=limit, wait_s=5):
@@ -75,7 +75,7 @@ async def _one(sqs: Server, queue: str) -> ReceivedMessage:
 
 
 async def _collect(sqs: Server, queue: str, count: int) -> list[ReceivedMessage]:
-    """At least ``count`` deliveries, by as many receives as that takes."""
+    """Return at least ``count`` deliveries, by as many receives as necessary."""
     received: list[ReceivedMessage] = []
     while len(received) < count:
         received += await _poll(sqs.transport, queue)
@@ -100,7 +100,7 @@ def _indexes(failures: list[EntryFailure]) -> list[int]:
 
 
 def _blames(failures: list[EntryFailure]) -> list[tuple[int, str]]:
-    """Index and code of what failed, where it is the request's fault."""
+    """Return index and code of each failure that is the request's fault."""
     return [(failure.index, failure.code) for failure in failures if failure.sender_fault]
 
 
@@ -139,7 +139,7 @@ async def test_a_message_tells_when_it_was_sent(sqs: Server) -> None:
     sent_at = (await _one(sqs, queue)).sent_at
 
     assert sent_at.utcoffset() is not None
-    assert before - 0.001 <= sent_at.timestamp() <= after  # SQS cuts it to milliseconds
+    assert before - 0.001 <= sent_at.timestamp() <= after  # SQS truncates it to milliseconds
 
 
 async def test_ten_messages_go_in_one_batch(sqs: Server) -> None:
@@ -442,11 +442,11 @@ async def test_a_long_poll_returns_as_soon_as_a_message_arrives(sqs: Server) -> 
     queue = await _queue(sqs)
 
     poll = asyncio.create_task(sqs.transport.receive(queue, limit=1, wait_s=20))
-    # The poll is most likely waiting at the server by then; were it not, the test would still hold.
+    # The poll is most likely waiting at the server by then; if not, the test still holds.
     await asyncio.sleep(0.3)
     await sqs.transport.send(queue, _texts("a"))
 
-    async with asyncio.timeout(10):  # far less than the wait that was asked for
+    async with asyncio.timeout(10):  # far less than the requested wait
         (message,) = await poll
     assert message.body == "a"
 
@@ -509,7 +509,7 @@ async def test_a_bogus_receipt_does_no_harm_to_the_rest_of_a_delete(sqs: Server)
 
 
 async def _exhaust(sqs: Server, message: OutgoingMessage) -> tuple[ReceivedMessage, str]:
-    """Receive a message once too often; its last delivery and the dead-letter queue."""
+    """Receive a message once too often; return its last delivery and the dead-letter queue."""
     queue, dlq = _name(), _name()
     await sqs.create_queue(dlq)
     await sqs.create_queue(queue, dlq=dlq, max_receive_count=2)
@@ -517,7 +517,7 @@ async def _exhaust(sqs: Server, message: OutgoingMessage) -> tuple[ReceivedMessa
     await _release(sqs, queue, await _one(sqs, queue))
     last = await _one(sqs, queue)
     await _release(sqs, queue, last)
-    assert await _nothing(sqs, queue)  # the receive too many, which moves it
+    assert await _nothing(sqs, queue)  # the receive too many, which moves the message
     return last, dlq
 
 

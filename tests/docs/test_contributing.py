@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md shows the house as it is."""
+"""CONTRIBUTING.md shows the tree as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comments and pages name modules that exist: after a move, none has the old name."""
+"""Comments and pages name modules that exist: no name outlives a move."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME = re.compile(rf"`(?:headgate\.)?((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`")
 
 
 def exists(name: str) -> bool:
-    """A module, or what a module has in it."""
+    """Return True for a module, or a name in a module."""
     path, parts = ROOT, name.split(".")
     while parts and (path / parts[0]).is_dir():
         path /= parts.pop(0)

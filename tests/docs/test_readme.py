@@ -37,7 +37,7 @@ def _links_of(path: Path) -> list[Path]:
 
 @pytest.fixture(autouse=True)
 def headgates_logger() -> Iterator[None]:
-    """Left as it was: a page that makes a Lambda consumer sets it up for the process."""
+    """Restore Headgate's logger, which a page's Lambda consumer sets up for the whole process."""
     logger = logging.getLogger("headgate")
     before = (logger.handlers[:], logger.level, logger.propagate)
     yield
@@ -72,7 +72,7 @@ def test_every_python_block_of_a_page_runs_in_order(
     page: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = ModuleType(page.stem)
-    monkeypatch.setitem(sys.modules, page.stem, module)  # where annotations are looked up
+    monkeypatch.setitem(sys.modules, page.stem, module)  # annotations are looked up there
     for block in _python_blocks(page.read_text()):
         _run(block, module)
     for app in [value for value in vars(module).values() if isinstance(value, App)]:

@@ -1,4 +1,4 @@
-"""``python -m tests.mutants``: break the code in chosen places, and see that tests notice each."""
+"""``python -m tests.mutants``: break the code in chosen places, and check that tests notice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.mutants.trial import Copy, Fate, Trial
 
 
 def main() -> int:
-    """Try all, or those that are asked for; returns 0 if every one was killed."""
+    """Try all mutants, or those asked for; return 0 if every one was killed."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--list", action="store_true", help="name them, and what each breaks")
     parser.add_argument(
@@ -71,7 +71,7 @@ class _Bench:
             self._free.put(copy)
 
     def passes(self, test: str) -> bool:
-        """Whether a selection passes as the code is; says what fails."""
+        """Return True if a selection passes on the unchanged code; print its failures otherwise."""
         with self._copy() as copy:
             code, output = copy.run([test])
         if code != 0:
@@ -79,7 +79,7 @@ class _Bench:
         return code == 0
 
     def try_(self, mutant: Mutant) -> Trial:
-        """Try one, and say what became of it."""
+        """Try one mutant, and report its fate."""
         with self._copy() as copy:
             trial = copy.try_(mutant)
         about = f"{mutant.area}/{mutant.name}"

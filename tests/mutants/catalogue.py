@@ -1,7 +1,7 @@
-"""The list of mutants: lines that a guarantee hangs on, each with the change that breaks it.
+"""The list of mutants: lines that a guarantee depends on, each with a change that breaks it.
 
-It stands in the TOML files beside this one. Tools such as cosmic-ray and mutmut make mutants of
-every line by rule; these here are chosen, and each names the tests that have to notice it.
+It is in the TOML files next to this one. Tools such as cosmic-ray and mutmut make mutants of every
+line by rule; these are chosen, and each names the tests that must notice it.
 
     [[mutant]]
     name = "delete-before-send"
@@ -28,21 +28,21 @@ class Mutant:
     """One change of one file."""
 
     area: str
-    """The file of the catalogue that it stands in."""
+    """The catalogue's file that it is in."""
     name: str
     file: str
-    """Relative to the root of the repository."""
+    """Path relative to the root of the repository."""
     original: str
     replacement: str
     breaks: str
     tests: tuple[str, ...]
-    """What pytest is given: files, or single tests of them."""
+    """Arguments of pytest: files, or single tests."""
 
     def applied(self, source: str) -> str:
-        """The file's text with the change made.
+        """Return the file's text with the change made.
 
         Raises:
-            Stale: the original doesn't stand in it exactly once, or what comes out is no Python.
+            Stale: the original isn't in it exactly once, or the result is not valid Python.
         """
         if (times := source.count(self.original)) != 1:
             raise Stale(f"{self.name}: the original stands in {self.file} {times} times")
@@ -55,11 +55,11 @@ class Mutant:
 
 
 class Stale(Exception):
-    """A mutant no longer fits the code: write it anew."""
+    """A mutant no longer fits the code, and must be rewritten."""
 
 
 def catalogue() -> Iterator[Mutant]:
-    """All mutants, by area."""
+    """Yield all mutants, by area."""
     for path in sorted(Path(__file__).parent.glob("*.toml")):
         for fields in tomllib.loads(path.read_text())["mutant"]:
             tests = tuple(fields.pop("tests"))

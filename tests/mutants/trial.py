@@ -1,4 +1,4 @@
-"""Trying a mutant: a copy of the tree, the change made in it, and the tests that have to notice."""
+"""Trials of mutants: a copy of the tree, the change made in it, and the tests that must notice."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pathlib import Path
 from tests.mutants.catalogue import ROOT, Mutant, Stale
 
 LIMIT_S = 240.0
-"""A mutant may make tests hang; then they have noticed it."""
+"""Seconds after which hanging tests count as having noticed the mutant."""
 
 _TEST_LIMIT_S = 60
 _PASSED, _FAILED = 0, 1
-"""Exit codes of pytest; others say that it could not run them."""
+"""Exit codes of pytest; others mean that it could not run the tests."""
 
 _FIRST_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
 class Fate(Enum):
-    """What became of a mutant."""
+    """The fate of a mutant."""
 
     KILLED = "killed"
     SURVIVED = "SURVIVED"
@@ -36,26 +36,26 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What came of trying one."""
+    """The result of trying a mutant."""
 
     mutant: Mutant
     fate: Fate
     took_s: float = 0.0
     note: str = ""
-    """The test that killed it, or what is wrong."""
+    """The test that killed it, or an error."""
 
 
 class Copy:
     """A copy of the tree, in which one mutant after the other is tried.
 
     Args:
-        folder: where; it must not exist.
+        folder: the copy's folder, which must not exist.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         listed = subprocess.run(
-            # Found on the PATH, as whoever works on this calls it.
+            # Found on the PATH, as the developer's own git.
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],  # noqa: S607
             cwd=ROOT,
             check=True,
@@ -93,7 +93,7 @@ class Copy:
         return Trial(mutant=mutant, fate=fate, took_s=took_s, note=note)
 
     def run(self, tests: Sequence[str]) -> tuple[int | None, str]:
-        """Run tests in the copy; returns pytest's exit code (None: they hung) and what it said."""
+        """Run tests in the copy; return pytest's exit code (None: they hung) and its output."""
         options = ["-x", "-q", "-p", "no:cacheprovider", "--tb=no"]
         options += ["--hypothesis-seed=1", "--hypothesis-profile=mutants"]
         process = subprocess.Popen(
@@ -116,6 +116,6 @@ class Copy:
 
 def _write(file: Path, source: str) -> None:
     file.write_text(source)
-    # Python compares the second and the size, which a quick change may leave as they are.
+    # Python compares the second and the size, which a quick change may leave unchanged.
     for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
         compiled.unlink()

@@ -1,7 +1,7 @@
-"""What a type checker has to say about code that uses `jobs`. Checked, and never run.
+"""Samples of code that uses `jobs`, for type checkers. Checked, and never run.
 
-A line that has to be an error says which, in a ``type: ignore``: mypy reports it where the error
-does not come, since unused ignores are errors.
+A line that must be an error names it in a ``type: ignore``: mypy reports the line if the error does
+not occur, since unused ignores are errors.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ paying_nothing = app.define("paying-nothing", returns=Receipt)
 
 
 def contract(job: JobType[P, R]) -> JobType[P, R]:
-    """What submitters see of a handled job."""
+    """Return a handled job as its submitters see it."""
     return job
 
 

@@ -1,4 +1,4 @@
-"""mypy over samples.py, line by line: the errors that have to come, come, and no others."""
+"""mypy over samples.py, line by line: exactly the expected errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXPECTED = re.compile(r"# type: ignore\[([a-z-]+)\]")
 
 
 def expected() -> set[tuple[int, str]]:
-    """The lines that say which error they are, with the error's code."""
+    """Return the lines that declare an expected error, with its code."""
     lines = SAMPLES.read_text().splitlines()
     found = ((number, EXPECTED.search(line)) for number, line in enumerate(lines, start=1))
     return {(number, match[1]) for number, match in found if match}
@@ -23,7 +23,7 @@ def expected() -> set[tuple[int, str]]:
 
 @pytest.fixture(scope="module")
 def reported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What mypy says of the samples with their ignores taken away."""
+    """Return mypy's errors on the samples without their ignores."""
     assert request.config.cache is not None
     bare = tmp_path_factory.mktemp("samples") / "bare_samples.py"
     bare.write_text(EXPECTED.sub("", SAMPLES.read_text()))
