@@ -38,7 +38,7 @@ def sqs() -> MemorySqs:
 
 
 async def result(pool: ChildPool, sqs: MemorySqs, store: MemoryStore | None = None) -> object:
-    """What the handler returns for the message that waits."""
+    """Return the handler's result for the waiting message."""
     [message] = await sqs.receive(SPEC.name, limit=1, wait_s=0)
     means = Means(app=app, clock=CLOCK, events=Events(), call_isolated=pool.call, store=store)
     delivery = Delivery(message=message, queue=SPEC, received_at=CLOCK.monotonic())

@@ -1,4 +1,4 @@
-"""The pool of child processes alone: when children are replaced, and when none can be had."""
+"""The pool of child processes alone: replacement of children, and failure to start any."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CLOCK = SystemClock()
 async def pool_of(
     path: str = "tests.support.isolated_app:app", **options: Any
 ) -> AsyncIterator[tuple[ChildPool, list[str]]]:
-    """A running pool, and what it said was wrong."""
+    """Yield a running pool, and the errors that it reported."""
     faults: list[str] = []
     pool = ChildPool(
         path,
@@ -65,7 +65,7 @@ async def echo(pool: ChildPool) -> Outcome:
 
 
 async def pid_of(pool: ChildPool) -> int:
-    """The process that runs a job now."""
+    """Return the id of the process that runs a job now."""
     outcome = await echo(pool)
     assert isinstance(outcome, Done)
     return int(outcome.result["pid"])
@@ -98,11 +98,11 @@ async def test_a_pool_that_is_closed_takes_no_job() -> None:
         await pid_of(pool)
     assert pool.capacity == 0
     assert isinstance(await echo(pool), Deferred)
-    await pool.close()  # again is safe
+    await pool.close()  # closing again is safe
 
 
 def test_the_app_is_found_where_a_module_has_it() -> None:
-    assert load_app(app_path(app)) is app  # whichever of the modules that import it
+    assert load_app(app_path(app)) is app  # whichever module imports it
 
 
 def test_an_app_that_no_module_has_is_refused() -> None:

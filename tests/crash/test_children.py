@@ -1,4 +1,4 @@
-"""Handlers in child processes: whatever they do costs their own job, and nothing else."""
+"""Handlers in child processes: their faults affect their own job, and nothing else."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DEAD = "isolated-work-normal-dlq"
 
 
 class Bench:
-    """A worker in real time over queues in memory; its children are real processes."""
+    """A worker in real time over in-memory queues; its children are real processes."""
 
     def __init__(self) -> None:
         self.clock = SystemClock()
@@ -93,7 +93,7 @@ class Bench:
 
 
 def children() -> list[psutil.Process]:
-    """The processes that this one has started and that run."""
+    """Return the running processes that this one has started."""
     found = psutil.Process().children()
     return [each for each in found if each.status() != psutil.STATUS_ZOMBIE]
 
@@ -106,7 +106,7 @@ async def gone(pid: int) -> None:
 
 
 async def lines(path: Path, count: int = 1) -> list[str]:
-    """Wait until a file has so many lines."""
+    """Wait until a file has that many lines; return them."""
     async with asyncio.timeout(GENEROUS_S):
         while len(_lines(path)) < count:  # noqa: ASYNC110 - another process writes them
             await asyncio.sleep(0.05)

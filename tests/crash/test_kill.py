@@ -1,4 +1,4 @@
-"""Workers that die without a word."""
+"""Workers that die without a trace."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_a_job_that_kills_its_worker_takes_no_other_job_with_it(stage: Sta
 
 async def test_a_worker_that_was_frozen_notices_that_others_have_its_jobs(stage: Stage) -> None:
     ids = await stage.submit("brief-gated", 3)
-    first = await stage.worker("brief", "--concurrency", "3")  # so none is left for a poll
+    first = await stage.worker("brief", "--concurrency", "3")  # so that no slot is left for a poll
     await stage.journal.until(lambda: stage.journal.count("start").keys() == set(ids))
     first.send(signal.SIGSTOP)
     second = await stage.worker("brief")
@@ -79,7 +79,7 @@ async def test_a_job_that_ends_in_a_worker_just_thawed_does_not_settle_what_anot
     first.send(signal.SIGSTOP)
     second = await stage.worker("brief")
     await stage.journal.until(lambda: stage.journal.count("start", pid=second.pid).total() == 1)
-    second.send(signal.SIGSTOP)  # it has the message, and can't be done first
+    second.send(signal.SIGSTOP)  # it has the message, and can't finish first
     stage.open_gate()
     first.send(signal.SIGCONT)
     await stage.journal.until(lambda: not _events(stage, first).isdisjoint({"done", "cancelled"}))

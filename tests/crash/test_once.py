@@ -1,4 +1,4 @@
-"""A job with ``once=True`` whose workers die in the middle of it."""
+"""Jobs with ``once=True`` whose workers die in the middle of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.workers import environment
 
 KILLS = 100
 AT_A_TIME = 4
-"""Workers that run beside each other until they are killed."""
+"""Number of workers that run concurrently until they are killed."""
 
 
 async def test_a_hundred_workers_killed_in_the_middle_of_a_once_job_leave_each_to_be_done_once(
@@ -59,7 +59,7 @@ async def test_a_hundred_workers_killed_in_the_middle_of_a_once_job_leave_each_t
 
 
 async def _all_said_to_be_done(table: AsyncDynamoTable, ids: set[str]) -> None:
-    """Wait until each claim says so; its handler has ended a moment before."""
+    """Wait until each claim says that its job is done; the handler ended a moment before."""
     async with asyncio.timeout(GENEROUS_S):
         for job_id in ids:
             while not await _is_said_to_be_done(table, job_id):  # noqa: ASYNC110 - another process
@@ -74,7 +74,7 @@ async def _is_said_to_be_done(table: AsyncDynamoTable, job_id: str) -> bool:
 async def _kill_in_the_middle(
     forks: Forks, journal: Journal, directory: Path, killers: dict[str, int], times: int
 ) -> None:
-    """So often start a worker, and ``kill -9`` it in a job that has killed none before."""
+    """Start a worker that many times, and ``kill -9`` it in a job that has killed none before."""
     for _ in range(times):
         pid = await forks.worker(1)
         await journal.until(partial(_unkilled, journal, pid, killers))
@@ -85,6 +85,6 @@ async def _kill_in_the_middle(
 
 
 def _unkilled(journal: Journal, pid: int, killers: dict[str, int]) -> str:
-    """The job that a worker has started, unless it is one that may end; empty if there is none."""
+    """Return a job that the worker has started and may be killed in; empty if there is none."""
     started = [job_id for job_id in journal.count("start", pid=pid) if job_id not in killers]
     return started[-1] if started else ""

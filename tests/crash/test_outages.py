@@ -17,7 +17,7 @@ SECRET = "what-only-the-user-may-see"  # noqa: S105 - stands for a payload
 
 
 def _is_in_mid_drain(stage: Stage) -> bool:
-    """Some jobs are done, and others run: something is about to be deleted."""
+    """Return True while some jobs are done and others run: a delete is imminent."""
     done, started = (stage.journal.count(event).total() for event in ("done", "start"))
     return done >= 20 and started > done
 
@@ -71,7 +71,7 @@ async def test_a_service_that_hangs_for_longer_than_the_visibility_loses_nothing
             worker = await stage.worker("brief", "--concurrency", "6")
             await stage.journal.until(lambda: stage.journal.count("start").total() >= 6)
             os.kill(aws.pid, signal.SIGSTOP)
-            try:  # as long as jobs take that have just been received, so more than 2 s
+            try:  # for as long as the jobs just received take, so more than 2 s
                 await stage.journal.until(lambda: stage.journal.count("done").total() >= 6)
             finally:
                 os.kill(aws.pid, signal.SIGCONT)

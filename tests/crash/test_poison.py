@@ -1,4 +1,4 @@
-"""A job that kills whatever process runs it, among jobs that do no harm."""
+"""A job that kills every process that runs it, among harmless jobs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NEIGHBOURS = 200
 async def test_a_job_that_always_kills_its_worker_is_quarantined_while_its_neighbours_finish(
     stage: Stage,
 ) -> None:
-    stage.records = "failures"  # without them nobody could tell its deaths from other deliveries
+    stage.records = "failures"  # without records its deaths can't be told from other deliveries
     rng = random.Random(7)  # noqa: S311 - where the poison stands
     before = rng.randrange(NEIGHBOURS)
     ids = await stage.submit("brief-slow", before, seconds=0.05)
     [poison] = await stage.submit("brief-poisonous")
     ids += await stage.submit("brief-slow", NEIGHBOURS - before, seconds=0.05)
-    # The supervisor replaces what the poison kills.
+    # The supervisor replaces the workers that the poison job kills.
     worker = await stage.worker("brief", "--concurrency", "10", "--processes", "2")
     await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
     await stage.journal.until(lambda: stage.journal.count("start")[poison] == 3)

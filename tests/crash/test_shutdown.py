@@ -54,7 +54,7 @@ async def test_ctrl_c_in_a_terminal_waits_for_no_poll_of_over_a_second(
             waits_s.append(json.loads(request.partition(b"\r\n\r\n")[2])["WaitTimeSeconds"])
 
     async with Proxy(stage.endpoint_url, on_request=note) as proxy:
-        # An address that isn't known as this machine's: what counts is the terminal alone.
+        # An address not known as this machine's: only the terminal matters.
         endpoint_url = proxy.endpoint_url.replace("127.0.0.1", "0.0.0.0")  # noqa: S104 - no listener
         with Terminal() as terminal:
             worker = await stage.worker(
@@ -64,7 +64,7 @@ async def test_ctrl_c_in_a_terminal_waits_for_no_poll_of_over_a_second(
                 terminal=terminal,
             )
             await worker.logged(READY, times=processes)
-            # The first poll of a process is a short one anyway.
+            # The first poll of a process is a short one in any case.
             await proxy.until(lambda: len(waits_s) >= 3 * processes)
             terminal.press_ctrl_c()
             assert await worker.ended() == EXIT_CLEAN

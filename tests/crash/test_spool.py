@@ -1,4 +1,4 @@
-"""Submitters whose queue service is away, and which are killed before it comes back."""
+"""Submitters whose queue service is away, and that are killed before it comes back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.submitter import Kind, Submitter
 
 
 def nobody_listens() -> str:
-    """An endpoint that refuses connections."""
+    """Return an endpoint that refuses connections."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -102,7 +102,7 @@ async def test_drainers_that_are_killed_again_and_again_lose_nothing(
             await stage.worker("steady")
             await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
             await stage.becomes("steady")
-    # At most the requests whose answers died with their drainer were made again, each time.
+    # Each time, at most the requests whose answers died with their drainer were made again.
     assert stage.journal.count("start").total() <= len(ids) + in_doubt
 
 
@@ -113,7 +113,7 @@ async def test_what_a_killed_drainer_held_is_sent_by_another_in_seconds(
     dead = stage.environment(endpoint_url=nobody_listens())
     async with Submitter(spool, dead) as submitter:
         ids = await submitter.submit("steady-quick", 30)
-    lease_s = 3_600  # nobody waits for that
+    lease_s = 3_600  # no test waits for that
     async with Proxy(stage.endpoint_url) as proxy:
         proxy.inject(Hold(forward=False), actions=["SendMessageBatch"])
         stuck = stage.environment(endpoint_url=proxy.endpoint_url)

@@ -44,7 +44,7 @@ def _only_child(pid: int) -> int:
 
 
 async def _outcome(process: asyncio.subprocess.Process) -> tuple[int | None, str]:
-    """Its exit code and what else it says; it is killed if it does not end."""
+    """Return the exit code and the remaining output of a process, killed if it does not end."""
     try:
         async with asyncio.timeout(GENEROUS_S):
             _, said = await process.communicate()
@@ -85,18 +85,18 @@ async def test_a_signal_while_the_app_is_imported_ends_it_cleanly(
 async def test_a_signal_at_any_moment_of_the_start_ends_it_without_a_trace(
     tmp_path: Path, after_ms: int
 ) -> None:
-    """However far it has come by then: the outcome is the same."""
+    """However far it has come by then, the outcome is the same."""
     worker = await _spawn(*WORKER, "tests.support.fixture_app:app", tmp_path=tmp_path)
     await asyncio.sleep(after_ms / 1000)
     os.kill(worker.pid, signal.SIGTERM)
     code, said = await _outcome(worker)
-    # By the kernel where Python had not yet come to our first line.
+    # By the kernel, if Python had not yet reached our first line.
     assert code in (EXIT_CLEAN, -signal.SIGTERM), said
     assert "Traceback" not in said
 
 
 async def test_a_worker_that_has_begun_stops_in_order(tmp_path: Path) -> None:
-    """The early handlers are gone by then."""
+    """The early handlers have been replaced by then."""
     env = environment(NOWHERE, "test", tmp_path)
     async with WorkerProcess("--queues", "steady", env=env) as worker:
         worker.send(signal.SIGTERM)

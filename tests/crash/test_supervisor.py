@@ -1,4 +1,4 @@
-"""A supervisor of real processes: what it keeps running, and what it leaves behind."""
+"""A supervisor of real processes: it keeps them running, and leaves none behind."""
 
 from __future__ import annotations
 

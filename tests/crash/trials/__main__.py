@@ -1,4 +1,4 @@
-"""``python -m tests.crash.trials TRIAL``: a trial by itself, which says what it found.
+"""``python -m tests.crash.trials TRIAL``: run a trial by itself, and print its findings.
 
 Its exit code is 1 if a promise was broken.
 """
@@ -34,7 +34,7 @@ Trial = Callable[[argparse.Namespace, Path], Coroutine[Any, Any, Findings]]
 
 @asynccontextmanager
 async def _stage(directory: Path) -> AsyncIterator[Stage]:
-    """A stage on a server of its own."""
+    """Yield a stage on a separate server."""
     with LocalAws() as aws:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             del os.environ[name]

@@ -1,4 +1,4 @@
-"""A worker and a submitter whose requests are answered oddly: neither ends, and nothing is lost."""
+"""A worker and a submitter that get odd answers: neither ends, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ from tests.support.submitter import Submitter
 from tests.support.workers import READY, WorkerProcess
 
 _SHARE = 0.3
-"""Of a worker's requests that are answered oddly; of a submitter's it is all."""
+"""Fraction of a worker's requests that get odd answers; a submitter gets nothing else."""
 _SLOW_SHARE = 0.03
-"""The kinds of odd answers that cost the client seconds."""
+"""Fraction for the kinds of odd answers that cost the client seconds."""
 _MOST = 0.6
-"""Part of the jobs that have to end on one kind of answers before the next has its turn: while the
-table answers oddly, a job that needs a claim is put off for longer each time."""
+"""Fraction of the jobs that must end on one kind of answers before the next has its turn.
+
+While the table's answers are odd, a job that needs a claim is put off for longer each time.
+"""
 _BOUND_S = 300.0
 
 
 def remarkable(line: str) -> bool:
-    """A worker's lines that a trial reads: a worker that lives long writes very many others."""
+    """Return True for the lines that a trial reads; a long-lived worker writes very many others."""
     return READY in line or ("Traceback" in line and FLAKY not in line)
 
 
 async def worker_meets(
     stage: Stage, weather: Weather, *, groups: Sequence[Sequence[str]], jobs: int
 ) -> Findings:
-    """So many jobs on one worker for each group of kinds of answers, which it gets in turn."""
+    """Run that many jobs on one worker for each group of kinds of answers, one group at a time."""
     findings, account = Findings(), Account(stage.journal)
     async with _proxy(stage, weather) as proxy, AsyncExitStack() as owned:
         worker = await owned.enter_async_context(
@@ -63,7 +65,7 @@ async def worker_meets(
 async def submitter_meets(
     stage: Stage, weather: Weather, directory: Path, *, groups: Sequence[Sequence[str]], jobs: int
 ) -> Findings:
-    """So many jobs submitted with a spool for each group, while no request is answered well."""
+    """Submit that many jobs with a spool for each group, while no request gets a good answer."""
     findings, account = Findings(), Account(stage.journal)
     worker = await stage.worker(QUEUE)
     async with _proxy(stage, weather) as proxy:
@@ -91,7 +93,7 @@ def _proxy(stage: Stage, weather: Weather) -> Proxy:
 
 
 async def _submit(stage: Stage, account: Account, jobs: int) -> set[str]:
-    """Jobs of all kinds, past the proxy; returns their ids."""
+    """Submit jobs of all kinds, bypassing the proxy; return their ids."""
     ids: set[str] = set()
     for at, kind in enumerate(KINDS):
         made = await stage.submit(kind, len(range(at, jobs, len(KINDS))), seconds=0.05)

@@ -1,4 +1,4 @@
-"""The trials' app: short jobs of five kinds on one queue, whose attempts the records count."""
+"""The trials' app: short jobs of five kinds on one queue, with attempts counted by records."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from tests.support.fixture_app import Fixture, blocking, flaky, quick, slow
 QUEUE = "trial"
 
 VISIBILITY = timedelta(seconds=6)
-"""The time that a killed worker's messages stay hidden."""
+"""The time for which a killed worker's messages stay hidden."""
 
 MOST_ATTEMPTS = 30
-"""More than a job can use up by failing once and by the workers that are killed under it: no job
-here does any harm, so none is to be parked."""
+"""More attempts than a job can use up by failing once and by the workers killed while they run it.
+
+No job here does any harm, so none may be parked.
+"""
 
 ONCE = "once"
 """The type with ``once=True``, which is claimed in the table."""
@@ -24,7 +26,7 @@ KINDS = ("quick", "slow", "blocking", "flaky", ONCE)
 
 
 def make_app(stage: str | None = None) -> App:
-    """The app, in a stage of its own for each trial; None takes what the environment says."""
+    """Return the app, in a stage of its own for each trial; None takes the environment's."""
     limit = CrashLimit(crashes=MOST_ATTEMPTS)
     app = App("trials", stage=stage, records="outcomes", crash_limit=limit)
     lane = Lane(visibility=VISIBILITY, start_within=timedelta(minutes=1), share=0.0)

@@ -1,4 +1,4 @@
-"""Message bodies made at random: nearly valid envelopes, foreign formats, and what is neither."""
+"""Random message bodies: nearly valid envelopes, foreign formats, and others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 SECRET = "what-only-the-user-may-see"  # noqa: S105 - stands for a payload
-"""In the payload of each body, and so in no line of a log."""
+"""A text in the payload of each body, which must be in no line of a log."""
 
 _NOT_SQS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that SQS refuses.
@@ -46,14 +46,14 @@ _FIELDS = (
 )
 _DEPTHS = (10, 150, 199, 201, 250, 5_000)
 _LARGEST_CUT = 4
-"""Bytes taken out at once: few, so that a payload's text never becomes the name of a type."""
+"""Maximum bytes cut out at once: few, so that a payload's text never becomes a type's name."""
 
 
 class Bodies:
-    """Makes bodies.
+    """An endless iterator of random bodies.
 
     Args:
-        rng: decides.
+        rng: the source of randomness.
         types: the names of the app's job types.
     """
 
@@ -71,7 +71,7 @@ class Bodies:
         )
 
     def __iter__(self) -> Iterator[str]:
-        """Endlessly."""
+        """Yield bodies endlessly."""
         weights = [weight for weight, _ in self._makers]
         makers = [maker for _, maker in self._makers]
         while True:
@@ -91,7 +91,7 @@ class Bodies:
         }
 
     def _nearly_valid(self) -> str:
-        """An envelope with one to three fields of another value, doubled, or left out."""
+        """Return an envelope with one to three fields altered, duplicated or left out."""
         made = self._envelope()
         for name in self._rng.sample(_FIELDS, self._rng.randint(1, 3)):
             if self._rng.random() < 1 / 5:
@@ -148,7 +148,7 @@ class Bodies:
         }
 
     def _damaged(self, text: str) -> str:
-        """With one to four small pieces changed, taken out or put in; or cut off."""
+        """Return the text cut off, or with one to four small pieces changed, removed or added."""
         if self._rng.random() < 1 / 4:
             return text[: self._rng.randint(1, len(text))]
         for _ in range(self._rng.randint(1, 4)):
@@ -160,7 +160,7 @@ class Bodies:
         return text
 
     def _foreign(self) -> str:
-        """As S3, SNS, EventBridge and others send them, with something amiss."""
+        """Return a body as S3, SNS, EventBridge and others send it, with a fault in it."""
         return json.dumps(
             self._rng.choice(
                 [

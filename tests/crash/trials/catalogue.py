@@ -46,12 +46,12 @@ def _answer(status: int, body: bytes, kind: bytes = b"application/x-amz-json-1.0
 
 
 def _error(rng: random.Random, body: bytes) -> Fault:
-    """An error in AWS's place: a server may have carried the request out, or not."""
+    """Return an error in AWS's place: the server may have carried the request out, or not."""
     return Say(answer=_answer(rng.choice(_ERRORS), body), forward=rng.random() < 1 / 2)
 
 
 def _garbled(body: bytes) -> Fault:
-    """A success that can't be read, of a request that was carried out."""
+    """Return an unreadable success, of a request that was carried out."""
     return Say(answer=_answer(HTTPStatus.OK, body), forward=True)
 
 
@@ -83,10 +83,10 @@ CATALOGUE: dict[str, Draw] = {
 """The kinds of answers by name."""
 
 SLOW = frozenset({"late", "stalled", "byte by byte"})
-"""Kinds that cost a client its time."""
+"""Kinds that cost a client time."""
 
 ANSWERED = frozenset({"late", "byte by byte"})
-"""Those of them that are answers all the same, which a patient client takes."""
+"""Slow kinds that are answers all the same, which a patient client accepts."""
 
 AT_ONCE = tuple(name for name in CATALOGUE if name not in SLOW)
 
@@ -101,31 +101,31 @@ class Weather:
     """Draws faults for a proxy, and counts them by kind.
 
     Args:
-        rng: decides.
+        rng: the source of randomness.
     """
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self.kinds: Sequence[str] = ()
-        """Of the faults that are drawn."""
+        """The kinds of faults to draw."""
         self.share = 0.0
-        """Of the requests that are hit."""
+        """Fraction of the requests that are hit."""
         self.actions: frozenset[str] = frozenset()
-        """The only ones that are hit; empty: all."""
+        """The only actions that are hit; empty for all."""
         self.drawn: Counter[str] = Counter()
 
     def turn(
         self, share: float, kinds: Sequence[str], actions: frozenset[str] = frozenset()
     ) -> None:
-        """From now on hit this share of requests with faults of these kinds."""
+        """Hit this fraction of requests with faults of these kinds from now on."""
         self.share, self.kinds, self.actions = share, kinds, actions
 
     def clear(self) -> None:
-        """Hit none."""
+        """Hit no more requests."""
         self.turn(0, ())
 
     def fault_for(self, action: str) -> Fault | None:
-        """The chooser that `tests.support.proxy.Proxy.draw` asks."""
+        """Return the fault for a request, or None; passed to `tests.support.proxy.Proxy.draw`."""
         spared = bool(self.actions) and action not in self.actions
         if not self.kinds or spared or self._rng.random() >= self.share:
             return None

@@ -1,4 +1,4 @@
-"""Workers killed or stopped at random moments: what they held comes again, and nothing else."""
+"""Workers killed or stopped at random moments: only the jobs they held are redelivered."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tests.support.workers import READY, WorkerProcess
 CONCURRENCY = 10
 _JOB_S = 0.05
 _LONGEST_LIFE_S = 1.5
-"""After a worker's first job has begun; jobs take a thirtieth of it."""
+"""Seconds after a worker's first job has begun; jobs take a thirtieth of it."""
 _STARTING = 0.15
-"""Part of the signals that come before a worker is ready."""
+"""Fraction of the signals that come before a worker is ready."""
 _LONGEST_START_S = 1.5
 _BACKLOG = 400
 _BOUND_S = 180.0
@@ -34,10 +34,10 @@ _STOPS = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(slots=True)
 class Cuts:
-    """Cuts workers off, one life at a time, and keeps a backlog before them.
+    """Cuts workers off, one life at a time, while keeping their queue filled.
 
     Args:
-        stage: has its queues.
+        stage: a stage with its queues.
         rng: chooses the moments.
     """
 
@@ -48,20 +48,20 @@ class Cuts:
     cut: Counter[str] = field(default_factory=Counter)
     """The number of workers by signal and moment."""
     codes: Counter[int] = field(default_factory=Counter)
-    """The number of those that were stopped, by exit code."""
+    """The number of stopped workers by exit code."""
     account: Account = field(init=False)
 
     def __post_init__(self) -> None:
         self.account = Account(self.stage.journal)
 
     async def stops(self, times: int) -> None:
-        """Stop so many workers, each by SIGTERM or SIGINT; then nothing may run twice."""
+        """Stop that many workers, each by SIGTERM or SIGINT; nothing may run twice after that."""
         for _ in range(times):
             await self._refill()
             number = self.rng.choice(_STOPS)
             async with self._cut(number) as worker:
                 code = await worker.ended()
-            # Before that it may have run nothing of ours.
+            # Before that it may have run none of our code.
             if READY in worker.log:
                 self.findings.expect(code == EXIT_CLEAN, f"{number.name} ended with {code}")
             self.codes[code] += 1
@@ -73,7 +73,7 @@ class Cuts:
         self.findings.expect(not again, f"{again} jobs began twice after stops")
 
     async def kills(self, times: int, *, at_once: int = 1) -> None:
-        """Kill so many workers, of which so many work beside each other."""
+        """Kill that many workers, of which ``at_once`` run concurrently."""
         lives = iter(range(times))
 
         async def lane() -> None:
@@ -86,7 +86,7 @@ class Cuts:
         await asyncio.gather(*(lane() for _ in range(at_once)))
 
     async def finish(self) -> Findings:
-        """Let a last worker do the rest, and say what became of all jobs."""
+        """Let a last worker do the rest, and report on all jobs."""
         last = await self.stage.worker(QUEUE)
         await all_is_settled(self.stage, last, within_s=_BOUND_S)
         self._expect_only_the_killed_to_be_repeated()
@@ -99,7 +99,7 @@ class Cuts:
 
     @asynccontextmanager
     async def _cut(self, number: signal.Signals) -> AsyncIterator[WorkerProcess]:
-        """A worker that has got the signal at a random moment of its start or of its work."""
+        """Yield a worker that got the signal at a random moment of its start or of its work."""
         early = self.rng.random() < _STARTING
         pause_s = self.rng.uniform(0, _LONGEST_START_S if early else _LONGEST_LIFE_S)
         process = self.stage.process(
@@ -114,7 +114,7 @@ class Cuts:
             yield worker
 
     def _is_at_work(self, pid: int) -> bool:
-        """True once this worker has begun a job, or there is none left to begin."""
+        """Return True once this worker has begun a job, or no job is left to begin."""
         return not self.account.missing or pid in self.account.processes
 
     async def _refill(self) -> None:
@@ -124,7 +124,7 @@ class Cuts:
             self.account.submitted.update(ids)
 
     def _expect_only_the_killed_to_be_repeated(self) -> None:
-        """Whoever began a job that was begun again has been killed, and never had it twice."""
+        """Expect that only killed workers' jobs began again, and no worker began a job twice."""
         self.account.read()
         starters = self.account.starters.values()
         again = Counter(pid for pids in starters for pid in pids[:-1])

@@ -1,4 +1,4 @@
-"""A trial's figures, and all that should not have been."""
+"""A trial's figures, and the promises that it saw broken."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _LOOK_S = 0.2
 
 @dataclass(slots=True)
 class Findings:
-    """Figures by name, and promises that were broken."""
+    """Figures by name, and broken promises."""
 
     figures: dict[str, object] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
 
     def expect(self, holds: bool, otherwise: str) -> None:
-        """Write down a promise that was broken."""
+        """Record a broken promise, unless it holds."""
         if not holds:
             self.broken.append(otherwise)
 
     def lines(self) -> Iterable[str]:
-        """For people."""
+        """Yield the findings as readable lines."""
         for name, figure in self.figures.items():
             yield f"{name:<44}{figure}"
         for what in self.broken:
@@ -37,7 +37,7 @@ class Findings:
 
 
 class Account:
-    """The runs of the jobs that were submitted, and the processes of each.
+    """The runs of the submitted jobs, with the processes that ran them.
 
     Args:
         journal: written by the jobs; each line of it is read once.
@@ -48,15 +48,15 @@ class Account:
         self._offset = 0
         self.submitted: set[str] = set()
         self.once: set[str] = set()
-        """Those of them that have ``once=True``."""
+        """The submitted jobs that have ``once=True``."""
         self.done: Counter[str] = Counter()
         self.starters: dict[str, list[int]] = {}
         """The processes in which each job began, in order."""
         self.processes: set[int] = set()
-        """All that have begun a job."""
+        """All processes that have begun a job."""
 
     def read(self) -> None:
-        """Take in what has been written since."""
+        """Read what has been written since the last time."""
         entries, self._offset = self._journal.entries_from(self._offset)
         for entry in entries:
             if entry.event == "done":
@@ -67,18 +67,18 @@ class Account:
 
     @property
     def missing(self) -> set[str]:
-        """Jobs that were submitted and have not ended so far."""
+        """Return the submitted jobs that have not ended so far."""
         self.read()
         return self.submitted - self.done.keys()
 
     @property
     def twice(self) -> set[str]:
-        """Jobs that have ended more than once."""
+        """Return the jobs that have ended more than once."""
         return {job_id for job_id, times in self.done.items() if times > 1}
 
 
 async def parked(stage: Stage) -> dict[str, str]:
-    """The jobs in the dead-letter queue and in quarantine, each with its reason; they are taken."""
+    """Take the jobs out of the dead-letter queue and the quarantine; return their reasons."""
     found: dict[str, str] = {}
     for name in (stage.queue(QUEUE).dlq_name, stage.app.topology.quarantine_name):
         while messages := await stage.sqs.receive(name, limit=10, wait_s=0):
@@ -100,7 +100,7 @@ async def all_is_settled(stage: Stage, worker: WorkerProcess, *, within_s: float
 
 
 async def settle_accounts(findings: Findings, account: Account, stage: Stage) -> None:
-    """Say what became of all jobs, once nothing is under way."""
+    """Report on all jobs, once nothing is under way."""
     dead = await parked(stage)
     lost = account.missing - dead.keys()
     findings.figures |= {

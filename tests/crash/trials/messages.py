@@ -1,4 +1,4 @@
-"""Bodies made at random, fed to a worker and to a function: each is run or parked, none is quoted.
+"""Random bodies for a worker and a function: each is run or parked, and never quoted in a log.
 
 All of it happens in this process, in virtual time and on queues in memory, so that a hundred
 thousand take minutes.
@@ -32,16 +32,16 @@ from tests.crash.trials.findings import Findings
 from tests.support.functions import Function
 
 _ROUND = 500
-"""Bodies for which a worker, or a function, lives."""
+"""Number of bodies per life of a worker or a function."""
 _FUNCTIONS = 1 / 5
-"""Part of the bodies that a function gets; a worker gets the others."""
+"""Fraction of the bodies that a function gets; a worker gets the others."""
 _LIMIT_S = 100_000.0
-"""In virtual time: longer than parking takes, shorter than a queue's retention."""
+"""Virtual seconds, longer than parking takes and shorter than a queue's retention."""
 _LOOK_S = 1.0
 
 
 class Note(BaseModel):
-    """A payload that takes anything."""
+    """A payload that accepts anything."""
 
     text: str = ""
     rest: Any = None
@@ -55,7 +55,7 @@ class Order(BaseModel):
 
 
 def _make_app() -> App:
-    """A type for each way in which a message can be read."""
+    """Return an app with a type for each way in which a message can be read."""
     app = App("fuzz", parking=Retry(max_attempts=2, backoff=Backoff.fixed(1)))
     queue = app.queue("work", priorities=[Priority.NORMAL])
 
@@ -82,7 +82,7 @@ def _make_app() -> App:
 
 
 class _Log(logging.Handler):
-    """Reads each line that a worker or a function would write, and counts those that quote."""
+    """Reads each line that a worker or a function would log, and counts those that quote."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ def _log() -> Iterator[_Log]:
 
 
 def feed(seed: int, count: int) -> Findings:
-    """Feed so many bodies, and say what became of them."""
+    """Feed that many bodies, and report what became of them."""
     bodies = iter(Bodies(random.Random(seed), [*_make_app().types]))  # noqa: S311 - makes bodies
     to_function = int(count * _FUNCTIONS)
     worker, function, findings = Counter[str](), Counter[str](), Findings()
@@ -177,7 +177,7 @@ def _feed_function(bodies: Iterator[str], fate: Counter[str]) -> None:
 
 
 async def _send(sqs: MemorySqs, queue: str, bodies: Iterator[str]) -> int:
-    """Send what SQS takes; returns how many these are."""
+    """Send the bodies that SQS accepts; return their number."""
     sent, left = 0, list(bodies)
     for at in range(0, len(left), MAX_BATCH):
         messages = [OutgoingMessage(body=body) for body in left[at : at + MAX_BATCH]]
@@ -186,7 +186,7 @@ async def _send(sqs: MemorySqs, queue: str, bodies: Iterator[str]) -> int:
 
 
 async def _take(sqs: MemorySqs, app: App, dlq: str) -> int:
-    """Take away what was parked, each with its reason; returns how many these are."""
+    """Take out the parked messages, each with its reason; return their number."""
     taken = 0
     for name in (dlq, app.topology.quarantine_name):
         while messages := await sqs.receive(name, limit=MAX_BATCH, wait_s=0):

@@ -1,4 +1,4 @@
-"""All at once, for as long as asked: odd answers, outages, kills and stops under steady load."""
+"""Everything at once, for a given time: odd answers, outages, kills and stops under steady load."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from tests.support.workers import READY, WorkerProcess
 
 _SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 _IN_ORDER = (EXIT_CLEAN, EXIT_UNFINISHED)
-"""In an outage a stop may have to leave a settlement, which the log then names."""
+"""In an outage a stop may have to leave a settlement undone, which the log then names."""
 _LIFE_S = (3.0, 30.0)
-"""The life of a worker before it is cut off."""
+"""Range of seconds after which a worker is cut off."""
 _BATCHES = (10, 60)
-"""The jobs that a submitter sends before it is killed."""
+"""Range of the number of jobs that a submitter sends before it is killed."""
 _CALM_S = (1.0, 8.0)
 _STORM_S = (0.5, 6.0)
 _OUTAGE_S = (2.0, 10.0)
@@ -43,8 +43,9 @@ _BATCH_PAUSE_S = 0.25
 _LOOK_S = 1.0
 _LANES = 2
 _BOUND_S = 1_200.0
-"""For what is left at the end: a job that could not be claimed again and again stays away for up to
-a quarter of an hour."""
+"""Seconds for the remaining jobs at the end: a job whose claim failed repeatedly stays away for up
+to a quarter of an hour.
+"""
 _GROWTH = 1.25
 """The growth allowed from the first tenth's memory to the last's."""
 
@@ -54,10 +55,10 @@ class Mixed:
     """The trial.
 
     Args:
-        stage: has its queues.
-        proxy: what all processes reach it through.
-        directory: for the spool.
-        rng: decides what happens, and when.
+        stage: a stage with its queues.
+        proxy: the proxy that all processes go through.
+        directory: the spool's directory.
+        rng: decides the events and their times.
     """
 
     stage: Stage
@@ -68,7 +69,7 @@ class Mixed:
     cut: Counter[str] = field(default_factory=Counter)
     storms: Counter[str] = field(default_factory=Counter)
     memory_mb: list[float] = field(default_factory=list)
-    """Of the worker that nobody cuts off."""
+    """Memory samples of the worker that is never cut off, in MB."""
     account: Account = field(init=False)
     weather: Weather = field(init=False)
 
@@ -78,7 +79,7 @@ class Mixed:
         self.proxy.draw(self.weather.fault_for)
 
     async def run(self, seconds: float) -> Findings:
-        """Go on for so long, then let everything come to rest, and say what became of all jobs."""
+        """Run for that many seconds, then let everything settle, and report on all jobs."""
         async with self._worker() as elder:
             await self._for_so_long(
                 seconds,
@@ -94,10 +95,10 @@ class Mixed:
         return self.findings
 
     async def _for_so_long(self, seconds: float, *endless: Coroutine[Any, Any, None]) -> None:
-        """Do all of this side by side.
+        """Run all of these concurrently for that many seconds.
 
         Raises:
-            Exception: what one of them failed with.
+            Exception: the error of one of them.
         """
         tasks = [asyncio.create_task(each) for each in endless]
         try:
@@ -111,7 +112,9 @@ class Mixed:
             task.result()
 
     async def _change_the_weather(self) -> None:
-        """Calm and storms in turn: odd answers to some, or an outage of the table or of all."""
+        """Alternate calm and storms: odd answers to some requests, or an outage of the table or of
+        all.
+        """
         while True:
             self.weather.clear()
             await asyncio.sleep(self.rng.uniform(*_CALM_S))
@@ -126,7 +129,7 @@ class Mixed:
                 await asyncio.sleep(self.rng.uniform(*_OUTAGE_S))
 
     async def _live(self) -> None:
-        """One worker after the other, each cut off at a random moment."""
+        """Run one worker after the other, each cut off at a random moment."""
         while True:
             async with self._worker(ready=None) as worker:
                 await asyncio.sleep(self.rng.uniform(*_LIFE_S))
@@ -139,7 +142,7 @@ class Mixed:
                 self.findings.expect(in_order, f"{number.name} ended with {code}")
 
     async def _submit(self) -> None:
-        """One submitter after the other on one spool, each killed in the middle of a batch."""
+        """Run one submitter after the other on one spool, each killed in the middle of a batch."""
         while True:
             async with self._submitter() as submitter:
                 for _ in range(self.rng.randint(*_BATCHES)):
@@ -150,7 +153,8 @@ class Mixed:
                         self.account.once.update(ids)
                     self.findings.expect(len(ids) == _BATCH, "submit raised in spite of its spool")
                     await asyncio.sleep(_BATCH_PAUSE_S)
-                # Of this batch some may be kept, and nobody was told of any.
+                # Some jobs of this batch may have been kept, though their submitter never learned
+                # of it.
                 doomed = asyncio.create_task(submitter.submit("quick", _BATCH))
                 await asyncio.sleep(self.rng.uniform(0, _BATCH_PAUSE_S))
                 doomed.cancel()
@@ -169,7 +173,7 @@ class Mixed:
             await asyncio.sleep(_LOOK_S)
 
     async def _rest(self, elder: WorkerProcess) -> None:
-        """Wait until all has been sent and run, and end the last worker in order."""
+        """Wait until all jobs have been sent and run, and end the last worker in order."""
         async with self._submitter() as submitter:
             await until(self._is_sent, within_s=_BOUND_S)
             await submitter.end()
@@ -180,7 +184,7 @@ class Mixed:
         self.findings.expect("Traceback" not in elder.log, "the last worker logged a traceback")
 
     def _is_sent(self) -> bool:
-        """True if nothing is left in the spool."""
+        """Return True if nothing is left in the spool."""
         file = SpoolFile(Spool(self.directory / "jobs.spool"), SystemClock())
         try:
             waiting, _ = file.totals()
@@ -211,6 +215,6 @@ class Mixed:
 
 
 def _ends(samples: Sequence[float]) -> tuple[float, float]:
-    """The means over the first and the last tenth."""
+    """Return the means over the first and the last tenth."""
     tenth = max(1, len(samples) // 10)
     return statistics.fmean(samples[:tenth]), statistics.fmean(samples[-tenth:])
