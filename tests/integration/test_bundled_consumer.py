@@ -1,4 +1,4 @@
-"""A consumer's own bundle runs jobs, with nothing beside it, set up as the template says."""
+"""A consumer's own bundle runs jobs, alone, configured as the template says."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.bundled_function import OWN_PIN, build, write_project
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S, until
 
-# Dependencies are installed, and 50 MB handed to a server that starts what is in them.
+# Dependencies are installed, and a bundle of 50 MB is given to a server that starts it.
 pytestmark = pytest.mark.timeout(300)
 
 ACCOUNT = "000000000000"
@@ -65,7 +65,7 @@ class Letter(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """A bundle, and whose it is."""
+    """A bundle, and the consumer it belongs to."""
 
     group: ConsumerGroup
     path: Path
@@ -97,7 +97,7 @@ class Letters:
         return await self.sqs.receive(self.queue.dlq_name, limit=10, wait_s=5)
 
     def attempts(self) -> list[tuple[str, int]]:
-        """Text and number of each attempt so far."""
+        """Return text and number of each attempt so far."""
         lines = self.journal.read_text().splitlines() if self.journal.exists() else []
         found = (line.rpartition(" ") for line in lines)
         return [(text, int(attempt)) for text, _, attempt in found]
@@ -126,7 +126,7 @@ async def letters(
 
 
 def record_of(message: ReceivedMessage, queue: QueueSpec) -> dict[str, Any]:
-    """A message as Lambda hands it over."""
+    """Return a message as Lambda hands it over."""
     return {
         "messageId": message.message_id,
         "receiptHandle": message.receipt,
@@ -171,11 +171,11 @@ async def test_it_runs_a_job_in_a_clean_interpreter_with_nothing_but_its_bundle(
     assert letters.attempts() == [("hello", 1)]
 
 
-# --- on a server that plays Lambda's part --------------------------------------------------------
+# --- on a server that implements Lambda ----------------------------------------------------------
 
 
 def properties(app: App, group: ConsumerGroup) -> tuple[Properties, list[Properties]]:
-    """What the template says of the function, and of its event source mappings."""
+    """Return the template's properties of the function and of its event source mappings."""
     stack = HeadgateStack(
         cdk.App(context=NO_BUNDLING),
         "Stack",
@@ -189,7 +189,7 @@ def properties(app: App, group: ConsumerGroup) -> tuple[Properties, list[Propert
 
 
 def filled(function: Properties, app: App) -> dict[str, str]:
-    """The function's variables, with what CloudFormation puts in."""
+    """Return the function's variables, with the values that CloudFormation inserts."""
     declared = function["Environment"]["Variables"]
     bucket = app.topology.bucket.name_in(ACCOUNT, REGION)
     return {**declared, "HEADGATE_ACCOUNT": ACCOUNT, "HEADGATE_BUCKET": bucket}
@@ -204,7 +204,7 @@ def zipped(bundle: Path) -> bytes:
 
 
 def deploy(letters: Letters, bundle: Built, variables: Mapping[str, str], stack: ExitStack) -> None:
-    """Create what the template has; the server is others' too, so it goes again."""
+    """Create the template's resources, and delete them at the end, since the server is shared."""
     function, mappings = properties(letters.app, bundle.group)
     aws = boto3.client("lambda", endpoint_url=letters.endpoint_url, region_name=REGION)
     stack.callback(aws.close)

@@ -1,4 +1,4 @@
-"""A function behind event source mappings, on a server that plays Lambda's part."""
+"""A function behind event source mappings, on a server that implements Lambda."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Deployed:
                 await asyncio.sleep(0.05)
 
     def ran(self) -> list[tuple[str, str, str]]:
-        """Group, text and process of what completed, in order."""
+        """Return group, text and process of completed jobs, in order."""
         lines = self.journal.read_text().splitlines() if self.journal.exists() else []
         found = []
         for line in lines:
@@ -128,7 +128,7 @@ async def deployed(
 
 
 def _deploy(app: App, endpoint_url: str, variables: dict[str, str], stack: AsyncExitStack) -> None:
-    """Create the function and a mapping a queue; the server is others' too, so they go again."""
+    """Create the function and a mapping per queue; delete them at the end on the shared server."""
     aws = boto3.client("lambda", endpoint_url=endpoint_url, region_name=REGION)
     stack.callback(aws.close)
     aws.create_function(
@@ -151,7 +151,7 @@ def _deploy(app: App, endpoint_url: str, variables: dict[str, str], stack: Async
 
 
 def _bundle() -> bytes:
-    """The function's code; what it depends on is where the server runs."""
+    """Return the function's code; its dependencies are installed where the server runs."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as bundle:
         bundle.writestr("function.py", _FUNCTION)

@@ -1,4 +1,4 @@
-"""Temporary credentials, as ECS gives them, that run out while a worker works."""
+"""Temporary credentials, as ECS provides them, that expire while a worker works."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ from tests.support.environment import REGION, without_aws
 
 @dataclass
 class Aws:
-    """The endpoints of a task's and an instance's credentials and the services, on one port; who
-    signs is written down."""
+    """The endpoints of a task's and an instance's credentials and of the services, on one port.
+
+    The signer of each request is recorded.
+    """
 
     url: str = ""
     lasting: timedelta = timedelta(minutes=5)
-    """Under botocore's ten minutes, at which it has to have new ones."""
+    """Lifetime of credentials, below the ten minutes at which botocore must refresh them."""
     handed_out: int = 0
     away: bool = False
-    """True: the endpoints of credentials answer with 503."""
+    """True while the endpoints of credentials answer with 503."""
     signers: list[str] = field(default_factory=list)
 
     async def credentials(self, _request: web.Request) -> web.Response:
@@ -153,7 +155,7 @@ async def test_a_source_that_fails_at_the_start_is_asked_again_by_each_call(
 def endpoint(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[[Aws], None]:
-    """Have a task's or an instance's endpoint of credentials configured."""
+    """Configure a task's or an instance's endpoint of credentials."""
     without_aws(monkeypatch, tmp_path)
     monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
     monkeypatch.setattr(ContainerMetadataFetcher, "SLEEP_TIME", 0)

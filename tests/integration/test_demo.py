@@ -1,4 +1,4 @@
-"""`headgate demo`, small: it passes when all is well, says what is not, and leaves nothing."""
+"""`headgate demo` on a small scale: it passes on success, reports faults, and leaves nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ sys.exit(run_demo(DemoOptions(jobs=2000)))
 
 @pytest.fixture(autouse=True)
 def temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Where the demo puts its files, in this process and in its children."""
+    """The demo's temporary directory, in this process and in its children."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return tmp_path
@@ -138,11 +138,11 @@ def test_what_the_demo_needs_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatc
 
 
 def _processes_with(temporary: Path) -> list[str]:
-    """The processes whose environment names that directory: the demo's and its children's."""
+    """Return the processes whose environment names that directory: the demo and its children."""
     mine = os.getpid()
     found = []
     for environment in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):  # it has ended meanwhile, or is somebody else's
+        with suppress(OSError):  # it has ended meanwhile, or belongs to another user
             if str(temporary).encode() in environment.read_bytes():
                 found.append(environment.parent.name)
     return [pid for pid in found if pid != str(mine)]

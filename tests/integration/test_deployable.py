@@ -1,4 +1,4 @@
-"""What MiniStack can't deploy is left out, that alone, and as long as it is so."""
+"""Templates leave out what MiniStack can't deploy, nothing else, and only as long as it can't."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def cloud(ministack: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> It
         yield made
 
 
-# Once this fails, MiniStack has learned it, and the row goes.
+# Once this fails, MiniStack supports it: remove the row.
 @pytest.mark.parametrize("gap", GAPS, ids=lambda gap: gap.type)
 def test_ministack_still_refuses_what_the_table_leaves_out(gap: Gap, cloud: Cloud) -> None:
     refused = template(Refused={"Type": gap.type, "Properties": gap.example})
@@ -74,7 +74,7 @@ def test_ministack_still_refuses_what_the_table_leaves_out(gap: Gap, cloud: Clou
 
 
 def test_a_schedule_of_a_template_loses_its_time_zone(cloud: Cloud) -> None:
-    # Once this fails, MiniStack has learned it, and docs/emulators.md has a line less.
+    # Once this fails, MiniStack supports it: remove its line from docs/emulators.md.
     name = f"zone-{uuid4().hex}"
     role = f"arn:aws:iam::{cloud.account}:role/any"
     schedule = {

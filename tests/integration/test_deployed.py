@@ -36,7 +36,7 @@ from tests.support.workers import WorkerProcess, environment
 
 MINUTE_S = 60
 
-pytestmark = pytest.mark.timeout(300)  # the first test waits until all is bundled
+pytestmark = pytest.mark.timeout(300)  # the first test waits until everything is bundled
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ async def worker(deployed: DeployedShop, tmp_path: Path) -> AsyncIterator[Worker
     queues = ("--queues", ",".join(WORKERS_QUEUES))
     async with WorkerProcess(*queues, app="examples.shop.app:app", env=env) as process:
         yield process
-        process.send(signal.SIGTERM)  # and not killed: it would hide what it has from the next
+        process.send(signal.SIGTERM)  # not killed, which would hide its messages from the next
         assert await process.ended() == 0
 
 
@@ -115,7 +115,7 @@ async def test_what_is_submitted_and_what_the_schedules_fire_is_done(
 
 
 async def submit_of_each_queue(client: AsyncClient) -> list[AsyncJobHandle[Any]]:
-    """A worker serves all these queues but the notifications', which are a function's."""
+    """Submit to every queue: a function serves the notifications', a worker all others."""
     orders = [
         shop.Order(order_id=f"order-{number}", sku="sku-1", quantity=1, amount_cents=100)
         for number in range(20)
@@ -131,8 +131,10 @@ async def submit_of_each_queue(client: AsyncClient) -> list[AsyncJobHandle[Any]]
 
 
 def fired_by_rates(deployed: DeployedShop) -> list[str]:
-    """The ids of the first jobs of all rates: the first time of one is when it was made. And of
-    the second job of the one that fires every minute."""
+    """Return the ids of the first jobs of all rates, which fire first when they are created.
+
+    For the one that fires every minute, also the id of the second job.
+    """
     rates = [
         job.name
         for job in shop.app.types.values()
@@ -145,7 +147,7 @@ def fired_by_rates(deployed: DeployedShop) -> list[str]:
 
 
 def fired_by(deployed: DeployedShop, name: str, after_s: float = 0) -> str:
-    """The id of the job that a schedule submits so long after it was made."""
+    """Return the id of the job that a schedule submits that long after it was created."""
     schedule = deployed.schedule(name)
     due = schedule["CreationDate"].replace(microsecond=0) + timedelta(seconds=after_s)
     return str(derived_job_id(due, schedule["Arn"]))
@@ -168,7 +170,7 @@ async def test_poison_is_moved_by_the_deployed_redrive_policy_and_told_of_by_the
     deployed: DeployedShop,
 ) -> None:
     spec = TOPOLOGY.queue("payments", Priority.CRITICAL)
-    deployed.subscribe("oncall")  # before there is anything to tell: the sweep's schedule fires too
+    deployed.subscribe("oncall")  # before there is any news: the sweep's schedule fires too
     deployed.send(spec.name, "poison")
 
     receives = 0
@@ -177,7 +179,7 @@ async def test_poison_is_moved_by_the_deployed_redrive_policy_and_told_of_by_the
     assert receives == spec.max_receive_count
 
     async with asyncio.timeout(GENEROUS_S):
-        # A sweep may be under way, by its schedule: another one beside it does nothing.
+        # A scheduled sweep may be under way: a concurrent one does nothing.
         while (told := deployed.receive("oncall")) is None:
             await asyncio.to_thread(deployed.sweep)
 

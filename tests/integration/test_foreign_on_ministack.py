@@ -1,4 +1,4 @@
-"""What S3, SNS and EventBridge really put into a queue, as far as a local server plays them."""
+"""Real messages of S3, SNS and EventBridge to a queue, as far as a local server can send them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Place:
         return message
 
     async def job(self) -> Job:
-        """The next message as a worker reads it."""
+        """Return the next message as a worker reads it."""
         spec = self.app.topology.queue("work", Priority.NORMAL)
         message = await self.received()
         return load(self.app, Delivery(message=message, queue=spec, received_at=0.0))
@@ -152,7 +152,7 @@ async def test_what_s3_notifies_of_is_read(place: Place) -> None:
 
 
 async def _rule(place: Place, **target: Any) -> None:
-    """A rule that sends events to the queue, and one event that matches."""
+    """Create a rule that sends events to the queue, and send one event that matches."""
     name = place.app.name
     await place.call("events", "put_rule", Name=name, EventPattern=json.dumps(PATTERN))
     targets = [{"Id": "queue", "Arn": place.arn, **target}]
@@ -174,7 +174,7 @@ async def test_an_event_that_a_rule_sends_is_read(place: Place) -> None:
 
 
 async def test_what_a_rule_of_on_event_hands_over_is_an_occurrence(place: Place) -> None:
-    """To the queue in place of the bridge, which gets the same input."""
+    """Sent to the queue instead of the bridge, which gets the same input."""
     order = place.app.types["of-events"]
     paths = {"order": "$.detail.order", "text": "$.detail.text", "from": "$.source"}
     place.app.event_rule("placed", pattern=PATTERN, job=order, fields=paths)

@@ -1,4 +1,4 @@
-"""The workers' image, built by its own steps without docker, does its work and stops in order."""
+"""The workers' image, built by its own steps without docker, runs jobs and stops in order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LAST = STAGES[-1]
 
 
 def last(name: str) -> Step:
-    """The last stage's only step of that name."""
+    """Return the last stage's only step of that name."""
     [step] = [step for step in LAST if step.name == name]
     return step
 
@@ -92,7 +92,7 @@ def test_nothing_is_installed_that_is_not_pinned_with_its_hash() -> None:
 
 @pytest.fixture(scope="module")
 def image() -> Iterator[Replay]:
-    """The image's files, built and owned by whom the image names, as far as that can be."""
+    """The image's files, built and, if possible, owned by the user that the image names."""
     root = Path(tempfile.mkdtemp(prefix="headgate-image-"))
     try:
         python, user = _python_and_user()
@@ -118,8 +118,10 @@ def scratch(image: Replay) -> Iterator[Path]:
 
 
 def _python_and_user() -> tuple[str, int | None]:
-    """A Python that the image's user can run, and that user, if this is root, who can become it;
-    else this Python, and nobody else."""
+    """Return a Python that the image's user can run, and that user, if this process is root.
+
+    Otherwise return this Python, and None.
+    """
     if os.geteuid() == 0:
         user = int(infra.USER)
         for python in (sys.executable, "/usr/bin/python3"):
@@ -189,7 +191,7 @@ def test_a_container_that_is_stopped_as_it_starts_ends_at_once(image: Replay, aw
         log, _ = container.communicate(timeout=GENEROUS_S)
     finally:
         container.kill()
-    # By the worker's own hand, or before it had one.
+    # By the worker itself, or by the kernel before its handler was installed.
     assert container.returncode in (0, 128 + signal.SIGTERM, -signal.SIGTERM), log
     assert "Traceback" not in log
 
@@ -201,7 +203,7 @@ def _has_begun(init: int) -> bool:
 
 
 def _environment(endpoint_url: str) -> dict[str, Any]:
-    """What the task definition says, and AWS's own."""
+    """Return the task definition's variables, and AWS's own."""
     return {
         "HEADGATE_APP": "examples.shop.app:app",
         "HEADGATE_STOP_TIMEOUT": "30",

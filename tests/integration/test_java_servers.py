@@ -1,4 +1,4 @@
-"""The servers written in Java can be used, and are reached from this machine alone."""
+"""The servers written in Java work, and are reachable from this machine alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_java_server_listens_on_the_loopback_alone(
     assert port is not None
 
     with socket.socket() as other:
-        # Were it to listen on every address, this one would be taken.
+        # If it listened on every address, this one would be taken.
         other.bind(("127.0.0.2", port))
 
 

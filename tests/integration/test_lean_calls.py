@@ -1,4 +1,4 @@
-"""`LeanCaller` against a server that answers as it is told, and when aiobotocore takes over."""
+"""`LeanCaller` against a scripted server, and the cases in which aiobotocore takes over."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Server:
         return reply.response()
 
     def keys(self) -> list[str]:
-        """The access key of each request."""
+        """Return the access key of each request."""
         return [
             headers["authorization"].split("Credential=")[1].split("/")[0]
             for headers in self.headers
@@ -107,7 +107,7 @@ class StoppedClock:
 
 
 class Rotating:
-    """Credentials that are others for every request."""
+    """Credentials that differ for every request."""
 
     def __init__(self, *keys: str) -> None:
         self._keys = list(keys)
@@ -126,7 +126,7 @@ def route_to(url: URL, *keys: str) -> Route:
 async def calling(
     server: Server, *keys: str, attempts: int = 3, read_timeout_s: float = 10
 ) -> AsyncIterator[tuple[LeanCaller, list[float]]]:
-    """A caller, and the pauses that it makes, none of which takes time."""
+    """Yield a caller, and its pauses, none of which takes time."""
     pauses: list[float] = []
 
     async def pause(seconds: float) -> None:
@@ -270,8 +270,10 @@ async def test_an_answer_that_does_not_come_in_time_is_given_up() -> None:
 
 @asynccontextmanager
 async def dripping() -> AsyncIterator[str]:
-    """The URL of a server whose answers come byte by byte without end; left, once its client has
-    hung up."""
+    """Yield the URL of a server whose answers come byte by byte without end.
+
+    It is closed once its client has hung up.
+    """
     hung_up = asyncio.Event()
 
     async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -340,7 +342,7 @@ async def test_an_endpoint_that_is_down_is_named() -> None:
             await caller.call("ReceiveMessage", {})
 
 
-# --- a clock that is wrong -----------------------------------------------------------------------
+# --- a wrong clock -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hours", [-2, 2])
@@ -419,7 +421,7 @@ def _credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def bundle_of_one(tmp_path: Path) -> Path:
-    """The first certificate of botocore's own bundle."""
+    """Return the first certificate of botocore's own bundle."""
     end = "-----END CERTIFICATE-----\n"
     whole = get_cert_path(verify=True)
     assert whole is not None

@@ -16,7 +16,7 @@ import pytest
 from headgate.jobs.errors import ConfigurationError, HeadgateError
 from headgate.ops.local_aws import LocalAws, ServerProcess
 
-# A process that runs a local AWS until it is ended, and says how to find it.
+# A process that runs a local AWS until it is ended, and prints its address.
 PARENT = """
 import signal
 import time
@@ -31,7 +31,7 @@ with LocalAws() as aws:
 
 @pytest.fixture
 def temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Where the server's directory is made, in this process and in its children."""
+    """The server's temporary directory, in this process and in its children."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return tmp_path

@@ -1,4 +1,4 @@
-"""Whatever answers in AWS's place, and however: it is an error of transport, and nothing else."""
+"""Any odd answer in AWS's place is an error of transport, and nothing else."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OddServer]:
 
 
 def each_odd_answer(server: OddServer) -> Iterator[str]:
-    """Have the server give each answer in turn; yields what it is."""
+    """Have the server give each answer in turn; yield its name."""
     for status in (200, 400, 503):
         for name, body in ODD.items():
             server.status, server.body, server.resolves = status, body, True
@@ -102,7 +102,7 @@ def each_odd_answer(server: OddServer) -> Iterator[str]:
 
 
 def once(adapter: Any, *names: str) -> Any:
-    """The adapter with one try a call, so that nothing is waited for."""
+    """Return the adapter with one try per call, so that nothing is waited for."""
     for name in names:
         setattr(adapter, name, replace(getattr(adapter, name), attempts=1))
     return adapter
@@ -110,7 +110,7 @@ def once(adapter: Any, *names: str) -> Any:
 
 @contextmanager
 def at_worst_unanswered(answer: str) -> Iterator[None]:
-    """Whatever the block raises is an error of transport that quotes no payload."""
+    """Check that anything the block raises is an error of transport that quotes no payload."""
     try:
         yield
     except TransportError as error:

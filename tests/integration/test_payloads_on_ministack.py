@@ -1,4 +1,4 @@
-"""Large payloads through a server's S3, with the clients and the worker process that users have."""
+"""Large payloads through a server's S3, with the clients and the worker process of users."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _free_port() -> int:
 
 @asynccontextmanager
 async def _answering(answer: bytes) -> AsyncIterator[str]:
-    """A server that says the same to every request, and hangs up."""
+    """Yield a server that gives the same answer to every request, and hangs up."""
 
     async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -101,6 +101,6 @@ async def test_a_store_is_used_within_async_with_and_opens_nothing_before_it_is_
     store: Any = AsyncS3Store(_BUCKET, endpoint_url="http://127.0.0.1:9")
     async with store:
         assert store._opened is None
-    await store.stop()  # again is safe
+    await store.stop()  # stopping again is safe
     with pytest.raises(ConfigurationError, match="is not open"):
         await store.get("payloads/1")

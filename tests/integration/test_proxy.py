@@ -172,7 +172,7 @@ async def test_each_request_takes_at_least_the_latency_that_was_asked_for(
     loop = asyncio.get_running_loop()
     proxy.delay(0.2)
     began = loop.time()
-    await sqs.depth(queue)  # and GetQueueUrl before
+    await sqs.depth(queue)  # and GetQueueUrl before it
     assert loop.time() - began >= 2 * 0.2
     assert not proxy.faults
 

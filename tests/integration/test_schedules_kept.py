@@ -1,4 +1,4 @@
-"""A schedule's settings on AWS beyond Headgate's own fields outlive pauses and changes."""
+"""Settings of a schedule on AWS beyond Headgate's own fields survive pauses and changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TARGET: dict[str, Any] = {
 
 
 class Stored:
-    """The schedule of an app's type, as somebody changed it on AWS by hand."""
+    """The schedule of an app's type, as changed on AWS by hand."""
 
     def __init__(self, endpoint_url: str) -> None:
         self.app = App(f"s{uuid4().hex[:8]}", long_delays=False)
@@ -47,7 +47,7 @@ class Stored:
         )
 
     def read(self) -> dict[str, Any]:
-        """All that the service says of it."""
+        """Return the schedule as the service reports it."""
         answer: dict[str, Any] = self._aws.get_schedule(**self._place)
         del answer["ResponseMetadata"], answer["LastModificationDate"]
         return answer

@@ -1,6 +1,6 @@
 """Schedules that fire by themselves, through a function that runs the bridge, on a local AWS.
 
-What MiniStack lacks for that, `LocalAws` adds (docs/emulators.md).
+`LocalAws` adds the features that MiniStack lacks for that (docs/emulators.md).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Deployed:
         return self.app.topology.queue("jobs", Priority.NORMAL).name
 
     async def received(self) -> ReceivedMessage:
-        """The next message of the queue, however long it takes to come."""
+        """Return the next message of the queue, however long it takes to come."""
         async with asyncio.timeout(GENEROUS_S):
             while not (found := await self.sqs.receive(self.queue, limit=1, wait_s=5)):
                 pass
@@ -102,7 +102,7 @@ async def deployed(
 
 
 def _deploy(app: App, endpoint_url: str, stack: AsyncExitStack) -> None:
-    """What the CDK stack has of schedules; the server is others' too, so it goes again."""
+    """Create the CDK stack's resources for schedules; deleted at the end, on a shared server."""
     scheduler = boto3.client("scheduler", endpoint_url=endpoint_url, region_name=REGION)
     functions = boto3.client("lambda", endpoint_url=endpoint_url, region_name=REGION)
     stack.callback(scheduler.close)
@@ -121,7 +121,7 @@ def _deploy(app: App, endpoint_url: str, stack: AsyncExitStack) -> None:
 
 
 def _bundle() -> bytes:
-    """The bridge's code; what it depends on is where the server runs."""
+    """Return the bridge's code; its dependencies are installed where the server runs."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as bundle:
         for package in ("jobs", "lambdas"):
@@ -189,7 +189,7 @@ async def test_a_recurring_schedule_fires_by_itself_and_the_bridge_submits_its_j
     assert envelope.source == "schedule:hourly"
     assert envelope.payload == {"text": "a"}
     assert envelope.tenant is not None
-    assert before < _made_at(envelope.id) <= datetime.now(UTC)  # the time that was due
+    assert before < _made_at(envelope.id) <= datetime.now(UTC)  # the due time
 
 
 async def test_a_schedule_runs_on_request(deployed: Deployed) -> None:
@@ -200,12 +200,12 @@ async def test_a_schedule_runs_on_request(deployed: Deployed) -> None:
 
 
 def _made_at(job_id: UUID) -> datetime:
-    """The time in a UUIDv7, which has 48 bits of milliseconds."""
+    """Return the time in a UUIDv7, which has 48 bits of milliseconds."""
     return datetime.fromtimestamp((job_id.int >> 80) / 1000, UTC)
 
 
 def _due_now(job: DelayedJob) -> DelayedJob:
-    """The same job as it would be two days later: before that no worker runs it."""
+    """Return the same job as two days later: before that no worker runs it."""
     body = json.loads(job.body) | {"not_before": datetime.now(UTC).isoformat()}
     return job.model_copy(update={"body": json.dumps(body)})
 

@@ -1,4 +1,4 @@
-"""The example shop: every type does its work, and what is declared is what was asked for."""
+"""The example shop: every type does its work, and the declarations are as intended."""
 
 from __future__ import annotations
 

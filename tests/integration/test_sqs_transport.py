@@ -281,7 +281,7 @@ async def test_an_endpoint_that_is_no_url_is_quoted() -> None:
 
 
 async def test_an_endpoint_that_is_down_means_that_the_service_is_unavailable() -> None:
-    with socket.socket() as taken:  # bound but not listening: connecting to it is refused
+    with socket.socket() as taken:  # bound but not listening: connections to it are refused
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         async with AsyncSqsTransport(endpoint_url=url) as sqs:

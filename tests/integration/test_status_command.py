@@ -1,4 +1,4 @@
-"""``headgate submit --wait`` and ``headgate status`` as a user runs them, beside a real worker."""
+"""``headgate submit --wait`` and ``headgate status`` as a user runs them, with a real worker."""
 
 from __future__ import annotations
 

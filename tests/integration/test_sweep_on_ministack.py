@@ -49,7 +49,7 @@ class Order(BaseModel):
 
 @dataclass
 class Deployed:
-    """An app with its queues, and with what the stack has for the sweep."""
+    """An app with its queues, and the stack's resources for the sweep."""
 
     app: App
     sqs: AsyncSqsTransport
@@ -69,7 +69,7 @@ class Deployed:
         return self.app.topology.queue(job.queue, job.priority)
 
     async def die(self, job_type: str) -> str:
-        """Submit a job, and give it up as the worker does; returns its id."""
+        """Submit a job, and give it up as the worker does; return its id."""
         spec = self.lane(job_type)
         async with AsyncClient(self.app, transport=self.sqs) as client:
             handle = await client.submit(self.app.find_type(job_type), Order())
@@ -85,7 +85,7 @@ class Deployed:
         return handle.id
 
     async def redrive(self, job_type: str) -> str:
-        """Submit a job, and let SQS itself move it after too many receives."""
+        """Submit a job, and let SQS itself move it after too many receives; return its id."""
         spec = self.lane(job_type)
         async with AsyncClient(self.app, transport=self.sqs) as client:
             handle = await client.submit(self.app.find_type(job_type), Order())
@@ -95,7 +95,7 @@ class Deployed:
         return handle.id
 
     async def sweep(self, plan: SweepPlan | None = None) -> dict[str, int]:
-        """Invoke the function as its schedule does; what it answers."""
+        """Invoke the function as its schedule does; return its answer."""
         return await asyncio.to_thread(self._invoke, plan_input(plan or self.plan))
 
     def _invoke(self, given: Mapping[str, Any]) -> dict[str, int]:
@@ -109,7 +109,7 @@ class Deployed:
         return answered
 
     async def told(self, count: int) -> list[tuple[str, str]]:
-        """The next messages to people, as subject and text, however long they take to come."""
+        """Return the next notifications, as subject and text, however long they take to come."""
         found: list[ReceivedMessage] = []
         async with asyncio.timeout(GENEROUS_S):
             while len(found) < count:
@@ -118,7 +118,7 @@ class Deployed:
         return sorted((note["Subject"], note["Message"]) for note in notes)
 
     async def parked(self) -> dict[str, QueueDepth]:
-        """What is in the queues that messages end in."""
+        """Return the depths of the queues that messages end in."""
         depths = {queue.name: await self.sqs.depth(queue.name) for queue in self.plan.queues}
         return {name: depth for name, depth in depths.items() if depth != _depth(0)}
 
@@ -146,7 +146,7 @@ async def deployed(
 
 
 def _deploy(app: App, sqs: AsyncSqsTransport, endpoint_url: str, stack: AsyncExitStack) -> Deployed:
-    """What the CDK stack has for the sweep; the server is others' too, so it goes again."""
+    """Create the CDK stack's resources for the sweep; deleted at the end, on a shared server."""
 
     def client(service: Any) -> Any:
         made = boto3.client(service, endpoint_url=endpoint_url, region_name=REGION)
@@ -183,7 +183,7 @@ def _deploy(app: App, sqs: AsyncSqsTransport, endpoint_url: str, stack: AsyncExi
 
 
 def _bundle() -> bytes:
-    """The function's code; what it depends on is where the server runs."""
+    """Return the function's code; its dependencies are installed where the server runs."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as bundle:
         for package in ("jobs", "lambdas"):
@@ -257,7 +257,7 @@ async def test_two_sweeps_at_once_tell_once(deployed: Deployed) -> None:
         await deployed.die("send-email")
     swept = await asyncio.gather(*(asyncio.to_thread(_sweep_here, deployed) for _ in range(4)))
     told = [each for each in swept if each]
-    # Those that came later than the first had ended found nothing new.
+    # Sweeps that came after the first had ended found nothing new.
     assert sum(told) == 30
     [(subject, _)] = await deployed.told(1)
     assert "30 new dead letters" in subject
@@ -266,7 +266,7 @@ async def test_two_sweeps_at_once_tell_once(deployed: Deployed) -> None:
 
 
 def _sweep_here(deployed: Deployed) -> int | None:
-    """A sweep as the function makes it, in this process; of how many it told."""
+    """Sweep as the function does, in this process; return the number of letters it reported."""
     clock, url = SystemClock(), deployed.endpoint_url
     queues = SqsTransport(endpoint_url=url)
     table = DynamoTable(deployed.app.topology.table_name, endpoint_url=url)
@@ -309,7 +309,7 @@ async def test_a_schedule_fires_the_sweep_with_the_plan_as_its_input(deployed: D
 
 
 def _fire_soon(deployed: Deployed) -> None:
-    """The stack's schedule, but once and at once; it goes away by itself."""
+    """Create the stack's schedule, but to fire once and at once; it deletes itself."""
     scheduler = boto3.client("scheduler", endpoint_url=deployed.endpoint_url, region_name=REGION)
     soon = datetime.now(UTC) + timedelta(seconds=3)
     try:

@@ -1,4 +1,4 @@
-"""A worker process as those see it who look after it: health, readiness, metrics."""
+"""A worker process as its monitors see it: health, readiness, metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def _port_of(worker: WorkerProcess) -> int:
 
 
 class _Watcher:
-    """Asks a worker how it is."""
+    """Queries a worker's endpoints."""
 
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}"
@@ -40,7 +40,7 @@ class _Watcher:
             return response.status, await response.json()
 
     async def until(self, path: str, status: int, text: str = "") -> str:
-        """Ask until it answers so."""
+        """Ask until the answer is as given."""
         answer: tuple[int, str] = (0, "")
         async with asyncio.timeout(GENEROUS_S):
             while answer[0] != status or text not in answer[1]:
@@ -88,7 +88,7 @@ async def test_a_worker_is_not_ready_until_a_queue_of_its_own_is_there(bare_stag
 
 
 def _two_ports() -> int:
-    """The first of two free ports in a row, below those that the kernel hands to connections."""
+    """Return the first of two consecutive free ports, below the kernel's ephemeral ports."""
     for first in random.Random().sample(range(20_000, 30_000), 100):  # noqa: S311 - any will do
         with suppress(OSError), socket.socket() as one, socket.socket() as other:
             one.bind(("127.0.0.1", first))

@@ -1,4 +1,4 @@
-"""What users install, in a project that has ``jobs/``, ``infra/`` and their like itself."""
+"""The wheel that users install, in a project with its own ``jobs/``, ``infra/`` and the like."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.workers import WorkerProcess, environment
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "tests" / "typing" / "samples.py"
 
-pytestmark = pytest.mark.timeout(300)  # the first test waits until all is built
+pytestmark = pytest.mark.timeout(300)  # the first test waits until everything is built
 
 
 # --- what is in them -----------------------------------------------------------------------------
@@ -129,7 +129,7 @@ async def test_a_worker_runs_its_jobs_also_in_a_child_process(
         "--queues",
         "mail",
         app=APP_PATH,
-        env=env | {"PYTHONSAFEPATH": "1"},  # as where the command is run by its own script
+        env=env | {"PYTHONSAFEPATH": "1"},  # as when the command is run by its own script
         python=project.python,
         directory=project.root,
     ) as worker:
@@ -142,7 +142,7 @@ async def test_a_worker_runs_its_jobs_also_in_a_child_process(
 
 
 def queues_in(assembly: Path) -> set[str]:
-    """The names of the jobs' queues in the only template of an assembly."""
+    """Return the names of the jobs' queues in the only template of an assembly."""
     [template] = assembly.glob("*.template.json")
     resources = json.loads(template.read_text())["Resources"].values()
     return {
@@ -159,7 +159,7 @@ def test_its_cdk_app_and_headgates_synthesize_its_jobs(
     pytest.importorskip("aws_cdk")
     context = json.loads((project.root / "cdk.json").read_text())["context"]
     env = {
-        # As CDK's command line hands them over.
+        # As CDK's command line passes them.
         "CDK_CONTEXT_JSON": json.dumps(context),
         "CDK_OUTDIR": str(tmp_path),
         "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
@@ -173,14 +173,16 @@ def test_its_cdk_app_and_headgates_synthesize_its_jobs(
 
 @pytest.fixture(scope="module")
 def typed(project: Project) -> Project:
-    """The project with the samples, in which each line that has to be an error says so: where it is
-    none, both checkers report the comment."""
+    """The project with the samples, whose expected errors are marked by comments.
+
+    Where an expected error does not come, both checkers report its comment.
+    """
     shutil.copy(SAMPLES, project.root / "samples.py")
     return project
 
 
 def finds_nothing(typed: Project, *argv: str | Path) -> None:
-    # Without PYTHONPATH, by which a checkout could be taken for what is installed.
+    # Without PYTHONPATH, which could put a checkout in place of the installed package.
     env = {name: os.environ[name] for name in ("HOME", "PATH")}
     done = subprocess.run(argv, cwd=typed.root, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -198,7 +200,7 @@ def test_pyright_agrees_with_both_too(typed: Project) -> None:
 
 
 def pyright() -> Path:
-    """pyright's program; where it isn't, the test is skipped, but fails on CI."""
+    """Return pyright's program; without it the test is skipped, but fails on CI."""
     found = ROOT / "node_modules" / "pyright" / "index.js"
     if found.exists():
         return found

@@ -13,9 +13,9 @@ import pytest
 
 from tests.support.workers import WorkerProcess, environment
 
-NOWHERE = "http://127.0.0.1:9"  # nobody answers: the worker goes on asking
+NOWHERE = "http://127.0.0.1:9"  # nothing answers: the worker keeps asking
 
-# A process that runs a worker until it is killed, and says how to find it.
+# A process that runs a worker until it is killed, and prints how to find it.
 PARENT = """
 import asyncio, pathlib, sys
 from tests.support.workers import WorkerProcess, environment
