@@ -1,4 +1,4 @@
-"""The test kit: an app's jobs in memory, clocks that a test owns, and SQS with faults on demand."""
+"""Test kit: an app's jobs in memory, clocks under a test's control, SQS with faults on demand."""
 
 from headgate.jobs.execution.outcome import Deferred, Discarded, Done, Failed, Outcome
 from headgate.jobs.testing.clock import LoopClock, VirtualClock

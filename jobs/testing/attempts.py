@@ -1,4 +1,4 @@
-"""One attempt of a job that is in no queue."""
+"""Running one attempt of a job that is in no queue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headgate.jobs.submission.prepare import Submission
 
 
 async def attempted(executor: Executor, submission: Submission, number: int) -> Outcome:
-    """Run the attempt of that number; returns how it ended, of which nothing comes.
+    """Run the attempt of that number; return its outcome without acting on it.
 
     Raises:
         ValueError: the job has no such attempt.
@@ -23,7 +23,7 @@ async def attempted(executor: Executor, submission: Submission, number: int) -> 
 
 
 def _delivery(submission: Submission, number: int, received_at: float) -> Delivery:
-    """The first delivery of a message whose job has made the attempts before that one."""
+    """Return the first delivery of a message whose job has made the attempts before that one."""
     used = max(0, number - 1)
     message = ReceivedMessage(
         message_id=submission.id,

@@ -1,4 +1,4 @@
-"""Clocks that a test owns: one moved by hand, one that follows the event loop."""
+"""Clocks under a test's control: one moved by hand, one that follows the event loop."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class VirtualClock:
         return self._elapsed.total_seconds()
 
     def advance(self, by: float | timedelta) -> None:
-        """Move on by that many seconds, then tell the subscribers.
+        """Move on by that many seconds, then call the subscribers.
 
         Raises:
-            ValueError: it would go back.
+            ValueError: the clock would go back.
         """
         step = by if isinstance(by, timedelta) else timedelta(seconds=by)
         if step < timedelta(0):
@@ -43,7 +43,7 @@ class VirtualClock:
             notify()
 
     def subscribe(self, notify: Callable[[], None]) -> None:
-        """Call ``notify`` after every `advance`: how something that waits learns of it."""
+        """Call ``notify`` after every `advance`, to wake code that waits."""
         self._subscribers.append(notify)
 
 
@@ -63,10 +63,10 @@ class LoopClock:
         return self._start + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
-        """The loop's time; in another thread that of the loop which last asked.
+        """Return the loop's time; in another thread, that of the loop that called last.
 
         Raises:
-            RuntimeError: no loop has asked yet, and none runs here.
+            RuntimeError: no loop has called yet, and none runs here.
         """
         try:
             self._last_seen = asyncio.get_running_loop()

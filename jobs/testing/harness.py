@@ -1,4 +1,4 @@
-"""Testing an app's jobs without AWS: what was submitted, and running all of it in virtual time."""
+"""Testing an app's jobs without AWS: inspecting submissions, and running jobs in virtual time."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class DrainUnfinished(HeadgateError):
 
 
 class Harness:
-    """An app on in-memory SQS, on a clock that only moves when it is told to.
+    """An app on in-memory SQS, with a clock that only moves on request.
 
-    Hand `client` or `async_client` to the code under test; then look at `submitted`, or run
-    everything with `drain`. Retries don't wait: the clock jumps to when the next message is due.
-    What the app keeps of its jobs is kept in memory, so that handles tell what became of them.
+    Pass `client` or `async_client` to the code under test; then look at `submitted`, or run
+    everything with `drain`. Retries don't wait: the clock jumps to the time of the next message.
+    The app's records of jobs are kept in memory, so that handles return their states.
 
     Args:
-        app: its handlers are loaded by `drain`.
+        app: the app; its handlers are loaded by `drain`.
         around: entered around each call of a handler.
 
     Example:
@@ -77,14 +77,14 @@ class Harness:
         self.sqs = MemorySqs(self.clock)
         self.sqs.provision(app.topology)
         self.scheduler = MemoryScheduler(self.clock, fire=self._fire)
-        """Holds long delays, and what `client.schedules` makes; fires as the clock moves."""
+        """Holds long delays and the schedules of `client.schedules`; fires as the clock moves."""
         self.table = MemoryTable(self.clock)
-        """What the clients' handles read."""
+        """The table that the clients' handles read."""
         self._bridge = Bridge(self.sqs.blocking, self.table.blocking, self.clock.now)
         self.store = MemoryStore()
-        """What is too large for messages."""
+        """Holds payloads that are too large for messages."""
         self.events: list[Event] = []
-        """Everything that happened, in order."""
+        """All events, in order."""
         self._hub = Events(self.events.append)
         self._hand_over = HandOver(
             self.scheduler if app.long_delays else None,
@@ -94,9 +94,9 @@ class Harness:
             store=self.store,
         )
         self._received: dict[str, tuple[Envelope, int]] = {}
-        """Each job as it was last received, with its receive count; by its id."""
+        """Each job as it was last received, with its receive count, by the job's id."""
         self._hooked = 0
-        """How many of them have had their hooks called."""
+        """Number of events whose hooks have been called."""
         self.client = Client(
             app,
             transport=self.sqs.blocking,
@@ -119,7 +119,7 @@ class Harness:
         )
 
     def submitted(self, job: JobType[P, Any]) -> list[Submitted[P]]:
-        """The jobs of this type that wait in the queues, in the order of their submission."""
+        """Return the jobs of this type that wait in the queues, in order of submission."""
         found = []
         for spec in self.app.topology.queues:
             for message in self.sqs.messages(spec.name):
@@ -130,10 +130,10 @@ class Harness:
         return sorted(found, key=lambda each: order.get(each.id, len(order)))
 
     def assert_submitted(self, job: JobType[P, Any], payload: Given[P]) -> Submitted[P]:
-        """The one waiting job of this type with that payload.
+        """Return the one waiting job of this type with that payload.
 
         Raises:
-            AssertionError: there is none, or more than one; says what there is.
+            AssertionError: there is none, or more than one; the message lists those that wait.
         """
         waiting = self.submitted(job)
         matching = [each for each in waiting if each.payload == payload]
@@ -145,7 +145,7 @@ class Harness:
         return matching[0]
 
     def dead_letters(self, job: JobType[Any, Any] | None = None) -> list[StoredMessage]:
-        """The dead letters of a type, or all of them; why is in their attributes."""
+        """Return the dead letters of a type, or all; their attributes have the reason."""
         return [
             message
             for spec in self.app.topology.queues
@@ -154,14 +154,14 @@ class Harness:
         ]
 
     def completed(self, job: JobType[P, Any]) -> list[Submitted[P]]:
-        """The jobs of this type that have completed, in that order."""
+        """Return the jobs of this type that have completed, in the order of completion."""
         return self._ended(JobCompleted, job)
 
     def dead_lettered(self, job: JobType[P, Any]) -> list[Submitted[P]]:
-        """The jobs of this type that have been dead-lettered, in that order.
+        """Return the jobs of this type that have been dead-lettered, in that order.
 
         Raises:
-            PayloadInvalid: of one for a payload that its type can't read; see `dead_letters`.
+            PayloadInvalid: one has a payload that its type can't read; see `dead_letters`.
         """
         return self._ended(JobDeadLettered, job)
 
@@ -169,7 +169,7 @@ class Harness:
         """Run jobs, one after the other, until every queue is empty; retries and delays included.
 
         Args:
-            max_runs: runs before this gives up on jobs that never end.
+            max_runs: the number of runs after which jobs that never end are given up.
 
         Raises:
             ConfigurationError: a job type has no handler.
@@ -183,7 +183,7 @@ class Harness:
             raise HeadgateError("an event loop runs here: write `await jobs.adrain()`")
 
     async def adrain(self, *, max_runs: int = 10_000) -> None:
-        """`drain`, for a test that runs in an event loop."""
+        """Like `drain`, for a test that runs in an event loop."""
         self.app.load_handlers()
         async with self.app.resources.opened() as shared:
             await self._drain(shared, max_runs)
@@ -211,16 +211,16 @@ class Harness:
         attempt: int = 1,
         **overrides: Unpack[Overrides],
     ) -> Outcome:
-        """Run one attempt of a job that is in no queue, and return how it ended.
+        """Run one attempt of a job that is in no queue, and return its outcome.
 
-        Nothing comes of the outcome: the job is neither tried again nor dead-lettered. What its
-        handler submits waits in the queues.
+        The outcome has no effect: the job is neither tried again nor dead-lettered. Jobs that its
+        handler submits wait in the queues.
 
         Args:
-            job: the type, or a job as a value; its handler gets context and resources as ever.
-            payload: for it; left out for a job that has none.
-            attempt: which one it is, from 1 to as many as the job has.
-            overrides: as of a submission; ``delay`` and ``at`` change nothing.
+            job: the type, or a job as a value; its handler gets context and resources as usual.
+            payload: the job's payload; left out for a job that has none.
+            attempt: the number of the attempt, from 1 to the job's maximum.
+            overrides: as for a submission; ``delay`` and ``at`` have no effect.
 
         Raises:
             ConfigurationError: a job type has no handler.
@@ -256,7 +256,7 @@ class Harness:
         attempt: int = 1,
         **overrides: Unpack[Overrides],
     ) -> Outcome:
-        """`run`, for a test that runs in an event loop."""
+        """Like `run`, for a test that runs in an event loop."""
         return await self._attempt(job, payload, attempt, overrides)
 
     async def _attempt(
@@ -314,7 +314,7 @@ class Harness:
         raise DrainUnfinished(f"after {max_runs} runs there are still jobs in the queues")
 
     async def _call_hooks(self) -> None:
-        """Call the hooks of what has happened since; what one raises is the test's to see."""
+        """Call the hooks of new events; an exception from one propagates to the test."""
         happened, self._hooked = self.events[self._hooked :], len(self.events)
         for event in happened:
             for hook in self.app.hooks_of(event):
@@ -322,7 +322,7 @@ class Harness:
                     await result
 
     async def _take(self) -> tuple[QueueSpec, ReceivedMessage] | None:
-        """The next job by priority, after as much time as it takes; None when all is empty."""
+        """Take the next job by priority, moving the clock if necessary; None if all is empty."""
         queues = sorted(self.app.topology.queues, key=lambda spec: spec.priority.rank)
         while True:
             for spec in queues:
@@ -333,7 +333,7 @@ class Harness:
             self.clock.advance(due)
 
     def _next_due(self, queues: Iterable[QueueSpec]) -> float:
-        """Seconds until a hidden message shows or a delayed job is sent; 0 when there is none."""
+        """Return the seconds until a hidden message shows or a delayed job is sent; 0 for never."""
         waits = [
             (message.visible_at - self.clock.now()).total_seconds()
             for spec in queues
@@ -345,14 +345,14 @@ class Harness:
         return min(waits, default=0.0)
 
     def _fire(self, text: str) -> None:
-        """What the bridge does when a schedule invokes it."""
+        """Submit a firing's job, as the bridge does when a schedule invokes it."""
         self._bridge.submit(read_input(from_json(text)))
 
     async def _pass(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
     def _envelope(self, spec: QueueSpec, message: ReceivedMessage) -> Envelope | None:
-        """The job that a message is, with its payload wherever that is; None if it is none."""
+        """Return a message's job, with its payload wherever that is; None if it isn't a job."""
         try:
             envelope, _ = envelope_of(self.app, message, spec)
             if (ref := envelope.payload_ref) is None:
@@ -366,7 +366,7 @@ class Harness:
         return (await self.sqs.depth(queue)).visible
 
     def _order_of_submission(self) -> dict[str, int]:
-        # Ids can't tell: the clock stands still between submissions.
+        # Ids don't show it: the clock stands still between submissions.
         submissions = (event for event in self.events if isinstance(event, JobSubmitted))
         return {event.job_id: number for number, event in enumerate(submissions)}
 

@@ -1,4 +1,4 @@
-"""What a test sees of `MemorySqs`: the calls that came, and the messages as they lie there."""
+"""Views of `MemorySqs` for tests: the calls that it received, and the messages in its queues."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request that the service got, whether or not it failed."""
+    """One request that the service received, whether or not it failed."""
 
     action: Action
     queue: str
     entries: int
-    """Entries of the batch; for a receive the most that it asked for; 0 for depth."""
+    """Entries of the batch; for a receive, the most that it asked for; 0 for depth."""
     at: datetime
     delays_s: tuple[int, ...] = ()
-    """For send: each entry's delay."""
+    """Each entry's delay, for send."""
     timeouts_s: tuple[int, ...] = ()
-    """For change_visibility: each entry's timeout."""
+    """Each entry's timeout, for change_visibility."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMessage:
-    """A message as it lies in a queue."""
+    """A message in a queue."""
 
     message_id: str
     body: str
@@ -45,11 +45,11 @@ class StoredMessage:
     sent_at: datetime
     state: MessageState
     visible_at: datetime | None
-    """When a delayed or in-flight message becomes visible; None for a visible one."""
+    """Time at which a delayed or in-flight message becomes visible; None for a visible one."""
 
 
 def stored(message: Message, *, now: datetime, now_s: float) -> StoredMessage:
-    """What a test sees of a message; ``now`` and ``now_s`` are one moment on the two clocks."""
+    """Return a test's view of a message; ``now`` and ``now_s`` are one moment on the two clocks."""
     hidden = message.state is not MessageState.VISIBLE
     return StoredMessage(
         message_id=message.id,
@@ -76,11 +76,11 @@ class Submitted(Generic[P]):
     tenant: Tenant | None
     source: str
     receives: int
-    """0 for a job that no one has received yet."""
+    """Number of receives; 0 for a job that has not been received yet."""
 
 
 def submitted(job: JobType[P, Any], envelope: Envelope, receives: int) -> Submitted[P]:
-    """A waiting job as tests look at it."""
+    """Return a test's view of a waiting job."""
     return Submitted(
         id=str(envelope.id),
         type=envelope.type,

@@ -1,4 +1,4 @@
-"""What a worker remembers of jobs, for the test kit: records, and what is to be cancelled."""
+"""Records and cancellations of jobs for the test kit, as a worker keeps and reads them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.records.cancellations import Cancelling
 
 _DRAIN_S = 0.5
-"""How long the records of one run may take: in memory they take no time."""
+"""Maximum seconds to write the records of one run: in memory they take no time."""
 
 
 class Remembering:
-    """Runs jobs with records, as a worker does; without any, if the app keeps none.
+    """Runs jobs with records, as a worker does; without any if the app keeps none.
 
     Args:
-        app: says what is kept.
-        table: where.
-        store: where results go that are too large for it.
+        app: decides which records are kept.
+        table: the table for records.
+        store: the store for results that are too large for the table.
         clock: tells the time.
-        events: hears of reads and writes that failed.
+        events: receives events of reads and writes that failed.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Remembering:
         )
 
     async def verdict(self, run: Run) -> Verdict:
-        """Run a job, unless somebody has cancelled it."""
+        """Run a job, unless it has been cancelled."""
         if self._recorder is None:
             return await run.verdict()
         await self._recorder.recall(run)
@@ -60,14 +60,14 @@ class Remembering:
         return await run.verdict()
 
     async def settled(self, run: Run, verdict: Verdict, happened: Sequence[Event]) -> None:
-        """Write down what became of it, with what it told meanwhile."""
+        """Record a run's outcome, together with the events that it emitted."""
         if self._recorder is None:
             return
         for event in happened:
             self._recorder(event)
         await self._recorder.explain(run, verdict)
         self._recorder.parked(run, verdict)
-        with suppress(TimeoutError):  # a table that a test has made fail
+        with suppress(TimeoutError):  # a table with a fault from the test
             async with asyncio.timeout(_DRAIN_S):
                 await self._recorder.drain()
 

@@ -1,4 +1,4 @@
-"""Carrying a verdict out on queues in memory, where each request is taken or is a fault."""
+"""Settlement of verdicts on queues in memory, where a request that is not taken raises."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from headgate.jobs.testing.memory.sqs import MemorySqs
 async def follow(
     course: Course, delivery: Delivery, sqs: MemorySqs, app: App, at: datetime
 ) -> None:
-    """Do with a message what its course says.
+    """Carry out a message's course.
 
     Raises:
-        EntryRejected: the queue did not take it.
+        EntryRejected: a queue did not take a request.
     """
     if isinstance(course, Stays):
         await _carry_out(course.verdict, delivery, sqs, app, at)

@@ -1,1 +1,1 @@
-"""AWS in memory, with its limits, on a clock that the test owns."""
+"""AWS in memory, with its limits, on a clock under the test's control."""

@@ -1,4 +1,4 @@
-"""What wakes a long poll when its queue changes."""
+"""A bell that wakes long polls when their queue changes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 
 class Bell:
-    """Wakes all that listen, in whichever event loop, from whichever thread it is rung."""
+    """Wakes all listeners, in any event loop, when it is rung from any thread."""
 
     def __init__(self) -> None:
         self._listeners: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        """An event that is set whenever the bell rings."""
+        """Yield an event that is set whenever the bell rings."""
         rung = asyncio.Event()
         self._listeners[rung] = asyncio.get_running_loop()
         try:
@@ -24,7 +24,7 @@ class Bell:
             del self._listeners[rung]
 
     def ring(self) -> None:
-        """Wake all, since only a look at the queue tells whom its change concerns."""
+        """Wake all, since only a look at the queue shows which of them its change concerns."""
         here = _running_loop()
         for rung, loop in list(self._listeners.items()):
             if loop is here:

@@ -13,7 +13,7 @@ Action = Literal["send", "receive", "delete", "change_visibility", "depth"]
 """The calls of a `jobs.core.ports.Transport`."""
 
 BatchAction = Literal["send", "delete", "change_visibility"]
-"""Those that answer for each entry."""
+"""The calls that answer for each entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class FailedEntries:
     indexes: frozenset[int] | None
 
     def of(self, index: int) -> EntryFailure | None:
-        """The failure of the entry at ``index``, or None when that entry is spared."""
+        """Return the failure of the entry at ``index``, or None if it doesn't fail."""
         if self.indexes is not None and index not in self.indexes:
             return None
         return EntryFailure(
@@ -49,7 +49,7 @@ class _Plan:
 
 
 class Faults:
-    """What goes wrong next. Each call meets at most one fault: the oldest that fits it.
+    """Faults of the next calls. Each call meets at most one fault: the oldest that fits it.
 
     >>> faults = Faults()
     >>> faults.fail_entries("delete", times=3)                              # all their entries
@@ -72,7 +72,7 @@ class Faults:
     ) -> None:
         """Fail entries of the next ``times`` calls; those entries are not carried out.
 
-        ``queue`` None is any queue, ``indexes`` None every entry of the batch.
+        ``queue=None`` means any queue, ``indexes=None`` every entry of the batch.
         """
         fault = FailedEntries(
             code=code,
@@ -93,8 +93,8 @@ class Faults:
     ) -> None:
         """Raise ``error`` from the next ``times`` calls.
 
-        With ``applied`` the call takes effect and only its answer is lost: what it sent is sent,
-        and what it received stays hidden until its visibility timeout ends.
+        With ``applied`` the call takes effect and only its answer is lost: messages are sent, and
+        received messages stay hidden until their visibility timeout ends.
         """
         fault = _RaisedError(error=error, applied=applied)
         self._plan(action, queue, times, fault)
@@ -105,7 +105,7 @@ class Faults:
 
     @contextmanager
     def around(self, action: Action, queue: str) -> Iterator[FailedEntries | None]:
-        """Let the fault of one call happen before, within or after the block."""
+        """Apply the fault of one call before, within or after the block."""
         fault = self._next(action, queue)
         if not isinstance(fault, _RaisedError):
             yield fault

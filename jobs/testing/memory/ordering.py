@@ -1,4 +1,4 @@
-"""Which of a queue's visible messages come next: any, or in the order of their groups."""
+"""Orderings of a queue's visible messages: any order, or that of their groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headgate.jobs.core.ports import OutgoingMessage
 
 
 class MessageState(StrEnum):
-    """Where a stored message stands."""
+    """The state of a stored message."""
 
     VISIBLE = "visible"
     IN_FLIGHT = "in-flight"
@@ -29,43 +29,43 @@ class Message:
     sent_s: float
     state: MessageState = MessageState.VISIBLE
     visible_s: float = 0.0
-    """When a delayed or in-flight message becomes visible."""
+    """Time at which a delayed or in-flight message becomes visible."""
     received_s: float = 0.0
     first_received_s: float | None = None
     receive_count: int = 0
-    """Also the number of its latest delivery."""
+    """Number of receives, and so the number of its latest delivery."""
 
 
 class Ordering(Protocol):
     """The order in which one queue hands out its visible messages; every step takes O(1)."""
 
     def store(self, message: Message) -> None:
-        """A message came to the queue, not yet visible."""
+        """Add a message that has come to the queue and is not visible yet."""
         ...
 
     def show(self, message: Message) -> None:
-        """A stored message became visible."""
+        """Make a stored message visible."""
         ...
 
     def take(self, limit: int) -> list[Message]:
-        """Up to ``limit`` messages to deliver next; the caller hides or removes each of them."""
+        """Return up to ``limit`` messages to deliver; the caller hides or removes each of them."""
         ...
 
     def forget(self, message: Message) -> None:
-        """A message left the queue, whatever its state."""
+        """Drop a message that has left the queue, whatever its state."""
         ...
 
 
 class StandardOrdering:
-    """First come, first served. SQS promises no order; real fair queues also look at groups."""
+    """First come, first served; SQS promises no order, and real fair queues consider groups too."""
 
     def __init__(self) -> None:
         # Ordered dicts here and below, since they drop both their first entry and any other in
-        # O(1); a plain dict looks for its first entry past all those that were deleted.
+        # O(1); a plain dict has to skip all deleted entries to find its first.
         self._visible: OrderedDict[str, Message] = OrderedDict()
 
     def store(self, message: Message) -> None:
-        """Nothing to do: only visible messages have a place in the line."""
+        """Do nothing: only visible messages have a place in the order."""
 
     def show(self, message: Message) -> None:
         self._visible[message.id] = message
@@ -80,15 +80,15 @@ class StandardOrdering:
 class FifoOrdering:
     """Each group in the order of sending: a hidden message holds back those sent after it.
 
-    One receive may still return several messages of a group. Both as SQS does in LocalStack's
+    One receive may still return several messages of a group. SQS does both in LocalStack's
     recordings (test_fifo_group_visibility_extends_with_change_message_visibility).
     """
 
     def __init__(self) -> None:
         self._groups: dict[str, OrderedDict[str, Message]] = {}
         self._open: OrderedDict[str, None] = OrderedDict()
-        """Groups whose first message may be visible. A group that is taken from leaves, and comes
-        back at the end when one of its messages is shown or leaves the queue."""
+        """Groups whose first message may be visible. A group is removed when messages of it are
+        taken, and returns at the end when one of its messages is shown or leaves the queue."""
 
     def store(self, message: Message) -> None:
         self._groups.setdefault(_group(message), OrderedDict())[message.id] = message

@@ -1,4 +1,4 @@
-"""One queue of `MemorySqs`: what happens to its messages, and when. It reads no clock itself."""
+"""One queue of `MemorySqs`: its messages and their states over time. It reads no clock itself."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from headgate.jobs.testing.memory.sqs_limits import MAX_VISIBILITY_S, EntryRefus
 _DEDUPLICATION_S = 300.0
 _GONE = "Message does not exist or is not available for visibility timeout change."
 _sequence = itertools.count()
-"""Breaks ties between messages that become visible at the same time."""
+"""Numbers that break ties between messages that become visible at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """A queue's attributes; what each means stands at `MemorySqs.create_queue`."""
+    """A queue's attributes; `MemorySqs.create_queue` explains them."""
 
     visibility_s: int
     delay_s: int
@@ -39,10 +39,10 @@ class QueueSettings:
 
 
 class MemoryQueue:
-    """The messages of one queue. Whoever calls holds the service's lock and passes the time.
+    """The messages of one queue. The caller holds the service's lock and passes the time.
 
     Every message is in one of three states: delayed → visible ⇄ in flight. It leaves by being
-    deleted, by outliving the retention, or for the dead-letter queue at a receive too many.
+    deleted, by outliving the retention, or for the dead-letter queue once it exceeds its receives.
     """
 
     def __init__(
@@ -64,32 +64,32 @@ class MemoryQueue:
         self._ordering: Ordering = FifoOrdering() if settings.fifo else StandardOrdering()
         self._count = dict.fromkeys(MessageState, 0)
         # Entries of these heaps may be outdated: a message may have changed or gone meanwhile.
-        # They hold ids, so that what is deleted is also freed.
+        # They hold ids, so that deleted messages are also freed.
         self._appearing: list[tuple[float, int, str]] = []
         self._expiring: list[tuple[float, str]] = []
         self._deduplicated: OrderedDict[tuple[str | None, str], float] = OrderedDict()
-        """When each group's deduplication ids are forgotten, the earliest first."""
+        """Times at which each group's deduplication ids are forgotten, the earliest first."""
 
     @property
     def messages(self) -> Collection[Message]:
-        """All that it holds, in the order of their coming."""
+        """All messages in the queue, in order of arrival."""
         return self._messages.values()
 
     @property
     def is_full(self) -> bool:
-        """Whether the limit on messages in flight is reached."""
+        """True while the limit on messages in flight is reached."""
         return self._count[MessageState.IN_FLIGHT] >= self._in_flight_limit
 
     def count(self, state: MessageState) -> int:
-        """How many messages are in that state."""
+        """Return the number of messages in that state."""
         return self._count[state]
 
     def next_appearance_s(self) -> float:
-        """When a message may become visible next; infinity for never."""
+        """Return the time at which a message may become visible next; infinity for never."""
         return self._appearing[0][0] if self._appearing else math.inf
 
     def tick(self, now_s: float) -> None:
-        """Let everything happen that is due: messages become visible or expire."""
+        """Apply everything that is due: messages become visible or expire."""
         while self._appearing and self._appearing[0][0] <= now_s:
             visible_s, _, message_id = heapq.heappop(self._appearing)
             message = self._messages.get(message_id)
@@ -100,7 +100,7 @@ class MemoryQueue:
                 self._remove(expired)
 
     def send(self, message: Message, now_s: float) -> None:
-        """Store a new message, or on FIFO drop it when its group has just had that id."""
+        """Store a new message, or on FIFO drop it if its group has just had that id."""
         if self._is_duplicate(message.content, now_s):
             return
         self._store(message)
@@ -123,12 +123,12 @@ class MemoryQueue:
                     self._dlq.adopt(message)
                 else:
                     delivered.append(self._deliver(message, now_s, until_s))
-        if delivered:  # the other polls have to learn when these messages may come back
+        if delivered:  # other polls have to note when these messages may come back
             self.bell.ring()
         return delivered
 
     def adopt(self, message: Message) -> None:
-        """Take over a dead letter: its id, its time of sending and its receive count stay."""
+        """Take over a dead letter, which keeps its id, time of sending and receive count."""
         self._store(message)
         self._show(message)
         self.bell.ring()
@@ -136,8 +136,8 @@ class MemoryQueue:
     def delete(self, receipt: str) -> None:
         """Remove a message for good.
 
-        With the receipt of a past delivery FIFO queues refuse; standard queues say yes, and may
-        or may not do it (DeleteMessage's reference). Deleting what is gone succeeds.
+        FIFO queues refuse the receipt of a past delivery; standard queues report success, and may
+        or may not delete (DeleteMessage's reference). Deleting a message that is gone succeeds.
         """
         message = self._find(receipt)
         if message is None:
@@ -178,7 +178,7 @@ class MemoryQueue:
         )
 
     def _receipt(self, message: Message) -> str:
-        """The handle of the message's latest delivery."""
+        """Return the receipt of the message's latest delivery."""
         return f"{self.name}/{message.id}/{message.receive_count}"
 
     @staticmethod
@@ -196,7 +196,7 @@ class MemoryQueue:
             )
 
     def _find(self, receipt: str) -> Message | None:
-        """The message that a receipt of this queue belongs to; None when it is gone."""
+        """Return the message that a receipt of this queue belongs to; None if it is gone."""
         queue, _, delivery = receipt.partition("/")
         message_id, _, number = delivery.partition("/")
         if queue != self.name or not number:

@@ -1,4 +1,4 @@
-"""EventBridge Scheduler in memory: it fires by the clock that the test owns."""
+"""EventBridge Scheduler in memory, which fires by a clock under the test's control."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
 from headgate.jobs.testing.clock import VirtualClock
 
 START_TOLERANCE = timedelta(minutes=5)
-"""The oldest start of a recurring schedule that EventBridge Scheduler takes, in an update too."""
+"""Maximum age of a recurring schedule's start for EventBridge Scheduler, even in an update."""
 
 _MOMENT = timedelta(microseconds=1)
 
@@ -27,20 +27,21 @@ class _Stored:
     spec: ScheduleSpec
     token: str
     fired_until: datetime
-    """What was due up to here has been fired, or was missed while it was paused."""
+    """Time up to which due firings have happened, or were missed while it was paused."""
 
 
 class MemoryScheduler:
-    """A scheduler in memory: a `jobs.core.ports.Scheduler`, and by `blocking` one for plain code.
+    """A scheduler in memory: a `jobs.core.ports.Scheduler`, and a synchronous one by `blocking`.
 
-    On a `VirtualClock` whatever came due is fired by each `advance`; on another clock while `run`
-    runs. A firing hands its input to ``fire``, with the context attributes filled in; a paused
-    schedule makes up for nothing.
+    On a `VirtualClock`, due schedules are fired by each `advance`; on another clock, while `run`
+    runs. A firing passes its input to ``fire``, with the context attributes filled in; a paused
+    schedule doesn't catch up on missed firings.
 
     Args:
-        clock: says when something is due.
-        fire: what a firing does, such as calling the bridge; given the schedule's input, as JSON.
-        groups: those that exist; None takes any.
+        clock: determines the schedules that are due.
+        fire: the action of a firing, such as calling the bridge; given the schedule's input, as
+            JSON.
+        groups: the groups that exist; None takes any.
     """
 
     def __init__(
@@ -51,17 +52,17 @@ class MemoryScheduler:
         groups: set[str] | None = None,
     ) -> None:
         self.error: TransportError | None = None
-        """While it is set, every call raises it."""
+        """Error that every call raises while it is set."""
         self.lingers = timedelta(0)
-        """For how long a schedule that is deleted when done outlives its last firing."""
+        """Time for which a schedule that is deleted when done outlives its last firing."""
         self.fired: list[tuple[str, datetime]] = []
-        """The name of each schedule that has fired, and the time for which."""
+        """The name of each schedule that has fired, with the time at which it was due."""
         self._clock = clock
         self._fire = fire
         self._groups = groups
         self._stored: dict[tuple[str, str], _Stored] = {}
         self._done: dict[tuple[str, str], datetime] = {}
-        """The time at which those are deleted that have fired for the last time."""
+        """Time of deletion of each schedule that has fired for the last time."""
         self._handed_over: list[str] = []
         self._changed = asyncio.Event()
         if isinstance(clock, VirtualClock):
@@ -69,56 +70,56 @@ class MemoryScheduler:
 
     @property
     def blocking(self) -> BlockingScheduler:
-        """The same schedules, for plain code."""
+        """The same schedules, for synchronous code."""
         return _Blocking(self)
 
     @property
     def schedules(self) -> list[ScheduleSpec]:
-        """All that there are, by name."""
+        """All schedules, sorted by group and name."""
         self._delete_done()
         return [self._stored[key].spec for key in sorted(self._stored)]
 
     async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
-        """Create one; False if its name is taken."""
+        """Create a schedule; return False if its name is taken."""
         await asyncio.sleep(0)  # as a call over a network
         return self.put(schedule, token)
 
     async def get(self, group: str, name: str) -> ScheduleSpec | None:
-        """One of them."""
+        """Return a schedule, or None if there is none of that name."""
         await asyncio.sleep(0)
         return self.find(group, name)
 
     async def names(self, group: str, *, prefix: str) -> list[str]:
-        """Those of a group that start with the prefix."""
+        """Return the names in a group that start with the prefix."""
         await asyncio.sleep(0)
         return self.names_in(group, prefix)
 
     async def update(self, schedule: ScheduleSpec) -> bool:
-        """Replace one."""
+        """Replace a schedule; return False if there is none of that name."""
         await asyncio.sleep(0)
         return self.replace(schedule)
 
     async def delete(self, group: str, name: str) -> bool:
-        """Delete one."""
+        """Delete a schedule; return False if there is none of that name."""
         await asyncio.sleep(0)
         return self.drop(group, name)
 
     # --- firing ---------------------------------------------------------------------------------
 
     def next_due(self, prefix: str = "") -> datetime | None:
-        """When the first of those whose names start so fires next; None if none does."""
+        """Return the time of the next firing among names with a prefix; None if there is none."""
         stored = (each for each in self._stored.values() if each.spec.name.startswith(prefix))
         return min((due for each in stored if (due := _next(each))), default=None)
 
     def fire_due(self) -> None:
-        """Fire all that has come due, in the order of its times."""
+        """Fire all schedules that are due, in the order of their times."""
         while (due := self.next_due()) is not None and due <= self._clock.now():
             for key, stored in list(self._stored.items()):
                 if _next(stored) == due:
                     self._fire_one(key, stored, due)
 
     async def run(self) -> None:
-        """Fire what comes due, until it is cancelled."""
+        """Fire schedules as they come due, until cancelled."""
         while True:
             self._changed.clear()
             self.fire_due()
@@ -131,7 +132,7 @@ class MemoryScheduler:
                 continue
 
     def repeat(self) -> None:
-        """Hand over once more what the latest firing did: the service does so at least once.
+        """Repeat the latest firing: the service invokes at least once, and so may do it twice.
 
         Raises:
             IndexError: nothing has fired.
@@ -150,7 +151,7 @@ class MemoryScheduler:
     # --- what the calls do ----------------------------------------------------------------------
 
     def put(self, schedule: ScheduleSpec, token: str) -> bool:
-        """`create`, at once."""
+        """Do `create` at once."""
         self._check(schedule.group)
         now = self._clock.now()
         _validate(schedule, now)
@@ -163,18 +164,18 @@ class MemoryScheduler:
         return True
 
     def find(self, group: str, name: str) -> ScheduleSpec | None:
-        """`get`, at once."""
+        """Do `get` at once."""
         self._check()
         stored = self._stored.get((group, name))
         return replace(stored.spec, as_of=self._clock.now()) if stored else None
 
     def names_in(self, group: str, prefix: str) -> list[str]:
-        """`names`, at once."""
+        """Do `names` at once."""
         self._check(group)
         return sorted(name for of, name in self._stored if of == group and name.startswith(prefix))
 
     def replace(self, schedule: ScheduleSpec) -> bool:
-        """`update`, at once."""
+        """Do `update` at once."""
         self._check()
         now = self._clock.now()
         _validate(schedule, now)
@@ -187,7 +188,7 @@ class MemoryScheduler:
         return True
 
     def drop(self, group: str, name: str) -> bool:
-        """`delete`, at once."""
+        """Do `delete` at once."""
         self._check()
         self._done.pop((group, name), None)
         return self._stored.pop((group, name), None) is not None
@@ -209,7 +210,7 @@ class MemoryScheduler:
 
 
 class _Blocking:
-    """A `jobs.core.ports.BlockingScheduler` over one in memory."""
+    """`MemoryScheduler` as a `jobs.core.ports.BlockingScheduler`."""
 
     def __init__(self, scheduler: MemoryScheduler) -> None:
         self._scheduler = scheduler
@@ -246,7 +247,7 @@ def _next(stored: _Stored) -> datetime | None:
     spec = stored.spec
     if not spec.enabled:
         return None
-    # A rate without a start counts from its last change, as far as AWS says.
+    # A rate without a start counts from its last change, as far as AWS documents it.
     counts_from = spec.start or (None if is_one_time(spec.expression) else spec.modified_at)
     times = occurrences(
         spec.expression,
@@ -259,7 +260,7 @@ def _next(stored: _Stored) -> datetime | None:
 
 
 def _filled_in(spec: ScheduleSpec, due: datetime) -> str:
-    """The input with the context attributes of one firing."""
+    """Return the input with the context attributes of one firing filled in."""
     attributes = {
         "schedule-arn": f"arn:aws:scheduler:::schedule/{spec.group}/{spec.name}",
         "scheduled-time": due.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -1,4 +1,4 @@
-"""SQS in memory: its semantics as documented, on a clock that the test owns."""
+"""SQS in memory: its semantics as documented, on a clock under the test's control."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class MemorySqs:
     """A queue service in memory; a `jobs.core.ports.Transport` that any number of loops may share.
 
     On `SystemClock` and `LoopClock` long polls wait in the loop's time. On a `VirtualClock` only
-    `advance`, or a message that comes, ends a long poll: nothing happens by itself there.
+    `advance`, or an arriving message, ends a long poll: nothing happens by itself there.
 
-    ``old_receipts_work`` chooses between the two things that SQS may do with the receipt of a past
-    delivery on a standard queue. False (AWS's reference): a delete says yes and deletes nothing, a
-    change of visibility fails. True (what SQS did in LocalStack's recordings): it acts on the
-    message, even one that is in flight elsewhere by now. What holds a lease has to survive both.
+    ``old_receipts_work`` chooses between the two ways in which SQS may treat the receipt of a past
+    delivery on a standard queue. False (AWS's reference): a delete reports success and deletes
+    nothing, a change of visibility fails. True (SQS's behaviour in LocalStack's recordings): both
+    act on the message, even if it is in flight elsewhere by now. Leases have to survive either.
 
-    Left out: short polls that miss messages, duplicates, the reordering of fair queues (a group on
-    a standard queue is stored and returned), throughput limits.
+    Not simulated: short polls that miss messages, duplicates, the reordering of fair queues (a
+    group on a standard queue is stored and returned), throughput limits.
 
     >>> sqs = MemorySqs(SystemClock())
     >>> sqs.create_queue("orders", visibility_s=5)
@@ -79,15 +79,15 @@ class MemorySqs:
         max_receive_count: int | None = None,
         fifo: bool = False,
     ) -> None:
-        """Create a queue, with SQS's defaults; again with the same settings is fine, as on SQS.
+        """Create a queue, with SQS's defaults; idempotent for the same settings, as on SQS.
 
-        ``delay_s`` is for messages that bring no delay. A FIFO queue is in high-throughput mode,
-        as Headgate provisions it: deduplication ids hold within a group, for five minutes.
+        ``delay_s`` is for messages without a delay of their own. A FIFO queue is in high-throughput
+        mode, as Headgate provisions it: deduplication ids hold within a group, for five minutes.
 
         Raises:
             ValueError: it exists with other settings, only one of ``dlq`` and
                 ``max_receive_count`` is given, the DLQ does not exist or is of the other type,
-                or the name of a FIFO queue, and only that, does not end in ``.fifo``.
+                the name of a FIFO queue does not end in ``.fifo``, or that of another queue does.
         """
         settings = QueueSettings(
             visibility_s=visibility_s,
@@ -161,7 +161,7 @@ class MemorySqs:
     # --- looking in -----------------------------------------------------------------------------
 
     def messages(self, queue: str) -> list[StoredMessage]:
-        """A snapshot of all that the queue holds, in the order of coming. It is no `Call`."""
+        """Return a snapshot of a queue's messages, in order of arrival; not counted as a `Call`."""
         with self._ticked(queue) as (store, now_s):
             now = self._clock.now()
             return [stored(message, now=now, now_s=now_s) for message in store.messages]
@@ -169,7 +169,7 @@ class MemorySqs:
     # --- within ---------------------------------------------------------------------------------
 
     def send_now(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        """`send`, at once; this and the next three are for `blocking`."""
+        """Do `send` at once; this and the next three methods are for `blocking`."""
         sqs_limits.check_batch(messages)
         delays_s = tuple(message.delay_s for message in messages)
         with self._record("send", queue, len(messages), delays_s=delays_s) as fault:
@@ -179,21 +179,21 @@ class MemorySqs:
     def receive_now(
         self, queue: str, limit: int, visibility_s: int | None
     ) -> list[ReceivedMessage]:
-        """What is visible."""
+        """Receive the messages that are visible, without a wait."""
         with self._record("receive", queue, limit), self._ticked(queue) as (store, now_s):
             return store.receive(limit, visibility_s, now_s)
 
     def change_visibility_now(
         self, queue: str, changes: Sequence[VisibilityChange]
     ) -> list[EntryFailure]:
-        """`change_visibility`, at once."""
+        """Do `change_visibility` at once."""
         sqs_limits.check_batch(changes)
         timeouts_s = tuple(change.timeout_s for change in changes)
         with self._record("change_visibility", queue, len(changes), timeouts_s=timeouts_s) as fault:
             return self._each(queue, changes, fault, MemoryQueue.change_visibility)
 
     def depth_now(self, queue: str) -> QueueDepth:
-        """`depth`, at once."""
+        """Do `depth` at once."""
         with self._record("depth", queue, 0), self._ticked(queue) as (store, _):
             return QueueDepth(
                 visible=store.count(MessageState.VISIBLE),
@@ -218,7 +218,7 @@ class MemorySqs:
         fault: FailedEntries | None,
         apply: Callable[[MemoryQueue, _Entry, float], None],
     ) -> list[EntryFailure]:
-        """Apply every entry that no fault hits, and collect what fails."""
+        """Apply every entry that no fault hits, and collect the failures."""
         failures: list[EntryFailure] = []
         with self._ticked(queue) as (store, now_s):
             for index, entry in enumerate(entries):
@@ -249,7 +249,7 @@ class MemorySqs:
 
     async def _wait(self, rung: asyncio.Event, timeout_s: float) -> None:
         """Wait for a change of the queue, or until something is due on the clock."""
-        if isinstance(self._clock, VirtualClock):  # the loop's time says nothing about this clock
+        if isinstance(self._clock, VirtualClock):  # the loop's time is unrelated to this clock
             await rung.wait()
             return
         with suppress(TimeoutError):
@@ -282,7 +282,7 @@ class MemorySqs:
 
     @contextmanager
     def _ticked(self, queue: str) -> Iterator[tuple[MemoryQueue, float]]:
-        """The queue, alone with it and with all done that is due, and the time."""
+        """Yield the queue, locked and with everything due applied, and the time."""
         store = self._get(queue)
         with self._lock:
             now_s = self._clock.monotonic()
@@ -325,7 +325,7 @@ class BlockingMemorySqs:
     def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
     ) -> list[ReceivedMessage]:
-        """Take what is visible now: nothing waits, since a thread can't on a clock of a test's."""
+        """Take the visible messages without a wait: a thread can't wait on a test's clock."""
         sqs_limits.check_receive(limit, wait_s, visibility_s)
         return self._sqs.receive_now(queue, limit, visibility_s)
 
@@ -336,7 +336,7 @@ class BlockingMemorySqs:
         return self._sqs.change_visibility_now(queue, changes)
 
     def depth(self, queue: str) -> QueueDepth:
-        """How many messages there are."""
+        """Return the numbers of messages."""
         return self._sqs.depth_now(queue)
 
 
@@ -349,7 +349,7 @@ async def _suspend() -> None:
 def _refuse_short_poll(
     store: MemoryQueue, wait_s: float, received: Sequence[ReceivedMessage]
 ) -> None:
-    """OverLimit exists for short polls of standard queues only; any other just returns nothing."""
+    """Raise OverLimit for a short poll of a full standard queue; any other just returns nothing."""
     if store.is_full and not received and not wait_s and not store.settings.fifo:
         raise Throttled(f"OverLimit: too many messages of {store.name!r} are in flight")
 

@@ -1,4 +1,4 @@
-"""What SQS accepts: its limits on batches, messages and receives, as pure checks.
+"""SQS's limits on batches, messages and receives, as pure checks.
 
 Numbers: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 Codes and wording follow what SQS answered in LocalStack's recordings against AWS
@@ -26,7 +26,7 @@ _ATTRIBUTE_TYPE = "String"  # its name is part of the message's size
 
 
 class EntryRefused(Exception):
-    """SQS refuses one entry of a batch, and blames the request."""
+    """SQS refuses one entry of a batch, as a fault of the sender."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -35,7 +35,7 @@ class EntryRefused(Exception):
 
 
 def invalid_value(value: object, parameter: str, reason: str) -> EntryRefused:
-    """SQS's InvalidParameterValue, in its own words."""
+    """Return SQS's InvalidParameterValue, in SQS's wording."""
     return EntryRefused(
         "InvalidParameterValue",
         f"Value {value} for parameter {parameter} is invalid. Reason: {reason}",
@@ -62,7 +62,7 @@ def check_receive(limit: int, wait_s: float, visibility_s: int | None) -> None:
 
 
 def check_size(messages: Sequence[OutgoingMessage]) -> None:
-    """Raise TransportError when the batch as a whole is too big; SQS then takes none of it."""
+    """Raise TransportError if the batch as a whole is too big; SQS then takes none of it."""
     size = sum(map(_message_bytes, messages))
     if size > MAX_MESSAGE_BYTES:
         raise TransportError(
@@ -92,7 +92,7 @@ def _message_bytes(message: OutgoingMessage) -> int:
 
 
 def _bytes(text: str) -> int:
-    # A lone surrogate has no UTF-8 form; it is refused later, as a character and not for its size.
+    # A lone surrogate has no UTF-8 form; it is refused later, as a character, not for its size.
     return len(text.encode(errors="surrogatepass"))
 
 

@@ -13,10 +13,10 @@ StoreAction = Literal["put", "get"]
 
 
 class MemoryStore:
-    """A bucket in memory: a `jobs.core.ports.ObjectStore`, and by ``blocking`` one for plain code.
+    """A bucket in memory: a `jobs.core.ports.ObjectStore`, and a synchronous one by ``blocking``.
 
-    ``objects`` is what it holds, which a test may change; while ``missing`` is true there is no
-    such bucket; ``calls`` lists what was called, with the key.
+    ``objects`` is its content, which a test may change; while ``missing`` is true there is no such
+    bucket; ``calls`` lists the calls, with their keys.
 
     >>> store = MemoryStore()
     >>> store.fail("get", ServiceUnavailable("S3 is down"), times=2)
@@ -34,12 +34,12 @@ class MemoryStore:
         self._faults += [(action, error)] * times
 
     async def put(self, key: str, content: bytes) -> None:
-        """Keep an object."""
+        """Store an object."""
         await asyncio.sleep(0)  # a call over a network always suspends
         self.blocking.put(key, content)
 
     async def get(self, key: str) -> bytes | None:
-        """An object, if there is one."""
+        """Return an object's content, or None if there is no such object."""
         await asyncio.sleep(0)
         return self.blocking.get(key)
 
@@ -49,7 +49,7 @@ class MemoryStore:
         return _Blocking(self)
 
     def called(self, action: StoreAction, key: str) -> None:
-        """Note a call, and let the fault that was asked for happen."""
+        """Note a call, and raise the fault that was planned for it, if any."""
         self.calls.append((action, key))
         if self.missing:
             raise BucketMissing(self.name)

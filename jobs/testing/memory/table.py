@@ -1,4 +1,4 @@
-"""DynamoDB in memory, as far as `jobs.core.ports.Table` needs it, on a clock that the test owns."""
+"""DynamoDB in memory, as far as `jobs.core.ports.Table` needs it, on a clock of the test's own."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from headgate.jobs.testing.memory.table_faults import TableAction, TableFaults, 
 class MemoryTable:
     """A table in memory: a `jobs.core.ports.Table` with DynamoDB's limits, in any number of loops.
 
-    What has expired by ``clock`` is gone. ``faults`` makes calls fail or slow, and leaves items
-    unprocessed; while ``missing`` is true there is no such table; ``calls`` lists what was called.
+    Items that have expired by ``clock`` are gone. ``faults`` makes calls fail or slow, and leaves
+    items unprocessed; while ``missing`` is true there is no such table; ``calls`` lists the calls.
 
     >>> table = MemoryTable(SystemClock())
     >>> await table.put([Item(pk="job#1", sk="done")])
@@ -41,7 +41,7 @@ class MemoryTable:
         self._store = _Store(clock)
 
     async def put(self, items: Sequence[Item]) -> list[Item]:
-        """Write up to 25 items; those that a fault left out are returned."""
+        """Write up to 25 items; return those that a fault left out."""
         if not items:
             return []
         encoded = encode_all(items)
@@ -49,19 +49,19 @@ class MemoryTable:
             return self._store.put(items, encoded, fault)
 
     async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
-        """The items of a partition that live, in order."""
+        """Return the live items of a partition, in order."""
         async with self._call("query"):
             return self._store.query(pk, prefix)
 
     async def get(self, pk: str, sk: str) -> Item | None:
-        """One item, if it lives."""
+        """Return an item if it is live, or None."""
         async with self._call("get"):
             return self._store.get(pk, sk)
 
     async def lines(
         self, name: str, *, after: str = "", before: str = "", limit: int = 100
     ) -> list[Item]:
-        """The last items of a list, the last one first."""
+        """Return the last items of a list, the last one first."""
         async with self._call("lines"):
             return self._store.lines(name, after, before)[:limit]
 
@@ -75,7 +75,7 @@ class MemoryTable:
             return []
 
     async def replace(self, item: Item) -> Item | None:
-        """Write one if it is next; else what stands there."""
+        """Write an item if it is the next version; otherwise return the one in the table."""
         encoded = encode_next(item)
         async with self._call("replace"):
             return self._store.replace(item, encoded)
@@ -153,12 +153,12 @@ class _Blocking:
 
 
 class _Store:
-    """What the table holds; safe to share by threads."""
+    """The content of the table; safe to share between threads."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        # As DynamoDB would hold them: so no two callers ever share a value that one may change.
+        # Encoded as in DynamoDB, so that no two callers ever share a value that one may change.
         self._items: dict[tuple[str, str], Attributes] = {}
 
     def put(

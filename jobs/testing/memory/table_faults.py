@@ -16,12 +16,12 @@ TableAction = Literal["put", "query", "get", "lines", "delete", "replace"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unprocessed:
-    """Items at these indexes of a put are not written, or none is (None)."""
+    """The items at these indexes of a put are not written; with None, no item is."""
 
     indexes: frozenset[int] | None = None
 
     def among(self, items: Sequence[Item]) -> list[Item]:
-        """Those that are left."""
+        """Return the items that are not written."""
         return [
             item
             for index, item in enumerate(items)
@@ -48,9 +48,9 @@ class _Plan:
 
 
 class TableFaults:
-    """What goes wrong next. Each call meets at most one fault: the oldest that fits it.
+    """Faults of the next calls. Each call meets at most one fault: the oldest that fits it.
 
-    ``action`` None is any call.
+    ``action=None`` means any call.
 
     >>> faults = TableFaults()
     >>> faults.leave_unprocessed(times=3)                                   # three whole puts
@@ -72,9 +72,9 @@ class TableFaults:
         self._plan(action, times, _RaisedError(error=error, applied=applied))
 
     def slow_down(self, action: TableAction | None, by_s: float, *, times: int = 1) -> None:
-        """Hold the next ``times`` calls up for that many seconds of the event loop's time.
+        """Delay the next ``times`` calls by that many seconds of the event loop's time.
 
-        A blocking call has no loop: it takes its turn, and is not held up.
+        A blocking call has no loop: it uses up its turn, and is not delayed.
         """
         self._plan(action, times, _Delay(seconds=by_s))
 
@@ -89,7 +89,7 @@ class TableFaults:
 
     @asynccontextmanager
     async def around(self, action: TableAction) -> AsyncIterator[Unprocessed | None]:
-        """Let the fault of one call happen before, within or after the block."""
+        """Apply the fault of one call before, within or after the block."""
         fault = self._next(action)
         if isinstance(fault, _Delay):
             await asyncio.sleep(fault.seconds)
@@ -98,7 +98,7 @@ class TableFaults:
 
     @contextmanager
     def around_blocking(self, action: TableAction) -> Iterator[Unprocessed | None]:
-        """`around`, for a call that blocks."""
+        """Like `around`, for a blocking call."""
         with _happening(self._next(action)) as left:
             yield left
 

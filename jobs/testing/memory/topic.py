@@ -9,10 +9,10 @@ _MAX_BYTES = 262_144
 
 
 class MemoryTopic:
-    """A topic in memory: a `jobs.core.ports.Publisher`. ``published`` is what was told, as subject
-    and text.
+    """A topic in memory: a `jobs.core.ports.Publisher`.
 
-    It takes what SNS takes, and raises a ValueError for the rest.
+    ``published`` lists the messages, as subject and text. It takes the messages that SNS takes, and
+    raises a ValueError for others.
     https://docs.aws.amazon.com/sns/latest/api/API_Publish.html
 
     >>> topic = MemoryTopic()
@@ -28,7 +28,7 @@ class MemoryTopic:
         self._faults += [error] * times
 
     def publish(self, subject: str, text: str) -> None:
-        """Tell whoever looks."""
+        """Add a message to ``published``."""
         if not _SUBJECT.fullmatch(subject):
             raise ValueError(f"SNS takes 1 to 99 printable characters of ASCII, got {subject!r}")
         if not 0 < len(text.encode()) <= _MAX_BYTES:
