@@ -158,7 +158,7 @@ class Batcher(Generic[T]):
             entry.tries += 1
         try:
             failures = await self._call([entry.item for entry in batch])
-        except Exception as error:  # noqa: BLE001 - handed to whoever awaits the entries
+        except Exception as error:  # noqa: BLE001 - raised to the callers that await the entries
             return self._after_error(batch, error), False
         failed = {failure.index: failure for failure in failures}
         again = []

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from headgate.jobs.errors import Stopped
 
-if TYPE_CHECKING:  # upward, since `JobContext.submit` takes and returns what a client's does
+if TYPE_CHECKING:  # upward: `JobContext.submit` has the types of a client's `submit`
     from headgate.jobs.definitions.job_type import Given, JobType, NewJob
     from headgate.jobs.definitions.overrides import Overrides
     from headgate.jobs.submission.prepare import PendingJob
@@ -82,7 +82,7 @@ class JobContext:
     queue: str
     """The queue group's name."""
     attempt: int
-    """1 for the first."""
+    """The number of this attempt, from 1."""
     max_attempts: int
     """The attempt after which a failure sends the job to the dead-letter queue."""
     tenant: Tenant | None
@@ -159,12 +159,12 @@ class JobContext:
 
         Raises:
             SubmissionError: the payload or an option doesn't fit.
-            TransportError: SQS didn't take it.
+            TransportError: SQS didn't take the job.
         """
         return self._host.submit(job, payload, overrides)
 
     def request_stop(self) -> None:
-        """Make `cancelled` true."""
+        """Set `cancelled`, which asks the handler to end early."""
         self._stop.raised = True
 
 

@@ -74,7 +74,7 @@ class EntryFailure:
     code: str
     message: str
     sender_fault: bool
-    """True when the request is at fault, so that repeating it can't help."""
+    """True if the request is at fault, so that repeating it can't help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ MAX_MESSAGE_BYTES = 1_048_576
 """SQS's limit for one message, attributes counted, and for a whole batch (same page)."""
 
 MAX_BATCH = 10
-"""Entries in one SQS batch request (same page)."""
+"""Maximum number of entries in one SQS batch request (same page)."""
 
 MAX_SCHEDULER_NAME = 64
 """The longest name of a schedule, a schedule group, a function or a role.
@@ -69,7 +69,7 @@ class Priority(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for CRITICAL up to 3 for LOW."""
+        """The position by urgency, from 0 for CRITICAL to 3 for LOW."""
         return _RANK[self]
 
 
@@ -118,7 +118,7 @@ DEFAULT_LANES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSpec:
-    """One SQS queue with its dead-letter queue, by name and number."""
+    """One SQS queue with its dead-letter queue: their names and settings."""
 
     group: str
     priority: Priority
@@ -133,7 +133,7 @@ class QueueSpec:
     fifo: bool = False
     retention: timedelta = timedelta(days=4)
     dlq_retention: timedelta = timedelta(days=14)
-    """Above ``retention``, since native redrive keeps the original enqueue time."""
+    """Longer than ``retention``, since native redrive keeps the original enqueue time."""
     receive_wait: timedelta = timedelta(seconds=20)
 
     @property

@@ -57,7 +57,7 @@ MAX_RECEIVE_COUNT = 1000
 process or a group uses receives, and must never end a job."""
 
 DEFAULT_PAYLOAD_LIMIT = 262_144
-"""Bytes; a batch of four such messages fills SQS's 1 MiB."""
+"""Default of ``max_message_bytes``; a batch of four such messages fills SQS's 1 MiB."""
 
 BACKSTOP_MARGIN = 10
 """Deliveries beyond its attempts that a job without records has, for releases and crashes, before
@@ -70,7 +70,7 @@ class App(Hooks):
     Args:
         name: lower-case words joined by hyphens; the first part of every physical name.
         stage: such as ``prod``; the second part of every physical name. None takes
-            ``HEADGATE_STAGE``, and without that there is none.
+            ``HEADGATE_STAGE``, or no stage if that is unset.
         handlers: modules that attach handlers; imported by workers, but not by submitters.
         parking: the number of tries, and the delays between them, of a message that can't be run
             here, before it is parked in the dead-letter queue.
@@ -95,7 +95,7 @@ class App(Hooks):
             its jobs together; see `jobs.core.limits`.
 
     Raises:
-        ConfigurationError: a name is not fit for AWS, or a value is out of range.
+        ConfigurationError: a name is not valid on AWS, or a value is out of range.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class App(Hooks):
         fifo: bool = False,
         **limits: Unpack[LimitOptions],
     ) -> Queue:
-        """Declare a queue group; the arguments are `Queue`'s."""
+        """Declare a queue group; the arguments are those of `Queue`."""
         declared = Queue(name, priorities=priorities, lanes=lanes, retry=retry, fifo=fifo, **limits)
         self.include(declared)
         return declared
@@ -249,7 +249,7 @@ class App(Hooks):
         """Return the job type of that name.
 
         Raises:
-            UnknownJobType: the app has none of that name.
+            UnknownJobType: the app has no such type.
         """
         if name not in self._types:
             raise UnknownJobType(

@@ -148,7 +148,7 @@ class Queue:
         """Add this queue's types, present and future, to an app's registry.
 
         Raises:
-            DuplicateJobType: the registry has a type of one of their names.
+            DuplicateJobType: the registry has a type with the name of one of them.
         """
         for declared in self._own.values():
             _register([registry], declared)

@@ -57,7 +57,7 @@ class Resources:
         return factory
 
     def require(self, handler: str, wanted: Iterable[Any]) -> None:
-        """Check that there is a resource of each type that a handler wants.
+        """Check that there is a resource of each type that a handler takes.
 
         Raises:
             ConfigurationError: one of them is missing.

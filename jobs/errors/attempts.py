@@ -40,7 +40,7 @@ class ChildFailed(HeadgateError):
 
 
 class ChildDied(HeadgateError):
-    """The process that ran a handler died: by a signal, by exiting, or for want of memory."""
+    """The process that ran a handler died: by a signal, by exiting, or for lack of memory."""
 
 
 class JobSignal(Exception):

@@ -43,7 +43,7 @@ class AppFaulty(ConfigurationError):
 
 
 class AppImportError(ConfigurationError):
-    """An app path such as ``shop.app:app`` doesn't lead to an App; the message says which part."""
+    """An app path such as ``shop.app:app`` leads to no App; the message names the part at fault."""
 
 
 class DuplicateJobType(ConfigurationError):

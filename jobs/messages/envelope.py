@@ -236,7 +236,7 @@ new_job_id = JobIds()
 def derived_job_id(at: datetime, *parts: str) -> UUID:
     """Return the UUIDv7 of one occurrence: the same time and parts always give the same id.
 
-    A schedule that fires twice for one tick thus submits one job twice, not two jobs.
+    A schedule that fires twice for one occurrence thus submits one job twice, not two jobs.
     """
     digest = hashlib.sha256("\n".join((at.astimezone(UTC).isoformat(), *parts)).encode()).digest()
     return _uuid7(_milliseconds(at), int.from_bytes(digest[:10]) >> 6)

@@ -30,7 +30,7 @@ _LONGEST_KEY = 1_024
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 
 _GZIP = 16 + zlib.MAX_WBITS  # zlib's name for the format
-_LEVEL = 6  # zlib's default; 9 takes twice the time for a percent
+_LEVEL = 6  # zlib's default; 9 takes twice the time to save 1 %
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

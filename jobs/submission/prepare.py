@@ -175,7 +175,9 @@ def prepare(
     Raises:
         UnknownJobType: ``job`` is not one of ``app``'s types.
         UnknownQueue: the type's queue has no such priority.
-        PayloadInvalid, DelayInvalid, OptionInvalid: as their names say.
+        PayloadInvalid: the payload doesn't fit the type's model.
+        DelayInvalid: the delay is negative or too long, or its time has no time zone.
+        OptionInvalid: another option is unknown or out of range.
     """
     if isinstance(job, NewJob):
         job, payload, overrides = _opened(job, payload, overrides)

@@ -19,7 +19,7 @@ LONGEST = 8_000
 LONGEST_NAME = 256
 """Maximum characters of the name of an error's class."""
 
-# C0 and C1 but for tab and newline, surrogates (in a `str` they are all lone), noncharacters.
+# C0 and C1 except for tab and newline, surrogates (always lone in a `str`), noncharacters.
 _UNFIT = re.compile("\r\n|[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 

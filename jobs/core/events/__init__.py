@@ -47,8 +47,8 @@
                           has run out, nothing that is limited so starts here
     spool.failed          jobs of the spool could not be sent; they stay there, and are tried again
 
-Payloads and credentials are never put into an event. The text of an exception is what whoever
-raised it has made it: a handler that quotes its payload in one has it logged.
+Payloads and credentials are never put into an event. The text of an exception is included as it
+is: if a handler quotes its payload in one, the payload is logged.
 """
 
 from headgate.jobs.core.events.jobs import (

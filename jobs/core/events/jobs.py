@@ -73,7 +73,7 @@ class JobStarted(_Attempted):
 class JobProgress(_Attempted):
     name = "job.progress"
     percent: float
-    """0 to 100."""
+    """The progress reported, 0 to 100."""
     note: str
     """The handler's description of the current step."""
     data: Mapping[str, Any]
