@@ -1,13 +1,13 @@
-"""One invocation's messages: which run side by side, which in order, and which alone.
+"""One invocation's messages: those that run side by side, in order, or alone.
 
-    look       cancellations are read, beside the jobs if that takes long
+    look       cancellations are read, concurrently with the jobs if that takes long
     side by    as many jobs as there are slots; the messages of one FIFO group in order
     side
-    alone      when all that is settled: the suspects, one after the other, since the next crash of
-               a function puts each job that it was running into quarantine
-    back       what there was no time for, with a delay
+    alone      once all those are settled: the suspects, one after the other, since the next crash
+               of a function puts each job that it was running into quarantine
+    back       messages that there was no time for are given back with a delay
 
-`lambdas.timetable` says when. `lambdas.verdicts` settles what has ended, while others go on.
+`lambdas.timetable` sets the times. `lambdas.verdicts` settles ended jobs while others go on.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from headgate.lambdas.verdicts import Verdicts, job_id_of
 _log = logging.getLogger("headgate.consume")
 
 _LOOK_S = 0.25
-"""How long jobs wait for the cancellations; what is read later ends those that run."""
+"""Seconds that jobs wait for the cancellations; those read later end running jobs."""
 
 _WRITE_S = 1.0
-"""How long records that nothing else waits for may keep the invocation."""
+"""Seconds for which the invocation may wait for records that no job waits for."""
 
 _LAST_WORD_S = 0.1
-"""The time of a handler that is cancelled for the second time."""
+"""Seconds for which a handler may run after its second cancellation."""
 
 _WHY = "the function's time is nearly up"
 
@@ -51,14 +51,14 @@ class Batch:
 
     Args:
         executor: makes runs.
-        transport: where SQS is.
-        times: the invocation's.
-        concurrency: jobs at once.
-        scheduler: owns what has to wait longer than SQS can, if there is one.
+        transport: connects to SQS.
+        times: the invocation's timetable.
+        concurrency: maximum number of jobs at once.
+        scheduler: holds jobs that have to wait longer than SQS can, if there is one.
         recorder: tells attempts from deliveries; None counts by deliveries.
         cancelling: knows which jobs are cancelled; None: none is.
-        secure: called before a job runs that may well end the function: whatever is told must be
-            told by then.
+        secure: called before a job that may end the function, to flush everything that must not be
+            lost with it.
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class Batch:
         self._free = concurrency
         self._looking: asyncio.Task[None] | None = None
         self._lines: deque[Line] = deque()
-        """What waits for a slot."""
+        """Lines that wait for a slot."""
         self._suspects: deque[Line] = deque()
-        """What waits for everything else."""
+        """Lines that wait until everything else is settled."""
         self._running: set[Run] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._verdicts = Verdicts(
@@ -100,17 +100,17 @@ class Batch:
         self._started = 0
         self._unstarted = 0
         self._is_late = False
-        """There was no time for a job, so that no other starts."""
+        """True once there was no time for a job, so that no other starts."""
         self.strays: set[asyncio.Task[None]] = set()
-        """What has been cancelled and has not ended."""
+        """Tasks that were cancelled and have not ended."""
 
     @property
     def stuck(self) -> bool:
-        """Whether threads were left to themselves."""
+        """True if threads were abandoned."""
         return bool(self._verdicts.abandoned)
 
     async def run(self, records: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Run them; returns the ids of those that stay in their queues, before the time is up.
+        """Run the messages; return in time the ids of those that stay in their queues.
 
         Raises:
             ConfigurationError: a record is of a queue that the app doesn't have; nothing has begun.
@@ -140,7 +140,7 @@ class Batch:
     # --- beside the jobs -------------------------------------------------------------------------
 
     def _beside(self) -> list[asyncio.Task[Any]]:
-        """Write records, and look for cancellations."""
+        """Start the tasks that write records, and look for cancellations."""
         tasks: list[asyncio.Task[Any]] = []
         if self._recorder is not None:
             tasks.append(asyncio.create_task(self._recorder.run(), name="headgate-records"))
@@ -156,7 +156,7 @@ class Batch:
             self._cancel(run)
 
     def _cancel(self, run: Run) -> None:
-        """Have a cancelled job end, unstarted if it has not begun."""
+        """End a job that is cancelled; if it has not begun, it won't."""
         if self._cancelling is None or run.job is None:
             return
         if (reason := self._cancelling.reason(run.job.attempt.job_id)) is not None:
@@ -174,7 +174,7 @@ class Batch:
             await self._settled()
 
     async def _settled(self) -> None:
-        """Return when all that has begun is settled, and what waited has begun or gone back."""
+        """Wait until every begun job is settled, and every waiting one has begun or gone back."""
         while self._tasks:
             await asyncio.wait([*self._tasks])
 
@@ -190,7 +190,7 @@ class Batch:
         task.add_done_callback(_log_fault)
 
     async def _run_next(self, line: Line) -> None:
-        """Run the first of a line in a slot, and settle it; then it is the turn of the next."""
+        """Run the first of a line in a slot, and settle it; then go on with the next one."""
         try:
             run = await self._begun(line[0])
             if _is_dangerous(run):
@@ -206,7 +206,7 @@ class Batch:
             self._fill()
 
     async def _run_alone(self, line: Line) -> None:
-        """Run a line with nothing beside it, and nothing left to lose."""
+        """Run a line alone, after everything else is written and flushed."""
         while line:
             await self._verdicts.drain()
             await self._write_down()
@@ -221,7 +221,7 @@ class Batch:
         return run
 
     async def _verdict(self, run: Run) -> Verdict | None:
-        """None where there is no time to begin."""
+        """Return the run's verdict, or None if there is no time to begin."""
         if self._is_late or not self._has_time(run):
             return None
         if run.due_in_s:
@@ -244,9 +244,9 @@ class Batch:
     # --- settling --------------------------------------------------------------------------------
 
     async def _conclude(self, line: Line, run: Run, verdict: Verdict | None) -> None:
-        """Settle the first of a line; what is left in it then is to run next.
+        """Settle the first of a line, and leave in it the messages to run next.
 
-        Behind one that stays nothing of its group may run, or it would come before it.
+        If the first one stays in its queue, no later one of its group may run before it.
         """
         if verdict is None:
             self._give_back_unstarted(line)
@@ -263,9 +263,9 @@ class Batch:
         await self._verdicts.release(behind)
 
     def _give_back_unstarted(self, line: Line) -> None:
-        """Give back a line that has no time to begin, and all that waits.
+        """Give back a line that has no time to begin, and all waiting lines.
 
-        Nothing is recorded of it: on Lambda a delivery without a mark has not been started.
+        This is not recorded: on Lambda a delivery without a mark has not been started.
         """
         self._is_late = True
         lines = [line, *self._lines, *self._suspects]
@@ -303,13 +303,13 @@ class Batch:
             self._spawn(self._give_up())
 
     async def _give_up(self) -> None:
-        """Settle the jobs whose handlers ignore that they have been cancelled twice."""
+        """Settle the jobs whose handlers have ignored two cancellations."""
         await asyncio.sleep(_LAST_WORD_S)
         stubborn = [each for each in self._running if each not in self._verdicts.abandoned]
         await asyncio.gather(*map(self._verdicts.settle_running, stubborn))
 
     def _part(self) -> None:
-        """Let go of what has not ended."""
+        """Cancel the tasks that have not ended, and keep them as strays."""
         if self._unstarted:
             _log.info("%d jobs were given back unstarted: %s", self._unstarted, _WHY)
         self.strays.update(self._tasks)
@@ -317,7 +317,7 @@ class Batch:
             task.cancel(_WHY)
 
     async def _finish(self, beside: Sequence[asyncio.Task[Any]]) -> None:
-        """End what stands beside the jobs, within a bound."""
+        """End the tasks besides the jobs, within a bounded time."""
         await asyncio.gather(self._verdicts.close(), self._write_down())
         for task in beside:
             task.cancel()
@@ -326,7 +326,7 @@ class Batch:
             await asyncio.wait(beside)
 
     async def _write_down(self) -> None:
-        """Write the records that nothing has waited for; what can't be written now is kept."""
+        """Write the records that no job waits for; those that can't be written now are kept."""
         if self._recorder is None:
             return
         ends_at = min(self._times.answer_at, asyncio.get_running_loop().time() + _WRITE_S)
@@ -336,11 +336,11 @@ class Batch:
 
 
 def _is_dangerous(run: Run) -> bool:
-    """Whether its job is a suspect that would run."""
+    """Return True if the run's job is a suspect that would run."""
     return run.job is not None and run.foregone is None and run.job.attempt.suspect
 
 
 def _log_fault(task: asyncio.Task[Any]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        # A fault of ours, not of a handler. What it had not settled stays in its queue.
+        # A bug of ours, not of a handler. Messages that were not settled stay in their queues.
         _log.error("processing messages failed", exc_info=error)

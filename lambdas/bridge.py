@@ -1,10 +1,10 @@
 """The Lambda function that turns a schedule's firing, or an event, into a job.
 
-It holds none of the user's code: all it needs is in the schedule's input (`jobs.schedules.firing`,
-`jobs.schedules.delayed_job`), or in what the event's rule makes of it
-(`jobs.definitions.event_rule`). EventBridge invokes it asynchronously, so when it raises, Lambda
-invokes it again, twice, and then keeps the input in the dead-letter queue of schedules and events.
-What one invocation has sent another doesn't send again (`jobs.schedules.bridging`).
+It contains none of the user's code: all it needs is in the schedule's input
+(`jobs.schedules.firing`, `jobs.schedules.delayed_job`), or in the input that the event's rule
+produces (`jobs.definitions.event_rule`). EventBridge invokes it asynchronously, so when it raises,
+Lambda invokes it twice more, and then keeps the input in the dead-letter queue of schedules and
+events. A job that one invocation has sent is not sent again by another (`jobs.schedules.bridging`).
 
 https://docs.aws.amazon.com/lambda/latest/dg/with-eventbridge-scheduler.html
 """
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 
 TABLE = "HEADGATE_TABLE"
-"""The variable that names the app's table."""
+"""Environment variable with the name of the app's table."""
 
 _ALREADY_SENT = "already sent"
 _NOT_COUNTED = "fired before the schedule's start, or between the times of its rate"
 
 
 def handler(event: object, context: LambdaContext) -> dict[str, str]:
-    """Submit the job that ``event``, what a schedule or a rule hands over, describes.
+    """Submit the job described by ``event``, the input from a schedule or an event rule.
 
     Returns:
         Its ``job_id``; nothing for a schedule that fires before its start.
 
     Raises:
-        MessageUnreadable: ``event`` is neither, whatever it is; names the fields. Lambda keeps it
-            in the queue of failed schedules and events.
-        TransportError: SQS could not be asked, or refused.
+        MessageUnreadable: ``event`` is neither; names the fields. Lambda keeps it in the queue of
+            failed schedules and events.
+        TransportError: SQS could not be reached, or refused.
     """
     given = read_input(event)
     said, origin = _described(given)
@@ -58,7 +58,7 @@ def handler(event: object, context: LambdaContext) -> dict[str, str]:
 
 
 def _described(given: Input) -> tuple[str, dict[str, Any]]:
-    """What the log says of it: the message, and where the job comes from."""
+    """Return the log's message, and its fields that tell where the job comes from."""
     match given:
         case Firing():
             return "job submitted", {
@@ -86,7 +86,7 @@ def _described(given: Input) -> tuple[str, dict[str, Any]]:
 
 @cache
 def _bridge() -> Bridge:
-    """One for the execution environment. Opened by the first firing: imports stay quick."""
+    """Return the execution environment's bridge, opened on first use to keep imports fast."""
     from headgate.jobs.aws.sqs.transport import SqsTransport
 
     transport, table = SqsTransport(), None
@@ -99,5 +99,5 @@ def _bridge() -> Bridge:
 
 @cache
 def _logger() -> Logger:
-    """Named by ``POWERTOOLS_SERVICE_NAME``."""
+    """Return the logger, which is named by ``POWERTOOLS_SERVICE_NAME``."""
     return Logger()

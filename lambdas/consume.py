@@ -5,10 +5,10 @@
 
     handler = consumer(app)
 
-The mapping must have ``ReportBatchItemFailures``: a message is deleted by Lambda when its outcome
-is final, and stays where it is otherwise, its visibility changed here by its backoff. A dead letter
-is sent before its message is reported as done. The function's timeout must not exceed the queue's
-visibility timeout, since nothing extends it.
+The event source mapping must have ``ReportBatchItemFailures``: Lambda deletes a message whose
+outcome is final; any other stays in its queue, with its visibility timeout set here to its backoff.
+A dead letter is sent before its message is reported as done. The function's timeout must not exceed
+the queue's visibility timeout, since nothing extends it.
 
 https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
 """
@@ -51,16 +51,16 @@ from headgate.lambdas.source import records_of
 from headgate.lambdas.timetable import Timetable
 
 _DEPTH_S = 1.0
-"""How long an adaptive backoff waits for the depth of its queue."""
+"""Seconds that an adaptive backoff waits for the depth of its queue."""
 
 
 class Context(Protocol):
-    """What is needed of Lambda's context object."""
+    """The part of Lambda's context object that is needed."""
 
     aws_request_id: str
 
     def get_remaining_time_in_millis(self) -> int:
-        """How long the function may still run."""
+        """Return the milliseconds for which the function may still run."""
         ...
 
 
@@ -80,22 +80,23 @@ def consumer(
     metrics: bool | None = None,
     clock: Clock | None = None,
 ) -> Consumer:
-    """The function's handler; make it once, when the module is imported.
+    """Make the function's handler; call this once, when the module is imported.
 
     Args:
-        app: its handlers are loaded here.
-        transport: open, and left open; None connects to SQS at the first invocation.
-        scheduler: left open; for long delays. None makes one if ``transport`` is None too.
-        table: open, and left open; None connects to the app's at the first invocation, if a type
-            has ``once=True`` or ``unique="replace"``, or if the app keeps records and the
-            transport is not your own either.
-        store: open, and left open; for payloads that are too large for messages. None connects to
-            S3 when it is first needed, if there is no ``transport`` either.
-        events: hears of everything; None logs it, as JSON, with the invocation's id.
+        app: the app, whose handlers are loaded here.
+        transport: an open transport, which is left open; None connects to SQS at the first
+            invocation.
+        scheduler: for long delays; it is left open. None makes one if ``transport`` is None too.
+        table: an open table, which is left open; None connects to the app's at the first
+            invocation, if a type has ``once=True`` or ``unique="replace"``, or if the app keeps
+            records and ``transport`` is None too.
+        store: an open store, which is left open, for payloads that are too large for messages. None
+            connects to S3 when it is first needed, if ``transport`` is None too.
+        events: receives all events; None logs them, as JSON, with the invocation's id.
         concurrency: jobs of one invocation at once, at least 1. None takes
-            ``HEADGATE_CONCURRENCY``, which CDK sets as the deployment says, and else 10.
-        metrics: count what became of the jobs, in CloudWatch; see `lambdas.emf`. None does as
-            ``HEADGATE_EMF`` says, which is 1 where CDK has made the function.
+            ``HEADGATE_CONCURRENCY``, which CDK sets from the deployment, or else 10.
+        metrics: whether to count the jobs' outcomes in CloudWatch; see `lambdas.emf`. None takes
+            ``HEADGATE_EMF``, which is 1 if CDK has made the function.
         clock: tells the time.
 
     Raises:
@@ -128,9 +129,9 @@ def consumer(
 class Consumer:
     """A Lambda handler; made by `consumer`.
 
-    Its event loop, its connections and the app's resources are made at the first invocation and
+    Its event loop, its connections and the app's resources are opened at the first invocation and
     kept for as long as Lambda keeps the execution environment. Handlers with
-    ``isolation="process"`` run in the function's own process, which Lambda isolates already.
+    ``isolation="process"`` run in the function's own process, which Lambda already isolates.
     """
 
     def __init__(
@@ -157,13 +158,13 @@ class Consumer:
         self._lines = lines
         self._clock = clock
         self._threads = _Threads(concurrency)
-        self._runner = asyncio.Runner()  # its loop is made when it is first used
+        self._runner = asyncio.Runner()  # its loop is created on first use
         self._kept = AsyncExitStack()
         self._opened: _Open | None = None
         self._strays: set[asyncio.Task[None]] = set()
-        """Handlers that went on when they had been cancelled."""
+        """Tasks of handlers that went on after their cancellation."""
         self._ends_at: datetime | None = None
-        """When Lambda would end the invocation that runs."""
+        """Time at which Lambda would end the current invocation."""
         self._emf = emf
         if emf is not None:
             events.subscribe(emf)
@@ -171,19 +172,19 @@ class Consumer:
     def __call__(self, event: Mapping[str, Any], context: Context) -> Response:
         """Run the jobs of one batch.
 
-        What fails of it is in the answer. Only a function that can't work at all raises, before it
-        has begun anything; the batch then comes again when its visibility timeout ends.
+        The answer lists the messages that stay. The function raises only if it can't work at all,
+        before it has begun anything; the batch then comes again when its visibility timeout ends.
 
         Raises:
-            ConfigurationError: the event is not of a queue of this app, or the function's timeout
+            ConfigurationError: the event is not from a queue of this app, or the function's timeout
                 leaves no time for jobs.
-            Exception: whatever a resource of the app raised when it was opened.
+            Exception: the error that a resource of the app raised when it was opened.
             TransportError: there are no credentials or no region.
         """
         return self._runner.run(self._handle(event, context))
 
     def close(self) -> None:
-        """Close what is open. Lambda itself never asks for it. Idempotent."""
+        """Close everything that is open. Lambda never calls this. Idempotent."""
         if self._opened is not None:
             self._opened = None
             self._runner.run(self._kept.aclose())
@@ -191,7 +192,7 @@ class Consumer:
         self._runner.close()
 
     async def _handle(self, event: Mapping[str, Any], context: Context) -> Response:
-        # Looked at first: opening takes its time from the same allowance.
+        # Read first, since the time for opening counts, too.
         left = timedelta(milliseconds=context.get_remaining_time_in_millis())
         times = Timetable.within(left.total_seconds())
         self._ends_at = self._clock.now() + left
@@ -221,7 +222,7 @@ class Consumer:
             self._emf.flush()
 
     def _leave(self, batch: Batch) -> None:
-        """Let what would not end cost the next invocation nothing."""
+        """Keep tasks and threads that have not ended from affecting the next invocation."""
         for task in batch.strays:
             self._strays.add(task)
             task.add_done_callback(self._strays.discard)
@@ -229,7 +230,7 @@ class Consumer:
             self._threads.renew()
 
     async def _open(self) -> _Open:
-        async with AsyncExitStack() as stack:  # what is open when something fails is closed again
+        async with AsyncExitStack() as stack:  # if anything fails, the rest is closed again
             transport, store = self._transport, self._store
             if transport is None:
                 from headgate.jobs.aws.s3 import AsyncS3Store
@@ -273,12 +274,12 @@ class Consumer:
             means,
             backlog=partial(_depth, transport),
             records=recorder is not None,
-            backstop=False,  # what a batch has no time for is received, and not started
+            backstop=False,  # messages that a batch has no time for are received, but not started
         )
         return _Open(transport, executor, recorder, self._cancelling(table))
 
     async def _table_of(self, stack: AsyncExitStack) -> Table | None:
-        """The app's table, if anything of it needs one."""
+        """Return the app's table, if the app needs one."""
         own = self._transport is None and self._app.keeps_records
         if self._table is not None or not (own or needs_claims(self._app)):
             return self._table
@@ -297,7 +298,7 @@ class Consumer:
             events=self._events,
             rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
             store=store,
-            silence_counts=False,  # of what Lambda receives, not all comes to the function
+            silence_counts=False,  # not every message that Lambda receives reaches the function
             until=lambda: self._ends_at,
         )
         self._events.subscribe(recorder)
@@ -312,7 +313,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """What is kept between invocations."""
+    """The objects that are kept between invocations."""
 
     transport: Transport
     executor: Executor
@@ -321,12 +322,12 @@ class _Open:
 
 
 def _owner() -> str:
-    """Names this execution environment, for those who read claims and records."""
+    """Return the name of this execution environment, as shown in claims and records."""
     return os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "lambda")
 
 
 class _Threads:
-    """Where plain functions run, with the context variables of whoever calls."""
+    """Threads for synchronous handlers, which run with the caller's context variables."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -337,12 +338,12 @@ class _Threads:
         return await loop.run_in_executor(self._pool, context.run, function)
 
     def renew(self) -> None:
-        """Leave the threads that can't be stopped to themselves: later jobs need the places."""
+        """Abandon the threads that can't be stopped, since later jobs need their places."""
         self.close()
         self._pool = self._made()
 
     def close(self) -> None:
-        """Take no more work, and wait for no thread. Idempotent."""
+        """Accept no more work, without waiting for threads. Idempotent."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _made(self) -> ThreadPoolExecutor:

@@ -1,9 +1,10 @@
-"""Deleting what is done while other jobs of the invocation go on.
+"""Deletes finished messages while other jobs of the invocation go on.
 
-Lambda deletes what the answer doesn't name, so usually there is nothing to do here. But a function
-that dies never answers, and all of its batch is delivered again. What has ended must not run again
-because a neighbour killed the function, so it is deleted shortly after; that Lambda then deletes
-it too does no harm. What ended just before the answer is left to Lambda alone.
+Lambda deletes the messages that the answer doesn't name, so usually there is nothing to do here.
+But a function that dies never answers, and its whole batch is delivered again. A job that has ended
+must not run again because another one killed the function, so its message is deleted shortly after;
+that Lambda then deletes it, too, does no harm. Jobs that end just before the answer are left to
+Lambda.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from headgate.jobs.execution.delivery import Delivery
 _log = logging.getLogger("headgate.consume")
 
 LINGER_S = 0.05
-"""How long a delete waits for company, or for the answer that makes it needless."""
+"""Seconds that a delete waits for others to join, or for the answer that makes it needless."""
 
 _PATIENCE_S = 1.0
-"""How long a request may take."""
+"""Timeout of a request, in seconds."""
 
 
 class Deletes:
-    """Deletes the messages of one invocation that are done.
+    """Deletes the finished messages of one invocation.
 
     Args:
-        transport: where to.
+        transport: sends the requests.
         clock: tells the time.
-        events: hears of each request.
+        events: receives an event for each request.
     """
 
     def __init__(self, transport: Transport, *, clock: Clock, events: Events) -> None:
@@ -47,7 +48,7 @@ class Deletes:
         self._flights: set[asyncio.Task[None]] = set()
 
     def put(self, delivery: Delivery, *, at_once: bool = False) -> None:
-        """Delete a message soon, or ``at_once`` if it is elsewhere already, too."""
+        """Delete a message soon; or ``at_once``, for a message whose job is already elsewhere."""
         queue = delivery.queue.name
         self._waiting[queue].append(delivery.message.receipt)
         if at_once or len(self._waiting[queue]) == MAX_BATCH:
@@ -56,12 +57,12 @@ class Deletes:
             self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._send_all)
 
     async def drain(self) -> None:
-        """Delete what waits, and return when SQS has answered or takes too long."""
+        """Delete the waiting messages, and return when SQS has answered or takes too long."""
         self._send_all()
         await self._landed()
 
     async def close(self) -> None:
-        """Leave what waits to Lambda, and return when nothing is under way any more."""
+        """Leave the waiting messages to Lambda, and return when no request is under way."""
         self._waiting.clear()
         self._send_all()
         await self._landed()

@@ -1,7 +1,7 @@
 """Metrics for CloudWatch, as lines of the embedded metric format on standard output.
 
-Their names are those of `jobs.deployment.metric_names`, and a worker's too: one dashboard shows
-jobs wherever they run. Of durations and waits a line has 99 at most, spread over the invocation.
+Their names are those of `jobs.deployment.metric_names`, which workers use, too: one dashboard shows
+jobs wherever they run. A line has at most 99 durations or waits, spread over the invocation.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
@@ -30,18 +30,18 @@ from headgate.jobs.deployment.metric_names import (
 
 @dataclass(slots=True)
 class _Told:
-    """What happened in an invocation to the jobs of one type, or of one lane."""
+    """The measurements of one type's jobs, or one lane's, in an invocation."""
 
     counts: Counter[str] = field(default_factory=Counter)
     values: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """By metric, in seconds."""
+    """Durations in seconds, by metric."""
 
 
 class Emf:
     """A subscriber that counts, and writes lines at the end of an invocation.
 
     Args:
-        app: its name and stage are the metrics' service.
+        app: the app, whose name and stage are the metrics' service.
         write: writes one line.
     """
 
@@ -51,7 +51,7 @@ class Emf:
         self._told: defaultdict[Dimensions, _Told] = defaultdict(_Told)
 
     def __call__(self, event: Event) -> None:
-        """Subscriber."""
+        """Measure an event."""
         for dimensions, name, seconds in measured(event):
             told = self._told[dimensions]
             if seconds is None:
@@ -60,10 +60,10 @@ class Emf:
                 told.values[name].append(seconds)
 
     def flush(self) -> None:
-        """Write what has been counted since the last time."""
+        """Write everything counted since the last call."""
         told, self._told = self._told, defaultdict(_Told)
         for dimensions, each in told.items():
-            # One for each line: what it has counted and named is thus its own.
+            # A new provider for each line, since it keeps its metrics and dimensions.
             emf = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, service=self._service)
             for name, value in dimensions:
                 emf.add_dimension(name, value)
@@ -76,5 +76,5 @@ class Emf:
 
 
 def _spread(values: Sequence[float]) -> Sequence[float]:
-    """At most as many as a line takes, from the first to the last."""
+    """Return at most as many values as a line takes, spread from the first to the last."""
     return values[:: -(-len(values) // MOST_VALUES)]

@@ -10,13 +10,13 @@ from headgate.jobs.core.event_log import BoundedTraces, name_job
 
 
 class _Formatter(BoundedTraces, LambdaPowertoolsFormatter):
-    """Powertools', with bounded tracebacks."""
+    """The formatter of Powertools, with bounded tracebacks."""
 
 
 def log_as_json() -> LambdaPowertoolsFormatter | None:
-    """Let Headgate's loggers, and those of handlers' contexts, write what Powertools does.
+    """Make Headgate's loggers, and those of handlers' contexts, log as Powertools does.
 
-    Returns the lines' formatter; None where the user has set these loggers up.
+    Returns the formatter; None if the user has configured these loggers.
     """
     logger = logging.getLogger("headgate")
     if logger.handlers:

@@ -1,6 +1,6 @@
-"""Carrying out verdicts where Lambda deletes: visibility changes and dead letters, by tens.
+"""Carries out verdicts on Lambda, which deletes: visibility changes and dead letters, by tens.
 
-What SQS does not carry out in time leaves the message where it is, so that it is delivered again.
+If SQS doesn't carry out a request in time, the message stays and is delivered again.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _log = logging.getLogger("headgate.consume")
 _PACING = Pacing(linger_s=0.01, tries=2, patient=False)
 
 _PARALLEL = 16
-"""Requests under way at most while a surplus is given back."""
+"""Maximum number of concurrent requests while a surplus is given back."""
 
 _HELD_BEFORE_S = 360
-"""How long Lambda may have had a message before: its longest batching window, and a minute.
+"""Seconds that Lambda may have held a message before: its longest batching window, and a minute.
 https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
 
 
@@ -52,14 +52,14 @@ class Settler:
     """Carries out the verdicts of one invocation.
 
     Args:
-        transport: where to.
+        transport: sends the requests.
         topology: names the dead-letter and quarantine queues.
         clock: tells the time.
-        events: hears what became of each message.
-        eager: true when nothing else runs, so that waiting for company would be in vain.
-        ends_at: on the event loop's time; a request that is not answered by then has failed.
-        scheduler: owns what has to wait longer than SQS can; without one it is sent anew.
-        store: has the payloads of what is handed over.
+        events: receives an event for the end of each message.
+        eager: returns True when nothing else runs, so that batching would only delay requests.
+        ends_at: deadline on the event loop's time; a request not answered by then has failed.
+        scheduler: holds jobs that have to wait longer than SQS can; without one they are sent anew.
+        store: holds the payloads of jobs that are handed over.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Settler:
         self._returns = asyncio.Semaphore(_PARALLEL)
 
     async def settle(self, delivery: Delivery, verdict: Verdict) -> bool:
-        """Carry a verdict out and say so; returns whether the message is to be deleted."""
+        """Carry out a verdict and emit its event; return True if the message is to be deleted."""
         job_id = verdict.attempt.job_id
         course = await self._course(delivery, verdict)
         verdict = course.verdict
@@ -107,9 +107,9 @@ class Settler:
         return carried_out and not stays
 
     async def give_back(self, unstarted: Sequence[tuple[Delivery, int]]) -> None:
-        """Show messages that have not been started again, each after its delay in seconds.
+        """Release messages that have not been started, each with its delay in seconds.
 
-        As far as there is time: what is left shows when its visibility timeout ends.
+        Messages that there is no time for show again when their visibility timeout ends.
         """
         changes: defaultdict[str, list[VisibilityChange]] = defaultdict(list)
         for delivery, delay_s in unstarted:
@@ -129,7 +129,7 @@ class Settler:
             )
 
     def tell(self, verdict: Verdict) -> None:
-        """Emit what follows from a verdict."""
+        """Emit the event that follows from a verdict, if any."""
         if (event := verdict.aftermath(self._clock.now())) is not None:
             self._events.emit(event)
 
@@ -141,11 +141,11 @@ class Settler:
             async with asyncio.timeout_at(self._ends_at):
                 return await self._hand_over.take(delivery, verdict, possible_s)
         except TimeoutError:
-            # The time is up for whatever else there were to do, too.
+            # There is no time left for any other course, either.
             return Stays(verdict=verdict)
 
     async def _moved(self, delivery: Delivery, course: Held | Renewed) -> bool:
-        """Whether the job goes on elsewhere, so that its message may be deleted."""
+        """Move a job elsewhere; return True if that succeeded, so that its message may go."""
         if isinstance(course, Renewed):
             queue, job_id = delivery.queue.name, course.verdict.attempt.job_id
             sends = self._batcher(self._sends, queue, self._transport.send, size_of)
@@ -157,8 +157,8 @@ class Settler:
     async def _park(
         self, delivery: Delivery, verdict: Verdict, action: DeadLetter | Quarantine
     ) -> bool:
-        """Send a dead letter. If that can't be done the next delivery tries again, and runs
-        nothing."""
+        """Send a dead letter; return True if SQS took it. If not, the next delivery tries again,
+        without running the job."""
         target, letter = parked(
             delivery, verdict, action, quarantine=self._quarantine, at=self._clock.now()
         )
@@ -182,7 +182,7 @@ class Settler:
         )
 
     def _possible_s(self, delivery: Delivery, wanted_s: int) -> int:
-        """A visibility timeout within what SQS leaves: 12 h since the receive, else it errs.
+        """Return a visibility timeout that SQS accepts: it ends within 12 h of the receive.
 
         https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html
         """
@@ -190,7 +190,7 @@ class Settler:
         return max(0, min(wanted_s, int(MAX_VISIBILITY.total_seconds() - held_s)))
 
     async def _returned(self, queue: str, changes: Sequence[VisibilityChange]) -> int:
-        """Carry out some changes; returns how many could not be."""
+        """Carry out some changes; return the number of failures."""
         try:
             async with asyncio.timeout_at(self._ends_at), self._returns:
                 return len(await self._flush(self._transport.change_visibility, queue, changes))
@@ -200,7 +200,7 @@ class Settler:
     async def _refusal(
         self, done: asyncio.Future[None], action: str, delivery: Delivery, job_id: str
     ) -> TransportError | None:
-        """Why SQS has not carried it out, which is told; the message then comes again by itself."""
+        """Return the error of a request, if any, and emit it; the message then comes again."""
         try:
             await done
         except TransportError as error:

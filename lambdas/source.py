@@ -22,14 +22,14 @@ from headgate.jobs.execution.delivery import Delivery
 _log = logging.getLogger("headgate.consume")
 
 Line = deque[Delivery]
-"""Messages that have to run one after the other: those of one FIFO group; else one alone."""
+"""Messages that have to run one after the other: those of one FIFO group, or a single one."""
 
 
 class _Attribute(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel)
 
     string_value: str | None = None
-    """None for a binary one."""
+    """The value; None for a binary attribute."""
 
 
 class _System(BaseModel):
@@ -51,10 +51,10 @@ class _Record(BaseModel):
 
 
 def records_of(event: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The records of an invocation.
+    """Return the records of an invocation.
 
     Raises:
-        ConfigurationError: it is not one by SQS.
+        ConfigurationError: the event is not from SQS.
     """
     records = event.get("Records")
     if not isinstance(records, list) or any(
@@ -70,10 +70,10 @@ def records_of(event: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def lines_of(
     records: Sequence[Mapping[str, Any]], topology: Topology, received_at: float
 ) -> list[Line]:
-    """Records as deliveries, in lines; one that can't be read is told of, and left out.
+    """Return records as deliveries, in lines; one that can't be read is logged, and left out.
 
     Raises:
-        ConfigurationError: one comes from a queue that the app doesn't have.
+        ConfigurationError: a record comes from a queue that the app doesn't have.
     """
     lines: dict[tuple[str, str], Line] = {}
     for record in records:
@@ -89,12 +89,13 @@ def lines_of(
 
 
 def delivery_of(record: Mapping[str, Any], topology: Topology, received_at: float) -> Delivery:
-    """One record as a delivery.
+    """Return one record as a delivery.
 
     Args:
-        record: as Lambda hands it over.
-        topology: whose queues they may come from.
-        received_at: on the clock's monotonic time; SQS does not say, so when it was invoked.
+        record: a record of the event, as Lambda passes it.
+        topology: the app's queues, one of which it must come from.
+        received_at: the time of the invocation, on the clock's monotonic time, since SQS does not
+            tell the time of the receive.
 
     Raises:
         MessageUnreadable: a field is missing or wrong; names it.

@@ -1,4 +1,4 @@
-"""When messages that an invocation had no time for are seen again."""
+"""The delays of messages that an invocation had no time for."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from headgate.jobs.execution.delivery import Delivery
 from headgate.lambdas.source import Line
 
 MOST_S = 900
-"""The longest that one stays away."""
+"""Longest delay, in seconds."""
 
 
 def spread(
     lines: Sequence[Line], *, started: int, at_once: int, took_s: float, rng: random.Random
 ) -> list[tuple[Delivery, int]]:
-    """Each message of a surplus with its delay; see `away_s`. A group comes when its first does."""
+    """Return each message of a surplus with its delay; see `away_s`.
+
+    Only the first of a FIFO group is delayed, since the others come behind it.
+    """
     unstarted = sum(map(len, lines))
     returns: list[tuple[Delivery, int]] = []
     for line in lines:
@@ -28,16 +31,16 @@ def spread(
 
 
 def away_s(*, unstarted: int, started: int, at_once: int, took_s: float, rng: random.Random) -> int:
-    """The delay of one message of a surplus, in seconds, at least 1.
+    """Return the delay of one message of a surplus, in seconds, at least 1.
 
-    The surplus comes back about as fast as the function runs jobs: spread over the time that as
-    many invocations like this one would take.
+    The surplus comes back about as fast as the function runs jobs: spread over the time that it
+    would take in invocations like this one.
 
     Args:
-        unstarted: messages that go back, this one included.
-        started: jobs that this invocation had time for.
-        at_once: how many it runs side by side; that many it could start at the least.
-        took_s: how long it went on before it started no more.
+        unstarted: number of messages that go back, including this one.
+        started: number of jobs that this invocation had time for.
+        at_once: number of jobs that it runs side by side, and could therefore at least start.
+        took_s: seconds until it started no more jobs.
         rng: draws the place within the spread.
     """
     rounds = unstarted / max(started, min(at_once, unstarted))

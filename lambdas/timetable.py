@@ -1,12 +1,12 @@
-"""The time that an invocation has, and what has to happen when.
+"""The timetable of an invocation.
 
     0                    the invocation begins; jobs start as slots come free
-    T - 3 s              nothing starts any more; what runs is interrupted and given back
-    T - 2 s              what still runs is left alone, and its attempt has failed if it could be
-                         cancelled
+    T - 3 s              no job starts any more; running ones are interrupted and given back
+    T - 2 s              jobs that still run are abandoned; if they could be cancelled, their
+                         attempts have failed
     T - 1 s              requests that SQS has not answered are given up
-    T - 0.75 s           the answer, whatever has ended by then
-    T                    Lambda would kill the function, and deliver all of it again
+    T - 0.75 s           the function answers, whichever jobs have ended by then
+    T                    Lambda would kill the function, and deliver the whole batch again
 
 T is the function's timeout.
 """
@@ -22,13 +22,13 @@ from headgate.jobs.deployment.groups import GIVE_BACK
 from headgate.jobs.errors import ConfigurationError
 
 MARGIN_S = GIVE_BACK.total_seconds()
-"""How long before the function's timeout jobs are interrupted, so that the answer is in time."""
+"""Seconds before the function's timeout at which jobs are interrupted, to answer in time."""
 
 START_S = 1.0
-"""No job starts with less time than this, or than its own timeout if that is shorter."""
+"""Seconds that a job needs at least to start, or its own timeout if that is shorter."""
 
 LEAST_S = MARGIN_S + START_S + 0.5
-"""An invocation that has less is refused; half a second is for getting to the first job."""
+"""Seconds that an invocation needs at least; half a second is for getting to the first job."""
 
 _ABANDON_S = 2.0
 _SETTLED_S = 1.0
@@ -37,7 +37,7 @@ _ANSWER_S = 0.75
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timetable:
-    """When what has to happen, on the event loop's time."""
+    """The times of an invocation's steps, on the event loop's time."""
 
     began_at: float
     interrupt_at: float
@@ -47,13 +47,13 @@ class Timetable:
 
     @classmethod
     def within(cls, left_s: float) -> Self:
-        """Of an invocation that begins now, and may take so long.
+        """Return the timetable of an invocation that begins now, and may take ``left_s``.
 
         Raises:
             ConfigurationError: no job could start in that time.
         """
         if left_s < LEAST_S:
-            # Giving all of it back at once would send it round for ever.
+            # Giving the whole batch back at once would repeat for ever.
             raise ConfigurationError(
                 f"the function has {left_s:.1f} s, of which the last {MARGIN_S:g} are for giving "
                 f"jobs back: set its timeout to {math.ceil(LEAST_S)} s at the least, and to what "
@@ -70,5 +70,5 @@ class Timetable:
         )
 
     def lets_start(self, needed_s: float) -> bool:
-        """Whether a job may still start that can't do with less than ``needed_s``."""
+        """Return True if a job that needs at least ``needed_s`` may still start."""
         return asyncio.get_running_loop().time() + needed_s <= self.interrupt_at

@@ -1,4 +1,4 @@
-"""Verdicts on one invocation's messages, carried out until Lambda has its answer."""
+"""The verdicts on one invocation's messages, carried out until Lambda has its answer."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Verdicts:
 
     Args:
         executor: makes runs.
-        transport: where SQS is.
-        settled_at: when settling has to end, on the loop's clock.
-        eager: whether nothing runs that could be settled together with others.
-        scheduler: owns what has to wait longer than SQS can, if there is one.
+        transport: connects to SQS.
+        settled_at: deadline of settling, on the loop's clock.
+        eager: returns True when nothing else runs, so that batching would only delay requests.
+        scheduler: holds jobs that have to wait longer than SQS can, if there is one.
         recorder: tells attempts from deliveries; None counts by deliveries.
     """
 
@@ -59,14 +59,14 @@ class Verdicts:
         self.done: set[str] = set()
         """Ids of the messages that Lambda may delete."""
         self.answered = False
-        """Lambda has its answer, so that nothing may change any more."""
+        """True once Lambda has its answer, so that nothing may change any more."""
         self.abandoned: set[Run] = set()
-        """Plain functions, whose threads go on."""
+        """Runs of synchronous handlers, whose threads go on."""
         self.given_up: set[Run] = set()
-        """Jobs that are settled though their handlers, which ignore being cancelled, go on."""
+        """Runs that are settled although their handlers ignore the cancellation and go on."""
 
     async def settle(self, run: Run, verdict: Verdict) -> bool:
-        """Carry a verdict out; returns whether the message may be deleted."""
+        """Carry out a verdict; return True if the message may be deleted."""
         if self.answered:
             return False  # Lambda has been told that it stays, so that is what it does
         if self._recorder is not None:
@@ -81,7 +81,7 @@ class Verdicts:
         return gone
 
     async def give_back(self, unstarted: Sequence[tuple[Delivery, int]]) -> None:
-        """Give back what has not begun, to show again after its delay; what is too old goes on in
+        """Release unstarted messages, each with its delay; jobs whose messages are too old go on in
         another message."""
         now = self._means.clock.now()
         back = [each for each in unstarted if each[0].may_go_back(now)]
@@ -89,10 +89,10 @@ class Verdicts:
         await asyncio.gather(self._settler.give_back(back), *map(self._renew, ending))
 
     async def _renew(self, unstarted: tuple[Delivery, int]) -> None:
-        """Settle one that is not run and can't go back: it goes on in another message.
+        """Settle an unstarted job whose message can't go back: it goes on in another message.
 
-        That carries the attempts that were made. While these can't be read the message is left
-        alone, unless SQS would not deliver it again.
+        The new message carries the number of attempts made. If that can't be read, the old message
+        is left alone, unless SQS would not deliver it again.
         """
         delivery, delay_s = unstarted
         run = self._executor.begin(delivery)
@@ -105,8 +105,11 @@ class Verdicts:
             self.delete(delivery)
 
     async def settle_running(self, run: Run) -> None:
-        """Settle a job whose handler goes on. It has failed: its end is explained by that, and not
-        taken for a crash, and it comes again no more often than it has attempts."""
+        """Settle a job whose handler goes on after its cancellation, as a failed attempt.
+
+        So its end is recorded, and not taken for a crash, and the job is retried at most as often
+        as it has attempts.
+        """
         if (verdict := run.given_up()) is None:
             return
         self.given_up.add(run)
@@ -123,26 +126,26 @@ class Verdicts:
         self._settler.tell(verdict)
 
     async def release(self, behind: Sequence[Delivery]) -> None:
-        """Give back what stands behind one that stays.
+        """Release the messages behind one that stays, without a delay.
 
-        At once: SQS shows none of a group while one before it is hidden.
+        SQS shows no message of a FIFO group while an earlier one is hidden.
         """
         await self._settler.give_back([(delivery, 0) for delivery in behind])
 
     def delete(self, delivery: Delivery, *, at_once: bool = False) -> None:
-        """Delete a message that has ended, with others or at once."""
+        """Delete the message of an ended job, together with others or at once."""
         self.done.add(delivery.message.message_id)
         self._deletes.put(delivery, at_once=at_once)
 
     async def drain(self) -> None:
-        """Wait for the deletes that have begun."""
+        """Delete the messages that wait for it, and wait for SQS."""
         await self._deletes.drain()
 
     async def close(self) -> None:
-        """Delete what still waits for that."""
+        """Leave the messages that wait for deletion to Lambda, and wait for begun requests."""
         await self._deletes.close()
 
 
 def job_id_of(run: Run) -> str:
-    """For the log; empty where the message is no job."""
+    """Return the job's id, for the log; empty if the message is not a job."""
     return run.job.attempt.job_id if run.job is not None else ""

@@ -1,1 +1,1 @@
-"""The sweep of the dead letters."""
+"""The sweep of the dead-letter queues."""

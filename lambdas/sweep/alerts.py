@@ -1,7 +1,7 @@
-"""What people are told of dead letters: how many of what, why, where, and what to do about it.
+"""Alerts about dead letters: their number, kinds, reasons and queues, and the remedies.
 
-Never a payload, and no error's message, which may quote one: types, reasons, names of errors and
-queues, and the ids of the first few jobs, from which everything else can be found.
+An alert never has a payload, nor an error's message, which may quote one. It has types, reasons,
+names of errors and queues, and the ids of the first few jobs, by which all else can be looked up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headgate.jobs.dead_letters.reading import ParkedMessage
 from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, Kind, ParkingQueue, SweepPlan
 
 UNKNOWN = "unknown"
-"""What stands for a job type that can't be told."""
+"""Placeholder for a name that can't be told, such as a job type."""
 
 _MOST_KINDS = 20
 _MOST_IDS = 3
@@ -42,7 +42,7 @@ _ADVICE: Mapping[Kind, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A dead letter, and where it is."""
+    """A dead letter, and its queue."""
 
     queue: ParkingQueue
     message: ParkedMessage
@@ -54,11 +54,11 @@ class Found:
 
     @property
     def reason(self) -> str:
-        """Why it is there, likewise."""
+        """The reason for which it is there, as far as it can be told in plain text."""
         return _plain(self.message.reason)
 
     def is_critical(self, plan: SweepPlan) -> bool:
-        """Whether people want to know at once: of a critical type, or a killer of workers."""
+        """Return True if people are told at once: for a critical type, or in quarantine."""
         return self.queue.kind == "quarantine" or self.message.job_type in plan.critical
 
 
@@ -71,18 +71,18 @@ class Alert:
 
 
 def critical_alert(plan: SweepPlan, found: Sequence[Found], unseen: Mapping[str, int]) -> Alert:
-    """Tell of what is critical.
+    """Return the alert about critical dead letters.
 
     Args:
-        plan: whose app it is.
-        found: what is new; at least one.
-        unseen: about how many messages a sweep could not look at, by queue.
+        plan: the sweep's plan, which names the app.
+        found: the new dead letters; at least one.
+        unseen: approximate number of messages that the sweep could not look at, by queue.
     """
     return _alert(plan, found, unseen, "critical dead letter")
 
 
 def summary(plan: SweepPlan, found: Sequence[Found], unseen: Mapping[str, int]) -> Alert:
-    """Tell of the others; the arguments are `critical_alert`'s."""
+    """Return the alert about the other dead letters; takes the arguments of `critical_alert`."""
     minutes = int(SUMMARY_EVERY.total_seconds() / 60)
     note = (
         f"The next summary comes in {minutes} minutes at the earliest; what is critical, at once."
@@ -109,7 +109,7 @@ def _alert(
 
 
 def _kinds(found: Sequence[Found]) -> Iterator[str]:
-    """A paragraph for each kind, the most frequent first."""
+    """Yield a paragraph for each kind, the most frequent first."""
     kinds: dict[tuple[str, ...], list[Found]] = defaultdict(list)
     for each in found:
         error = _plain(each.message.error_type) if each.message.error_type else ""
@@ -159,5 +159,5 @@ def _advice(found: Iterable[Found]) -> Iterator[str]:
 
 
 def _plain(text: str | None) -> str:
-    """A name, if it is one that may stand in a metric, a subject and a log."""
+    """Return a name if it is safe in a metric, a subject and a log, else `UNKNOWN`."""
     return text if text and _PLAIN.fullmatch(text) else UNKNOWN

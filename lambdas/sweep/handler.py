@@ -1,7 +1,7 @@
 """The Lambda function that sweeps the dead letters, every five minutes.
 
-It holds none of the user's code: its schedule hands it the plan (`jobs.deployment.sweep_plan`).
-What it does and in which order stands in `lambdas.sweep.sweeper`.
+It contains none of the user's code: its schedule passes it the plan (`jobs.deployment.sweep_plan`).
+The steps of a sweep, and their order, are in `lambdas.sweep.sweeper`.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 TABLE = "HEADGATE_TABLE"
-"""The variable that names the app's table."""
+"""Environment variable with the name of the app's table."""
 
 BUCKET = "HEADGATE_BUCKET"
-"""Its bucket, by its whole name."""
+"""Environment variable with the full name of the app's bucket."""
 
 TOPIC = "HEADGATE_TOPIC"
-"""The ARN of the topic on which people are told."""
+"""Environment variable with the ARN of the topic for alerts."""
 
 _log = logging.getLogger("headgate.sweep")
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
-    """Sweep once, by the plan that ``event`` is.
+    """Sweep once, by the plan in ``event``.
 
     Returns:
-        How many messages were ``looked_at``, and how many of them are ``new``, were ``saved``, and
-        were ``told`` of; nothing, if another sweep is under way.
+        The number of messages ``looked_at``, and the numbers of them that are ``new``, were
+        ``saved``, and were ``told`` of; nothing if another sweep is under way.
 
     Raises:
-        MessageUnreadable: ``event`` is no plan.
+        MessageUnreadable: ``event`` is not a plan.
         ConfigurationError: a variable is not set.
-        TransportError: something could not be done; all else was.
+        TransportError: a step failed; all others were carried out.
     """
     if (lines := _lines()) is not None:
         lines.append_keys(function_request_id=context.aws_request_id)
@@ -79,14 +79,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
 
 
 def write_counts(app: str, counts: Mapping[Kind, int]) -> None:
-    """Write how many dead letters are new, as lines of CloudWatch's embedded metric format; their
+    """Write the numbers of new dead letters, as lines of CloudWatch's embedded metric format; their
     names are those of `jobs.deployment.metric_names`."""
     from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
         AmazonCloudWatchEMFProvider,
     )
 
     for (queue, job_type, reason), count in counts.items():
-        # One for each line: what it has counted and named is thus its own.
+        # A new provider for each line, since it keeps its metrics and dimensions.
         emf = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, service=app)
         emf.add_dimension(QUEUE, queue)
         emf.add_dimension(TYPE, job_type)
@@ -97,7 +97,7 @@ def write_counts(app: str, counts: Mapping[Kind, int]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Aws:
-    """What the function uses of AWS."""
+    """The AWS services that the function uses."""
 
     queues: BlockingReceiver
     table: BlockingTable
@@ -107,7 +107,7 @@ class _Aws:
 
 @cache
 def _aws() -> _Aws:
-    """One for the execution environment. Opened by the first sweep: imports stay quick."""
+    """Return the execution environment's services, opened on first use to keep imports fast."""
     from headgate.jobs.aws.dynamo.table import DynamoTable
     from headgate.jobs.aws.s3 import S3Store
     from headgate.jobs.aws.sns import SnsPublisher
@@ -124,7 +124,7 @@ def _aws() -> _Aws:
 
 @cache
 def _lines() -> LambdaPowertoolsFormatter | None:
-    """The log's formatter; one for the execution environment."""
+    """Return the log's formatter, one for the execution environment."""
     return log_as_json()
 
 

@@ -1,11 +1,11 @@
-"""What sweeps of the dead letters remember from one to the next, in the app's table.
+"""The state that sweeps of the dead letters keep between runs, in the app's table.
 
     pk  dead-letters#QUEUE   sk  MESSAGE_ID   data  {"told": BOOLEAN, "saved": BOOLEAN}
     pk  sweep                sk  lease        while a sweep is under way, until it would have ended
-    pk  sweep                sk  summary      after a summary, for as long as none is due again
+    pk  sweep                sk  summary      after a summary, until the next one is due
 
-An item that is there says that the message has been counted. Only who has the lease writes, so
-nothing else needs a condition. An item outlives its message, and goes by itself after that.
+A message with an item has been counted. Only the sweep with the lease writes, so nothing else needs
+a condition. An item outlives its message, and then expires.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, ParkingQueue
 from headgate.jobs.errors import Throttled
 
 _MARGIN = timedelta(days=1)
-"""For how long after its message an item is kept: clocks differ, and so may SQS's deletion."""
+"""Time for which an item outlives its message, since clocks and SQS's deletion may differ."""
 
 _SWEEP, _LEASE, _SUMMARY = "sweep", "lease", "summary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is remembered of a message."""
+    """The state of a message."""
 
     told: bool = False
-    """People have been told."""
+    """True once people have been told."""
     saved: bool = False
-    """There is a copy in the bucket."""
+    """True once there is a copy in the bucket."""
 
 
 class SweepMemory:
-    """The table, to sweeps. Any method may raise a `TransportError`."""
+    """The sweeps' view of the table. Any method may raise a `TransportError`."""
 
     def __init__(
         self, table: BlockingTable, clock: Clock, *, sleep: Callable[[float], None] = time.sleep
@@ -53,9 +53,9 @@ class SweepMemory:
 
     @contextmanager
     def leased(self, lasting: timedelta) -> Iterator[bool]:
-        """Have the lease for so long at most; False if another sweep has it."""
+        """Hold the lease for at most ``lasting``; yields False if another sweep has it."""
         until = self._clock.now() + lasting
-        # Of version 1, which is refused while there is one that has not expired.
+        # Version 1 is refused while there is a lease that has not expired.
         lease = Item(pk=_SWEEP, sk=_LEASE, version=1, expires_at=until)
         if self._table.replace(lease) is not None:
             yield False
@@ -63,24 +63,24 @@ class SweepMemory:
         try:
             yield True
         finally:
-            if self._clock.now() < until:  # else it may be another's by now
+            if self._clock.now() < until:  # otherwise another sweep may have it by now
                 self._table.delete([(_SWEEP, _LEASE)])
 
     def known(self, queue: ParkingQueue) -> Mapping[str, Known]:
-        """What is remembered of a queue's messages, by SQS's ids of theirs."""
+        """Return the states of a queue's messages, by their SQS ids."""
         items = self._table.query(_partition(queue))
         return {item.sk: Known(**item.data) for item in items}
 
     def remember(self, queue: ParkingQueue, changed: Iterable[tuple[ParkedMessage, Known]]) -> None:
-        """Remember this of these messages."""
+        """Write the states of some messages."""
         self._put([_item(queue, message, known) for message, known in changed])
 
     def summary_is_due(self) -> bool:
-        """Whether the last one is long enough ago."""
+        """Return True if the last summary is long enough ago."""
         return self._table.get(_SWEEP, _SUMMARY) is None
 
     def summarized(self) -> None:
-        """Remember that people got a summary just now."""
+        """Record that a summary was sent just now."""
         quiet_until = self._clock.now() + SUMMARY_EVERY
         self._put([Item(pk=_SWEEP, sk=_SUMMARY, expires_at=quiet_until)])
 

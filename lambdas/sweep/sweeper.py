@@ -1,19 +1,19 @@
-"""One sweep of the dead letters: look at all, save what is about to go, count and tell of the new.
+"""One sweep of the dead letters: copies those about to be deleted, counts and reports new ones.
 
-The order, and what follows from it if a sweep is cut off, or AWS fails it, at any point:
+The steps, and the consequences of an interruption, or a failure of AWS, at any point:
 
-    1  lease            another sweep that is under way is left alone
+    1  lease            if another sweep is under way, this one ends
     2  for each queue:  look at its messages, and copy those that SQS is about to delete
-                        give them all back: cut off before, they show again by themselves
-                        remember what is new or was copied: cut off before, the next sweep copies
-                        the same objects once more
-                        log and count what is new, once it is remembered
-    3  tell people      at once of what is critical; of the rest unless they were told just now
-    4  remember that    cut off before, the next sweep tells them again
+                        release them all; interrupted before: they show again by themselves
+                        remember those that are new or were copied; interrupted before: the next
+                        sweep copies the same objects once more
+                        log and count the new ones, once they are remembered
+    3  tell people      at once of critical ones; of the rest unless they were told just now
+    4  remember that    interrupted before: the next sweep tells them again
 
 So nothing is deleted, people are told at least once, copies are made at least once, and the metrics
-count at most once. Each message and each queue fails alone, whatever fails: the error is logged and
-raised at the end, after all the rest has been done.
+count at most once. A failure affects only its own message or queue: the error is logged and raised
+at the end, after all the rest has been done.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ from headgate.lambdas.sweep.alerts import Alert, Found, critical_alert, summary
 from headgate.lambdas.sweep.memory import Known, SweepMemory
 
 SAVED_BEFORE = timedelta(days=2)
-"""How long before SQS deletes a message it is copied: for a weekend without sweeps."""
+"""Time before its deletion by SQS at which a message is copied: allows for a weekend without
+sweeps."""
 
 FAILED_COPIES = 2
-"""Copies that may fail before a sweep leaves the others to the next one: with one message there may
-be something wrong, but while S3 is down each try takes half a minute."""
+"""Failed copies after which a sweep leaves the others to the next one: a single message may be at
+fault, but while S3 is down each try takes half a minute."""
 
 LEASE = TIMEOUT + timedelta(seconds=SKEW_S)
-"""How long others leave a sweep alone that was cut off: it has ended by then, by all clocks."""
+"""Length of a sweep's lease: even an interrupted sweep has ended by then, by all clocks."""
 
 LIMIT = 1_000
-"""Messages of a queue that a sweep looks at."""
+"""Maximum number of a queue's messages that a sweep looks at."""
 
 Kind = tuple[str, str, str]
-"""What dead letters are counted by: queue group, type and reason."""
+"""The kind by which dead letters are counted: queue group, type and reason."""
 
 _Compose = Callable[[SweepPlan, Sequence[Found], Mapping[str, int]], Alert]
 
@@ -63,24 +64,24 @@ _log = logging.getLogger("headgate.sweep")
 
 @dataclass(slots=True, kw_only=True)
 class Swept:
-    """What a sweep has done so far."""
+    """The progress of a sweep."""
 
     looked_at: int = 0
     new: Counter[Kind] = field(default_factory=Counter)
     saved: int = 0
     told: int = 0
     untold: list[_Seen] = field(default_factory=list)
-    """What people have not been told of."""
+    """Messages that people have not been told of."""
     unseen: dict[str, int] = field(default_factory=dict)
-    """About how many messages of a queue were not looked at."""
+    """Approximate number of messages that were not looked at, by queue."""
     failed_copies: int = 0
     errors: list[Exception] = field(default_factory=list)
 
     def failed(self, what: str, error: Exception) -> None:
-        """Note what could not be done; the sweep goes on."""
+        """Log and keep a failure; the sweep goes on."""
         if isinstance(error, TransportError):
             _log.error("%s: %s", what, error)
-        else:  # a fault of ours; its text may quote the message
+        else:  # a bug of ours; its text may quote the message
             _log.error("%s: %s", what, type(error).__name__)
         self.errors.append(error)
 
@@ -91,7 +92,7 @@ class _Seen:
 
     found: Found
     before: Known | None
-    """What was remembered of it; None: it is new."""
+    """Its state in earlier sweeps; None if it is new."""
     now: Known
 
 
@@ -99,13 +100,13 @@ class Sweeper:
     """Sweeps the dead letters of an app.
 
     Args:
-        plan: where to look.
+        plan: names the queues.
         queues: the queue service.
-        memory: what earlier sweeps have left.
+        memory: the state left by earlier sweeps.
         store: the app's bucket.
-        topic: where people are told.
+        topic: the topic for alerts.
         clock: tells the time.
-        count: takes how many are new, of each kind.
+        count: called with the number of new messages of each kind.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class Sweeper:
         """Sweep once; None if another sweep is under way.
 
         Raises:
-            Exception: something could not be done; the first such error, after all the rest.
+            Exception: the first error of any step, raised after all the others were carried out.
         """
         with self._memory.leased(LEASE) as is_ours:
             if not is_ours:
@@ -146,7 +147,7 @@ class Sweeper:
     def _look_everywhere(self, swept: Swept) -> None:
         ends_s = self._clock.monotonic() + BUDGET.total_seconds()
         for position, queue in enumerate(self._plan.queues):
-            # What one queue does not need, the next ones may have.
+            # Time that one queue does not need is shared among the next ones.
             now_s = self._clock.monotonic()
             until_s = now_s + (ends_s - now_s) / (len(self._plan.queues) - position)
             try:
@@ -204,7 +205,7 @@ class Sweeper:
         return True
 
     def _settle(self, queue: ParkingQueue, seen: Sequence[_Seen], swept: Swept) -> None:
-        """Remember, then count; and note what is to be told."""
+        """Remember the messages, then count the new ones, and note those to be reported."""
         swept.looked_at += len(seen)
         self._memory.remember(
             queue, [(each.found.message, each.now) for each in seen if each.now != each.before]
@@ -246,7 +247,7 @@ class Sweeper:
 
 
 def _read(queue: ParkingQueue, message: ReceivedMessage, swept: Swept) -> ParkedMessage:
-    """Read a message; one that can't be read is counted and told of like any other."""
+    """Read a message; one that can't be read is counted and reported like any other."""
     read = read_unsubmitted if queue.kind == "unsubmitted" else read_parked
     try:
         return read(message)
@@ -256,7 +257,7 @@ def _read(queue: ParkingQueue, message: ReceivedMessage, swept: Swept) -> Parked
 
 
 def _facts(found: Found) -> dict[str, Any]:
-    """What the log says of a dead letter: never its payload, nor its error's message."""
+    """Return a dead letter's fields in the log: never its payload, nor its error's message."""
     message = found.message
     facts = {
         "queue": found.queue.name,
