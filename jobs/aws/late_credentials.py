@@ -91,7 +91,7 @@ class LateCredentials(AioCredentials):
     async def _look(self) -> None:
         try:
             async with asyncio.timeout(LOOK_UP_S), self._looking:
-                if self._found is None:  # nobody has found them meanwhile
+                if self._found is None:  # no other call has found them meanwhile
                     self._found = await self._load()
         except Exception as error:
             raise _named(error) from error

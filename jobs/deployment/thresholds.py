@@ -17,7 +17,7 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quota
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """Thresholds at which alarms go off; the one for a job's start is its `Lane.start_within`.
+    """Thresholds of the alarms, except that for a job's start, which is `Lane.start_within`.
 
     Raises:
         ConfigurationError: a number is not positive, or can never be reached.

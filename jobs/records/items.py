@@ -6,7 +6,7 @@
     run#MESSAGE#00001#started                likewise, before it is run                     full
     run#MESSAGE#00002#started                before a later delivery is run                 failures
     run#MESSAGE#00002#failed                 before the message shows again: an attempt     failures
-    run#MESSAGE#00002#crashed                by who received it next, or a child's worker   failures
+    run#MESSAGE#00002#crashed                by its next receiver, or a child's worker      failures
     run#MESSAGE#00002#deferred               before it shows again: no attempt was made     failures
     run#MESSAGE#00002#released               likewise, by a worker that gave it back        failures
     run#MESSAGE#00002#dead                   once it is in the dead-letter queue            failures

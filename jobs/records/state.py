@@ -22,8 +22,8 @@
 
 A job without a known delivery waits, or has run for less than a second; ``full`` records every
 start at once, and ``failures`` none of a first delivery. The state follows from the facts that are
-present. Items are immutable and written beside the jobs, so they come in any order, twice, or not
-at all: what is missing is unknown, and no later state is inferred than the facts show.
+present. Items are immutable and written in the background, so they come in any order, twice, or
+not at all: what is missing is unknown, and no state beyond the facts is inferred.
 Three rules decide:
 
 1. The latest final fact counts, whatever else is known. Nothing reopens a job that has completed,

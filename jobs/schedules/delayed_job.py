@@ -166,7 +166,7 @@ def read_delayed(event: Mapping[str, Any]) -> DelayedJob:
     """Read a one-time schedule's input.
 
     Raises:
-        MessageUnreadable: it is no delayed job; the message names the fields, never their values.
+        MessageUnreadable: not a delayed job; the message names the fields, never their values.
     """
     try:
         return DelayedJob.model_validate(event)

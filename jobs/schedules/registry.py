@@ -108,7 +108,7 @@ def address(app: App, name: object) -> tuple[str, str]:
     """Return the group and name on AWS of the schedule that an app calls ``name``.
 
     Raises:
-        OptionInvalid: it is no text.
+        OptionInvalid: it is not a string.
     """
     if not isinstance(name, str):
         raise OptionInvalid(f"a schedule's name must be a text, got {name!r}")

@@ -315,7 +315,7 @@ def _written(params: Request) -> bytes:
 def _read(body: bytes) -> Any:
     try:
         return from_json(body)
-    except ValueError:  # perhaps half of a surrogate pair, which json takes, as for botocore
+    except ValueError:  # perhaps half of a surrogate pair, which json accepts, and so does botocore
         return _read_by_json(body)
 
 

@@ -1,4 +1,4 @@
-"""Retries that SQS can't carry out: their waits, their number, and how long messages are kept."""
+"""Rules for retries that SQS can't carry out: their waits, their number, messages' retention."""
 
 from __future__ import annotations
 

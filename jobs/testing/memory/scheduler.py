@@ -148,10 +148,10 @@ class MemoryScheduler:
         self._handed_over.append(_filled_in(stored.spec, due))
         self._fire(self._handed_over[-1])
 
-    # --- what the calls do ----------------------------------------------------------------------
+    # --- the calls, synchronous -----------------------------------------------------------------
 
     def put(self, schedule: ScheduleSpec, token: str) -> bool:
-        """Do `create` at once."""
+        """Do `create` synchronously."""
         self._check(schedule.group)
         now = self._clock.now()
         _validate(schedule, now)
@@ -164,18 +164,18 @@ class MemoryScheduler:
         return True
 
     def find(self, group: str, name: str) -> ScheduleSpec | None:
-        """Do `get` at once."""
+        """Do `get` synchronously."""
         self._check()
         stored = self._stored.get((group, name))
         return replace(stored.spec, as_of=self._clock.now()) if stored else None
 
     def names_in(self, group: str, prefix: str) -> list[str]:
-        """Do `names` at once."""
+        """Do `names` synchronously."""
         self._check(group)
         return sorted(name for of, name in self._stored if of == group and name.startswith(prefix))
 
     def replace(self, schedule: ScheduleSpec) -> bool:
-        """Do `update` at once."""
+        """Do `update` synchronously."""
         self._check()
         now = self._clock.now()
         _validate(schedule, now)
@@ -188,7 +188,7 @@ class MemoryScheduler:
         return True
 
     def drop(self, group: str, name: str) -> bool:
-        """Do `delete` at once."""
+        """Do `delete` synchronously."""
         self._check()
         self._done.pop((group, name), None)
         return self._stored.pop((group, name), None) is not None

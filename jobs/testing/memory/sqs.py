@@ -158,7 +158,7 @@ class MemorySqs:
         """The same service for synchronous code, from any thread."""
         return BlockingMemorySqs(self)
 
-    # --- looking in -----------------------------------------------------------------------------
+    # --- inspection -----------------------------------------------------------------------------
 
     def messages(self, queue: str) -> list[StoredMessage]:
         """Return a snapshot of a queue's messages, in order of arrival; not counted as a `Call`."""
@@ -166,10 +166,10 @@ class MemorySqs:
             now = self._clock.now()
             return [stored(message, now=now, now_s=now_s) for message in store.messages]
 
-    # --- within ---------------------------------------------------------------------------------
+    # --- internals ------------------------------------------------------------------------------
 
     def send_now(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        """Do `send` at once; this and the next three methods are for `blocking`."""
+        """Do `send` synchronously; this and the next three methods are for `blocking`."""
         sqs_limits.check_batch(messages)
         delays_s = tuple(message.delay_s for message in messages)
         with self._record("send", queue, len(messages), delays_s=delays_s) as fault:
@@ -186,14 +186,14 @@ class MemorySqs:
     def change_visibility_now(
         self, queue: str, changes: Sequence[VisibilityChange]
     ) -> list[EntryFailure]:
-        """Do `change_visibility` at once."""
+        """Do `change_visibility` synchronously."""
         sqs_limits.check_batch(changes)
         timeouts_s = tuple(change.timeout_s for change in changes)
         with self._record("change_visibility", queue, len(changes), timeouts_s=timeouts_s) as fault:
             return self._each(queue, changes, fault, MemoryQueue.change_visibility)
 
     def depth_now(self, queue: str) -> QueueDepth:
-        """Do `depth` at once."""
+        """Do `depth` synchronously."""
         with self._record("depth", queue, 0), self._ticked(queue) as (store, _):
             return QueueDepth(
                 visible=store.count(MessageState.VISIBLE),
