@@ -137,7 +137,7 @@ class Batch:
         ids = (str(record["messageId"]) for record in records)
         return [each for each in ids if each not in self._verdicts.done]
 
-    # --- beside the jobs -------------------------------------------------------------------------
+    # --- background tasks ------------------------------------------------------------------------
 
     def _beside(self) -> list[asyncio.Task[Any]]:
         """Start the tasks that write records, and look for cancellations."""
@@ -317,7 +317,7 @@ class Batch:
             task.cancel(_WHY)
 
     async def _finish(self, beside: Sequence[asyncio.Task[Any]]) -> None:
-        """End the tasks besides the jobs, within a bounded time."""
+        """End the background tasks, within a bounded time."""
         await asyncio.gather(self._verdicts.close(), self._write_down())
         for task in beside:
             task.cancel()

@@ -21,7 +21,7 @@ _log = logging.getLogger("headgate.consume")
 
 
 class Verdicts:
-    """Settles messages, and knows which of them Lambda may delete.
+    """Settles messages, and keeps track of those that Lambda may delete.
 
     Args:
         executor: makes runs.

@@ -146,9 +146,10 @@ class _Handle(Generic[R]):
 class JobHandle(_Handle[R]):
     """A submitted job. ``R`` is what its handler returns.
 
-    Made by `Client.submit`, or by `Client.handle` for an id from elsewhere. Everything but `id` and
-    `type` queries the app's table, and raises `RecordsOff` if the app doesn't keep the records that
-    are needed, and a `TransportError` if the table can't be reached.
+    Made by `Client.submit`, or by `Client.handle` for an id from elsewhere. `id`, `type` and
+    `is_duplicate` need no request. Every method queries the app's table, and raises `RecordsOff` if
+    the app doesn't keep the records that are needed, and a `TransportError` if the table can't be
+    reached.
 
     Each lookup is one strongly consistent Query of the job's items: a read unit for every 4 KB,
     which a job that has not failed often stays under.

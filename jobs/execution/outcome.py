@@ -91,7 +91,7 @@ class Crashed:
 class Unrunnable:
     """The message can't become a job here; a newer worker might be able to read it.
 
-    Its attempts are the deliveries that ended so, counted by the app's parking policy.
+    Its attempts are the deliveries with this outcome, and the app's parking policy applies.
     """
 
     reason: Reason

@@ -144,7 +144,7 @@ class Run:
 
     @property
     def identity(self) -> tuple[str, str] | None:
-        """The job's id and type, as far as the message tells; None if it can't be trusted to."""
+        """The job's id and type; None if the message doesn't tell, or came from a wrong queue."""
         if (job := self.job) is not None:
             return job.attempt.job_id, job.type.name
         if self._unfit.reason is Reason.WRONG_QUEUE:
