@@ -25,7 +25,7 @@ async def beside(work: Coroutine[Any, Any, None], *, name: str) -> AsyncIterator
 
     def tell(ended: asyncio.Task[None]) -> None:
         if not ended.cancelled() and (error := ended.exception()) is not None:
-            _log.error("%s failed, and is done without", name, exc_info=error)
+            _log.error("%s failed; continuing without it", name, exc_info=error)
 
     task.add_done_callback(tell)
     try:

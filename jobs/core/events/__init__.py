@@ -19,7 +19,7 @@
     job.cancelled         it was cancelled, before or while its handler ran
     job.already_done      a delivery of a job with once=True that is done: it is deleted, not run
     job.interrupted       the worker gave it back: shutdown, or its receipt was lost
-    job.stalled           a plain function runs past its timeout and can't be stopped
+    job.stalled           a synchronous handler runs past its timeout and can't be stopped
     message.unrunnable    a message can't become a job here; it is backed off, or parked
     settlement.failed     SQS did not carry out a verdict; a delete and a dead letter are tried
                           again while the worker holds the message, else it is delivered again
@@ -36,12 +36,12 @@
     records.shed          records were given up: there was no room left for them, or no time
     cancellations.failed  it could not be read which jobs are cancelled; it is tried again
     claim.failed          the table did not answer for a job with once=True, which is given back or
-                          held; or for a unique one, beside which its like may run then
+                          held; or for a unique one: a duplicate may then run
     limit.reached         a limit holds back what has been received, or stops receiving
     limit.cleared         it lets work through again
-    breaker.opened        too many failures: what it guards is not run for a while
+    breaker.opened        too many failures: the jobs that it guards don't run for a while
     breaker.probing       a few jobs are let through, to see whether the fault is over
-    breaker.closed        what it guards runs again
+    breaker.closed        the jobs that it guards run again
     budget.spent          a queue's retries for this while are used up
     lease.failed          this worker's part of a limit of the fleet could not be renewed: once it
                           has run out, nothing that is limited so starts here
