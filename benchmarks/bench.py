@@ -95,9 +95,7 @@ class Bench:
             by_name[part]()
 
     def _warm_up(self) -> None:
-        """Warm up the JVM, which compiles hot code, so that the first contestant does not pay for
-        it.
-        """
+        """Warm up the JVM, which compiles hot code, at no contestant's expense."""
         for _ in range(self._scale.rounds):
             self._drain_once(BARE_POLLERS, self._server)
 

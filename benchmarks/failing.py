@@ -161,9 +161,7 @@ class Stand:
 
 
 def _middle(runs: Sequence[Run]) -> Run:
-    """Return the median of each figure, except for refused jobs the mean, since most runs have
-    none.
-    """
+    """Return the median of each figure; of refused jobs the mean, since most runs have none."""
     return Run(
         submit_s=median(run.submit_s for run in runs),
         refused=mean(run.refused for run in runs),

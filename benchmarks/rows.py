@@ -35,9 +35,7 @@ class Drained:
 
     jobs_per_s: float
     cpu_s_per_1000: float | None
-    """None if too few jobs were left to measure, since a process's CPU time advances in steps of 10
-    ms.
-    """
+    """None if too few jobs were left to measure: a process's CPU time advances by 10 ms."""
     memory_mb: float
 
 
@@ -167,8 +165,7 @@ def critical_pickup(
     count: int,
     low: int,
 ) -> Pickup:
-    """Measure how soon a critical job starts while that many low jobs of a second each wait and
-    run.
+    """Measure how soon a critical job starts while ``low`` jobs of a second each wait and run.
 
     Critical jobs take a second too, and come at four a second: of the five slots reserved for them
     at least one is then free. Jobs that come faster would wait for low jobs to end, as they should.

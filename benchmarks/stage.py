@@ -90,9 +90,7 @@ class Stage:
     def submitting(
         self, specs: Sequence[str], endpoint_url: str, seconds: float
     ) -> Iterator[tuple[WorkerProcess, Tally]]:
-        """Have Headgate submit ``QUEUE:FIRST:COUNT`` over that time; yield the tally of
-        submissions.
-        """
+        """Have Headgate submit ``QUEUE:FIRST:COUNT`` over ``seconds``; yield it and its tally."""
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             sent = Tally(Path(folder) / "sent")
             run = [self.contestant.python(), "headgate_peer.py", "submit-steadily", *specs]
@@ -144,8 +142,7 @@ class Stage:
 
     @contextmanager
     def followed(self, runs: Runs, *, job_s: float, spread: float = 0) -> Iterator[WorkerProcess]:
-        """Yield a running worker on the drained queue; its jobs' starts and ends are added to
-        ``runs``.
+        """Yield a running worker on the drained queue; its jobs' starts and ends go to ``runs``.
 
         With a ``spread`` of 1, jobs take between 0.5 and 1.5 times ``job_s``.
         """

@@ -48,9 +48,7 @@ class Killed:
     running: int
     """Number of jobs that had begun and not ended at the kill, and have to begin again."""
     again: int
-    """Number of other jobs that began twice; most had ended, but their messages were not deleted
-    yet.
-    """
+    """Number of other jobs that began twice, mostly ended ones with messages not deleted yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +59,7 @@ class Stopped:
     twice: int
     """Number of jobs that began twice."""
     hidden: int
-    """Number of messages in flight right after the process ended, so that nobody could receive
-    them.
-    """
+    """Number of messages in flight right after the process's end, which nobody could receive."""
     seconds: float
     """Seconds from the signal to the end of the process."""
 

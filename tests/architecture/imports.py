@@ -67,9 +67,7 @@ def _module_of(name: str, modules: Mapping[str, Path]) -> str:
 
 
 def package_graph(modules: Graph) -> Graph:
-    """Return the import graph of packages such as ``jobs.core``; a module next to them counts as
-    one.
-    """
+    """Return the import graph of packages such as ``jobs.core``, and of modules next to them."""
     graph: dict[str, set[str]] = {}
     for name, imported in modules.items():
         package = _package_of(name)

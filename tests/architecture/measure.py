@@ -183,9 +183,7 @@ def _share(all_: Sequence[object], some: Sequence[object]) -> str:
 
 
 def all_circles(root: Path) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield the import cycles of modules and of packages, without and with imports for type
-    checkers.
-    """
+    """Yield the import cycles of modules and of packages, without and with imports for typing."""
     for for_types in (False, True):
         modules = module_graph(root, for_types=for_types)
         graphs: Mapping[str, Graph] = {"modules": modules, "packages": package_graph(modules)}

@@ -60,8 +60,9 @@ class Candidate:
 
     name: str
     connect: Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Server]]
-    """Opens the server for one test, on that test's event loop. It may request a session's fixture,
-    such as one that starts a process.
+    """Opens the server for one test, on that test's event loop.
+
+    It may request a session's fixture, such as one that starts a process.
     """
     gaps: Mapping[Feature, str] = field(default_factory=dict)
     """Missing features, each with what the server does instead.

@@ -1,5 +1,6 @@
-"""An app with a bit of everything, and its template. Synthesis takes seconds, so it runs once a
-session.
+"""An app with a bit of everything, and its template.
+
+Synthesis takes seconds, so it runs once a session.
 """
 
 from __future__ import annotations

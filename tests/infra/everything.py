@@ -40,8 +40,10 @@ ON_AWS: dict[str, Any] = {"deployment": DEPLOYMENT, "image": _IMAGE, "app_path":
 
 
 def everything(stage: str | None = "prod") -> App:
-    """Return an app with standard and FIFO queues, a function's queue, a schedule, an event rule
-    and long delays.
+    """Return an app with everything that can be declared.
+
+    It has standard and FIFO queues, one of them a function's, a schedule, an event rule and long
+    delays.
     """
     app = App("shop", stage=stage)
     app.define("send-email", Params, priority=Priority.HIGH, timeout=timedelta(seconds=30))

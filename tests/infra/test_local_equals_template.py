@@ -76,9 +76,7 @@ class Both:
     """Readers by resource type."""
 
     def deployed(self, kind: str) -> dict[str, Properties]:
-        """Return the properties of each resource of a type by its physical name, references
-        resolved.
-        """
+        """Return the properties of each resource of a type by physical name, fully resolved."""
         found = (
             self.resolve(properties)
             for logical_id, properties in resources(self.template, kind).items()

@@ -139,9 +139,7 @@ def _passed_to(action: str) -> dict[str, str]:
 
 
 def policies_of(app: App) -> tuple[Policies, dict[str, str], str]:
-    """Return the template's policies with one role per grant, the roles' ARNs, and the topic's
-    name.
-    """
+    """Return the policies of a template with a role per grant, the ARNs, and the topic's name."""
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
     system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
     tasks = iam.ServicePrincipal(TASKS)

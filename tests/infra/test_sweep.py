@@ -144,9 +144,7 @@ def test_a_sweep_that_fails_is_kept_whether_lambda_refused_it_or_it_raised(
 def test_its_schedule_stands_apart_from_those_of_jobs(
     app: App, template: Mapping[str, Any], schedule: Properties
 ) -> None:
-    """So no list of the app's schedules includes it, and permission to change those does not cover
-    it.
-    """
+    """No list of the app's schedules has it, and permission to change those doesn't cover it."""
     [(group, made)] = resources(template, "AWS::Scheduler::ScheduleGroup", SWEEP).items()
     assert schedule["GroupName"] == made["Name"] != app.topology.schedule_group
     [trust] = [

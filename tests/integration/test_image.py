@@ -197,8 +197,11 @@ def test_a_container_that_is_stopped_as_it_starts_ends_at_once(image: Replay, aw
 
 
 def _has_begun(init: int) -> bool:
-    """True once the init runs the program. A signal that comes while it forks is lost in its child,
-    which has a handler of dumb-init's then that does nothing."""
+    """Return True once the init runs the program.
+
+    A signal that comes while it forks is lost in its child, which then still has a handler of
+    dumb-init's that does nothing.
+    """
     return any(child.name() != "dumb-init" for child in psutil.Process(init).children())
 
 

@@ -80,9 +80,7 @@ class _Drawing:
 
     @staticmethod
     def _without_killers(jobs: Sequence[JobPlan]) -> tuple[JobPlan, ...]:
-        """Drop jobs that always kill: without records they can't be told from jobs that wait for
-        long.
-        """
+        """Drop jobs that always kill: without records they can't be told from long waits."""
         return tuple(
             replace(job, acts=(*job.acts, Act())) if job.acts[-1].how is How.DIE else job
             for job in jobs

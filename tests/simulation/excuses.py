@@ -25,8 +25,9 @@ _WRITTEN_S = 0.2
 """Seconds after which a completed run's end has been written: writes wait to be batched."""
 
 _STARTING_S = 5.0
-"""Seconds after its receipt in which a redelivered job may still start: it is looked up, its start
-is written, and it may have to be claimed.
+"""Seconds after its receipt in which a redelivered job may still start.
+
+It is looked up, its start is written, and it may have to be claimed.
 """
 
 _JOURNAL_S = 120.0
@@ -98,9 +99,7 @@ def _was_refused(actor: Actor, since: float, until: float) -> bool:
 
 
 def _about_to_start(life: Life) -> int:
-    """Return the number of workers that died after writing a start, just before calling the
-    handler.
-    """
+    """Return the number of workers that died between writing a start and calling the handler."""
     return sum(
         delivery.actor is not None
         and delivery.actor.killed_at is not None
@@ -211,9 +210,7 @@ def was_delivered_twice(world: World, life: Life) -> bool:
 
 
 def ran_twice(world: World, life: Life) -> bool:
-    """True if it may have run twice although nobody died: by SQS, or by a thread that can't be
-    stopped.
-    """
+    """True if it may have run twice without a death: by SQS, or by an unstoppable thread."""
     return (
         world.aws.faults.was_troubled("sqs", 0, FOREVER)
         or _was_sent_twice(life)

@@ -124,8 +124,7 @@ class _Abandoned(BaseException):
 
 
 class _Thread:
-    """A function in a thread of its own, which runs while the loop waits, never concurrently with
-    it.
+    """A function in a thread of its own, which runs only while the loop waits.
 
     So it may take virtual time, and everything that may overtake a real thread may overtake it, in
     the same order in each run of a life.

@@ -37,8 +37,9 @@ AT_ONCE_S = 3.0
 """Seconds in which a critical job must start in a free slot: a poll and a look-up of records."""
 
 _START_S, _BLIND_START_S = 0.1, 3.5
-"""Seconds between a limit's permission and the start: a mark and a claim are written, if the table
-answers.
+"""Seconds between a limit's permission and the start, while the table answers and while not.
+
+A mark and a claim are written in between, if the table answers.
 """
 
 _LOOK_S = 1.0
@@ -175,9 +176,7 @@ class Observer:
             self._fault("lapsed", life, said)
 
     def _silent_until(self, message: Message) -> float | None:
-        """Return the time until which nothing was recorded about a message; None if its first
-        delivery was.
-        """
+        """Return until when a message has no record; None if its first delivery has one."""
         prefix = deliveries_of(message.id)
         known_at = self._ledger.now
         for item in self._world.aws.table._store.query(partition(message.job_id), prefix):

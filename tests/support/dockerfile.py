@@ -161,9 +161,7 @@ class Replay:
         subprocess.run(argv, check=True, cwd=self.root, env=env, **self._as_user())
 
     def _variables(self) -> dict[str, str]:
-        """Return the base image's variables and those of ENV. pip's own settings are this
-        machine's.
-        """
+        """Return the base image's variables and ENV's; pip's own settings are this machine's."""
         ours = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
         path = f"{self._base / 'bin'}:/usr/bin:/bin"
         return ours | {"PATH": path, "HOME": str(self.root)} | self.environment

@@ -129,9 +129,7 @@ class Function:
             return [each.id for each in client.submit_many(job, list(payloads), **overrides)]
 
     def invoke(self, *, batch: int = 10, dies_after: int | None = None) -> Response | None:
-        """Poll, invoke, delete what did not fail; None if the environment died or there was
-        nothing.
-        """
+        """Poll, invoke, delete what did not fail; None if the environment died or had nothing."""
         messages: list[ReceivedMessage] = []
         while len(messages) < batch:
             limit = min(10, batch - len(messages))

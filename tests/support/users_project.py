@@ -169,8 +169,7 @@ class Project:
 
 
 def make_project(root: Path, wheel: Path) -> Project:
-    """Write the project into ``root``, with an environment that has the wheel and no other
-    Headgate.
+    """Write the project into ``root``, with an environment that has only the wheel's Headgate.
 
     Third-party packages are those of the environment that runs the tests: a line in a ``.pth`` adds
     their folder, but not the entries of that folder's own ``.pth`` files, such as the checkout's

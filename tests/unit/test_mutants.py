@@ -1,4 +1,4 @@
-"""The list of mutants fits the code as it is; `make mutants` tries them."""
+"""The list of mutants fits the current code; `make mutants` tries them."""
 
 from __future__ import annotations
 

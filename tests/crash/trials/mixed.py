@@ -43,8 +43,9 @@ _BATCH_PAUSE_S = 0.25
 _LOOK_S = 1.0
 _LANES = 2
 _BOUND_S = 1_200.0
-"""Seconds for the remaining jobs at the end: a job whose claim failed repeatedly stays away for up
-to a quarter of an hour.
+"""Seconds for the remaining jobs at the end.
+
+A job whose claim failed repeatedly stays away for up to a quarter of an hour.
 """
 _GROWTH = 1.25
 """The growth allowed from the first tenth's memory to the last's."""
@@ -112,9 +113,7 @@ class Mixed:
             task.result()
 
     async def _change_the_weather(self) -> None:
-        """Alternate calm and storms: odd answers to some requests, or an outage of the table or of
-        all.
-        """
+        """Alternate calm and storms: odd answers to some, or an outage of the table or of all."""
         while True:
             self.weather.clear()
             await asyncio.sleep(self.rng.uniform(*_CALM_S))

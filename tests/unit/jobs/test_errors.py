@@ -1,4 +1,4 @@
-"""The tree in the docstring of jobs.errors is the tree of the classes."""
+"""The tree in the docstring of jobs.errors matches the classes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from headgate.jobs.errors import (
 
 
 def drawn() -> dict[str, str | None]:
-    """Each class of the drawing with the class it hangs on, None for a root."""
+    """Return each class of the drawing with its parent, None for a root."""
     parents: list[str] = []
     tree: dict[str, str | None] = {}
     for line in (errors.__doc__ or "").splitlines()[2:]:

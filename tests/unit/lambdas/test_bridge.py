@@ -50,7 +50,7 @@ class Shop:
     ran: list[tuple[Report, str]]
 
     def fired(self, **changed: str) -> dict[str, Any]:
-        """What the bridge is handed when the report's schedule fires."""
+        """Return the bridge's input when the report's schedule fires."""
         text = json.dumps(schedule_input(self.app, self.report))
         for attribute, value in FIRED.items():
             text = text.replace(attribute, value)
@@ -64,7 +64,7 @@ class Shop:
 
 @dataclass
 class Invocation:
-    """What the bridge uses of Lambda's context."""
+    """Lambda's context, as far as the bridge uses it."""
 
     aws_request_id: str = "request-1"
 
@@ -95,7 +95,7 @@ def sqs(shop: Shop, clock: VirtualClock) -> MemorySqs:
 
 @pytest.fixture
 def on_lambda(monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]:
-    """The function's own environment, with SQS in memory."""
+    """Set the function's environment, with SQS in memory."""
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-bridge")
     submitting = Bridge(sqs.blocking, None, lambda: datetime.now(UTC))
     monkeypatch.setattr(bridge, "_bridge", lambda: submitting)
@@ -105,7 +105,7 @@ def on_lambda(monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]
 
 
 def submit(firing: Firing, sqs: MemorySqs, clock: VirtualClock) -> str:
-    """As a bridge without a table does; returns the job's id."""
+    """Submit as a bridge without a table does; return the job's id."""
     assert Bridge(sqs.blocking, None, clock.now).submit(firing)
     return str(firing.job_id)
 

@@ -1,4 +1,4 @@
-"""Whatever the bridge is invoked with is sent, or refused by the one error, which keeps it."""
+"""Any input of the bridge is sent, or refused by the one error that makes Lambda keep it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Invocation:
 
 
 def fired() -> dict[str, Any]:
-    """The input from a recurring schedule."""
+    """Return the input from a recurring schedule."""
     return schedule_input(APP, REPORT) | {
         "schedule_arn": "arn:aws:scheduler:eu-central-1:1:schedule/shop/report",
         "scheduled_time": "2026-03-01T08:00:00Z",
@@ -51,7 +51,7 @@ def fired() -> dict[str, Any]:
 
 
 def matched(rule: str) -> dict[str, Any]:
-    """The input from an event rule."""
+    """Return the input from an event rule."""
     event = {"id": "e-1", "time": "2026-03-01T08:00:00Z", "detail": {"account": "a-1"}}
     template = event_input(APP.topology, APP.event_rules[rule])
     filled: dict[str, Any] = json.loads(
@@ -61,7 +61,7 @@ def matched(rule: str) -> dict[str, Any]:
 
 
 def held() -> dict[str, Any]:
-    """The input from a one-time schedule."""
+    """Return the input from a one-time schedule."""
     submission = prepare(
         APP,
         APP.topology,
@@ -80,7 +80,7 @@ INPUTS = [fired(), matched("placed"), matched("booked"), held()]
 
 @pytest.fixture(autouse=True)
 def on_lambda(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemorySqs]:
-    """The function's own environment, with SQS in memory."""
+    """Set the function's environment, with SQS in memory."""
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-input")
     sqs = MemorySqs(VirtualClock(AT))
     sqs.provision(APP.topology)
@@ -161,7 +161,7 @@ JSON = st.recursive(
 
 @st.composite
 def changed(draw: st.DrawFn) -> Any:
-    """An input of ours with some of its values replaced."""
+    """Draw a valid input with some of its values replaced."""
     event = json.loads(json.dumps(draw(st.sampled_from(INPUTS))))
     for _ in range(draw(st.integers(1, 3))):
         place = event
@@ -188,7 +188,7 @@ def test_whatever_the_input_is_it_is_sent_or_unreadable(event: Any) -> None:
     try:
         sending.submit(given)
     except TransportError:
-        return  # SQS has no such queue, or doesn't take the message: Lambda keeps the input
+        return  # SQS has no such queue, or refuses the message: Lambda keeps the input
     for spec in APP.topology.queues:
         for message in sqs.messages(spec.name):
             assert message.body == given.message(AT).body

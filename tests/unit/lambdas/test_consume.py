@@ -1,4 +1,4 @@
-"""Lambda as a worker: what it deletes, what it leaves, and when that is seen again."""
+"""Lambda as a worker: the messages that it deletes, those that it leaves, and their redelivery."""
 
 from __future__ import annotations
 
@@ -87,16 +87,16 @@ class Note(BaseModel):
 
 
 class Pool:
-    """What handlers share."""
+    """A resource that handlers share."""
 
 
 class Database:
-    """Something else that they share."""
+    """Another resource that handlers share."""
 
 
 @dataclass
 class Context:
-    """Lambda's, as far as it is asked."""
+    """Lambda's context, as far as it is used."""
 
     left_s: float = 60.0
     aws_request_id: str = "invocation-1"
@@ -106,7 +106,7 @@ class Context:
 
 
 class Countdown:
-    """Lambda's, on the virtual time of a loop: what is left gets less as the loop goes on."""
+    """Lambda's context on the virtual time of a loop: the remaining time falls as it proceeds."""
 
     aws_request_id = "invocation-1"
 
@@ -138,7 +138,7 @@ class Jumping(asyncio.SelectorEventLoop):
 
 @dataclass
 class Function:
-    """A deployed function, its queue, and what Lambda does: receive, and delete what is done."""
+    """A deployed function, its queue, and Lambda's part: receiving, and deleting done messages."""
 
     app: App
     queue: str = QUEUE
@@ -158,12 +158,12 @@ class Function:
         )
 
     def travel(self, timeout_s: float) -> Countdown:
-        """Let the loop's time be virtual, and an invocation of that length begin."""
+        """Make the loop's time virtual, and begin an invocation of that length."""
         self.consumer._runner = asyncio.Runner(loop_factory=looptime.new_event_loop)
         return Countdown(self.consumer._runner.get_loop(), timeout_s)
 
     def jumping(self) -> Jumping:
-        """Let the loop be one that a handler can put forward."""
+        """Make the loop one whose time a handler can advance."""
         loop = Jumping()
         self.consumer._runner = asyncio.Runner(loop_factory=lambda: loop)
         return loop
@@ -175,7 +175,7 @@ class Function:
     def invoke(self, context: Context | Countdown | None = None, *, polls: int = 1) -> Response:
         """Poll, invoke, delete what did not fail."""
         messages: list[ReceivedMessage] = []
-        for _ in range(polls):  # a batch of more than ten is put together from several
+        for _ in range(polls):  # a batch of more than ten is combined from several receives
             messages += asyncio.run(self.sqs.receive(self.queue, limit=10, wait_s=0))
         event = {"Records": [self.record(message) for message in messages]}
         response = self.consumer(event, context or Context())
@@ -675,7 +675,7 @@ def test_the_shortest_time_that_is_not_refused_is_enough_for_a_job() -> None:
 
 
 def _away_s(function: Function) -> list[float]:
-    """How long each message is hidden from now on, the shortest first."""
+    """Return the seconds for which each message stays hidden, the shortest first."""
     now = function.clock.now()
     until = (message.visible_at or now for message in function.messages())
     return sorted((each - now).total_seconds() for each in until)
@@ -688,7 +688,7 @@ def test_what_has_no_time_left_is_not_started_and_goes_back_with_a_delay(is_asyn
 
     @app.resource
     async def pool() -> AsyncIterator[Pool]:
-        await asyncio.sleep(20)  # a cold start that takes what the jobs were to have
+        await asyncio.sleep(20)  # a cold start that uses up the jobs' time
         yield Pool()
 
     async def later(note: Note, _pool: Pool) -> None:
@@ -713,7 +713,7 @@ def test_what_a_function_has_no_time_for_outlives_its_message() -> None:
 
     @app.resource
     async def pool() -> AsyncIterator[Pool]:
-        await asyncio.sleep(20)  # a cold start that takes what the jobs were to have
+        await asyncio.sleep(20)  # a cold start that uses up the jobs' time
         yield Pool()
 
     @queue.job("send")
@@ -782,7 +782,7 @@ def test_a_plain_function_that_can_not_be_stopped_does_not_hold_the_answer(
     let_go = threading.Event()
 
     def send(_note: Note) -> None:
-        loop.jump(58.1)  # the time to abandon it has come
+        loop.jump(58.1)  # time to abandon it
         let_go.wait(60)
 
     function, job = _mail(send)
@@ -804,7 +804,7 @@ def test_a_plain_function_that_looks_whether_it_should_end_goes_back_at_once(
     swallowed: Any,
 ) -> None:
     def send(_note: Note, ctx: JobContext) -> None:
-        loop.jump(57)  # the time to interrupt it has come
+        loop.jump(57)  # time to interrupt it
         while True:
             try:
                 ctx.raise_if_cancelled()
@@ -868,12 +868,12 @@ def test_a_handler_that_ignores_being_cancelled_does_not_hold_the_answer(
 
 def test_a_job_that_ends_after_the_answer_leaves_its_message_as_lambda_was_told() -> None:
     async def send(_note: Note) -> None:
-        loop.jump(57)  # the time to interrupt it has come
+        loop.jump(57)  # time to interrupt it
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(100)
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(100)
-        loop.jump(3)  # cancelled a second time it blocks the loop until the answer is due
+        loop.jump(3)  # cancelled a second time, it blocks the loop until the answer is due
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(100)
 
@@ -1094,7 +1094,7 @@ def test_a_handler_is_made_once_and_is_a_plain_callable() -> None:
 
 @pytest.fixture
 def unset_logger() -> Iterator[logging.Logger]:
-    """Headgate's logger as a function finds it: nobody has set it up."""
+    """Headgate's logger as a function finds it: not configured."""
     logger = logging.getLogger("headgate")
     before = (logger.handlers[:], logger.level, logger.propagate)
     logger.handlers = []

@@ -1,4 +1,4 @@
-"""A function that dies takes nobody with it: neighbours run on, and only the killer is blamed."""
+"""A function that dies harms no other job: neighbours run on, and only the killer is blamed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Send = Callable[[Note], Any]
 def function_of(
     send: Send, *, visibility_s: float = 300, fifo: bool = False, **options: Any
 ) -> Iterator[Function]:
-    """A function whose one type runs that handler; its other fields are `Function`'s."""
+    """Return a function whose one type runs that handler; other fields are `Function`'s."""
     lane = Lane(visibility=timedelta(seconds=visibility_s), start_within=timedelta(0), share=0)
     app = App("shop")
     queue = app.queue(
@@ -55,7 +55,7 @@ def submitted(deployed: Function, *texts: str, **overrides: Any) -> list[str]:
 
 
 def quarantined(deployed: Function, ids: list[str]) -> list[int]:
-    """The places of those in quarantine, among the jobs of these ids."""
+    """Return the positions of quarantined jobs among these ids."""
     return sorted(ids.index(each.attributes["JobId"]) for each in deployed.messages(QUARANTINE))
 
 
@@ -146,7 +146,7 @@ def test_suspects_run_alone_after_everything_else_is_settled() -> None:
 
     with function_of(send) as deployed:
         submitted(deployed, "suspect")
-        for _ in range(3):  # the first death leaves no start, so it is none of its own
+        for _ in range(3):  # the first death leaves no start, so it is not attributed to the job
             deployed.invoke()
             deployed.clock.advance(301)
         submitted(deployed, "a", "b", "c")

@@ -1,4 +1,4 @@
-"""What a function has no time for, what waits behind others, and a table that doesn't answer."""
+"""Jobs that a function has no time for, jobs behind others, and a table that doesn't answer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def function_of(
     records: RecordsLevel = "outcomes",
     **options: Any,
 ) -> Iterator[Function]:
-    """A function whose one type runs that handler; its other fields are `Function`'s."""
+    """Return a function whose one type runs that handler; other fields are `Function`'s."""
     lane = Lane(visibility=timedelta(seconds=visibility_s), start_within=timedelta(0), share=0)
     app = App("shop", records=records)
     queue = app.queue(
@@ -135,10 +135,10 @@ def test_a_handler_that_ignores_being_cancelled_has_killed_nobody() -> None:
 
 @contextmanager
 def worn(attempts: int, *, is_slow: bool = False) -> Iterator[tuple[Function, str]]:
-    """A function with two messages that can't go back any more, and no time for the second.
+    """Yield a function with two messages that can't be returned, and no time for the second.
 
     Args:
-        attempts: how many of the second's have failed. Its dead letter is refused meanwhile.
+        attempts: number of the second's failed attempts. Its dead letter is refused meanwhile.
         is_slow: the table doesn't answer once when there is no time left.
     """
     is_worn = False
@@ -169,7 +169,7 @@ def worn(attempts: int, *, is_slow: bool = False) -> Iterator[tuple[Function, st
 
 
 def attempts_used(deployed: Function, job_id: str) -> int:
-    """The attempts that a job's message carries."""
+    """Return the attempts that a job's message carries."""
     envelopes = (parse(each.body) for each in deployed.messages())
     [found] = (each.attempts_used for each in envelopes if str(each.id) == job_id)
     return found

@@ -1,4 +1,4 @@
-"""What has ended is deleted while others go on, and Lambda is left what ends the invocation."""
+"""Messages of ended jobs are deleted while others run; the last ones are left to Lambda."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.looptime
 
 
 class Rig:
-    """A queue with messages in flight, and what deletes them."""
+    """A queue with messages in flight, and the deleter."""
 
     def __init__(self) -> None:
         app = App("shop")

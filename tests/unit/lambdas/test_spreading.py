@@ -1,4 +1,4 @@
-"""A surplus comes back spread over the time that the function needs for it."""
+"""Excess messages return spread over the time that the function needs for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cdk.json says is what CDK deploys, read without CDK."""
+"""The settings in cdk.json are those that CDK deploys, read without CDK."""
 
 from __future__ import annotations
 

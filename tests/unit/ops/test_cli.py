@@ -44,7 +44,7 @@ def nightly() -> None: ...
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working directory with an app in it; the process is as before afterwards."""
+    """A working directory with an app in it; the process is restored afterwards."""
     (tmp_path / "cli_shop.py").write_text(textwrap.dedent(APP))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path[:])
@@ -56,7 +56,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def sqs(monkeypatch: pytest.MonkeyPatch) -> MemorySqs:
-    """What the command submits to, in place of AWS."""
+    """The SQS that the command submits to, in place of AWS."""
     sqs = MemorySqs(VirtualClock())
 
     def client(app: App, *, transport: BlockingTransport | None = None) -> Client:
@@ -70,7 +70,7 @@ def sqs(monkeypatch: pytest.MonkeyPatch) -> MemorySqs:
 def run(
     arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, str, str]:
-    """What a shell sees of the command: exit code, standard output, standard error."""
+    """Run the command; return exit code, standard output and standard error."""
     monkeypatch.setattr(sys, "argv", ["headgate", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -201,7 +201,7 @@ def test_an_error_of_aws_is_one_line_and_exit_code_1(
 
 
 class Started:
-    """What the command handed to the worker."""
+    """The settings that the command passed to the worker."""
 
     def __init__(self) -> None:
         self.app: App | None = None

@@ -38,7 +38,7 @@ NIGHTLY = cron("0 2 * * ? *", timezone="Europe/Berlin")
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A working directory with an app in it; the process is as before afterwards."""
+    """A working directory with an app in it; the process is restored afterwards."""
     (tmp_path / "cli_schedules_shop.py").write_text(textwrap.dedent(APP))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -49,7 +49,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class Shop:
-    """The commands, on an app in memory."""
+    """The commands, on an in-memory app."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self.scheduler = MemoryScheduler(SystemClock())
@@ -69,7 +69,7 @@ class Shop:
         self._client(app).schedules.create(name, app.find_type("send-email"), email, schedule=when)
 
     def run(self, *words: str, app: str | None = "cli_schedules_shop:app") -> tuple[int, str, str]:
-        """What a shell sees: exit code, standard output, standard error."""
+        """Run a command; return exit code, standard output and standard error."""
         arguments = ["headgate", "schedules", *([app] if app else []), *words]
         self._patch.setattr(sys, "argv", arguments)
         with pytest.raises(SystemExit) as ended:

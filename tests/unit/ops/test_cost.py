@@ -1,4 +1,4 @@
-"""What a month costs: how the bill follows from an app, its deployment and its load."""
+"""The monthly cost: the bill as it follows from an app, its deployment and its load."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PUBLIC = Deployment(network="public")
 
 
 def make(**options: Any) -> App:
-    """An app of one type."""
+    """Return an app of one type."""
     app = App("shop", **options)
     app.define("send-email", Note, returns=str)
     return app
@@ -47,7 +47,7 @@ def make(**options: Any) -> App:
 def month(
     app: App, deployment: Deployment = ELSEWHERE, *, free_tier: bool = False, **load: Any
 ) -> Estimate:
-    """A month of a million jobs, or as ``load`` says."""
+    """Return the cost of a month of a million jobs, or as ``load`` says."""
     return estimate(
         app, deployment, Load(**{"jobs": MILLION, **load}), now=NOW, free_tier=free_tier
     )
@@ -199,7 +199,7 @@ def test_an_event_or_a_long_delay_takes_an_invocation_of_the_bridge() -> None:
     [
         (1_000, 1, 1, 1),
         (100 * MILLION, 1, 2, 2),  # 38 jobs of a second at once, in 0.7 of 50 slots
-        (100 * MILLION, 4, 5, 2),  # 5 for a quarter of the month, and one for the others
+        (100 * MILLION, 4, 5, 2),  # 5 for a quarter of the month, and one for the rest
         (10_000 * MILLION, 1, 10, 10),
     ],
 )
@@ -295,7 +295,7 @@ def test_a_sweep_takes_so_many_requests_for_a_queue(waiting: int, expected: int)
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Headgate's own directory, and a terminal of its page's width."""
+    """Use Headgate's own directory, and a terminal as wide as its page."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("COLUMNS", "100")
 
@@ -307,7 +307,7 @@ COMMAND = ["cost", "examples.shop.app:app", "--jobs", "10M"]
 def test_the_page_shows_what_the_command_prints() -> None:
     page = (ROOT / "docs" / "cost.md").read_text()
     [shown] = re.findall(r"```console\n\$ headgate ([^\n]*)\n(.*?)```", page, re.DOTALL)
-    # In a process of its own: what handlers return is known once some test has imported them.
+    # In a process of its own: results of handlers are known once some test has imported them.
     command = [sys.executable, "-c", "from headgate.ops import main; main()", *shown[0].split()]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert _lines(done.stdout) == _lines(shown[1])

@@ -1,4 +1,4 @@
-"""What `headgate cost` says a job takes is what workers and clients really ask of AWS."""
+"""The requests that `headgate cost` assumes per job are those of real workers and clients."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LEVELS: list[RecordsLevel] = ["off", "failures", "outcomes", "full"]
 
 
 class Measured:
-    """A worker that has run some jobs, and what that took."""
+    """A worker that has run some jobs, and the requests that they took."""
 
     def __init__(self, app: App) -> None:
         self.rig = Rig(app)
@@ -74,23 +74,23 @@ class Measured:
 
     @property
     def requests(self) -> float:
-        """To SQS for each job, polls that brought nothing left out."""
+        """Requests to SQS per job, without polls that brought nothing."""
         empty = sum(not event.messages for event in self.rig.heard(PollReceived))
         return (len(self.rig.sqs.calls) - empty) / JOBS
 
     @property
     def writes(self) -> float:
-        """Write request units for each job."""
+        """Write request units per job."""
         return sum(map(write_units, self.items)) / JOBS
 
 
 def write_units(item: Item) -> int:
-    """Of a new item; one that stands in the index is written there too."""
+    """Return the write units of a new item; an item in the index is written there too."""
     return math.ceil(bytes_of(item) / 1024) + (item.line is not None)
 
 
 def failing(times: int, level: RecordsLevel = "outcomes", **options: Any) -> tuple[App, Any]:
-    """An app with a type whose jobs fail so often."""
+    """Return an app with a type whose jobs fail that many times."""
     app, queue = one_lane(RETRY, records=level)
     runs: Counter[str] = Counter()
 
@@ -108,7 +108,7 @@ def _text_of(note: Note) -> str:
 
 
 def stream_of(app: App, job: JobType[Any, Any], fails: int, jobs: float = JOBS) -> Stream:
-    """Jobs that all fail so often."""
+    """Return a stream of jobs that all fail that many times."""
     return Stream(
         job=job,
         queue=app.topology.queue(job.queue, job.priority),
@@ -122,7 +122,7 @@ def stream_of(app: App, job: JobType[Any, Any], fails: int, jobs: float = JOBS) 
 
 
 def fleet(app: App, stream: Stream, load: Load) -> Fleet:
-    """One worker."""
+    """Return a fleet of one worker."""
     return fleet_of(app.topology, Deployment(workers=(WorkerGroup(max_tasks=1),)), load, [stream])
 
 

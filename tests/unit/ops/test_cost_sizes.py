@@ -1,4 +1,4 @@
-"""The bytes that `headgate cost` reckons with hold what is really written."""
+"""The bytes that `headgate cost` assumes cover what is really written."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ ERROR: dict[str, Any] = {
     "error_message": "HTTPSConnectionPool(host='api.example.com', port=443): Read timed out.",
 }
 TRACEBACK = "x" * 1024
-"""A kilobyte, as the model has it."""
+"""A kilobyte, as in the model."""
 
 RNG = random.Random(1)  # noqa: S311 - makes up durations
 
 LEAST = 0.6
-"""What is real has to be so much of what is reckoned with."""
+"""Minimum ratio of real to assumed sizes."""
 
 
 def bytes_of(item: Item) -> int:
-    """As DynamoDB counts them: names and values; of a number at most 21, of others 1."""
+    """Return an item's size as DynamoDB counts it: names, values, at most 21 a number, others 1."""
 
     def size(value: Mapping[str, Any]) -> int:
         [(kind, inner)] = value.items()
@@ -79,7 +79,7 @@ def bytes_of(item: Item) -> int:
 
 
 def marked(kind: Mark, **data: Any) -> Item:
-    """As a worker on ECS writes it."""
+    """Return a mark as a worker on ECS writes it."""
     scribe = Scribe(
         job_id=str(uuid4()),
         message_id=str(uuid4()),

@@ -1,4 +1,4 @@
-"""Each check of the demo passes on a run that went well, and fails on the fault it is there for."""
+"""Each check of the demo passes on a good run, and fails on the fault that it looks for."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Course:
         return accounting
 
     def first(self, ending: Ending, *, failures: int = 0) -> str:
-        """The id of a job that is to end so."""
+        """Return the id of a job that is to end so."""
         return next(
             job_id
             for job_id, job in self.planned.items()
@@ -64,7 +64,7 @@ class Course:
         )
 
     def drop(self, job_id: str, kind: type[JobEvent]) -> JobEvent:
-        """Take out the last event of that kind that the job had, and return it."""
+        """Remove the job's last event of that kind, and return it."""
         event = next(
             event
             for event in reversed(self.events)

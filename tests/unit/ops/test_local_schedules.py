@@ -1,4 +1,4 @@
-"""When the local AWS fires schedules, and what it hands over."""
+"""The firing of schedules by the local AWS, and their input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ARN = "arn:aws:scheduler:us-east-1:000000000000:schedule/shop/report"
 KEY = ("000000000000", "us-east-1", "shop/report")
 
 EXPRESSIONS = (
-    "cron(30 2 * * ? *)",  # what the clocks skip and repeat in central Europe
+    "cron(30 2 * * ? *)",  # skipped and repeated by clocks in central Europe
     "cron(0 8 ? * MON-FRI *)",
     "cron(0/20 6-9 L * ? *)",
     "rate(1 minute)",
@@ -33,7 +33,7 @@ EXPRESSIONS = (
 
 
 def stored(expression: str, **changes: Any) -> dict[str, Any]:
-    """A schedule as MiniStack stores it."""
+    """Return a schedule as MiniStack stores it."""
     return {
         "Arn": ARN,
         "ScheduleExpression": expression,
@@ -108,7 +108,7 @@ def test_the_four_context_attributes_are_filled_in() -> None:
 
 
 def scoped(schedules: dict[tuple[str, str, str], dict[str, Any]]) -> SimpleNamespace:
-    """As MiniStack keeps what belongs to an account and a region."""
+    """Return schedules as MiniStack stores data of an account and a region."""
     return SimpleNamespace(_data=schedules)
 
 
@@ -116,7 +116,7 @@ def scoped(schedules: dict[tuple[str, str, str], dict[str, Any]]) -> SimpleNames
 
 
 class Sweeps:
-    """Sweeps over schedules at times of the test's choosing, and what they fired."""
+    """Sweeps over schedules at times of the test's choosing, and their firings."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.schedules: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -128,7 +128,7 @@ class Sweeps:
         )
 
     def at(self, now: datetime) -> list[datetime]:
-        """What is fired by a sweep at that time."""
+        """Return the firings of a sweep at that time."""
         self.fired.clear()
         self._sweep(now)
         return list(self.fired)
@@ -222,7 +222,7 @@ def ministacks_own() -> ModuleType:
 def test_ministack_by_itself_hands_context_attributes_over_as_they_are_written(
     ministacks_own: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Once this fails, MiniStack has learned it, and needs less of `ops.local_schedules`.
+    # Once this fails, MiniStack supports it, and needs less of `ops.local_schedules`.
     handed_over: list[str] = []
     targets = local_schedules._module("services.eventbridge")
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""``headgate status`` and ``headgate submit --wait``: what they print, and how they exit."""
+"""``headgate status`` and ``headgate submit --wait``: their output and their exit codes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def send_silently(email: Email) -> int: ...
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A working directory with an app in it; the process is as before afterwards."""
+    """A working directory with an app in it; the process is restored afterwards."""
     (tmp_path / "status_shop.py").write_text(textwrap.dedent(APP))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path[:])
@@ -49,7 +49,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> BlockingTable:
-    """What the commands read, in place of AWS's."""
+    """The table that the commands read, in place of AWS's."""
     clock = VirtualClock(START)
     sqs, table = MemorySqs(clock), MemoryTable(clock).blocking
 
@@ -134,7 +134,7 @@ def test_what_is_no_id_is_a_mistake_of_usage(table: BlockingTable) -> None:  # n
 
 
 def _ending(table: BlockingTable, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever job is asked for has just ended."""
+    """Make every requested job one that has just ended."""
     query = table.query
 
     def ended(pk: str, *, prefix: str = "") -> list[Item]:

@@ -1,4 +1,4 @@
-"""The tests' own IAM decides as AWS documents it, and templates mean what they do on AWS.
+"""The tests' own IAM decides as documented by AWS, and resolves templates as AWS does.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-basics.html
 """
@@ -92,13 +92,13 @@ def test_what_is_for_another_principal_counts_for_nothing() -> None:
     ("action", "resource", "allowed"),
     [
         ("sqs:*", QUEUE, True),
-        ("SQS:sendmessage", QUEUE, True),  # actions know no case
+        ("SQS:sendmessage", QUEUE, True),  # actions are case-insensitive
         ("sqs:Send*", QUEUE, True),
         ("sqs:Send?essage", QUEUE, True),
         ("*", "*", True),
         ("sqs:SendMessage", f"arn:aws:sqs:us-east-1:{ACCOUNT}:*", True),
-        ("sqs:SendMessage", "arn:aws:sqs:*:jobs", True),  # * goes over colons
-        ("sqs:SendMessage", QUEUE.upper(), False),  # resources do
+        ("sqs:SendMessage", "arn:aws:sqs:*:jobs", True),  # * matches colons
+        ("sqs:SendMessage", QUEUE.upper(), False),  # resources are case-sensitive
         ("sqs:SendMessage", QUEUE[:-1], False),
         ("sqs:Send", QUEUE, False),
     ],
@@ -133,7 +133,7 @@ def test_everything_but_what_is_named() -> None:
 )
 def test_condition_operators(operator: str, wanted: Any, value: str | None, holds: bool) -> None:
     statement = allow(Condition={operator: {"aws:SourceArn": wanted}})
-    context = {} if value is None else {"AWS:sourcearn": value}  # keys know no case
+    context = {} if value is None else {"AWS:sourcearn": value}  # keys are case-insensitive
     policies = Policies(identity={ROLE: [statement]}, resource={})
     asked = Request(principal=ROLE, action="sqs:SendMessage", resource=QUEUE, context=context)
     assert (policies.decide(asked) is Decision.ALLOWED) is holds

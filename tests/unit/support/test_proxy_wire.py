@@ -1,4 +1,4 @@
-"""The proxy finds every request once, and what it asks for, whatever the pieces it comes in."""
+"""The proxy recognises every request once, with its action, however it is split into pieces."""
 
 from __future__ import annotations
 

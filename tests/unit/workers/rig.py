@@ -1,4 +1,4 @@
-"""A worker on in-memory SQS, with what it did and said written down."""
+"""A worker on in-memory SQS, with a record of its actions and events."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ E = TypeVar("E", bound=Event)
 T = TypeVar("T")
 
 LIMIT_S = 50_000.0
-"""How long a test waits for what has to happen; in virtual time, so it costs little."""
+"""Seconds that a test waits for an expected event; in virtual time, so they cost little."""
 
 
 class Note(BaseModel):
@@ -56,7 +56,7 @@ class Note(BaseModel):
 
 
 def lanes(visibility_s: float) -> dict[Priority, Lane]:
-    """The default lanes with another visibility timeout."""
+    """Return the default lanes with another visibility timeout."""
     return {
         priority: Lane(
             visibility=timedelta(seconds=visibility_s),
@@ -74,7 +74,7 @@ def one_lane(
     parking: Retry = DEFAULT_PARKING,
     records: RecordsLevel = "outcomes",
 ) -> tuple[App, Queue]:
-    """An app with the one queue ``shop-mail-normal``, and the group that declares its types."""
+    """Return an app with the one queue ``shop-mail-normal``, and its queue group."""
     app = App("shop", parking=parking, records=records)
     lane = lanes(visibility_s)[Priority.NORMAL]
     queue = app.queue(
@@ -97,9 +97,9 @@ class Wire:
         self.answers: dict[Action, Callable[[], Awaitable[None]]] = {}
         """Awaited before its answer comes back."""
         self.refused: Callable[[OutgoingMessage], bool] = lambda _message: False
-        """Which messages the service finds fault with."""
+        """Returns True for messages that the service rejects."""
         self.missing: set[str] = set()
-        """Queues that can't be received from, since the service knows none of that name."""
+        """Queues that can't be received from, since the service does not know their names."""
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         taken = [at for at, message in enumerate(messages) if not self.refused(message)]
@@ -164,17 +164,17 @@ class Rig:
         self.store = MemoryStore()
         self.events: list[Event] = []
         self.subscribers: list[Subscriber] = []
-        """Others that hear what the workers made from now on tell."""
+        """Further subscribers to the events of workers made from now on."""
         self._happened = asyncio.Condition()
         self.report: Report | None = None
 
     def refuse_sends(self, refused: Callable[[OutgoingMessage], bool]) -> None:
-        """Have SQS find fault with such messages."""
+        """Make SQS reject such messages."""
         self.wire.refused = refused
 
     @asynccontextmanager
     async def working(self, **settings: Any) -> AsyncIterator[Worker]:
-        """A running worker; it is stopped at the end, and has to leave nothing behind."""
+        """Yield a running worker; it is stopped at the end, and must leave nothing behind."""
         before = asyncio.all_tasks()
         worker = self.worker(**settings)
         run = asyncio.create_task(worker.run())
@@ -187,7 +187,7 @@ class Rig:
         assert asyncio.all_tasks() == before, "the worker left tasks behind"
 
     def worker(self, **settings: Any) -> Worker:
-        """A worker that has not been started."""
+        """Return a worker that has not been started."""
         return Worker(
             self.app,
             self.wire,
@@ -201,7 +201,7 @@ class Rig:
         )
 
     def hear(self, event: Event) -> None:
-        """Subscriber: write it down, and wake whoever waits for it."""
+        """Record an event, and wake whatever waits for it; a subscriber."""
         self.events.append(event)
         wake = asyncio.ensure_future(self._wake())
         wake.add_done_callback(lambda task: task.exception())
@@ -211,17 +211,17 @@ class Rig:
             self._happened.notify_all()
 
     def heard(self, kind: type[E]) -> list[E]:
-        """All events of a kind so far."""
+        """Return all events of a kind so far."""
         return [event for event in self.events if isinstance(event, kind)]
 
     async def happens(self, kind: type[E], times: int = 1) -> list[E]:
-        """Wait until that event has happened so often; returns those events."""
+        """Wait until the event has happened that many times; return those events."""
         async with asyncio.timeout(LIMIT_S), self._happened:
             await self._happened.wait_for(lambda: len(self.heard(kind)) >= times)
         return self.heard(kind)
 
     async def submit(self, job: JobType[Any, Any], *texts: str, **overrides: Any) -> list[str]:
-        """Submit a job a text; returns their ids."""
+        """Submit one job per text; return their ids."""
         async with AsyncClient(
             self.app, transport=self.sqs, store=self.store, clock=self.clock
         ) as client:
@@ -229,7 +229,7 @@ class Rig:
             return [handle.id for handle in await client.submit_many(job, notes, **overrides)]
 
     def in_flight(self) -> int:
-        """Messages of all queues that some receiver holds."""
+        """Return the number of messages of all queues that some receiver holds."""
         return sum(
             message.state is MessageState.IN_FLIGHT
             for spec in self.app.topology.queues
@@ -237,16 +237,16 @@ class Rig:
         )
 
     def remaining(self) -> int:
-        """Messages of all queues, dead-letter queues left out."""
+        """Return the number of messages of all queues, without dead-letter queues."""
         return sum(len(self.sqs.messages(spec.name)) for spec in self.app.topology.queues)
 
     def calls(self, action: Action, queue: str | None = None) -> int:
-        """How many calls of that kind SQS has got."""
+        """Return the number of calls of that kind that SQS has received."""
         return sum(call.action == action and queue in (None, call.queue) for call in self.sqs.calls)
 
 
 class Gate:
-    """What handlers wait at until the test lets them through, and who has come to it."""
+    """A gate at which handlers wait until the test lets them through, and a record of arrivals."""
 
     def __init__(self) -> None:
         self.started: list[str] = []
@@ -262,7 +262,7 @@ class Gate:
         self.ended.append(note.text)
 
     async def reached(self, count: int) -> None:
-        """Wait until so many have started."""
+        """Wait until that many have started."""
         async with asyncio.timeout(LIMIT_S), self._arrival:
             await self._arrival.wait_for(lambda: len(self.started) >= count)
 

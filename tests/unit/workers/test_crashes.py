@@ -1,4 +1,4 @@
-"""Crashes told from failures, and attempts from deliveries, by what workers write down."""
+"""Crashes told from failures, and attempts from deliveries, by workers' records."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.looptime
 
 QUARANTINE = "shop-quarantine"
 VISIBILITY_S = 60
-"""Long enough for a worker that has just started to see who is dead before the message shows."""
+"""Long enough for a new worker to see which workers are dead before the message is visible."""
 
 
 THRICE = Retry(max_attempts=3, backoff=Backoff.fixed(1))
@@ -47,7 +47,7 @@ THRICE = Retry(max_attempts=3, backoff=Backoff.fixed(1))
 def recorded(
     retry: Retry = THRICE, *, crash_limit: CrashLimit = DEFAULT_CRASH_LIMIT
 ) -> tuple[App, Queue]:
-    """An app with records and the one queue ``shop-mail-normal``."""
+    """Return an app with records and the one queue ``shop-mail-normal``."""
     app = App("shop", records="failures", crash_limit=crash_limit)
     lane = lanes(VISIBILITY_S)[Priority.NORMAL]
     queue = app.queue(
@@ -57,14 +57,14 @@ def recorded(
 
 
 class Dying:
-    """Workers that receive what is visible, and die without a word."""
+    """Workers that receive all visible messages, and die without a trace."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
         self._deaths = 0
 
     async def receive(self, *, started: bool = True) -> None:
-        """Take one message as it shows, and be gone."""
+        """Receive one message as it becomes visible, and die."""
         rig = self._rig
         self._deaths += 1
         name, now = f"dead-{self._deaths}", rig.clock.now()
@@ -89,7 +89,7 @@ def _job_id(body: str) -> str:
 
 
 def sender(queue: Queue, seen: list[int]) -> JobType[Note, None]:
-    """A job that writes down its attempt."""
+    """Return a job that records its attempt."""
 
     @queue.job("send")
     async def send(_note: Note, ctx: JobContext) -> None:
@@ -129,7 +129,7 @@ async def test_a_job_is_quarantined_at_its_third_crash_without_being_run_again()
 
 
 async def _found_by_the_next(rig: Rig, job_id: str) -> None:
-    """What a receiver writes of the delivery before its own; `Dying` looks at nothing."""
+    """Write what a receiver writes about the delivery before its own; `Dying` looks at nothing."""
     [message] = rig.sqs.messages(MAIL)
     receive = message.receive_count
     if receive < 3:
@@ -278,7 +278,7 @@ async def test_a_first_delivery_reads_and_writes_nothing() -> None:
     async with rig.working():
         await rig.happens(JobCompleted, 8)
         asked = [*rig.table.calls]
-    # By the worker itself, before it received: for cancellations, and to say that it lives.
+    # By the worker itself, before it received: for cancellations, and as a sign of life.
     assert asked == ["query", "put", "query"]
 
 
@@ -378,7 +378,7 @@ async def test_a_second_delivery_while_the_first_still_runs_is_no_crash() -> Non
 
 
 class Showing:
-    """Shows a message again that somebody has, as SQS now and then does."""
+    """Makes a message in flight visible again, as SQS occasionally does."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
@@ -392,7 +392,7 @@ class Showing:
         return found
 
     async def again(self) -> None:
-        """Show what was received last."""
+        """Make the message received last visible again."""
         change = VisibilityChange(receipt=self._receipts[-1], timeout_s=0)
         await self._rig.sqs.change_visibility(MAIL, [change])
 
@@ -427,7 +427,7 @@ async def test_a_killer_is_quarantined_after_three_deaths_however_soon_it_comes_
     for _ in range(3):
         await dying.receive()
         await showing.again()
-    async with rig.working():  # it has just started, and can judge nobody yet
+    async with rig.working():  # it has just started, and can't judge others yet
         [quarantined] = await rig.happens(JobQuarantined)
     assert (quarantined.job_id, quarantined.attempt) == (job_id, 3)
     assert seen == []
@@ -469,7 +469,7 @@ async def test_a_worker_that_died_before_a_message_was_received_is_not_blamed_on
     beat = Life(name="other", beat=7, groups=frozenset({"mail"}), at=rig.clock.now())
     await rig.table.put([life_item(beat)])  # its last one
     await asyncio.sleep(3600)
-    await rig.sqs.receive(MAIL, limit=1, wait_s=0)  # by a poll that is cut
+    await rig.sqs.receive(MAIL, limit=1, wait_s=0)  # by a poll that is cut off
     async with rig.working():
         await rig.happens(JobCompleted)
     assert rig.heard(JobCrashed) == []
@@ -487,7 +487,7 @@ async def test_a_worker_that_stops_in_order_leaves_no_life_behind() -> None:
 
 
 async def _receive(rig: Rig, times: int) -> None:
-    """Have the one message received so often by nobody who says what became of it."""
+    """Have the one message received that often by receivers that report no outcome."""
     for _ in range(times):
         [message] = await rig.sqs.receive(MAIL, limit=1, wait_s=20)
         change = VisibilityChange(receipt=message.receipt, timeout_s=0)

@@ -1,4 +1,4 @@
-"""Jobs that a type accepts from another queue, beside that queue's own."""
+"""Jobs that a type accepts from another queue, alongside that queue's own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UPLOADS, DEAD_UPLOADS = "shop-uploads-normal", "shop-uploads-normal-dlq"
 
 
 async def _cross(rig: Rig, job_type: str, *texts: str) -> None:
-    """Put jobs of a type into ``uploads``, as whoever writes to it does."""
+    """Put jobs of a type into ``uploads``, as its sender does."""
     await rig.submit(rig.app.types[job_type], *texts)
     home = rig.app.types[job_type].queue
     for message in await rig.sqs.receive(f"shop-{home}-normal", limit=10, wait_s=0):

@@ -18,7 +18,7 @@ URGENT = (Priority.CRITICAL, Priority.HIGH)
 
 
 async def _nothing(note: Note) -> None:
-    """The handler of all of the shop's jobs."""
+    """Do nothing; the handler of all of the shop's jobs."""
 
 
 def _shop() -> App:

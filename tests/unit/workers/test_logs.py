@@ -41,14 +41,14 @@ VALUES: dict[str, Any] = {
 
 
 def made(cls: type[Event], **values: Any) -> Event:
-    """An event with some value in every field."""
+    """Return an event with some value in every field."""
     filled = {field.name: VALUES[str(field.type)] for field in fields(cls)}
     return cls(**{**filled, **values})
 
 
 @pytest.fixture
 def errors(capsys: pytest.CaptureFixture[str]) -> Iterator[Written]:
-    """Reads what came to standard error since the last time; the root logger is put back."""
+    """Read new text on standard error at each call; the root logger is restored at the end."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     root.handlers = []

@@ -1,4 +1,4 @@
-"""The marks that later deliveries are judged by: what is written, and before what."""
+"""The marks by which later deliveries are judged: their contents and their order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.looptime
 
 
 async def marks(rig: Rig, job_id: str) -> list[tuple[int, str]]:
-    """The deliveries of a job that something is known of, and what."""
+    """Return the deliveries of a job that have marks, with these."""
     items = await rig.table.query(partition(job_id))
     parts = [item.sk.split("#") for item in items if item.sk.count("#") > 1]
     return [(int(receive), kind) for *_, receive, kind in parts]

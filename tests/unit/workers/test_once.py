@@ -44,7 +44,7 @@ pytestmark = pytest.mark.looptime
 
 VISIBILITY_S = 30
 LEASE_S = 20.0
-"""Two thirds of it."""
+"""Two thirds of the visibility timeout."""
 
 
 async def _claim_of(rig: Rig, job_id: str) -> Item:
@@ -63,7 +63,7 @@ async def _deliver_again(rig: Rig, job_id: str) -> None:
 
 
 class _Watched(MemoryTable):
-    """A table that knows when each job was asked for first."""
+    """A table that records when each job was first asked for."""
 
     def __init__(self, clock: LoopClock) -> None:
         super().__init__(clock)
@@ -80,7 +80,7 @@ class _Watched(MemoryTable):
 async def _workers(
     app: App, networks: Sequence[MemorySqs], table: MemoryTable, clock: LoopClock, events: Events
 ) -> AsyncIterator[None]:
-    """A worker on each of these, all with one table."""
+    """Run a worker on each of these, all with one table."""
     workers = [
         Worker(
             app,
@@ -114,7 +114,7 @@ async def test_a_thousand_jobs_that_two_workers_receive_within_a_millisecond_run
         ran[ctx.id] += 1
         await asyncio.sleep(random.Random(ctx.id).uniform(0, 1))  # noqa: S311 - some overlap
 
-    rig = Rig(app)  # makes the messages, which are then delivered by two networks
+    rig = Rig(app)  # creates the messages, which two networks then deliver
     clock = LoopClock()
     table = _Watched(clock)
     networks = [MemorySqs(clock), MemorySqs(clock)]

@@ -1,4 +1,4 @@
-"""Claims of jobs whose handlers are not in the event loop: in threads, and in child processes."""
+"""Claims of jobs whose handlers run outside the event loop: in threads, and in child processes."""
 
 from __future__ import annotations
 

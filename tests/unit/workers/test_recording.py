@@ -1,4 +1,4 @@
-"""What workers write of jobs, by level: how each ended, what it returned, and how far it is."""
+"""Workers' records of jobs, by level: the outcome, the result, and the progress."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ONCE_MORE = Retry(max_attempts=2, backoff=Backoff.fixed(1))
 
 
 class Receipt(BaseModel):
-    """What a handler returns."""
+    """The result of a handler."""
 
     number: int
     at: datetime
@@ -54,14 +54,14 @@ def marks(items: list[Item]) -> list[str]:
 
 
 async def told(rig: Rig, job_id: str) -> dict[str, Any]:
-    """What stands in the one item about a job that says how it ended."""
+    """Return the data of the only item about a job that tells its outcome."""
     items = await rig.table.query(partition(job_id))
     [found] = [item for item in items if not item.sk.endswith(("progress", "started"))]
     return dict(found.data)
 
 
 async def run_one(app: App, *, level: RecordsLevel, fails: int) -> list[str]:
-    """The marks of a job that fails so often."""
+    """Return the marks of a job that fails that many times."""
     failures = 0
 
     @app.job("flaky", retry=ONCE_MORE, records=level)
@@ -138,7 +138,7 @@ async def test_a_result_that_json_can_not_hold_costs_the_job_nothing_and_is_told
 
 
 async def _returning(length: int) -> tuple[Rig, AsyncJobHandle[str]]:
-    """A job that has returned a text of that length, and its handle."""
+    """Return a job that has returned a text of that length, and its handle."""
     app = App("shop")
 
     @app.job("long")
@@ -201,7 +201,7 @@ class Hanging(MemoryStore):
 
 
 async def hanging(jobs: int) -> tuple[Rig, list[str], Hanging]:
-    """Jobs whose large results no store takes."""
+    """Return jobs whose large results no store accepts."""
     app = App("shop")
 
     @app.job("render")
@@ -227,7 +227,7 @@ async def test_large_results_that_can_not_be_stored_do_not_pile_up_without_bound
 
 async def test_a_large_result_that_no_store_takes_does_not_outlive_its_worker() -> None:
     rig, [job_id], store = await hanging(1)
-    async with rig.working():  # which looks for tasks that are left, too
+    async with rig.working():  # which also looks for remaining tasks
         await rig.happens(JobCompleted)
     assert "its worker has ended" in (await told(rig, job_id))["result_fault"]
     assert store.under_way == 0
@@ -422,7 +422,7 @@ async def test_of_a_type_kept_by_count_only_the_last_are_kept() -> None:
     async with rig.working(concurrency=20):
         await rig.happens(JobCompleted, 400)
         await asyncio.sleep(1)
-        late = await rig.submit(work, *map(str, range(200)))  # some ten for each part at least
+        late = await rig.submit(work, *map(str, range(200)))  # at least some ten for each part
         await rig.happens(JobCompleted, 600)
         await asyncio.sleep(120)
     kept = [each for each in early + late if await _items(rig, each)]
@@ -451,7 +451,7 @@ async def test_trimming_leaves_what_keeps_a_job_from_being_sent_or_run_twice() -
     async with rig.working(concurrency=20):
         await rig.happens(JobCompleted)
         await asyncio.sleep(1)
-        await rig.submit(report, *map(str, range(40)))  # some ten for each part at least
+        await rig.submit(report, *map(str, range(40)))  # at least some ten for each part
         await rig.happens(JobCompleted, 41)
         await asyncio.sleep(120)
         kept = {item.sk.partition("#")[0] for item in await _items(rig, job_id)}

@@ -109,7 +109,7 @@ async def test_a_job_is_followed_from_its_start_through_a_retry_to_its_end() -> 
     rig = Rig(app)
     async with client_of(rig) as client:
         job = await client.submit(send, Note(), tenant="org-1")
-        await asyncio.sleep(1)  # the submission is written beside it
+        await asyncio.sleep(1)  # the submission is written concurrently
         assert await job.state() is JobState.SUBMITTED
         async with rig.working():
             await rig.happens(JobStarted)
@@ -193,7 +193,7 @@ async def test_a_job_that_killed_its_workers_is_dead_to_who_waits() -> None:
         [spec] = app.topology.queues
         dead = Life(name="worker-1", beat=1, groups=frozenset({"mail"}), at=rig.clock.now())
         await rig.table.put([life_item(dead)])
-        for _ in range(app.crash_limit.crashes):  # deliveries that it dies of
+        for _ in range(app.crash_limit.crashes):  # deliveries that kill its worker
             [message] = await rig.sqs.receive(spec.name, limit=1, wait_s=20)
             started = mark(
                 job.id, message.message_id, message.receive_count, Mark.STARTED, rig.clock.now()

@@ -1,4 +1,4 @@
-"""Stopping: nothing new starts, nothing stays hidden, and nothing is waited for without bound."""
+"""Stopping: nothing new starts, nothing stays hidden, and no wait is unbounded."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ async def test_a_finished_job_whose_delete_is_slow_is_neither_interrupted_nor_ab
     assert report.interrupted == ()
     assert report.abandoned == ()
     assert report.unsettled == 1
-    await asyncio.sleep(120)  # the request that was under way comes to its end
+    await asyncio.sleep(120)  # the request under way reaches its end
     assert rig.remaining() == 0
 
 

@@ -1,4 +1,4 @@
-"""A table that hangs, fails or is away: jobs go on, and no verdict rests on what isn't known."""
+"""A table that hangs, fails or is away: jobs go on, and no verdict rests on missing knowledge."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HUNG_S = 3600.0
 
 
 def hang(rig: Rig) -> None:
-    """Have the table answer nothing."""
+    """Make the table answer nothing."""
     rig.table.faults.slow_down(None, HUNG_S, times=FOR_EVER)
 
 

@@ -1,4 +1,4 @@
-"""A handler that is asked to end, and what it raises then: neither worker nor thread ends of it."""
+"""A handler asked to end: the errors that it then raises end neither worker nor thread."""
 
 from __future__ import annotations
 

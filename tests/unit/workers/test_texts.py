@@ -1,4 +1,4 @@
-"""Whatever an error, a reason or a note says, it is written, and it harms no other job."""
+"""Any text of an error, a reason or a note is written, and harms no other job."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Jobs that wait for a limit, a breaker, a child process, a budget or a group all end well.
 
-However often they are received and given back meanwhile, none is dead-lettered, called crashed or
+However often they are received and given back meanwhile, none is dead-lettered, declared crashed or
 quarantined, and none loses an attempt.
 """
 
@@ -36,9 +36,9 @@ VISIBILITY_S = 60
 
 
 def shared_queue() -> tuple[App, Queue]:
-    """An app with one queue, and a type there that nothing ever holds back.
+    """Return an app with one queue, and a type there that nothing ever holds back.
 
-    Without it the worker would not even receive what it couldn't run.
+    Without it the worker would not even receive jobs that it couldn't run.
     """
     app = App("shop")
     lane = lanes(VISIBILITY_S)[Priority.NORMAL]
@@ -51,7 +51,7 @@ def shared_queue() -> tuple[App, Queue]:
 
 
 async def all_end_well(rig: Rig, jobs: int, attempts: Sequence[int]) -> None:
-    """Wait until all jobs have left their queues; so many have to have completed."""
+    """Wait until all jobs have left their queues, and check that as many have completed."""
     async with asyncio.timeout(LIMIT_S):
         while rig.remaining():  # noqa: ASYNC110 - SQS's redrive is no event
             await asyncio.sleep(10)
@@ -93,7 +93,7 @@ class Children:
     async def close(self) -> None: ...
 
     async def call(self, job: Job, _body: str, _ctx: JobContext) -> None:
-        """Run it."""
+        """Run the handler."""
         await job.handler.function(job.payload)
 
 

@@ -24,7 +24,7 @@ class Pool:
 
 
 class Nightly:
-    """An app with a job of each shape that takes no payload, and what ran."""
+    """An app with a job of each shape that takes no payload, and a record of runs."""
 
     def __init__(self) -> None:
         self.app = app = App("shop")
@@ -70,7 +70,7 @@ class Nightly:
 
     @property
     def expected(self) -> list[str]:
-        """What runs, where each is submitted once: one of them submits another."""
+        """Return the expected runs, if each is submitted once: one of them submits another."""
         return sorted([*(job.name for job in self.jobs), "bare"])
 
 

@@ -1,4 +1,4 @@
-"""The bound of aiobotocore's requests as a whole."""
+"""The time limit on aiobotocore's requests as a whole."""
 
 from __future__ import annotations
 

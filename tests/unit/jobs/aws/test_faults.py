@@ -24,7 +24,7 @@ from headgate.jobs.errors import (
     TransportError,
 )
 
-# What botocore's errors want for their texts, all of them together.
+# All values that the texts of botocore's errors need.
 TEXTS = dict.fromkeys(
     (
         "cred_var",
@@ -65,12 +65,12 @@ def _refusal(code: str, *, status: int = 400, message: str = "said AWS") -> Clie
 
 
 def _named(*words: str) -> list[str]:
-    """botocore's errors whose names tell what they are about."""
+    """Return botocore's errors whose names contain these words."""
     return [name for name in BOTOCORE_ERRORS if any(word in name for word in words)]
 
 
 def _codes(checker: str, table: str) -> list[str]:
-    """A table of botocore's, which its stubs leave out."""
+    """Return one of botocore's tables, which its stubs leave out."""
     return sorted(getattr(getattr(standard, checker), table))
 
 

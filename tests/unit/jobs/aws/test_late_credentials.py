@@ -1,4 +1,4 @@
-"""Credentials that can't be had as a client is opened."""
+"""Credentials that can't be obtained when a client is opened."""
 
 from __future__ import annotations
 

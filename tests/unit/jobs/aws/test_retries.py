@@ -1,4 +1,4 @@
-"""Tries of a call of AWS's: which failures are worth another, and how long that waits."""
+"""Retries of AWS calls: which failures are retried, and after which delay."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LASTING = [refusal("AccessDenied", 403), refusal("InvalidParameterValue")]
 
 
 class Service:
-    """Fails so often, and answers then."""
+    """Fails that many times, and then answers."""
 
     def __init__(self, error: Exception, times: int) -> None:
         self.error = error

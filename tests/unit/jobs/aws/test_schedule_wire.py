@@ -1,4 +1,4 @@
-"""EventBridge Scheduler's requests, and what its refusals mean."""
+"""EventBridge Scheduler's requests, and the meaning of its refusals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SPEC = ScheduleSpec(
     description="every day",
 )
 TAKES = ("GroupName", "KmsKeyArn", "Name", "Target")
-"""Of UpdateSchedule's arguments, some."""
+"""Some of UpdateSchedule's arguments."""
 
 
 def test_names_become_arns_of_the_callers_partition_account_and_region() -> None:

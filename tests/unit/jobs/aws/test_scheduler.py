@@ -1,4 +1,4 @@
-"""A scheduler that is told the account asks nobody for it, as in a network without a way to STS."""
+"""A scheduler that is given the account looks it up nowhere, as in a network without STS."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPEC = ScheduleSpec(
 
 
 class Aws:
-    """Says which services were asked, and what EventBridge Scheduler was."""
+    """Records which services were called, and the requests to EventBridge Scheduler."""
 
     meta = SimpleNamespace(region_name="eu-central-1", partition="aws")
 

@@ -57,7 +57,7 @@ def send_email(app: App) -> JobType[Email, None]:
 
 
 class Bench:
-    """A client on in-memory SQS, with what it emitted."""
+    """A client on in-memory SQS, with the events that it emitted."""
 
     def __init__(self, app: App) -> None:
         clock = LoopClock()
@@ -68,11 +68,11 @@ class Bench:
         )
 
     def sent(self, queue: str = QUEUE) -> list[str]:
-        """The ids of the jobs that SQS has."""
+        """Return the ids of the jobs that SQS has."""
         return [str(parse(message.body).id) for message in self.sqs.messages(queue)]
 
     def entries(self) -> list[int]:
-        """How many messages each send carried."""
+        """Return the number of messages in each send."""
         return [call.entries for call in self.sqs.calls if call.action == "send"]
 
     def reported(self) -> list[str]:
@@ -124,7 +124,7 @@ async def test_a_client_made_before_a_type_was_declared_submits_it_all_the_same(
 
 
 def _constructed() -> Any:
-    model: Any = Email  # as code without a type checker
+    model: Any = Email  # like code without a type checker
     return model.model_construct(body="x")
 
 

@@ -60,7 +60,7 @@ def send_email(app: App) -> JobType[Email, None]:
 
 
 class Bench:
-    """A client on in-memory SQS, with what it emitted and how long it paused."""
+    """A client on in-memory SQS, with the events that it emitted and the pauses that it made."""
 
     def __init__(self, app: App) -> None:
         self.clock = VirtualClock()
@@ -77,11 +77,11 @@ class Bench:
         )
 
     def sent(self, queue: str = QUEUE) -> list[str]:
-        """The ids of the jobs that SQS has."""
+        """Return the ids of the jobs that SQS has."""
         return [str(parse(message.body).id) for message in self.sqs.messages(queue)]
 
     def entries(self) -> list[int]:
-        """How many messages each send carried."""
+        """Return the number of messages in each send."""
         return [call.entries for call in self.sqs.calls if call.action == "send"]
 
     def reported(self) -> list[str]:
@@ -140,7 +140,7 @@ def test_a_client_made_before_a_type_was_declared_submits_it_all_the_same(app: A
 
 
 def _constructed() -> Any:
-    model: Any = Email  # as code without a type checker
+    model: Any = Email  # like code without a type checker
     return model.model_construct(body="x")
 
 
@@ -191,7 +191,7 @@ def test_an_unknown_queue_or_type_is_refused_and_nothing_is_sent(bench: Bench, a
     assert bench.sqs.calls == []
 
 
-# --- what SQS doesn't take -----------------------------------------------------------------------
+# --- what SQS refuses ----------------------------------------------------------------------------
 
 
 def test_an_entry_that_failed_through_no_fault_of_its_own_is_sent_again_after_a_pause(
@@ -282,7 +282,7 @@ def test_entries_that_fail_are_sent_again_behind_the_others_without_a_pause(
 
 
 class FailsAfter:
-    """A transport that takes so many sends, and fails from then on."""
+    """A transport that accepts a number of sends, and fails from then on."""
 
     def __init__(self, transport: BlockingTransport, sends: int, error: TransportError) -> None:
         self._transport = transport

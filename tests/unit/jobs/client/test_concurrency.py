@@ -1,4 +1,4 @@
-"""Several coroutines of one call under way at once, in threads and in tasks."""
+"""Several concurrent coroutines of one call, in threads and in tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of a FIFO group is that of its submissions, whichever entries of a batch SQS fails."""
+"""A FIFO group keeps the order of its submissions, whichever entries of a batch SQS fails."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Flaky:
 
 
 class AsyncFlaky(Flaky):
-    """The same, awaited; answers take a while, and a different one each time."""
+    """The asynchronous version; answers take a random time."""
 
     async def receive(self, *_: Any, **__: Any) -> Any:
         raise AssertionError
@@ -93,17 +93,17 @@ class AsyncFlaky(Flaky):
 
 
 def accepted(sqs: MemorySqs) -> list[Entry]:
-    """What SQS has, in the order of its coming."""
+    """Return the entries that SQS has, in the order of arrival."""
     return [Entry.model_validate(parse(each.body).payload) for each in sqs.messages(QUEUE)]
 
 
 def entries(groups: Iterable[int]) -> list[Entry]:
-    """One entry of each of these accounts, numbered."""
+    """Return one numbered entry for each of these accounts."""
     return [Entry(account=f"a-{group}", number=number) for number, group in enumerate(groups)]
 
 
 def by_account(found: Iterable[Entry]) -> Mapping[str, list[int]]:
-    """The numbers of each account's entries."""
+    """Return the numbers of each account's entries."""
     numbers: dict[str, list[int]] = defaultdict(list)
     for entry in found:
         numbers[entry.account].append(entry.number)
@@ -118,9 +118,9 @@ def assert_in_order(sqs: MemorySqs) -> None:
 def assert_none_after_a_refused_one(
     call: Sequence[Entry], error: PartlySubmitted | TransportError
 ) -> None:
-    """Of a call, nothing was taken of a group behind what was not."""
+    """Assert that nothing in a group was accepted behind one of the same call that was not."""
     if not isinstance(error, PartlySubmitted):
-        return  # then none of it was
+        return  # then none was accepted
     refused = {refusal.index for refusal in error.refusals}
     stopped = set()
     for index, entry in enumerate(call):

@@ -1,6 +1,6 @@
-"""A job in the hands of its submitter, on a table in memory and a clock that moves when it waits.
+"""A job's handle, on an in-memory table and a clock that advances when the handle waits.
 
-Every test runs twice: with the plain client, and with that of an event loop.
+Every test runs twice: with the synchronous client, and with the asynchronous one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Receipt(BaseModel):
 
 
 class Bench:
-    """A client of one kind, with what it submits to and reads from."""
+    """A client of one kind, with the services that it uses."""
 
     def __init__(self, kind: Literal["plain", "async"], records: RecordsLevel) -> None:
         self.clock = VirtualClock(START)
@@ -93,7 +93,7 @@ def bench(request: pytest.FixtureRequest) -> Bench:
 
 
 async def answer(value: Any) -> Any:
-    """What a method of either kind of handle comes to."""
+    """Return the result of a method of either kind of handle."""
     return await value if inspect.isawaitable(value) else value
 
 
@@ -323,7 +323,7 @@ async def test_a_negative_timeout_is_refused(bench: Bench) -> None:
         await answer(bench.handle().wait(timeout=-1))
 
 
-# --- records that would not tell -----------------------------------------------------------------
+# --- records that can't answer -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])

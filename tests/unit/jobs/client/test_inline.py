@@ -65,13 +65,13 @@ class Database:
 
 
 class Rig:
-    """An app whose handlers write down what they do, on an SQS that can't be reached."""
+    """An app whose handlers record what they do, on an unreachable SQS."""
 
     def __init__(self) -> None:
         self.app = App("shop", stage="test")
         self.did: list[Any] = []
         self.errors: list[BaseException] = []
-        """What the next attempts raise."""
+        """The errors that the next attempts raise."""
         self.events: list[Event] = []
 
         @self.app.resource
@@ -133,7 +133,7 @@ def rig() -> Rig:
 
 
 class Blocking:
-    """A plain client, called in a thread so that the tests can be written for both."""
+    """A synchronous client, called in a thread so that the tests can be written for both."""
 
     def __init__(self, rig: Rig) -> None:
         self.plain = Client(
@@ -364,7 +364,7 @@ async def test_a_chain_of_jobs_nests_no_thread_and_no_call_per_level(
         threads.add(threading.active_count())
         if (left := int(email.to)) > 0:
             await ctx.submit(chain, Email(to=str(left - 1)))
-            rig.did.append(left)  # it goes on before the next one runs
+            rig.did.append(left)  # it continues before the next one runs
 
     def links_blocking(email: Email, ctx: JobContext) -> None:
         threads.add(threading.active_count())

@@ -1,4 +1,4 @@
-"""Submitting what is too large for a message: the object first, the message after, or neither."""
+"""Payloads too large for a message: first the object is sent, then the message, or neither."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Bench:
         self.async_client = AsyncClient(app, transport=self.sqs, store=self.store, clock=clock)
 
     def payloads(self) -> list[Any]:
-        """What was submitted, read as a worker would."""
+        """Return the submitted payloads, read as by a worker."""
         envelopes = [parse(message.body) for message in self.sqs.messages(QUEUE)]
         return [
             unpacked(each.payload_ref, self.store.objects.get(each.payload_ref.key))
@@ -71,7 +71,7 @@ def app() -> App:
 
 @pytest.fixture(params=["Client", "AsyncClient"])
 def by(request: pytest.FixtureRequest) -> str:
-    """Which client submits."""
+    """The kind of client that submits."""
     return str(request.param)
 
 
@@ -92,7 +92,7 @@ async def test_large_and_small_payloads_go_together_and_arrive_as_they_were(
 
     assert bench.payloads() == [each.model_dump() for each in (SMALL, LARGE, SMALL, LARGE)]
     assert list(bench.store.objects) == [f"payloads/{ids[1]}", f"payloads/{ids[3]}"]
-    assert len(bench.sqs.calls) == 1  # as small as they are, they fit into one request
+    assert len(bench.sqs.calls) == 1  # they are so small that they fit into one request
 
 
 async def test_a_message_of_exactly_the_limit_keeps_its_payload(app: App, by: str) -> None:

@@ -20,7 +20,7 @@ ITEM = Item(pk="p", sk="s", data={"n": 1}, version=1)
 
 
 class Opened:
-    """Stands for a boto3 client; the names and endings of all tables that were opened."""
+    """Stands for a boto3 client; records the names of opened tables, and their closing."""
 
     made: ClassVar[list[str]] = []
     closed: ClassVar[list[str]] = []

@@ -1,4 +1,4 @@
-"""``HEADGATE_PAUSED=1``: submitters go on as in an outage, and SQS is not asked."""
+"""``HEADGATE_PAUSED=1``: submitters continue as in an outage, and SQS is not called."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_a_paused_submitter_spools_is_sent_when_it_is_started_again(
 
     monkeypatch.setenv("HEADGATE_PAUSED", "0")
     with client_on(bench, spool=bench.spool):
-        pass  # closing sends what waits
+        pass  # closing sends the waiting jobs
 
     assert bench.sent() == [job.id]
 

@@ -1,4 +1,4 @@
-"""``client.schedules.list()``: of many schedules, of odd ones, and under throttling."""
+"""``client.schedules.list()``: many schedules, odd ones, and throttling."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class Report(BaseModel):
 
 
 class Watched(MemoryScheduler):
-    """One that answers as it is told, and remembers how often and how many at once it is asked."""
+    """A scheduler with scripted answers, which counts its calls and their concurrency."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(clock)
         self.refusals: dict[str, list[TransportError]] = {}
-        """By schedule, what its next looks raise."""
+        """The errors that the next look-ups of each schedule raise."""
         self.listing: list[TransportError] = []
         """The errors that the next listings raise."""
         self.asked: Counter[str] = Counter()
         self.at_once = self.most_at_once = 0
         self.meeting: threading.Barrier | None = None
-        """The barrier where as many threads wait for each other before they look."""
+        """The barrier at which that many threads wait for each other before they look."""
 
     async def get(self, group: str, name: str) -> ScheduleSpec | None:
         self.at_once += 1
@@ -109,7 +109,7 @@ class Shop:
             self.client.schedules.create(name, self.report, Report(), schedule=NIGHTLY)
 
     def spoil(self, name: str, **changes: Any) -> None:
-        """Change what is stored, as somebody else might."""
+        """Change what is stored, as another program might."""
         [spec] = [each for each in self.scheduler.schedules if each.name == f"dynamic.{name}"]
         assert self.scheduler.replace(replace(spec, **changes))
 
@@ -156,7 +156,7 @@ async def test_many_schedules_are_read_together_within_a_bound(shop: Shop) -> No
 def test_threads_read_many_schedules_together_too(shop: Shop) -> None:
     names = [f"n{number:03}" for number in range(2 * AT_ONCE)]
     shop.create(*names)
-    shop.scheduler.meeting = threading.Barrier(AT_ONCE)  # one after the other would wait for ever
+    shop.scheduler.meeting = threading.Barrier(AT_ONCE)  # sequential calls would wait forever
     assert [each.name for each in shop.client.schedules.list()] == names
 
 
@@ -174,7 +174,7 @@ async def test_a_throttled_answer_is_asked_for_again_after_a_pause(
         ("c", ScheduleInfo),
     ]
     assert shop.scheduler.asked["dynamic.a"] == 1
-    assert len(shop.paused_s) == 1 + 5  # of the listing, and before each further look at b
+    assert len(shop.paused_s) == 1 + 5  # for the listing, and before each further look-up of b
     assert isinstance(listed[1], UnreadableSchedule)
     assert listed[1].reason == "slower"
 

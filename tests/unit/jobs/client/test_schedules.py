@@ -1,6 +1,6 @@
-"""``client.schedules``: made, listed, paused, changed and removed.
+"""``client.schedules``: create, list, pause, change and remove.
 
-Every test runs twice: with the synchronous client, and with that of an event loop.
+Every test runs twice: with the synchronous client, and with the asynchronous one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Report(BaseModel):
 
 
 class Shop:
-    """An app, its harness, a client's schedules and what ran."""
+    """An app, its harness, a client's schedules, and the jobs that ran."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -76,7 +76,7 @@ class Shop:
         return cast("Schedules", Awaited(jobs.async_client.schedules))
 
     def schedules_behind(self, clock: VirtualClock) -> Schedules:
-        """The schedules of a client with a clock of its own."""
+        """Return the schedules of a client with a clock of its own."""
         sqs, scheduler = self.jobs.sqs, self.jobs.scheduler
         if self.kind == "Client":
             return Client(
@@ -86,7 +86,7 @@ class Shop:
         return cast("Schedules", Awaited(client.schedules))
 
     def deploy(self) -> None:
-        """What `cdk deploy` does for the type that declares a schedule."""
+        """Deploy the type that declares a schedule, as `cdk deploy` does."""
         topology = self.app.topology
         self.jobs.scheduler.put(
             ScheduleSpec(
@@ -207,11 +207,11 @@ def test_pausing_and_resuming_changes_nothing_else(shop: Shop) -> None:
 
 
 LONG_AGO = timedelta(days=3, minutes=20)
-"""Before now, and no multiple of an hour: what is counted from then has minutes of its own."""
+"""An age that is no multiple of an hour: times counted from then have minutes of their own."""
 
 
 def long_since(shop: Shop) -> tuple[Schedule, Schedule]:
-    """A cron expression and a rate that began long ago."""
+    """Return a cron expression and a rate that began long ago."""
     start = shop.jobs.clock.now() - LONG_AGO
     return cron("0 2 * * ? *", start=start), Schedule.rate(timedelta(hours=1), start=start)
 
@@ -361,7 +361,7 @@ def test_next_times_are_those_that_it_then_fires_at(shop: Shop) -> None:
         assert fired[:4] == list(times)
 
 
-# --- those of the code ---------------------------------------------------------------------------
+# --- declared in the code ------------------------------------------------------------------------
 
 
 def test_a_list_has_what_the_code_declares_and_what_was_made_later_but_no_delayed_jobs(

@@ -1,4 +1,4 @@
-"""Submissions are written down where that is asked, and never at their own cost."""
+"""Submissions are recorded where requested, and never fail because of their record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`jobs.client.turns`: overlapping calls of a lane go one after the other, as they came."""
+"""`jobs.client.turns`: overlapping calls of a lane run one after the other, in order of arrival."""
 
 from __future__ import annotations
 

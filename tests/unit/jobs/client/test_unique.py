@@ -1,4 +1,4 @@
-"""Unique submissions: of what is the same one counts, and none is lost for that."""
+"""Unique submissions: of identical jobs one counts, and no job is lost."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Other(BaseModel):
 
 
 class Bench:
-    """A client of plain code on everything in memory; pauses move the clock."""
+    """A synchronous client with in-memory services; pauses advance the clock."""
 
     def __init__(self, **options: Any) -> None:
         self.app = App("shop")
@@ -244,7 +244,7 @@ def test_a_claim_whose_answer_was_lost_is_not_in_the_way_of_the_next() -> None:
 def test_a_job_that_was_sent_counts_though_its_claim_could_not_say_so() -> None:
     bench = Bench(unique_for=HOUR)
     faults = bench.harness.table.faults
-    faults.slow_down("replace", 0)  # the first call meets this
+    faults.slow_down("replace", 0)  # hits the first call
     faults.raise_on("replace", ServiceUnavailable("gone"))
     first = bench.submit()
     assert not first.is_duplicate

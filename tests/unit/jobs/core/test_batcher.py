@@ -1,4 +1,4 @@
-"""`jobs.core.batcher`: many requests become few, and every one of them gets its answer."""
+"""`jobs.core.batcher`: many requests become few, and each of them gets its answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _failure(index: int, *, sender_fault: bool = False) -> EntryFailure:
 
 
 class _Service:
-    """Takes batches after a while; what happens to each is up to a script."""
+    """Accepts batches after a while; a script decides the fate of each."""
 
     def __init__(self, *script: Callable[[Sequence[int]], list[EntryFailure]]) -> None:
         self.batches: list[list[int]] = []

@@ -38,11 +38,11 @@ OF_THE_WORKER = (
     RecordsShed,
     RecordsWritten,
 )
-"""Events of no one job, queue or limit."""
+"""Events that belong to no single job, queue or limit."""
 
 
 def named() -> list[type[Event]]:
-    """The classes of `jobs.core.events` that are emitted."""
+    """Return the classes of `jobs.core.events` that are emitted."""
     classes = (cls for _, cls in inspect.getmembers(events, inspect.isclass))
     found = [cls for cls in classes if issubclass(cls, Event) and "name" in vars(cls)]
     return sorted(found, key=lambda cls: cls.name)

@@ -1,4 +1,4 @@
-"""Coroutines over synchronous ports run to their end without an event loop."""
+"""Coroutines over synchronous ports run to completion without an event loop."""
 
 from __future__ import annotations
 

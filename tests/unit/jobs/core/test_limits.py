@@ -1,4 +1,4 @@
-"""Limits as values: what is refused, and how they are declared."""
+"""Limits as values: their validation and their declaration."""
 
 from __future__ import annotations
 

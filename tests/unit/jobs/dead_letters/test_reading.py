@@ -1,4 +1,4 @@
-"""Whatever lies in a dead-letter queue can be read, and says as much as there is to say."""
+"""Any message in a dead-letter queue can be read, with all the information that it has."""
 
 from __future__ import annotations
 

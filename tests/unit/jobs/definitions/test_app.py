@@ -267,7 +267,7 @@ def _takes_anything(payload: Any) -> None: ...
 
 @pytest.fixture
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A directory on the import path; what is imported from it is forgotten afterwards."""
+    """A directory on the import path; modules imported from it are forgotten afterwards."""
     monkeypatch.syspath_prepend(str(tmp_path))
     before = set(sys.modules)
     yield tmp_path

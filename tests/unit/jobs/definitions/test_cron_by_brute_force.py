@@ -1,10 +1,10 @@
-"""The cron evaluator against brute force: each minute, each day, asked one by one.
+"""The cron evaluator against brute force: each minute of each day, checked one by one.
 
-The judge shares no code with the evaluator: it looks at what the clock on the wall says at each
-minute of UTC, and puts the rules of EventBridge's page into other words. The expressions are drawn
-anew from one seed, over zones whose clocks skip and repeat hours, half hours and whole days.
-Brute force alone decides: libraries such as croniter read crontab's fields, not EventBridge's, and
-would be one more dependency to lock.
+The judge shares no code with the evaluator: it looks at the wall clock at each minute of UTC, and
+implements the rules of EventBridge's page independently. The expressions are drawn from one seed,
+over zones whose clocks skip and repeat hours, half hours and whole days. Brute force alone decides:
+libraries such as croniter read crontab's fields, not EventBridge's, and would be one more
+dependency to lock.
 
 https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html
 """
@@ -47,14 +47,14 @@ SKIPPED_DAYS = {"Pacific/Apia": date(2011, 12, 30), "Pacific/Kiritimati": date(1
 MONTHS = [name.upper() for name in calendar.month_abbr]
 WEEKDAYS = ["", "SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 YEARS = (2011, 2026)
-"""Those whose changes of the clocks are looked at."""
+"""Years whose clock changes are examined."""
 
 
 # --- the judge -----------------------------------------------------------------------------------
 
 
 def stands_for(field: str, value: int, low: int, names: list[str] = []) -> bool:  # noqa: B006 - never changed
-    """True if a plain field, a list of numbers, ranges and steps, includes a value."""
+    """Return True if a simple field (a list of numbers, ranges and steps) includes a value."""
     return any(_part_includes(part, value, low, names) for part in field.split(","))
 
 
@@ -67,7 +67,7 @@ def _part_includes(part: str, value: int, low: int, names: list[str]) -> bool:
         first_, last = (_value(each, names) for each in part.split("-"))
         if first_ <= last:
             return first_ <= value <= last
-        return value >= first_ or value <= last  # FRI-MON goes over the end
+        return value >= first_ or value <= last  # FRI-MON wraps around
     return part == "*" or value == _value(part, names)
 
 
@@ -76,7 +76,7 @@ def _value(text: str, names: list[str]) -> int:
 
 
 def days_meant(of_month: str, of_week: str, years: range) -> set[date]:
-    """The days that the two day fields mean, one of which is ``?``."""
+    """Return the days selected by the two day fields, one of which is ``?``."""
     meant: set[date] = set()
     for days in _months(years):
         if of_week == "?":
@@ -87,7 +87,7 @@ def days_meant(of_month: str, of_week: str, years: range) -> set[date]:
 
 
 def _months(years: range) -> Iterator[list[date]]:
-    """The days of each month."""
+    """Yield the days of each month."""
     for year in years:
         for month in range(1, 13):
             last = calendar.monthrange(year, month)[1]
@@ -123,12 +123,12 @@ def _named(weekday: int, days: list[date]) -> list[date]:
 
 
 def _weekday(day: date) -> int:
-    """1 for Sunday up to 7 for Saturday."""
+    """Return 1 for Sunday up to 7 for Saturday."""
     return (day.toordinal() % 7) + 1  # the first of January of the year 1 was a Monday
 
 
 def on_the_wall(zone: ZoneInfo, first: date, days: int) -> list[tuple[datetime, datetime]]:
-    """Each minute of UTC with what the clocks of a zone show then, but for hours that repeat."""
+    """Return each minute of UTC with a zone's wall-clock time, except for repeated hours."""
     begin = datetime(first.year, first.month, first.day, tzinfo=UTC)
     minutes = (begin + timedelta(minutes=number) for number in range(days * 1440))
     shown = ((minute, minute.astimezone(zone)) for minute in minutes)
@@ -139,7 +139,7 @@ def on_the_wall(zone: ZoneInfo, first: date, days: int) -> list[tuple[datetime, 
 
 
 def drawn(rng: random.Random, low: int, high: int, names: list[str] | None = None) -> str:
-    """A plain field: everything, a step, a range, or a list of them."""
+    """Draw a simple field: everything, a step, a range, or a list of them."""
 
     def number(least: int = low) -> str:
         value = rng.randint(least, high)
@@ -155,7 +155,7 @@ def drawn(rng: random.Random, low: int, high: int, names: list[str] | None = Non
 
 
 def drawn_days(rng: random.Random) -> tuple[str, str]:
-    """The fields of day of month and day of week."""
+    """Draw the fields of day of month and day of week."""
     weekday = rng.choice([*WEEKDAYS[1:], *"1234567"])
     special = [
         ("L", "?"),
@@ -174,13 +174,13 @@ def drawn_days(rng: random.Random) -> tuple[str, str]:
 
 
 def found(expression: str, zone: str, begin: datetime, end: datetime) -> list[datetime]:
-    """The evaluator's times between two, the second of which doesn't count."""
+    """Return the evaluator's times from ``begin`` up to, but excluding, ``end``."""
     last = end - timedelta(minutes=1)
     return list(occurrences(f"cron({expression})", zone, since=begin, end=last))
 
 
 def windows(zone: ZoneInfo) -> Iterator[date]:
-    """The first of three days amid which the clocks of a zone change; one that don't, have one."""
+    """Yield the first of three days around each clock change of a zone, or a day if it has none."""
     changes = 0
     for year in YEARS:
         noons = [datetime(year, 1, 1, 12, tzinfo=UTC) + timedelta(days=n) for n in range(365)]

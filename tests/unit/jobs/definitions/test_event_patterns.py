@@ -1,4 +1,4 @@
-"""Event patterns: each is one that EventBridge takes, or refused by the field's name."""
+"""Event patterns: each is valid for EventBridge, or refused by the field's name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headgate.jobs.errors import ConfigurationError
 
 
 def choice(wanted: Any) -> dict[str, Any]:
-    """A pattern for one field."""
+    """Return a pattern for one field."""
     return {"detail": {"x": [wanted]}}
 
 

@@ -41,7 +41,7 @@ class Order(BaseModel):
 
 @dataclass
 class Invocation:
-    """What the bridge uses of Lambda's context."""
+    """Lambda's context, as far as the bridge uses it."""
 
     aws_request_id: str = "request-1"
 
@@ -67,7 +67,7 @@ def app() -> App:
 
 
 def matched(app: App, name: str, **changed: Any) -> dict[str, Any]:
-    """What the bridge is handed when an event matches the rule."""
+    """Return the bridge's input when an event matches the rule."""
     template = event_input(app.topology, app.event_rules[name])
     filled = template.replace("<aws.events.event.json>", json.dumps(EVENT | changed))
     event: dict[str, Any] = json.loads(filled)
@@ -83,7 +83,7 @@ def sqs(app: App) -> MemorySqs:
 
 @pytest.fixture
 def on_lambda(monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]:
-    """The function's own environment, with SQS in memory."""
+    """Set the function's environment, with SQS in memory."""
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-events")
     submitting = Bridge(sqs.blocking, None, lambda: AT)
     monkeypatch.setattr(bridge, "_bridge", lambda: submitting)

@@ -1,4 +1,4 @@
-"""FIFO queue groups: names, groups, deduplication, and what is refused."""
+"""FIFO queue groups: names, groups, deduplication, and invalid settings."""
 
 from __future__ import annotations
 

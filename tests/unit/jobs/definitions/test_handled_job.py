@@ -1,4 +1,4 @@
-"""A decorated handler is the type of its jobs, and is still called as the function that it was."""
+"""A decorated handler is the type of its jobs, and can still be called as a function."""
 
 from __future__ import annotations
 

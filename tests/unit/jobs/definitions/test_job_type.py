@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
-from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12 on
+from typing_extensions import TypedDict  # pydantic uses typing's only from Python 3.12 on
 
 from headgate import App, JobContext, JobType, Priority, cron
 from headgate.jobs.core.context import Host
@@ -127,7 +127,7 @@ def test_anything_that_pydantic_reads_can_be_a_payload(
 
 
 def _empty() -> Any:
-    model: Any = Order  # as code without a type checker
+    model: Any = Order  # like code without a type checker
     return model.model_construct()
 
 
@@ -250,7 +250,7 @@ def test_a_payload_of_any_type_may_not_have_a_number_that_json_lacks(
 
 
 class Written(BaseModel):
-    """Says itself how such a number is written."""
+    """Defines its own serialisation of such a number."""
 
     value: float
     note: None = None

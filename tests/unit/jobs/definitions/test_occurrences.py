@@ -1,4 +1,4 @@
-"""When schedules fire, against the calendar and against dateutil's recurrence rules."""
+"""The firing times of schedules, checked with the calendar and dateutil's recurrence rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules at their edges: each is one that AWS takes, or refused by the field's name."""
+"""Edge cases of schedules: each is valid on AWS, or refused by the field's name."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def lists(part: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 def numbers(lowest: int, highest: int, *names: str) -> st.SearchStrategy[str]:
-    """The forms that AWS documents for one field: numbers, names, ranges and steps."""
+    """Draw the forms that AWS documents for one field: numbers, names, ranges and steps."""
     one = st.integers(lowest, highest).map(str)
     if names:
         one |= st.sampled_from(names)
@@ -196,7 +196,7 @@ def test_the_next_times_can_be_told_at_any_time(when: Schedule, zone: str, now: 
 
 
 class Nowhere(tzinfo):
-    """A time zone that says nothing."""
+    """A time zone without any information."""
 
     def utcoffset(self, _when: datetime | None) -> timedelta | None:
         return None
@@ -209,7 +209,7 @@ class Nowhere(tzinfo):
 
 
 untyped: Any = schedules
-"""As code without a type checker calls it."""
+"""The module as code without a type checker uses it."""
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_a_time_with_a_fraction_of_a_second_never_fires_before_it() -> None:
 
 
 def outcome(make: Callable[[], Schedule]) -> Schedule | SettingsInvalid:
-    """The schedule that is made, or the error that refuses it."""
+    """Return the schedule, or the error that refuses it."""
     try:
         return make()
     except SettingsInvalid as error:
@@ -263,7 +263,7 @@ def outcome(make: Callable[[], Schedule]) -> Schedule | SettingsInvalid:
 
 
 def told(when: Schedule, now: datetime = NOW) -> list[datetime]:
-    """The next times of a schedule."""
+    """Return the next times of a schedule."""
     info = ScheduleInfo(
         name="n", job_type="t", when=when, enabled=True, declared=False, created_at=None
     )

@@ -1,4 +1,4 @@
-"""Faults between values declared apart: for each rule an app that fails and one that passes."""
+"""Conflicts between separate declarations: for each rule an app that fails and one that passes."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def fifo(**options: Any) -> App:
 
 
 def in_order(**options: Any) -> App:
-    """One whose waits the message itself has to hold."""
+    """Return an app whose waits the message itself has to hold."""
     return fifo(group_by=lambda note: note.text, **options)
 
 
 def accepting(*queues: str) -> App:
-    """One whose type takes what S3 writes into ``uploads`` too, beside a type of that queue."""
+    """Return an app with a type that also accepts S3's messages in another type's ``uploads``."""
     app = App("shop")
     uploads = app.queue("uploads")
     uploads.define("thumbnail", Note, accepts=Accepts.s3())
@@ -133,7 +133,7 @@ OTHERS = WorkerGroup(priorities=(Priority.CRITICAL, Priority.HIGH, Priority.LOW)
 
 
 def on_lambda(**options: Any) -> Deployment:
-    """A function for the jobs of normal priority, unless ``options`` say otherwise."""
+    """Return a function for the jobs of normal priority, unless ``options`` say otherwise."""
     fields = {"name": "function", "handler": "shop.function.handler"}
     lanes = {} if "queues" in options else {"priorities": (Priority.NORMAL,)}
     group = ConsumerGroup(**(fields | lanes | options))
@@ -283,7 +283,7 @@ def test_a_schedule_that_is_over_is_a_warning_and_blocks_no_deploy(schedule: Sch
     "schedule",
     [
         cron("0 8 30 2 ? *", end=before(1)),
-        cron("30 2 29 3 ? 2026", timezone="Europe/Berlin"),  # the clocks skip it
+        cron("30 2 29 3 ? 2026", timezone="Europe/Berlin"),  # skipped by the clocks
         cron("0 8 1 7 ? *", start=datetime(2025, 8, 1, tzinfo=UTC), end=before(1)),
     ],
     ids=["no such day", "no such time", "none between start and end"],

@@ -1,4 +1,4 @@
-"""A deployment is checked when it is declared, with the words of who declared it."""
+"""A deployment is checked when it is declared, in the terms of its declaration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each queue is served, and by nobody who would take another's messages."""
+"""Each queue is served, and by nothing that would take another's messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sweep is told of an app: every queue that messages end in, and what is critical."""
+"""The sweep's plan for an app: every queue that messages end in, and the critical ones."""
 
 from __future__ import annotations
 

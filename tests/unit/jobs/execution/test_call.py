@@ -1,4 +1,4 @@
-"""A handler that has returned is done, whoever wants its attempt to end by then."""
+"""A handler that has returned is done, even if its attempt was about to be ended."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ async def test_a_job_tried_before_is_known_for_as_long_as_schedules_may_bring_it
     one = _claim(table, "one", clock)
     assert await one.take() is None
     assert await one.release()
-    clock.advance(timedelta(days=399))  # as long a wait as there is, in a schedule
+    clock.advance(timedelta(days=399))  # the longest wait possible, in a schedule
     two = _claim(table, "two", clock)
     assert await two.take() is None
     assert await two.finish(Done())
@@ -271,7 +271,7 @@ def test_a_result_that_can_not_be_remembered_leaves_the_job_done(result: object)
 
 @dataclass
 class SkewedClock:
-    """A machine's own clocks: the wall clock is off, the other one began elsewhere."""
+    """A machine's own clocks: the wall clock is wrong, the monotonic one has another origin."""
 
     true: VirtualClock
     skew_s: float
@@ -285,16 +285,16 @@ class SkewedClock:
 
 @dataclass(frozen=True)
 class Fate:
-    """What the network does to one request."""
+    """The network's effect on one request."""
 
     late_s: float = 0
-    """The request takes so long, and so does its answer."""
+    """Seconds that the request takes, and so does its answer."""
     loses: str = ""
     """``request``, ``answer``, or ``delays``: the request arrives after its sender gave it up."""
 
 
 class Network:
-    """Between the runners and their table."""
+    """The network between the runners and their table."""
 
     def __init__(self, table: MemoryTable, clock: VirtualClock) -> None:
         self.table = table
@@ -322,7 +322,7 @@ class Runner:
 
     clock: SkewedClock
     claim: Claim | None = None
-    """None: it is not at work on the job."""
+    """The claim it holds; None while it does not work on the job."""
 
 
 FATES = st.builds(
@@ -343,12 +343,12 @@ async def test_a_lease_is_believed_in_from_before_it_was_asked_for() -> None:
 
 
 class Claiming(RuleBasedStateMachine):
-    """Runners on machines whose clocks differ want one job, over a network that fails."""
+    """Runners on machines with different clocks compete for one job, over a faulty network."""
 
     @initialize(skews=st.lists(st.floats(-SKEW_S / 2, SKEW_S / 2), min_size=4, max_size=4))
     def begin(self, skews: list[float]) -> None:
         self.clock = VirtualClock(datetime(2026, 1, 1, tzinfo=UTC))
-        # The table's own clock has no part in it: only expiry, days later, goes by that.
+        # The table's own clock plays no part: only expiry, days later, depends on it.
         self.table = MemoryTable(self.clock)
         self.network = Network(self.table, self.clock)
         self.runners = [Runner(SkewedClock(self.clock, skew)) for skew in skews]
@@ -393,7 +393,7 @@ class Claiming(RuleBasedStateMachine):
 
     @rule(who=RUNNERS, other=RUNNERS)
     def deliver_twice(self, who: int, other: int) -> None:
-        """Two runners ask at the same time."""
+        """Let two runners ask at the same time."""
         idle = [self.runners[each] for each in {who, other} if self.runners[each].claim is None]
         claims = []
         for runner in idle:
@@ -409,7 +409,7 @@ class Claiming(RuleBasedStateMachine):
         runner = self.runners[who]
         # A runner whose lease has ended stops, so it renews nothing.
         if runner.claim is not None and runner.claim.left_s > 0:
-            # Who is refused goes on, as a plain function does, and may want to finish.
+            # A refused runner goes on, as a synchronous handler does, and may want to finish.
             self._ask(fate, runner.claim.renew())
 
     @rule(who=RUNNERS, fate=FATES)
@@ -444,7 +444,7 @@ class Claiming(RuleBasedStateMachine):
     @precondition(lambda self: self.network.delayed)
     @rule(place=st.integers(min_value=0))
     def arrive(self, place: int) -> None:
-        """A request arrives that its sender has given up long ago."""
+        """Let a request arrive that its sender gave up long ago."""
         delayed = self.network.delayed
         self.loop.run(self.table.replace(delayed.pop(place % len(delayed))))
 

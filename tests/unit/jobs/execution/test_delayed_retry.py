@@ -1,4 +1,4 @@
-"""Where a job waits for its next attempt: in its message, in a schedule, or in a message anew."""
+"""The place where a job waits for its next attempt: its message, a schedule, or a new message."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NONE = Room(hidden_s=12 * HOUR_S)
         (12 * HOUR_S, {}, _SCHEDULES, Way.HIDDEN),
         (12 * HOUR_S + 1, {}, _SCHEDULES, Way.SCHEDULED),
         (12 * HOUR_S + 1, {}, _NONE, Way.ANEW),
-        # The message does not live for so long.
+        # The message does not live that long.
         (7_200, {"lives_s": 7_200}, _SCHEDULES, Way.HIDDEN),
         (7_200, {"lives_s": 7_199}, _SCHEDULES, Way.SCHEDULED),
         (7_200, {"lives_s": 7_199}, _NONE, Way.ANEW),
@@ -52,7 +52,7 @@ _NONE = Room(hidden_s=12 * HOUR_S)
         # Its payload would expire while a schedule holds it.
         (20 * DAY_S, {}, Room(hidden_s=0, scheduled_s=18 * DAY_S), Way.ANEW),
         (18 * DAY_S, {}, Room(hidden_s=0, scheduled_s=18 * DAY_S), Way.SCHEDULED),
-        # It can't go on in another message.
+        # It can't continue in another message.
         (20 * DAY_S, {"renewable": False}, _SCHEDULES, Way.HIDDEN),
         (5, {"renewable": False, "receives": 999}, _SCHEDULES, Way.HIDDEN),
     ],
@@ -68,7 +68,7 @@ class Note(BaseModel):
 
 
 class Life:
-    """A type that is tried again and again, for days, and what it saw."""
+    """A type that is retried again and again, for days, and its record of attempts."""
 
     def __init__(self, retry: Retry, *, fails: int, **of_app: Any) -> None:
         self.app = App("shop", **of_app)
@@ -85,7 +85,7 @@ class Life:
 
     @property
     def starts(self) -> list[float]:
-        """When it was started, in seconds since the first time."""
+        """Return the times of its starts, in seconds since the first one."""
         at = [event.at for event in self.jobs.events if isinstance(event, JobStarted)]
         return [(each - at[0]).total_seconds() for each in at]
 
@@ -203,7 +203,7 @@ def test_a_job_that_is_handed_over_by_two_deliveries_of_a_message_is_held_once()
 
     jobs = Harness(app)
     jobs.client.submit(work, Note())
-    jobs.sqs.faults.fail_entries("delete")  # so that the message is delivered again
+    jobs.sqs.faults.fail_entries("delete")  # so that the message is redelivered
     with pytest.raises(EntryRejected, match="InternalError"):
         jobs.drain()
     [held] = jobs.scheduler.schedules

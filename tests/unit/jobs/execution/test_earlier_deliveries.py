@@ -1,4 +1,4 @@
-"""What a message's earlier deliveries came to, told from immutable items in any order."""
+"""The outcomes of a message's earlier deliveries, read from immutable items in any order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def history(
     fate: Fate = Fate.DIED,
     silence: Fate | None = Fate.DIED,
 ) -> History:
-    """As a worker finds it to whom all others are dead, unless something else is said."""
+    """Return the history as seen by a worker; by default all other workers are dead."""
     past = Past(items, MESSAGE, receive)
     return past.history(lambda _: fate, silence, now=NOW, window=WINDOW)
 
@@ -237,6 +237,6 @@ def test_a_lost_write_leaves_the_number_of_attempts_right() -> None:
 
 
 def _items_of(ends: list[Mark | None]) -> list[Item]:
-    """What workers write about deliveries that ended so; None for one of which they wrote none."""
+    """Return workers' items about deliveries that ended so; None is a delivery without a mark."""
     items = [item(receive, Mark.STARTED) for receive in range(2, len(ends) + 1)]
     return items + [item(receive, end) for receive, end in enumerate(ends, start=1) if end]

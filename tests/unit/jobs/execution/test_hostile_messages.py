@@ -1,4 +1,4 @@
-"""Whatever is in a queue ends by a verdict: no message raises, hangs, or has no way out."""
+"""Any message in a queue ends by a verdict: none raises, hangs, or has no way out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Note(BaseModel):
 
 
 def _app() -> App:
-    """Each way that a handler may take, and each format that a type may accept."""
+    """Return an app with every behaviour of handlers, and every format that a type may accept."""
     app = App("shop", parking=Retry(max_attempts=_TRIES, backoff=Backoff.fixed(10)))
 
     @app.job("done", accepts=Accepts.json())
@@ -68,7 +68,7 @@ QUEUE = APP.topology.queue("jobs", Priority.NORMAL)
 
 
 class Host:
-    """Carries one delivery as far as what would be asked of AWS, and lets nothing be refused."""
+    """Runs one delivery up to the requests to AWS, and checks that AWS would accept them all."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -116,13 +116,13 @@ class Host:
 
 
 def _check_letter(letter: OutgoingMessage) -> None:
-    """Refused is only what SQS could not have delivered either."""
+    """Check a letter without its body, invalid only if SQS could not have delivered it."""
     check_message(
         OutgoingMessage(body="any", attributes=letter.attributes, group=letter.group), fifo=False
     )
 
 
-# --- what may come -------------------------------------------------------------------------------
+# --- possible messages ---------------------------------------------------------------------------
 
 _NASTY_TEXT = st.sampled_from(
     ["", "\x00", "\x1b[31m", "a\x7fb", "\ufffe\uffff", "\u202e", "x" * 3000, "None", "done\n"]
@@ -190,7 +190,7 @@ _CHANGES = st.lists(
 _ENVELOPES = st.tuples(st.sampled_from([*APP.types]), _CHANGES).map(
     lambda made: json.dumps({**_VALID, "type": made[0], **made[1]})
 )
-"""Nearly valid: what is wrong in two places is mostly refused for the first."""
+"""Nearly valid: a message wrong in two places is mostly refused for the first."""
 _OTHERS = st.one_of(
     st.text(),
     st.text(st.characters(categories=["Cs", "L"])).map('"{}"'.format),

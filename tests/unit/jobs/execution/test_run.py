@@ -54,7 +54,7 @@ class Note(BaseModel):
 
 
 class _Bench:
-    """An executor on the loop's clock, and what it said."""
+    """An executor on the loop's clock, and its events."""
 
     def __init__(self, handler: Callable[..., Any], **options: Any) -> None:
         self.app = App("shop")
@@ -89,7 +89,7 @@ class _Bench:
 
 
 async def _call(function: Callable[[], Any]) -> Any:
-    """Stands for a thread, in virtual time: one turn of the loop."""
+    """Call a function as a thread would, in virtual time: one iteration of the loop."""
     await asyncio.sleep(0)
     return function()
 
@@ -129,7 +129,7 @@ async def test_a_handler_that_returns_is_done() -> None:
 
 
 class _Odd(BaseException):
-    """Not an Exception, and nothing that ends a process."""
+    """Neither an Exception nor an error that ends a process."""
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ async def test_a_thread_that_is_abandoned_releases_its_message() -> None:
 
 
 async def test_a_plain_function_that_raises_stop_iteration_fails() -> None:
-    """No future can carry one: whoever awaited the thread would never wake."""
+    """No future can carry a StopIteration: whatever awaited the thread would never wake."""
 
     def handler(_note: Note) -> None:
         next(iter(()))

@@ -124,7 +124,7 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
         _attempt(1, lives_s=-1, renewable=False),
         DeadLetter(reason=Reason.WAIT_TOO_LONG, error_type="", error_message="full"),
     ),
-    # Where SQS would move it away next, what no other message can take the place of says why.
+    # A message that SQS would move away next and no other can replace is parked with its reason.
     (
         Unstarted(reason="full"),
         _attempt(1, receives=998, renewable=False),
@@ -205,7 +205,7 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
         (300, 0.9, DeadLetter(reason=Reason.WAIT_TOO_LONG, error_type="", error_message="full")),
         (300, 300, Release(delay_s=300)),
         (0, 0.9, Release()),
-        # A visibility timeout is at most 12 hours, and shows it in time.
+        # A visibility timeout is at most 12 hours, and shows the message in time.
         (100_000, 50_000, Release(delay_s=100_000)),
     ],
 )
@@ -224,13 +224,13 @@ def test_what_goes_back_unstarted_at_the_last_delivery_is_not_left_to_sqs() -> N
 _BLIND = {"known": False, "receives": 9}
 
 TABLE += [
-    # Attempts that are spent are parked as what they were.
+    # A job out of attempts is parked with its own error.
     (
         Spent(reason=Reason.PERMANENT_ERROR, error_type="CardError", error_message="no"),
         _attempt(1),
         DeadLetter(reason=Reason.PERMANENT_ERROR, error_type="CardError", error_message="no"),
     ),
-    # Nothing final rests on the count of deliveries: the policy's delay, or more.
+    # Nothing final depends on the count of deliveries: the policy's delay, or more.
     (_failed(_ERROR), _attempt(2, **_BLIND), RetryAfter(delay_s=7)),
     (_failed(_FATAL), _attempt(2, **_BLIND), _dead(Reason.PERMANENT_ERROR, _FATAL)),
     (_failed(_NEVER), _attempt(9, **_BLIND), _dead(Reason.DO_NOT_RETRY, _NEVER)),
@@ -269,15 +269,15 @@ FOREGONE: list[tuple[Attempt, Outcome | None]] = [
         _attempt(4, failures=3, last_failure=_LAST),
         Spent(reason=Reason.ATTEMPTS_EXHAUSTED, **_LAST_SAID),
     ),
-    # What was used under earlier messages may have been crashes: this one has not failed.
+    # Attempts used under earlier messages may have been crashes: this one has not failed.
     (_attempt(4, failures=3), None),
     (
         _attempt(2, failures=1, last_failure=_FINAL),
         Spent(reason=Reason.PERMANENT_ERROR, **_LAST_SAID),
     ),
-    # Deliveries are no attempts where nothing is recorded.
+    # Deliveries are not attempts where nothing is recorded.
     (_attempt(9), None),
-    # A crash is no failure: it takes as many of them as the limit says.
+    # A crash is not a failure: the limit on crashes alone applies.
     (_attempt(2, max_attempts=1, crashes=1, crashes_ever=1), None),
     (_attempt(4, crashes=2, crashes_ever=2, failures=1), None),
     (
@@ -288,19 +288,19 @@ FOREGONE: list[tuple[Attempt, Outcome | None]] = [
         _attempt(9, max_attempts=9, crashes=3, crashes_ever=3, known=False),
         Crashed(detail="3 of its attempts ended with their worker"),
     ),
-    # Long ago they count once its attempts are spent.
+    # Crashes of long ago count once its attempts are used up.
     (_attempt(4, max_attempts=5, crashes_ever=3), None),
     (_attempt(4, crashes_ever=3), Crashed(detail="3 of its attempts ended with their worker")),
     (_attempt(4, failures=1, crashes_ever=2), None),
-    # What was to be quarantined is not run, whatever counts by now.
+    # A job that was to be quarantined is not run, whatever the count is now.
     (_attempt(2, crashes_ever=1, fatal_crash="oom"), Crashed(detail="oom")),
-    # What may have been the last crash is waited for.
+    # A possible last crash is waited for.
     (_attempt(3, crashes=1, suspicions=1), None),
     (
         _attempt(4, crashes=1, suspicions=2),
         Deferred(after_s=10, reason="its last worker may have died of it"),
     ),
-    # Where nothing is known it is put off rather than run once too often.
+    # Where nothing is known, it is put off rather than run once too often.
     (_attempt(3, known=False), None),
     # The worker's own backstop, and SQS's.
     (_attempt(1, receives=120, unexplained=99), None),
@@ -378,7 +378,7 @@ _ERRORS = st.sampled_from(
         JobTimeout("type", 3),
         ExceptionGroup("several", [ValueError("a"), ConnectionError("b")]),
         BaseExceptionGroup("several", [KeyboardInterrupt()]),
-        # Signals that reach the verdict as errors, inside a group for example.
+        # Signals that reach the verdict as errors, for example inside a group.
         RetryLater(timedelta(seconds=3)),
         Discard("no"),
     ]

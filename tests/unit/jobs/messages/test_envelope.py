@@ -92,7 +92,7 @@ def test_fields_that_a_reader_does_not_know_are_ignored() -> None:
     assert parse(json.dumps(body)) == envelope(options=Options(attempts=2))
 
 
-# --- bodies that are none ------------------------------------------------------------------------
+# --- invalid bodies ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("body", ["", "hello", "{", '{"v": 1', '{"a": "\\ud800"}', "[" * 10_000])

@@ -75,7 +75,7 @@ EVENT = {
 
 
 def by_sns(message: Any, **attributes: str) -> dict[str, Any]:
-    """What SNS wraps around what is published."""
+    """Return a published message as SNS wraps it."""
     return {
         "Type": "Notification",
         "MessageId": "22b80b92-fdea-4c2c-8f9d-bdfb0c7bf324",
@@ -89,7 +89,7 @@ def by_sns(message: Any, **attributes: str) -> dict[str, Any]:
 
 
 def accepting(**types: tuple[Any, Accepts]) -> App:
-    """An app with a type a keyword on its default queue."""
+    """Return an app with a type per keyword on its default queue."""
     app = App("shop")
     for name, (payload, accepts) in types.items():
         declared = app.define(name, payload, accepts=accepts)
@@ -270,7 +270,7 @@ def test_json_that_could_be_for_several_types_is_for_none() -> None:
 
 
 def across_queues(**accepting: Any) -> App:
-    """An app whose type ``ship`` is not of the queue that is read."""
+    """Return an app whose type ``ship`` belongs to another queue than the one that is read."""
     app = App("shop")
 
     @app.queue("elsewhere").job("ship", accepts=Accepts.json(), **accepting)

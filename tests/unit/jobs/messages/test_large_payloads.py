@@ -1,4 +1,4 @@
-"""What is too large for a message is kept as an object, and read back as it was or not at all."""
+"""Payloads too large for a message are stored as objects, and read back unchanged or not at all."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_whatever_json_holds_comes_back_from_its_object(value: Any) -> None:
     try:
         kept = parcel("payloads/1", value)
     except ValueError:
-        return  # a lone surrogate or an infinity: no payload has one
+        return  # a lone surrogate or an infinity: no payload contains one
     if b"Infinity" in kept.text:
         return
 
@@ -75,7 +75,7 @@ def test_a_reader_that_knows_nothing_of_references_refuses_the_message() -> None
     """An older worker's model had ``payload`` required and no ``payload_ref``."""
     slim, _ = parted(submission({"text": "x"}).message)
     body = json.loads(slim.body)
-    del body["payload_ref"]  # as good as not being read
+    del body["payload_ref"]  # equivalent to not reading it
 
     with pytest.raises(MessageUnreadable, match="payload: Field required"):
         parse(json.dumps(body))

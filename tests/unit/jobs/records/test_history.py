@@ -1,4 +1,4 @@
-"""A job's state and history, read from items that come in any order, twice, or not at all."""
+"""A job's state and history, read from items in any order, duplicated, or missing."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_cancellation_asked_for_after_a_death_is_no_newer_life() -> None:
     assert read(Story().run(2, "dead").cancel(600)).state is JobState.DEAD
 
 
-# --- any order, twice, or not at all -------------------------------------------------------------
+# --- any order, duplicates, or gaps --------------------------------------------------------------
 
 _KINDS = st.sampled_from([*Mark])
 _SECONDS = st.integers(0, 20)
@@ -127,7 +127,7 @@ _SECONDS = st.integers(0, 20)
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
-    """Up to three messages with up to four deliveries, and whatever is written of them."""
+    """Draw up to three messages with up to four deliveries, and the items written about them."""
     story = Story()
     for _ in range(draw(st.integers(0, 8))):
         story.run(

@@ -1,4 +1,4 @@
-"""What is written of jobs, for how long it is kept, and where it is listed."""
+"""The items written about jobs: contents, retention, and listing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def item(receive: int, kind: Mark, *, at: datetime = NOW, message: str = MESSAGE
         (Mark.FAILED, 1, 30),
         (Mark.DEAD, 3, 30),
         (Mark.COMPLETED, 1, 7),
-        (Mark.COMPLETED, 2, 30),  # else its failures would outlive how it ended
+        (Mark.COMPLETED, 2, 30),  # otherwise its failures would outlive its outcome
     ],
 )
 def test_items_are_kept_by_how_the_job_went(kind: Mark, receive: int, days: int) -> None:

@@ -1,4 +1,4 @@
-"""What is written beside the jobs: all of it while there is room; what is shed is counted."""
+"""Records written alongside jobs: all of them while there is room; dropped ones are counted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.looptime
 
 
 class Desk:
-    """A journal over a table in memory."""
+    """A journal over an in-memory table."""
 
     def __init__(self) -> None:
         clock = LoopClock()
@@ -137,7 +137,7 @@ async def test_what_no_longer_fits_is_shed_and_counted() -> None:
     desk = Desk()
     async with desk.writing():
         desk.put(*names(ROOM + 123))
-        desk.put(names(1)[0])  # it waits already
+        desk.put(names(1)[0])  # it is already waiting
         await asyncio.sleep(60)
     assert desk.shed == 123
     assert len(await desk.written()) == ROOM

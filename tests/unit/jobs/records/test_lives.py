@@ -1,4 +1,4 @@
-"""Which workers died, told by watching their signs of life and no clock but one's own."""
+"""Detection of dead workers by their signs of life and the watcher's own clock alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Watching:
         await self.table.put([life_item(life)])
 
     async def look_for(self, seconds: float, *, every: float = 10) -> None:
-        """Look every now and then for so long."""
+        """Look at regular intervals for that many seconds."""
         for _ in range(int(seconds / every)):
             self.clock.advance(every)
             await self.lives.look()

@@ -1,4 +1,4 @@
-"""A batch of which the table refuses items: the others are written, and of those a bare mark."""
+"""A batch with refused items: the others are written, and a bare mark of each refused one."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from headgate.jobs.retry.classification import LONGEST_WAIT_S
 
 SAMPLES = 4000
 SIGNIFICANCE = 0.01
-"""Every sample is seeded, so a test that passes once passes always."""
+"""Significance level. Every sample is seeded, so a test that passes once always passes."""
 
 
 def job_ids(count: int = SAMPLES) -> list[str]:
-    """UUIDv7s of one millisecond: all that tells them apart is their random bits."""
+    """Return UUIDv7s of one millisecond, which differ in their random bits alone."""
     bits = random.Random("job ids")  # noqa: S311  a sample, no secret
     prefix = (0x019A_0000_0000 << 80) | (7 << 76) | (2 << 62)
     tails = ((bits.getrandbits(12) << 64) | bits.getrandbits(62) for _ in range(count))
@@ -253,7 +253,7 @@ def test_every_delay_lies_within_its_bounds(backoff: Backoff, job_id: str, depth
 @given(backoffs)
 def test_bounds_are_no_wider_than_the_delays_of_many_jobs(backoff: Backoff) -> None:
     if backoff.needs_backlog or "decorrelated" in repr(backoff):
-        return  # their extremes hang on a deep queue, or on a run of luck
+        return  # their extremes depend on a deep queue, or on a run of luck
     delays = [backoff.delay_s(3, job_rng(job_id)) for job_id in IDS[:500]]
     least, most = next(islice(backoff.bounds(), 2, None))
     assert min(delays) - least <= (most - least) / 20 + 1e-9
@@ -278,7 +278,7 @@ def test_a_backoff_reads_like_the_call_that_made_it(backoff: Backoff) -> None:
 
 
 def test_a_job_has_the_same_delays_on_every_worker_and_no_others() -> None:
-    # Written down: a change of these numbers would move the retries of jobs already under way.
+    # Pinned: changing these numbers would move the retries of jobs already under way.
     delays = pytest.approx([0.5104280416670686, 1.225745281514669, 3.0238108564497654])
     assert first(Backoff.exponential(), 3, job_id="job-1") == delays
     assert first(Backoff.exponential(), 3, job_id="job-2") != delays

@@ -30,7 +30,7 @@ TRANSIENT, PERMANENT, UNKNOWN = ErrorKind
 
 
 def named(name: str, *bases: type[Exception]) -> Exception:
-    """An error of a class of that qualified name: stands for a library that isn't installed here.
+    """Return an error of a class of that qualified name, for a library that isn't installed here.
 
     httpx names its exceptions after the package (``__module__ = "httpx"``), wherever they are
     defined, and so does psycopg.
@@ -84,7 +84,7 @@ def invalid() -> ValidationError:
     return caught.value
 
 
-# --- by the answer that the error carries --------------------------------------------------------
+# --- by the response that the error carries ------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_a_refused_batch_is_transient_unless_sqs_blames_the_request(
     assert classify(errors.PartlySubmitted([refusal], submitted=10)) is kind
 
 
-# --- by what caused it, or what it holds ---------------------------------------------------------
+# --- by its cause, or its members ----------------------------------------------------------------
 
 
 def wrapping(*links: BaseException) -> BaseException:
@@ -309,7 +309,7 @@ def wrapping(*links: BaseException) -> BaseException:
         (wrapping(ValueError(), requests_error(503)), TRANSIENT),
         (wrapping(ValueError(), KeyError(), requests_error(404)), PERMANENT),
         (wrapping(ValueError(), KeyError()), UNKNOWN),
-        # What says something itself is not overruled by its cause.
+        # An error with an answer of its own is not overruled by its cause.
         (wrapping(requests_error(404), TimeoutError()), PERMANENT),
         (wrapping(requests_error(503), invalid()), TRANSIENT),
     ],
@@ -347,11 +347,11 @@ def test_a_group_is_permanent_with_one_permanent_member_and_transient_with_only_
     assert classify(ExceptionGroup("tasks", members)) is kind
 
 
-# --- whatever it is ------------------------------------------------------------------------------
+# --- any error -----------------------------------------------------------------------------------
 
 
 class Hostile(Exception):
-    """Every attribute that it doesn't have raises, as httpx's ``.request`` does."""
+    """Raises for every attribute that it doesn't have, as httpx's ``.request`` does."""
 
     def __getattr__(self, name: str) -> object:
         raise RuntimeError(f"{name} is not set")
@@ -368,11 +368,11 @@ class Hostile(Exception):
         carrying(response=SimpleNamespace(status_code="503")),
         carrying(status="failed"),
         carrying(status=True),
-        carrying(code="gkpj"),  # SQLAlchemy: the key of a page in its manual
+        carrying(code="gkpj"),  # SQLAlchemy: the key of a page of its manual
         carrying(code=lambda: 14),  # gRPC: a method
-        carrying(code=251),  # MongoDB: a number of its own
+        carrying(code=251),  # MongoDB: a code of its own
         carrying(code=11000),
-        carrying(errno=errno.EHOSTUNREACH),  # an errno of something that is no OSError
+        carrying(errno=errno.EHOSTUNREACH),  # an errno on something other than an OSError
     ],
     ids=repr,
 )

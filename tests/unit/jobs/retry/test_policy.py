@@ -27,7 +27,7 @@ def test_by_default_a_job_runs_three_times_with_full_jitter_up_to_a_minute() -> 
 @pytest.mark.parametrize(
     ("policy", "error", "kind", "retried"),
     [
-        # What classification says holds where the policy names nothing, ...
+        # Classification decides where the policy names nothing, ...
         (Retry(), TimeoutError(), ErrorKind.TRANSIENT, True),
         (Retry(), PaymentError(), ErrorKind.UNKNOWN, True),
         (Retry(unknown="dead-letter"), PaymentError(), ErrorKind.UNKNOWN, False),

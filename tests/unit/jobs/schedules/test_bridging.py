@@ -1,4 +1,4 @@
-"""The bridge's sending: what one invocation has sent another doesn't send again."""
+"""The bridge's sending: no invocation repeats what another has sent."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Bench:
         }
 
     def held(self, due: datetime, token: str = "", job_id: str = JOB) -> dict[str, Any]:
-        """What a one-time schedule hands over."""
+        """Return the input that a one-time schedule passes on."""
         job = DelayedJob(
             delayed_until=due,
             job_id=job_id,

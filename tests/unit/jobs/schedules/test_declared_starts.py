@@ -1,4 +1,4 @@
-"""A declared ``start=``: deployed without a date that could be over, and kept all the same."""
+"""A declared ``start=``: deployed without a date that could have passed, and still observed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Report(BaseModel):
 
 
 def fires(schedule: Schedule, since: datetime, count: int) -> list[datetime]:
-    """The firings of EventBridge Scheduler's from then on that the bridge lets pass."""
+    """Return EventBridge Scheduler's firings from then on that the bridge lets pass."""
     times, start = deployed(schedule)
     due = occurrences(times.expression, times.timezone, since=since)
     return list(islice((at for at in due if start is None or start.counts(at)), count))

@@ -46,7 +46,7 @@ class Note(BaseModel):
 
 
 def declared() -> tuple[App, JobType[Note, None], list[str]]:
-    """An app whose one type writes down the ids of its jobs."""
+    """Return an app whose one type records the ids of its jobs."""
     app = App("shop", stage="test")
     ran: list[str] = []
 
@@ -252,7 +252,7 @@ def test_a_fifo_queue_takes_delays_through_schedules() -> None:
     jobs.drain()
     starts = [event.at for event in jobs.events if isinstance(event, JobStarted)]
     assert ran == ["soon", "late"]
-    begin = starts[0] - timedelta(minutes=1)  # a schedule is true to the minute only
+    begin = starts[0] - timedelta(minutes=1)  # schedules are only accurate to the minute
     assert starts == [begin + timedelta(minutes=1), begin + timedelta(hours=1)]
 
 

@@ -210,7 +210,7 @@ def test_a_type_of_another_app_is_refused_even_under_a_known_name() -> None:
 
 
 def test_a_message_that_sqs_would_not_take_is_prepared_whole() -> None:
-    """What sends it has to part it from its payload."""
+    """The sender has to separate it from its payload."""
     whole = submission(payload=Email(body="x" * MAX_MESSAGE_BYTES))
     assert size_of(whole.message) > MAX_MESSAGE_BYTES
 
@@ -218,7 +218,7 @@ def test_a_message_that_sqs_would_not_take_is_prepared_whole() -> None:
 def test_one_payload_at_fault_refuses_the_whole_call_before_anything_is_prepared() -> None:
     def payloads() -> Iterator[Email]:
         yield Email()
-        model: Any = Email  # as code without a type checker
+        model: Any = Email  # like code without a type checker
         yield model.model_construct(body=5)
 
     with pytest.raises(SubmissionError):
@@ -288,7 +288,7 @@ def test_batches_keep_all_in_order_within_count_and_bytes_and_as_full_as_they_ca
         assert len(batch) == MAX_BATCH or sum(batch) + following[0] > MAX_MESSAGE_BYTES
 
 
-# --- what SQS did not take -----------------------------------------------------------------------
+# --- what SQS did not accept ---------------------------------------------------------------------
 
 
 def refused(code: str = "InternalError", *, sender_fault: bool = False) -> EntryRejected:

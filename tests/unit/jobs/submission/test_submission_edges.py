@@ -1,4 +1,4 @@
-"""Submissions at their edges: each is taken, or refused by an error that names the field."""
+"""Edge cases of submissions: each is accepted, or refused by an error that names the field."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ EACH_WAY = pytest.mark.parametrize(
     ],
     ids=["submit", "delay", "at", "submit_many", "schedule"],
 )
-"""The same of both clients; the async one's are awaited."""
+"""The same for both clients; the async one's calls are awaited."""
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -87,7 +87,7 @@ ODD: st.SearchStrategy[object] = st.one_of(
     st.timedeltas(),
     st.sampled_from([timedelta.max, timedelta.min, timedelta.resolution]),
 )
-"""Values of every kind, and the ends of those that have any."""
+"""Values of every kind, and the extremes of those that have any."""
 
 OVERRIDES = st.fixed_dictionaries(
     {},
@@ -120,7 +120,7 @@ def test_whatever_the_options_are_they_are_taken_or_refused_by_a_typed_error(
 
 
 def taken(job: JobType[Any, None], overrides: Any) -> Submission | SubmissionError:
-    """The submission made of them, or the error that refuses them."""
+    """Return the resulting submission, or the error that refuses it."""
     job_id = new_job_id(NOW)
     try:
         return prepare(APP, APP.topology, job, None, overrides, now=NOW, job_id=job_id)

@@ -1,4 +1,4 @@
-"""`Harness.run`: one attempt of a job, and how it ended."""
+"""`Harness.run`: one attempt of a job, and its outcome."""
 
 from __future__ import annotations
 

@@ -364,7 +364,7 @@ def test_a_schedule_that_fires_twice_submits_one_job(app: App) -> None:
     jobs.drain()
     jobs.scheduler.repeat()
     jobs.drain()
-    assert len(ran) == len(set(ran)) == 3  # it fires when it is made, and an hour later
+    assert len(ran) == len(set(ran)) == 3  # it fires when it is created, and an hour later
 
 
 def test_a_delayed_job_that_waits_for_days_between_attempts_makes_all_of_them(app: App) -> None:

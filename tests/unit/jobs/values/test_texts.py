@@ -1,4 +1,4 @@
-"""Texts made legible: whatever comes in, what comes out is short, valid and says what it can."""
+"""Readable forms of arbitrary texts: short, valid, and as informative as possible."""
 
 from __future__ import annotations
 

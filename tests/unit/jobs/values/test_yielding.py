@@ -1,4 +1,4 @@
-"""Large JSON texts are read as small ones are, with calls of Python code on the way."""
+"""Large JSON texts are parsed like small ones, with calls of Python code on the way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
-from typing_extensions import TypedDict  # which pydantic wants before Python 3.12
+from typing_extensions import TypedDict  # pydantic requires it before Python 3.12
 
 from headgate import App
 from headgate.jobs.errors import PayloadInvalid
@@ -46,7 +46,7 @@ class Label(TypedDict, total=False):
 
 
 class Everything(BaseModel):
-    """Has a schema of each kind that holds others."""
+    """Has a schema of each kind that contains others."""
 
     model_config = {"extra": "allow"}
 
@@ -125,7 +125,7 @@ everything: st.SearchStrategy[dict[str, Any]] = st.deferred(
 
 
 def _outcome(read: Callable[[], Any]) -> Any:
-    """What was read, with the types of all of it, or what is wrong with each field."""
+    """Return the parsed value with all its types, or the errors of each field."""
     try:
         return repr(read())
     except ValidationError as error:
@@ -190,7 +190,7 @@ def test_a_large_text_that_is_no_json_is_not_quoted(text: bytes) -> None:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What was handed through Python."""
+    """The values that were passed through Python."""
     seen: list[Any] = []
 
     def same(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The sweep's function: what it is handed, what it answers, logs and counts."""
+"""The sweep's function: its input, answer, logs and counts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Order(BaseModel):
 
 @dataclass
 class Invocation:
-    """What the function uses of Lambda's context."""
+    """Lambda's context, as far as the function uses it."""
 
     aws_request_id: str = "request-1"
 

@@ -1,4 +1,4 @@
-"""A sweep that is cut off anywhere, or that AWS fails: nothing is lost, and people are told."""
+"""A sweep that is cut off anywhere, or that AWS fails: nothing is lost, and people are notified."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Deadly:
     def around(self, call: Any) -> Any:
         def wrapped(*args: Any, **options: Any) -> Any:
             if self.struck:
-                raise Killed  # nothing is done any more, not even to clean up
+                raise Killed  # nothing is done any more, not even cleaning up
             self.calls += 1
             if self.calls == self._at:
                 self.struck = True
@@ -87,7 +87,7 @@ class _Wrapped:
 
 
 def _cut(bench: SweepBench, deadly: Deadly) -> bool:
-    """A sweep that is killed at a call; False if it came to its end."""
+    """Run a sweep that is killed at a call; return False if it reached its end."""
     queues: Any = _Wrapped(bench.sqs.blocking, deadly)
     table: Any = _Wrapped(bench.table.blocking, deadly)
     store: Any = _Wrapped(bench.store.blocking, deadly)
@@ -115,7 +115,7 @@ def _calls_of_a_sweep() -> int:
 
 
 def _with_all_kinds() -> tuple[SweepBench, list[str]]:
-    """A critical one, two others, one of them about to be deleted, and a killer."""
+    """Return a bench with a critical letter, two others, one of them expiring, and a killer."""
     bench = SweepBench()
     old = bench.die("send-email")
     bench.clock.advance(bench.parking("send-email").retention - SAVED_BEFORE + EVERY)
@@ -134,7 +134,7 @@ def test_a_sweep_that_is_killed_at_any_call_loses_nothing_and_the_next_one_tells
         assert _cut(bench, Deadly(at, before=before))
         bench.clock.advance(EVERY)
         assert bench.sweep() is not None, "the lease is over"
-        # A summary that was told already may have to wait for its hour.
+        # A summary that was sent already may have to wait for its hour.
         bench.clock.advance(SUMMARY_EVERY)
         bench.swept()
         assert bench.everything() == everything

@@ -1,4 +1,4 @@
-"""A sweep of the dead letters: what is new is told and counted, what goes is copied."""
+"""A sweep of the dead letters: new ones are reported and counted, expiring ones are copied."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ class Entry(BaseModel):
 
 
 class Ledger:
-    """What handlers did, and how many of an account ran at once."""
+    """A record of handlers' runs, and the maximum concurrency per account."""
 
     def __init__(self) -> None:
         self.done: defaultdict[str, list[int]] = defaultdict(list)
         self.most_at_once: defaultdict[str, int] = defaultdict(int)
         self.failures: dict[tuple[str, int], int] = {}
-        """How often an entry fails before it succeeds."""
+        """Number of times that an entry fails before it succeeds."""
         self.takes_s = 1.0
         self._running: defaultdict[str, int] = defaultdict(int)
 

@@ -1,4 +1,4 @@
-"""A job costs about the same however many queues a worker has. Work is counted, not timed."""
+"""A job's cost hardly depends on the worker's number of queues. Work is counted, not timed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def counted() -> Iterator[list[int]]:
 
 
 def app_of(queues: int, priority: Priority, takes_s: float) -> App:
-    """An app with so many queues of one priority, and a type in each."""
+    """Return an app with that many queues of one priority, and a type in each."""
     app = App("shop", records="off")
     for number in range(queues):
 
@@ -51,7 +51,7 @@ def app_of(queues: int, priority: Priority, takes_s: float) -> App:
 
 
 async def filled(queues: int, priority: Priority, *, takes_s: float = 0) -> Rig:
-    """A rig whose queues hold the jobs, each as many."""
+    """Return a rig whose queues hold the jobs, evenly distributed."""
     rig = Rig(app_of(queues, priority, takes_s))
     types: list[JobType[Note, None]] = list(rig.app.types.values())
     for job in types:
@@ -60,21 +60,21 @@ async def filled(queues: int, priority: Priority, *, takes_s: float = 0) -> Rig:
 
 
 class Completed:
-    """Knows when all jobs have completed; waiting for it costs nothing an event."""
+    """Waits until all jobs have completed, at no cost per event."""
 
     def __init__(self) -> None:
         self.all = asyncio.Event()
         self._left = JOBS
 
     def __call__(self, event: Event) -> None:
-        """Subscriber."""
+        """Count completed jobs; called with each event."""
         self._left -= isinstance(event, JobCompleted)
         if not self._left:
             self.all.set()
 
 
 async def calls_of_a_job(queues: int, priority: Priority) -> float:
-    """The calls that a job takes, of a backlog in so many queues."""
+    """Return the calls per job of a backlog in that many queues."""
     rig, completed = await filled(queues, priority), Completed()
     rig.hear = completed  # type: ignore[method-assign]  # the rig's own wakes a task an event
     with counted() as calls:

@@ -1,4 +1,4 @@
-"""What can't start now: held within a quota, given back in time, and never in the way."""
+"""Jobs that can't start now: held within a quota, given back in time, and never in the way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MINUTE = 60.0
 
 
 class Shop:
-    """A queue on which jobs of a limited type and of a free one meet."""
+    """A queue shared by jobs of a limited type and of a free one."""
 
     def __init__(self, takes_s: float, records: RecordsLevel = "outcomes", **limits: Any) -> None:
         self.app = App("shop", records=records)
@@ -53,7 +53,7 @@ class Shop:
         await asyncio.sleep(self._takes_s)
 
     async def finish(self, count: int, **settings: Any) -> float:
-        """Work until so many jobs are done; returns how long that took."""
+        """Work until that many jobs are done; return the seconds that it took."""
         async with self.rig.working(**settings):
             began = self.rig.clock.monotonic()
             await self.rig.happens(JobCompleted, count)
@@ -62,7 +62,7 @@ class Shop:
         return took_s
 
 
-# --- what waits for a limit finishes about as soon as the limit lets -----------------------------
+# --- jobs held by a limit finish about as soon as it allows --------------------------------------
 
 
 async def test_jobs_behind_a_concurrency_of_one_follow_each_other_without_gaps() -> None:
@@ -139,7 +139,7 @@ async def test_isolated_jobs_beside_others_keep_their_children_busy(
 
 
 class _Children:
-    """In place of `ChildPool`: children that only take their time."""
+    """Replaces `ChildPool` by children that only take time."""
 
     def __init__(self, capacity: int, *, takes_s: float) -> None:
         self.capacity = capacity
@@ -156,11 +156,11 @@ class _Children:
         await asyncio.sleep(self._takes_s)
 
 
-# --- what can't start is in nobody's way ---------------------------------------------------------
+# --- jobs that can't start block no others -------------------------------------------------------
 
 
 def _all_priorities(app: App, slots: int) -> tuple[JobType[Note, Any], JobType[Note, Any]]:
-    """Types of the app's own queue: one that runs for an hour, so many at once, and a free one."""
+    """Return two types of the app's own queue: one limited, an hour long, and a free one."""
 
     @app.job("long", concurrency=Concurrency(slots))
     async def long(_note: Note) -> None:
@@ -351,7 +351,7 @@ async def test_short_isolated_jobs_beside_others_follow_each_other_at_once(
 
 
 async def test_what_a_limit_holds_back_is_offered_to_other_workers() -> None:
-    """Two workers, of which each runs one: none keeps the jobs that the other could run."""
+    """Two workers, each of which runs one: neither keeps jobs that the other could run."""
     shop = Shop(10 * MINUTE, concurrency=Concurrency(1))
     await shop.rig.submit(shop.limited, *map(str, range(10)))
     other = shop.rig.worker()

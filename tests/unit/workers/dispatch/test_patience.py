@@ -1,4 +1,4 @@
-"""How long a message that can't start is held and stays away, and when its queue is asked again."""
+"""The holding time and absence of messages that can't start, and the next poll of their queue."""
 
 from __future__ import annotations
 

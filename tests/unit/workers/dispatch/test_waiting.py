@@ -1,4 +1,4 @@
-"""Choosing: strict priority, and no message handed round until it dies."""
+"""Choice of the next job: strict priority, and no message passed around until it dies."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_slots_can_not_be_reserved_so_that_nothing_else_could_start(
         WorkerSettings(concurrency=concurrency, reserved=reserved)
 
 
-# --- what can't start ----------------------------------------------------------------------------
+# --- jobs that can't start -----------------------------------------------------------------------
 
 
 def test_what_may_not_start_is_counted_apart_until_it_may() -> None:
@@ -243,7 +243,7 @@ def test_what_may_not_start_is_counted_apart_until_it_may() -> None:
     assert waiting.next(_always, _always) is None
     assert waiting.news() == []
 
-    blocks[first] = Block("b", 1, 1)  # its limit lets it through, another one does not
+    blocks[first] = Block("b", 1, 1)  # one limit lets it through, another does not
     assert waiting.next(_always, _always) is None
     line = waiting.line(name)
     assert (line.held_back_by("a"), line.held_back_by("b"), line.held_back) == (1, 1, 2)
@@ -264,7 +264,7 @@ _LANES = [spec.name for spec in _JOBS]
 
 
 class _Choice:
-    """A worker's choosing alone: what waits, and what was started, in order."""
+    """A worker's choice of jobs alone: the waiting jobs, and those started, in order."""
 
     def __init__(self, *, slots: int | None = None) -> None:
         self.shares = Shares(_JOBS, slots=slots)

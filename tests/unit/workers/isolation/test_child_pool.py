@@ -16,11 +16,11 @@ from tests.unit.workers.rig import Note, Rig, one_lane
 pytestmark = pytest.mark.looptime
 
 POINTS = 90
-"""Turns of the loop after which all that happens to one job has happened, and some more."""
+"""Iterations of the loop by which everything has happened to one job, with some to spare."""
 
 
 class Charges:
-    """A once job that charges somebody, in a stub child; and how often it has."""
+    """A once job that makes a charge, in a stub child, and the number of its charges."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **children: Any) -> None:
         app, mail = one_lane(visibility_s=30)
@@ -52,7 +52,7 @@ class Charges:
         assert self.children.left == [], "no child process outlives its worker"
 
     async def finish(self) -> None:
-        """Have another worker do what is left."""
+        """Have another worker do the rest."""
         if self.rig.remaining():
             done = len(self.rig.heard(JobCompleted))
             async with self.rig.working(children=1):

@@ -37,7 +37,7 @@ A_DAY_S = 86_400.0
 
 
 class Fleet:
-    """Workers that share a budget, and what has been planned."""
+    """Workers that share a budget, and the planned retries."""
 
     def __init__(self, limit: int, seed: int = 0) -> None:
         self.clock = LoopClock()
@@ -147,7 +147,7 @@ async def test_a_table_that_is_away_is_waited_for_and_then_each_keeps_the_limit_
     assert fleet.faults == ["gone"] * 3, "each says so once"
     fleet.table.faults.clear()
     await asyncio.sleep(PATIENCE_S)
-    for worker in workers:  # with their next retry they count what they let come meanwhile
+    for worker in workers:  # with their next retry they count those that they let pass meanwhile
         await fleet.take(worker, 300, 0)
     assert await fleet.take(fleet.worker(), 15, 0) is None
     assert fleet.most == 30

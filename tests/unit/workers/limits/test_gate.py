@@ -1,4 +1,4 @@
-"""Limits at a worker: what they hold back, what it costs, and that it costs no job anything."""
+"""Limits at a worker: the jobs that they hold back, at little cost and no job's expense."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MANY = Retry(max_attempts=100, backoff=Backoff.fixed(10))
 
 
 def _app(*, on: str = "queue", retry: Retry = MANY, takes_s: float = 0.01, **limits: Any) -> App:
-    """An app whose one type ``work`` stands on the queue ``calls``, with limits somewhere."""
+    """Return an app whose one type ``work`` is on the queue ``calls``, with limits somewhere."""
     app = App("shop", records="off", **(limits if on == "app" else {}))
     calls = app.queue(
         "calls",
@@ -202,7 +202,7 @@ async def test_a_key_function_that_fails_costs_no_job(caplog: pytest.LogCaptureF
 
 
 class Dependency:
-    """What jobs call; it is up or down."""
+    """A service that jobs call; it is up or down."""
 
     def __init__(self) -> None:
         self.is_up = False
@@ -235,7 +235,7 @@ async def test_an_open_breaker_makes_no_receive_and_burns_no_delivery() -> None:
     await rig.submit(call, *map(str, range(100)))
     async with rig.working(concurrency=20):
         await rig.happens(BreakerOpened)
-        await asyncio.sleep(30)  # what was on its way has come
+        await asyncio.sleep(30)  # everything on its way has arrived
         receives = rig.calls("receive", QUEUE)
         counts = {each.message_id: each.receive_count for each in rig.sqs.messages(QUEUE)}
         calls = dependency.calls
@@ -299,7 +299,7 @@ async def test_deferring_is_no_failure_to_a_breaker() -> None:
 
 
 async def _submit_killer(rig: Rig) -> None:
-    """A job that has killed its worker as often as it may."""
+    """Submit a job that has killed its worker as often as allowed."""
     [job_id] = await rig.submit(rig.app.types["send"])
     [message] = rig.sqs.messages(MAIL)
     for receive in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""The parts of limits, each alone: windows, breakers and budgets."""
+"""The parts of limits, each in isolation: windows, breakers and budgets."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_limit_that_shrinks_leaves_out_what_is_out() -> None:
 
 
 class _Bench:
-    """A circuit, its clock, and what it told."""
+    """A circuit, its clock, and its events."""
 
     def __init__(self, breaker: Breaker) -> None:
         self.clock = VirtualClock()

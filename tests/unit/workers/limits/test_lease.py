@@ -19,7 +19,7 @@ from headgate.workers.limits.lease import LEASE_S, RENEW_S, Lease
 
 
 class Holder:
-    """A worker with one lease, and what it uses of it."""
+    """A worker with one lease, and the number of tokens that it uses."""
 
     def __init__(
         self, table: MemoryTable, name: str, clock: LoopClock, limit: int = 10, lasting_s: float = 0
@@ -41,7 +41,7 @@ class Holder:
         return self.lease.tokens
 
     async def renew(self, *, hungry: bool | None = None) -> None:
-        """``hungry`` None: no job was asked about."""
+        """Renew the lease; ``hungry`` is None if no job was asked about."""
         if hungry is not None:
             self.lease.ask(enough=not hungry)
         await self.lease.renew()
@@ -82,7 +82,7 @@ async def test_a_worker_that_uses_everything_without_a_break_still_gives_others_
         await two.renew(hungry=True)
         two.used = two.tokens
         await one.renew(hungry=True)
-        one.used = max(one.tokens, one.used - 3)  # some end, and no more start than it may
+        one.used = max(one.tokens, one.used - 3)  # some end, and no more start than allowed
         assert one.used + two.used <= 10
     assert (one.tokens, two.tokens) == (5, 5)
 
@@ -126,7 +126,7 @@ async def test_what_is_given_up_is_not_used_while_that_is_being_said() -> None:
     one, two = Holder(table, "one", clock), Holder(table, "two", clock)
     await one.renew()
     await two.renew(hungry=True)
-    table.faults.slow_down("replace", 0)  # by which it learns of the other
+    table.faults.slow_down("replace", 0)  # which tells it about the other
     table.faults.slow_down("replace", 3)
     renewal = asyncio.create_task(one.renew(hungry=True))
     await asyncio.sleep(1)
@@ -287,7 +287,7 @@ async def test_whatever_fails_and_whoever_dies_no_more_is_in_use_than_the_limit(
             one.used = rng.randint(one.used, one.tokens)
         pause_s = rng.choice([0.1, 1, 5, 30])
         assert sum(each.used for each in living) <= limit
-        for each in living:  # what has lapsed may no longer be in use
+        for each in living:  # lapsed tokens may no longer be in use
             each.used = rng.randint(0, each.used) if pause_s < SKEW_S else 0
         await asyncio.sleep(pause_s)
 
@@ -304,7 +304,7 @@ def test_wherever_the_tokens_are_they_come_to_those_who_need_them(
     for number, need in enumerate(needs):
         left = limit - sum(claim.tokens for claim in claims.values())
         claims[str(number)] = Claim(min(left, begun[number]), need is Need.HUNGRY)
-    for _ in range(4):  # each in turn, with what it has in use if it is hungry, and nothing else
+    for _ in range(4):  # each in turn, with the tokens it uses if it is hungry, and none otherwise
         for number, need in enumerate(needs):
             mine = claims.pop(me := str(number)).tokens
             goal = wanted(limit, me, mine, mine if need is Need.HUNGRY else 0, need, claims)

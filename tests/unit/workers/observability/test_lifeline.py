@@ -1,4 +1,4 @@
-"""A worker says that it lives, and that it ends."""
+"""A worker reports that it lives, and that it ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.looptime
 
 
 class Alive:
-    """A worker, as far as it says that it lives."""
+    """A worker, reduced to its signs of life."""
 
     def __init__(self, table: MemoryTable, name: str) -> None:
         clock = LoopClock()
@@ -53,7 +53,7 @@ class Alive:
 
 
 class SlowBeats(MemoryTable):
-    """Each beat after the first is on its way for a while, whoever still waits for it."""
+    """Delays each beat after the first, even if nothing waits for it any more."""
 
     def __init__(self) -> None:
         super().__init__(LoopClock())
@@ -127,7 +127,7 @@ async def test_a_table_that_was_away_makes_nobody_dead() -> None:
     table.faults.raise_on(None, ServiceUnavailable("away"), times=10**6)
     await asyncio.sleep(300)
     table.faults.clear()
-    await worker.kill()  # which can't have said so before
+    await worker.kill()  # which can't have reported it before
     for _ in range(20):
         await asyncio.sleep(10)
         assert other.lives.fate("a") is not Fate.DIED

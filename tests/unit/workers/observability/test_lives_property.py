@@ -1,4 +1,4 @@
-"""Workers that live, end, die and lose their table: only the killed are called dead."""
+"""Workers that live, end, die and lose their table: only the killed are declared dead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.looptime
 
 
 class Fleet:
-    """Workers that live in one table, and what each has seen."""
+    """Workers that live in one table, and the deaths that each has seen."""
 
     def __init__(self) -> None:
         self.clock = LoopClock()
@@ -43,20 +43,20 @@ class Fleet:
         )
 
     async def begin(self, name: str, lives: Lives | None = None, *, group: str = "jobs") -> None:
-        """A worker begins to live."""
+        """Start a worker."""
         lifeline = self.lifeline(name, lives, group=group)
         await lifeline.start()
         self._running[name] = asyncio.create_task(self._live(lifeline))
 
     async def kill(self, name: str) -> None:
-        """It dies without a word."""
+        """Kill a worker, which leaves no trace."""
         task = self._running.pop(name)
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
 
     async def end(self, name: str) -> None:
-        """It ends in order."""
+        """End a worker in order."""
         await self.kill(name)
         await self.lifeline(name).close()
 
@@ -69,7 +69,7 @@ class Fleet:
 
 
 async def watched(lives: Lives, seconds: float) -> None:
-    """Look every few seconds for so long, as a worker does."""
+    """Look every few seconds during that time, as a worker does."""
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + seconds
     while loop.time() < ends_at:
@@ -87,7 +87,7 @@ async def test_an_outage_of_the_table_makes_nobody_dead() -> None:
     await watched(lives, 60)
     fleet.table.faults.raise_on(None, ServiceUnavailable("gone"), times=10_000)
     await watched(lives, 600)
-    await fleet.end("two")  # which can't say so
+    await fleet.end("two")  # which can't report it
     for name in ("one", "two"):
         assert lives.fate(name) is Fate.OPEN
     fleet.table.faults.clear()
@@ -124,7 +124,7 @@ async def test_whoever_is_called_dead_was_killed_whatever_the_table_does(
         elif step in ("end", "kill") and living:
             name = living.pop(rng.randrange(len(living)))
             await (fleet.end(name) if step == "end" else fleet.kill(name))
-            # Who ends while the table is away can't be told from the killed.
+            # A worker that ends while the table is away can't be told from a killed one.
             if step == "kill" or is_away:
                 killed.add(name)
         elif step == "away":

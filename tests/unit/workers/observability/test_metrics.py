@@ -1,4 +1,4 @@
-"""Metrics counted from events, and what they cost."""
+"""Metrics counted from events, and their cost."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ QUEUE = "shop-mail-normal"
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """Every sample by its name and labels."""
+    """Return every sample by its name and labels."""
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(metrics.text().decode())
@@ -332,7 +332,7 @@ async def test_a_handler_that_blocks_the_loop_is_told_of_with_what_ran() -> None
     run = asyncio.create_task(watch.run())
     await asyncio.sleep(5)
     assert events == []
-    clock.stalled_s += 4  # as if a turn of the loop had taken that long
+    clock.stalled_s += 4  # as if an iteration of the loop had taken that long
     await asyncio.wait_for(happened.wait(), 60)
     run.cancel()
     [blocked] = events
@@ -343,7 +343,7 @@ async def test_a_handler_that_blocks_the_loop_is_told_of_with_what_ran() -> None
 
 
 class _StallingClock:
-    """The loop's clock, which a test can let jump ahead of the loop."""
+    """The loop's clock, which a test can advance ahead of the loop."""
 
     def __init__(self) -> None:
         self.stalled_s = 0.0

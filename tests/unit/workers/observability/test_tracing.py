@@ -1,4 +1,4 @@
-"""Spans around handlers, linked to what submitted the job."""
+"""Spans around handlers, linked to the job's submitter."""
 
 from __future__ import annotations
 

@@ -35,13 +35,13 @@ from headgate.workers.process.ecs_protection import (
 ENDPOINT = "http://169.254.170.2/api/0123456789abcdef"
 
 Fault = OSError | tuple[int, object] | None
-"""What the agent does instead of its duty; None hangs."""
+"""A fault of the agent; None hangs."""
 
 WORKING = object()
 
 
 class Agent:
-    """The ECS agent: what it was asked when, and until when the task is protected."""
+    """The ECS agent: the requests with their times, and the end of the task's protection."""
 
     def __init__(self) -> None:
         self.clock = LoopClock()
@@ -49,7 +49,7 @@ class Agent:
         self.urls: set[str] = set()
         self.protected_until = 0.0
         self.lapses = 0
-        """How often a protection was asked for again after it had run out."""
+        """Number of times that a protection was renewed only after it had expired."""
         self.fault: object = WORKING
 
     @property
@@ -77,7 +77,7 @@ class Agent:
             self.lapses += 0 < self.protected_until <= now
             self.protected_until = now + EXPIRES_MIN * 60
         else:
-            assert body.keys() == {"ProtectionEnabled"}  # the agent refuses what it doesn't know
+            assert body.keys() == {"ProtectionEnabled"}  # the agent refuses unknown fields
             self.protected_until = 0.0
 
     async def _fail(self) -> tuple[int, bytes]:
@@ -93,7 +93,7 @@ class Agent:
 
 
 class Task:
-    """An ECS task with a worker in it, whose jobs the test plays."""
+    """An ECS task with a worker in it, whose jobs the test simulates."""
 
     def __init__(self) -> None:
         self.busy = False
@@ -264,7 +264,7 @@ async def test_what_was_asked_for_without_an_answer_is_released_as_well() -> Non
         task.agent.fault = None
         await task.works(10)
         task.agent.fault = WORKING
-        task.agent.protected_until = 600  # the request had come through
+        task.agent.protected_until = 600  # the request had got through
         await asyncio.sleep(120)
         assert not task.agent.protected
     assert len(task.agent.times(protect=False)) == 1
@@ -341,7 +341,7 @@ async def test_outside_of_ecs_there_is_no_protection(environ: dict[str, str]) ->
 
 @asynccontextmanager
 async def serving(handle: Callable[[web.Request], web.Response]) -> AsyncIterator[str]:
-    """An HTTP server on this machine, for the agent's path."""
+    """Serve HTTP on this machine, at the agent's path."""
 
     async def answer(request: web.Request) -> web.Response:
         await request.read()

@@ -1,4 +1,4 @@
-"""The supervisor of several worker processes, in virtual time, with processes that are played."""
+"""The supervisor of several worker processes, in virtual time, with simulated processes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Played:
 
 
 class Machine:
-    """Starts the played processes."""
+    """Starts the simulated processes."""
 
     def __init__(self) -> None:
         self.clock = LoopClock()
@@ -100,7 +100,7 @@ class Machine:
 async def supervising(
     machine: Machine, processes: int = 3
 ) -> AsyncIterator[tuple[Supervisor, asyncio.Task[int]]]:
-    """A running supervisor, its processes started; it has to end, and leave nothing behind."""
+    """Yield a running supervisor with its processes; it must end, and leave nothing behind."""
     before = asyncio.all_tasks()
     supervisor = machine.supervisor(processes)
     run = asyncio.create_task(supervisor.run())

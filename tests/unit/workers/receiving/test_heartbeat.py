@@ -1,4 +1,4 @@
-"""Leases: what the worker holds stays its own for as long as it holds it."""
+"""Leases: messages held by the worker stay its own for as long as it holds them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_a_three_minute_job_on_a_queue_with_two_seconds_visibility_runs_on
 
 
 def _gaps_s(rig: Rig, queue: str = MAIL) -> list[float]:
-    """Seconds between the extensions of one queue's messages."""
+    """Return the seconds between the extensions of one queue's messages."""
     beats = [
         call.at
         for call in rig.sqs.calls
@@ -167,7 +167,7 @@ async def test_a_lost_receipt_interrupts_an_async_job_and_settles_nothing() -> N
     await rig.submit(render)
     async with rig.working(concurrency=1):
         await rig.happens(JobStarted)
-        # Every beat fails until the message shows and a stranger takes it, and keeps it for 90 s.
+        # Every beat fails until the message is visible and another receiver takes it, for 90 s.
         rig.sqs.faults.raise_on("change_visibility", ServiceUnavailable("503"), times=6)
         async with asyncio.timeout(LIMIT_S):
             [taken] = await rig.sqs.receive(MAIL, limit=1, wait_s=20, visibility_s=90)

@@ -1,4 +1,4 @@
-"""Receiving: all queues at once, nothing that can't start soon, and patience with faults."""
+"""Receiving: from all queues at once, nothing that can't start soon, and patience with faults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.looptime
 
 
 def _shop() -> tuple[App, Gate]:
-    """One type on all four lanes, held at a gate."""
+    """Return an app with one type on all four lanes, held at a gate."""
     app = App("shop")
     gate = Gate()
 
@@ -189,7 +189,7 @@ async def test_a_pause_starts_small_again_after_a_success() -> None:
 
 
 def _every_third_fails(rig: Rig) -> None:
-    """Receives take 20 ms, and each third one fails."""
+    """Make receives take 20 ms, and every third one fail."""
     count = 0
 
     async def request() -> None:
@@ -305,7 +305,7 @@ async def test_an_extra_receive_that_fails_in_an_unknown_way_does_not_end_the_wo
 
 
 def _break_once(monkeypatch: pytest.MonkeyPatch, where: type, method: str, text: str) -> None:
-    """Have a method fail when it first gets the message with that text, and has acted on it."""
+    """Make a method fail after it has first handled the message with that text."""
     works = getattr(where, method)
     failed: list[str] = []
 

@@ -1,4 +1,4 @@
-"""A worker whose queues are missing, and what it says of itself meanwhile."""
+"""A worker whose queues are missing, and its reports meanwhile."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ GRACE = timedelta(minutes=2)
 
 
 def _missing(rig: Rig, *queues: str) -> None:
-    """Have SQS know none of these queues, until `Wire.missing` is emptied."""
+    """Make these queues unknown to SQS, until `Wire.missing` is emptied."""
     rig.wire.missing.update(queues)
 
 
 def _shop() -> tuple[Rig, Health]:
-    """An app with two queues, whose worker's health is watched."""
+    """Return an app with two queues, whose worker's health is watched."""
     app = App("shop")
     queue = app.queue("mail", priorities=[Priority.HIGH, Priority.LOW])
 
@@ -94,7 +94,7 @@ async def test_queues_that_come_within_the_grace_are_worked_on() -> None:
         rig.wire.missing.clear()
         await rig.happens(PollReceived, 2)
         assert _probes(health) == {"started": True, "ready": True}
-        _missing(rig, *_names(rig))  # and the grace begins anew
+        _missing(rig, *_names(rig))  # and the grace period restarts
         await asyncio.sleep(GRACE.total_seconds() * 0.75)
         assert _probes(health) == {"started": True, "ready": False}
     assert rig.report is not None
@@ -148,7 +148,7 @@ async def test_an_idle_worker_is_known_to_be_ready_within_seconds() -> None:
 
 
 def _other(rig: Rig) -> Worker:
-    """One more worker of the same fleet."""
+    """Return one more worker of the same fleet."""
     return Worker(
         rig.app,
         rig.wire,
@@ -161,7 +161,7 @@ def _other(rig: Rig) -> Worker:
 
 
 def _rare() -> tuple[Rig, asyncio.Event]:
-    """An app of which the fleet runs one job at a time, until the event is set."""
+    """Return an app of which the fleet runs one job at a time, until the event is set."""
     app = App("shop")
     queue = app.queue("mail", priorities=[Priority.HIGH], concurrency=Concurrency(1, scope="fleet"))
     done = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Cancelled jobs: what has not started never does, what runs is ended, and none comes back."""
+"""Cancelled jobs: waiting ones never start, running ones are ended, and none comes back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.looptime
 
 
 def mailing(records: RecordsLevel = "failures", **options: Any) -> tuple[App, Queue]:
-    """An app with the one queue ``shop-mail-normal``."""
+    """Return an app with the one queue ``shop-mail-normal``."""
     app = App("shop", records=records)
     lane = lanes(30)[Priority.NORMAL]
     queue = app.queue(
@@ -89,7 +89,7 @@ async def test_what_waits_here_for_a_slot_is_settled_without_one() -> None:
     app.queue("mail").job("send")(gate.__call__)
     rig = Rig(app)
     async with rig.working(concurrency=1, give_back_after=timedelta(hours=1)):
-        await asyncio.sleep(1)  # every queue has a poll, which brings what comes, slot or none
+        await asyncio.sleep(1)  # every queue has a poll, which brings any message, slot or none
         [busy] = await rig.submit(app.types["send"], "busy")
         await gate.reached(1)
         [waiting] = await rig.submit(app.types["send"], "waiting", priority=Priority.LOW)
@@ -257,7 +257,7 @@ async def test_the_table_is_asked_once_at_the_start_and_then_every_few_seconds()
     async with rig.working():
         await asyncio.sleep(600)
         calls = rig.table.calls
-        looks = calls.count("query") - calls.count("put")  # each sign of life is a put and a look
+        looks = calls.count("query") - calls.count("put")  # each sign of life is a put and a query
     assert 600 / POLL_S * 0.9 <= looks <= 600 / POLL_S * 1.1
     assert set(rig.table.calls) == {"query", "put", "delete"}
 

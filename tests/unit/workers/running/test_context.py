@@ -1,4 +1,4 @@
-"""What a handler can do through its context: tell its progress, submit further jobs."""
+"""The abilities of a handler's context: reporting progress, submitting further jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.looptime
 
 
 def parent_and_child(*, plain: bool) -> tuple[App, JobType[Note, None], JobType[Note, None]]:
-    """An app whose job ``parent`` submits a job ``child``, which only a later worker runs."""
+    """Return an app whose job ``parent`` submits a ``child``, which only a later worker runs."""
     app, queue = one_lane()
     child = queue.define("child", Note)
 

@@ -1,4 +1,4 @@
-"""Waits beyond what SQS can hold: a one-time schedule owns the job, and nothing is lost."""
+"""Waits beyond SQS's maximum: a one-time schedule owns the job, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ HALF_DAY_S = 13 * 3_600
 
 
 def daily(attempts: int = 3) -> tuple[App, JobType[Note, None], list[int]]:
-    """An app whose one type fails, and is tried again a day later; the attempts that it made."""
+    """Return an app whose one type fails and is retried a day later, and its attempts."""
     app, mail = one_lane(
         Retry(max_attempts=attempts, backoff=Backoff.fixed(DAY_S)), visibility_s=300
     )
@@ -69,7 +69,7 @@ def daily(attempts: int = 3) -> tuple[App, JobType[Note, None], list[int]]:
 
 
 class Scheduled(Rig):
-    """A rig with a scheduler that invokes the bridge as it is deployed."""
+    """A rig with a scheduler that invokes the bridge as deployed."""
 
     def __init__(self, app: App) -> None:
         super().__init__(app)
@@ -78,17 +78,17 @@ class Scheduled(Rig):
         self.scheduler = self.schedules
 
     async def work_until(self, kind: type[Event], times: int = 1) -> None:
-        """Have a worker run until that has happened so often; it does not idle through the days."""
+        """Have a worker run until the event has happened that often, without idling for days."""
         async with self.working():
             await self.happens(kind, times)
 
     def sqs_shows_in(self, message: StoredMessage) -> float:
-        """Seconds until a hidden message shows."""
+        """Return the seconds until a hidden message becomes visible."""
         assert message.visible_at is not None
         return (message.visible_at - self.clock.now()).total_seconds()
 
     def next_due(self) -> datetime | None:
-        """When a message shows or a schedule fires next; None if nothing is left."""
+        """Return when the next message shows or schedule fires; None if nothing is left."""
         due = [
             message.visible_at or self.clock.now()
             for spec in self.app.topology.queues
@@ -249,7 +249,7 @@ async def test_a_once_job_that_a_schedule_holds_too_completes_once() -> None:
     rig = Scheduled(app)
     await rig.submit(charge)
     rig.wire.requests["delete"] = away
-    await rig.work_until(SettlementFailed)  # its schedule is made, and its message stays
+    await rig.work_until(SettlementFailed)  # its schedule is created, and its message stays
     del rig.wire.requests["delete"]
     await rig.work_until(JobCompleted)
     await rig.fire_next()
@@ -448,7 +448,7 @@ async def test_a_fifo_job_behind_a_limit_is_not_dead_lettered_without_a_reason()
     @books.job("book", rate_limit=RateLimit(1, per=timedelta(hours=3)))
     async def book(_note: Note) -> None: ...
 
-    @books.job("look")  # for whose sake the queue is received
+    @books.job("look")  # because of which the queue is received
     async def look(_note: Note) -> None: ...
 
     rig = Rig(app)

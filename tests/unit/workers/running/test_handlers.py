@@ -1,4 +1,4 @@
-"""Plain functions: they run in threads, in real time, and never hold up the event loop."""
+"""Synchronous handlers: they run in threads, in real time, and never block the event loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LIMIT_S = 30.0
 
 @contextmanager
 def _opened(event: threading.Event) -> Iterator[None]:
-    """Let threads that wait for it go, whatever the test comes to."""
+    """Release waiting threads, whether or not the test passes."""
     try:
         yield
     finally:

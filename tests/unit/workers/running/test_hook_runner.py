@@ -1,4 +1,4 @@
-"""The users' own code at what happens: called in order, beside the jobs, and never in their way."""
+"""Users' hooks: called in order, alongside the jobs, and never in their way."""
 
 from __future__ import annotations
 

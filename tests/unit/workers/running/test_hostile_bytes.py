@@ -1,4 +1,4 @@
-"""Messages with what UTF-8 or no clock can hold: parked, or run, by every host."""
+"""Messages with anything that UTF-8 or a clock can hold: parked, or run, by every host."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _app() -> App:
 
 
 def _twist(sqs: Any, twisted: Callable[[ReceivedMessage], ReceivedMessage]) -> None:
-    """Let what is received of the jobs' queue be changed on its way."""
+    """Alter messages received from the jobs' queue on their way."""
     receive = sqs.receive
 
     async def changed(queue: str, **options: Any) -> list[ReceivedMessage]:
@@ -112,7 +112,7 @@ def test_a_function_parks_a_message_with_a_lone_surrogate(
 
 
 def _endless(app: App) -> OutgoingMessage:
-    """A message of another language, which allows each attempt longer than there is time."""
+    """Return a message from another language that allows each attempt more time than exists."""
     envelope = Envelope(
         v=1,
         id=new_job_id(_NOW),

@@ -1,4 +1,4 @@
-"""Payloads and results: what is large is read and written in threads, what is small in the loop."""
+"""Payloads and results: large ones are parsed and serialised in threads, small ones in the loop."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Threads:
 
 
 class Text(BaseModel):
-    """Says in which thread pydantic works on it."""
+    """Records the thread in which pydantic handles it."""
 
     text: str = ""
 
@@ -67,7 +67,7 @@ def _app(**options: Any) -> App:
 
     @app.job("echo", **options)
     async def echo(text: Text) -> Text:
-        Threads.serialised.clear()  # what was done to submit it
+        Threads.serialised.clear()  # the work of submitting it
         return text
 
     return app

@@ -1,4 +1,4 @@
-"""Payloads that are too large for messages: read before their jobs start, or not run at all."""
+"""Payloads too large for messages: read before their jobs start, or not run at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks that are plain functions, in threads and so in real time: virtual time waits for none."""
+"""Synchronous hooks, in threads and so in real time: virtual time waits for none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TWICE = Retry(max_attempts=2, backoff=Backoff.fixed(1))
 
 @pytest.fixture
 def let_go() -> Iterator[threading.Event]:
-    """What hanging hooks wait for; set at the end, whatever happens."""
+    """The event that hanging hooks wait for; set at the end in any case."""
     event = threading.Event()
     yield event
     event.set()

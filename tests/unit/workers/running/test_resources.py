@@ -1,4 +1,4 @@
-"""What handlers share: opened before the first job, handed over by type, closed after the last."""
+"""Shared resources: opened before the first job, injected by type, closed after the last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retries: when a message shows again is what the policy says."""
+"""Retries: a message becomes visible again when the policy says."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BACKOFFS = [
 
 
 def _delays_on_the_server(rig: Rig) -> list[int]:
-    """The timeouts that were set, but for those of the heartbeat and of the last release."""
+    """Return the timeouts that were set, except by the heartbeat and the last release."""
     return [
         timeout
         for call in rig.sqs.calls

@@ -18,7 +18,7 @@ JOBS = 1000
 BASE_S = 60
 
 SIGNIFICANCE = 1e-6
-"""Ids are random, so a sound spread fails once in a million runs."""
+"""Significance level. Ids are random, so a sound spread fails once in a million runs."""
 
 SPREADS: dict[Jitter, tuple[float, float]] = {
     "full": (0, BASE_S),
@@ -26,12 +26,12 @@ SPREADS: dict[Jitter, tuple[float, float]] = {
     "decorrelated": (BASE_S, 3 * BASE_S),
     0.1: (0.9 * BASE_S, 1.1 * BASE_S),
 }
-"""Between which seconds the first retry comes, evenly.
+"""Range of seconds over which first retries are evenly distributed.
 https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/"""
 
 
 async def first_delays(jitter: Jitter) -> Counter[int]:
-    """The delays, in whole seconds as SQS takes them, of jobs that all fail in one moment."""
+    """Return the delays, in whole seconds as in SQS, of jobs that all fail at one moment."""
     app = App("shop")
     queue = app.queue(
         "mail",

@@ -30,7 +30,7 @@ _FAULTS: list[TransportError] = [Throttled("slow down"), ServiceUnavailable("503
 
 
 def _rig(*, old_receipts_work: bool = False, records: RecordsLevel = "outcomes") -> Rig:
-    """Jobs that end well at once, at the second attempt, or never."""
+    """Return a rig with jobs that succeed at once, at the second attempt, or never."""
     app, mail = one_lane(_RETRY, records=records)
 
     @mail.job("charge")

@@ -92,7 +92,7 @@ async def test_a_child_process_is_killed_at_the_apps_timeout(
 
 
 def _client(app: App) -> Client:
-    """One that runs jobs in place, since SQS can't be reached."""
+    """Return a client that runs jobs in place, since SQS can't be reached."""
     sqs = MemorySqs(VirtualClock())
     sqs.faults.raise_on("send", ServiceUnavailable("no connection"), times=1000)
     return Client(app, transport=sqs.blocking, fallback="inline")

@@ -24,7 +24,7 @@ _PARKING = Retry(max_attempts=3, backoff=Backoff.steps(10, 60))
 
 
 class Fussy(Note):
-    """A payload whose validator fails in a way of its own."""
+    """A payload whose validator fails in an unusual way."""
 
     @field_validator("text")
     @classmethod
@@ -117,7 +117,7 @@ CASES = {
 async def test_a_message_that_can_not_be_run_is_backed_off_and_then_parked(
     body: str, reason: str, job_type: str
 ) -> None:
-    """Where the body tells the type, that counts; else the attribute, here ``their-name``."""
+    """The body's type wins; without one the attribute's, here ``their-name``."""
     rig = Rig(_app("known"))
     await rig.sqs.send(MAIL, [OutgoingMessage(body=body, attributes={"JobType": "their-name"})])
     async with rig.working():
@@ -162,7 +162,7 @@ async def test_a_worker_that_knows_the_type_by_then_runs_it() -> None:
 
 
 async def test_waiting_before_does_not_shorten_the_time_until_it_is_parked() -> None:
-    """What a limit gave back thirty times may meet a worker that does not know its type yet."""
+    """A message given back by a limit thirty times may meet a worker too old to know its type."""
     rig = Rig(_app("known"))
     await rig.sqs.send(MAIL, [OutgoingMessage(body=_body(type="from-the-future"))])
     for _ in range(30):
@@ -268,7 +268,7 @@ async def test_unrunnable_messages_do_not_hold_up_the_jobs_among_them() -> None:
 
 
 def _two_groups(**accepting: Any) -> tuple[App, list[str]]:
-    """An app with the groups ``uploads`` and ``payments``, and what ran of it."""
+    """Return an app with the groups ``uploads`` and ``payments``, and its runs."""
     app, ran = App("shop", parking=_PARKING), []
     priorities = [Priority.HIGH, Priority.NORMAL]
     uploads = app.queue("uploads", priorities=priorities)
@@ -304,7 +304,7 @@ async def test_a_message_runs_only_from_a_queue_of_its_types_group() -> None:
 
 
 async def test_the_sender_can_not_say_which_queue_a_message_came_from() -> None:
-    """What is in its type's queue runs, whatever its body says of queue and priority."""
+    """A message in its type's queue runs, whatever its body says of queue and priority."""
     app, ran = _two_groups()
     rig = Rig(app)
     lies = _body(type="capture-payment", queue="uploads", priority="critical")
@@ -328,7 +328,7 @@ async def test_a_type_runs_from_the_queues_that_it_accepts() -> None:
 
 
 async def test_a_type_that_moved_to_another_queue_still_runs_what_waits_in_the_old_one() -> None:
-    """Delays, retries and what was spooled go to the queue for which they were submitted."""
+    """Delays, retries and spooled jobs go to the queue for which they were submitted."""
     before = App("shop", parking=_PARKING)
 
     @before.job("capture-payment")

@@ -1,4 +1,4 @@
-"""Signatures, held against botocore's own signer."""
+"""Signatures, compared with botocore's own signer."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_key_of_a_day_is_derived_once() -> None:
         for hours in (0, 1, 11, 12):
             at = NOON + timedelta(hours=hours)
             signer.signed(HEADERS, b"{}", credentials=CREDENTIALS, at=at)
-    assert derived.call_count == 2  # the last is of the next day
+    assert derived.call_count == 2  # the last one is for the next day
 
 
 def test_a_signer_shows_no_secret() -> None:

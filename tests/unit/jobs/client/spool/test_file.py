@@ -1,5 +1,4 @@
-"""`jobs.client.spool.policy` and `jobs.client.spool.file`: what is kept, in which order it goes,
-and who sends it."""
+"""`jobs.client.spool.policy` and `jobs.client.spool.file`: storage, order, and the sender."""
 
 from __future__ import annotations
 
@@ -416,7 +415,7 @@ def test_a_forked_child_does_not_keep_the_lease_of_its_parent(bench: Bench) -> N
     other.put(bench.submissions(1))
     assert parent.claim() is not None
     ready, go_on = os.pipe(), os.pipe()
-    if not (child := os.fork()):  # what a fork does to this process's locks is what is tested
+    if not (child := os.fork()):  # the effect of a fork on this process's locks is tested
         os.write(ready[1], b"x")
         os.read(go_on[0], 1)
         os._exit(0)

@@ -1,4 +1,4 @@
-"""`jobs.client.spool.inflow`: submitters do not fill a spool that is being emptied."""
+"""`jobs.client.spool.inflow`: submitters do not fill a spool that is being drained."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_nobody_waits_when_no_more_is_sent(how: str) -> None:
 
 
 class Gate:
-    """SQS, of which each request waits until it is let through."""
+    """An SQS whose requests each wait until they are let through."""
 
     def __init__(self, bench: Bench) -> None:
         self._send = bench.sqs.blocking.send
@@ -107,7 +107,7 @@ def test_a_submission_waits_while_too_many_came_in_and_goes_on_with_what_leaves(
     with client:
         gate.through.release()  # ten jobs: credit for five
         gate.asked.acquire()
-        gate.asked.acquire()  # so the answer to the first has been noted
+        gate.asked.acquire()  # so the answer to the first has been recorded
         client.submit_many(bench.email, [EMAIL] * 6)
         late = threading.Thread(target=client.submit, args=[bench.email, EMAIL])
         late.start()

@@ -1,5 +1,4 @@
-"""`jobs.client.spool.sending`, and its twin for an event loop: what is sent at once, and what is
-noted."""
+"""`jobs.client.spool.sending`, and its twin for an event loop: immediate sends and bookkeeping."""
 
 from __future__ import annotations
 
@@ -75,7 +74,7 @@ async def test_once_a_request_went_well_several_are_under_way_at_once(
 
     def send(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         if bench.sent():
-            together.wait(timeout=30)  # breaks unless two requests are here at once
+            together.wait(timeout=30)  # breaks unless two requests arrive together
         return sent(queue, messages)
 
     assert await make(bench, file, send)()
@@ -213,7 +212,7 @@ async def test_nobody_else_sends_what_one_knows_to_be_sent_until_it_ends(
 
 
 def full_disk(file: SpoolFile) -> Any:
-    """One that has no room for this file's notes of what was sent."""
+    """Return a patch by which the disk has no room to record what this file has sent."""
     write = SpoolFile._write
 
     def full(self: SpoolFile, act: Callable[..., Any]) -> Any:
@@ -228,7 +227,7 @@ def full_disk(file: SpoolFile) -> Any:
 
 
 def refusing(bench: Bench, *, all_of_them: bool = False) -> Send:
-    """SQS, which refuses a request as a whole for one message in it."""
+    """Return a ``send`` that refuses a whole request because of one message in it."""
 
     def send(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         poisoned = any("poison" in message.body for message in messages)

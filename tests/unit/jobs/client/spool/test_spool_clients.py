@@ -1,4 +1,4 @@
-"""``Client(app, spool=...)`` and ``AsyncClient(app, spool=...)``: what a submitter sees."""
+"""``Client(app, spool=...)`` and ``AsyncClient(app, spool=...)`` as a submitter sees them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def async_client_on(bench: Bench, **options: Any) -> AsyncClient:
 
 
 class Blocking:
-    """An async client's methods for a test that is written for both; each call is awaited."""
+    """An async client's methods for tests written for both clients; each call is awaited."""
 
     def __init__(self, bench: Bench, **options: Any) -> None:
         self._client = client_on(bench, **options)
@@ -192,7 +192,7 @@ async def test_a_full_file_is_an_error_that_says_why_sqs_did_not_take_the_job(
         await client.submit_many(bench.email, [EMAIL] * 2)
     assert raised.value.__cause__ is OUTAGES[0]
     await client.submit(bench.email, EMAIL)
-    with pytest.raises(SpoolFull) as raised:  # SQS was not asked for this one
+    with pytest.raises(SpoolFull) as raised:  # SQS was not called for this one
         await client.submit(bench.email, EMAIL)
     assert raised.value.__cause__ is OUTAGES[0]
     bench.heal()
@@ -280,7 +280,7 @@ async def test_another_job_that_sqs_takes_has_the_file_drained_at_once(
     bench: Bench, make: Make
 ) -> None:
     bench.sqs.faults.raise_on("send", OUTAGES[0], queue=NORMAL, times=1_000_000)
-    client = make(bench)  # whose clock stands still, so that no pause ever ends
+    client = make(bench)  # its clock stands still, so that no pause ever ends
     kept = await client.submit(bench.email, EMAIL)
     bench.heal()
     await client.submit(bench.email, EMAIL, priority=Priority.CRITICAL)

@@ -1,4 +1,4 @@
-"""Whatever fails, and whoever is killed in between: what was kept is sent, in order, and once."""
+"""Whatever fails, and whichever process is killed: stored jobs are sent, in order, and once."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ PROCESSES = 2
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """The process has been killed."""
 
 
 class Process:
-    """One that submits and drains, and may be killed before and after any of its steps.
+    """A process that submits and drains, and may be killed before and after any of its steps.
 
-    Once dead it does nothing more, so that nothing cleans up after it.
+    A dead process does nothing more, so that nothing is cleaned up.
     """
 
     def __init__(self, bench: Bench, doubtful: set[str]) -> None:
@@ -58,7 +58,7 @@ class Process:
             sleep=lambda _seconds: None,
             spool=bench.spool,
         )
-        with patch.object(Drainer, "start"):  # nothing runs beside the test
+        with patch.object(Drainer, "start"):  # nothing runs concurrently with the test
             self.client.__enter__()
         spooler = self.client._fallback
         assert isinstance(spooler, Spooler)
@@ -72,7 +72,7 @@ class Process:
         )
 
     def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        """Its way to SQS."""
+        """Send to SQS."""
         self._step()
         if self.network == "down":
             raise ServiceUnavailable("no connection")
@@ -93,7 +93,7 @@ class Process:
         return failures
 
     def submit(self, count: int, *, fifo: bool) -> list[str]:
-        """Submit so many; none if it died before it returned."""
+        """Submit that many jobs; return no ids if the process died before it returned."""
         if fifo:
             return self._returned(
                 lambda: self.client.submit_many(self._bench.order, [EMAIL] * count, group="a")
@@ -101,7 +101,7 @@ class Process:
         return self._returned(lambda: self.client.submit_many(self._bench.email, [EMAIL] * count))
 
     def drain(self) -> None:
-        """Send what waits."""
+        """Send the waiting jobs."""
         self._returned(self._sending.drain)
 
     @property
@@ -140,7 +140,7 @@ class Process:
 
 
 class Spools(RuleBasedStateMachine):
-    """Processes with one file, and an SQS that fails as it likes."""
+    """Processes that share a file, and an SQS that fails at random."""
 
     @initialize()
     def start(self) -> None:

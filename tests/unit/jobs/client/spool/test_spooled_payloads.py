@@ -1,4 +1,4 @@
-"""Large payloads and what a client falls back on: kept whole, sent by way of the object store."""
+"""Large payloads and fallbacks of a client: kept whole, sent by way of the object store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 async def _submitted(bench: Bench, store: MemoryStore, by: str, **options: Any) -> str:
-    """Submit a large payload while nothing can be reached, and close once it can."""
+    """Submit a large payload while nothing is reachable, and close the client once it is."""
     job = bench.email
     shared: dict[str, Any] = {"clock": bench.clock, "events": bench.hub} | options
     if by == "AsyncClient":

@@ -1,4 +1,4 @@
-"""What the conformance suite can't show of `MemorySqs`: hours, faults, its log of calls."""
+"""Aspects of `MemorySqs` beyond the conformance suite: long times, faults, the log of calls."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def _take_one(
 
 
 async def _hide(sqs: MemorySqs, held: ReceivedMessage, timeout_s: int, queue: str = "q") -> str:
-    """Change a visibility; the code of the failure, or nothing."""
+    """Change a visibility timeout; return the code of the failure, or nothing."""
     failures = await sqs.change_visibility(
         queue, [VisibilityChange(receipt=held.receipt, timeout_s=timeout_s)]
     )
@@ -88,7 +88,7 @@ async def _hide(sqs: MemorySqs, held: ReceivedMessage, timeout_s: int, queue: st
 
 
 async def _waiting_poll(sqs: MemorySqs) -> asyncio.Task[list[ReceivedMessage]]:
-    """A long poll that has begun to wait: it does so in the same step in which it is logged."""
+    """Return a long poll that has begun to wait, as it does in the step that logs it."""
     poll = asyncio.create_task(sqs.receive("q", limit=1, wait_s=20))
     for _ in range(2):  # the task begins, then its call suspends once, as each call does
         await asyncio.sleep(0)
@@ -702,7 +702,7 @@ class _Lease:
 
 
 class _AnyHistory(RuleBasedStateMachine):
-    """Any calls in any order, with time passing, against a model of what has to be there."""
+    """Any calls in any order, with time passing, checked against a model."""
 
     deliveries: Bundle[_Delivery] = Bundle("deliveries")
 
@@ -824,12 +824,12 @@ class _AnyHistory(RuleBasedStateMachine):
         return OutgoingMessage(body=body, group=group, delay_s=delay_s)
 
     def _lease(self, body: str) -> _Lease | None:
-        """Who holds the message at this moment."""
+        """Return the current lease on the message, or None."""
         lease = self.leases.get(body)
         return lease if lease and lease.until_s > self.clock.monotonic() else None
 
     def _acts(self, delivery: _Delivery) -> bool:
-        """Whether this delivery's receipt still has power over its message."""
+        """Return True if this delivery's receipt still has power over its message."""
         body = delivery.message.body
         if not self._is_in(delivery.queue, body):
             return False
