@@ -179,7 +179,7 @@ async def test_a_group_on_a_standard_queue_comes_back_with_the_message(sqs: Serv
     assert (await _one(sqs, queue)).group == "org-1"
 
 
-# --- what a send refuses -------------------------------------------------------------------------
+# --- refused sends -------------------------------------------------------------------------------
 
 
 @needs(Feature.DELAY_LIMIT)

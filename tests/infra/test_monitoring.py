@@ -343,7 +343,7 @@ def test_an_app_without_a_bridge_has_no_alarms_for_it(app: App) -> None:
     assert not {"bridge", "failed-firings", "schedules"} & rules(app, fires=False).keys()
 
 
-# --- what is watched -----------------------------------------------------------------------------
+# --- watched resources ---------------------------------------------------------------------------
 
 
 def test_the_thresholds_are_the_deployments(app: App) -> None:

@@ -220,7 +220,7 @@ async def test_an_answer_that_is_no_json_object_is_no_answer(body: bytes) -> Non
             await caller.call("ReceiveMessage", {})
 
 
-# --- repetitions ---------------------------------------------------------------------------------
+# --- retries -------------------------------------------------------------------------------------
 
 PASSING = {
     "throttled": Reply(status=400, body={"__type": "RequestThrottled"}),
@@ -408,7 +408,7 @@ async def test_a_refusal_names_the_clock_that_caused_it(minutes: int, way: str) 
     assert "aws configure" not in str(raised.value)
 
 
-# --- when aiobotocore makes the calls ------------------------------------------------------------
+# --- calls by aiobotocore ------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ async def test_a_large_payload_goes_through_s3_to_a_worker_process(
     await stage.becomes("steady")
 
 
-# --- when S3 fails -------------------------------------------------------------------------------
+# --- failures of S3 ------------------------------------------------------------------------------
 
 _BUCKET = Bucket(prefix="shop-payloads", name="shop-payloads")
 

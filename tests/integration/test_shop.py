@@ -40,7 +40,7 @@ def _retries(jobs: Harness) -> list[int]:
     return [event.delay_s for event in jobs.events if isinstance(event, JobRetryScheduled)]
 
 
-# --- what is declared ----------------------------------------------------------------------------
+# --- declarations --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_five_types_are_scheduled() -> None:
     assert {schedule.timezone for schedule in schedules.values()} == {"UTC"}
 
 
-# --- what the jobs do ----------------------------------------------------------------------------
+# --- the jobs' work ------------------------------------------------------------------------------
 
 
 def test_an_email_and_a_notification_are_put_into_the_outbox(jobs: Harness, books: Store) -> None:
@@ -184,7 +184,7 @@ def test_analytics_keep_the_totals(jobs: Harness, books: Store) -> None:
     ]
 
 
-# --- how they fail -------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("books")

@@ -235,7 +235,7 @@ async def test_a_request_that_fails_is_told_of_too(endpoint: str) -> None:
     assert [request.action for request in seen] == ["resolve"]
 
 
-# --- what is missing -----------------------------------------------------------------------------
+# --- missing settings, servers and packages ------------------------------------------------------
 
 
 async def test_without_credentials_the_error_says_how_to_give_them(
@@ -310,7 +310,7 @@ def test_importing_the_transport_imports_neither_sdk() -> None:
     assert not {"boto3", "aiobotocore", "aiohttp"} & set(imported)
 
 
-# --- where the settings come from ----------------------------------------------------------------
+# --- sources of the settings ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS"])

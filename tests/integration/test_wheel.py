@@ -30,7 +30,7 @@ SAMPLES = ROOT / "tests" / "typing" / "samples.py"
 pytestmark = pytest.mark.timeout(300)  # the first test waits until everything is built
 
 
-# --- what is in them -----------------------------------------------------------------------------
+# --- contents ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

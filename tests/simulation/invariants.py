@@ -263,7 +263,7 @@ def unique_jobs_are_one(world: World) -> Violations:
                 yield "not-unique", f"{first.name} and {second.name} are the same"
 
 
-# --- what is left --------------------------------------------------------------------------------
+# --- leftovers -----------------------------------------------------------------------------------
 
 
 def claims_are_settled(world: World) -> Violations:

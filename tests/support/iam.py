@@ -177,7 +177,7 @@ def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else [value]
 
 
-# --- where a template keeps its policies ---------------------------------------------------------
+# --- the policies of a template ------------------------------------------------------------------
 
 
 def _of_roles(template: Resolved) -> dict[str, list[Statement]]:

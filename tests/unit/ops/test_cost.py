@@ -105,7 +105,7 @@ def test_every_price_is_used_and_says_where_it_is_from() -> None:
         assert price.usd > 0
 
 
-# --- which jobs ----------------------------------------------------------------------------------
+# --- the jobs of a month -------------------------------------------------------------------------
 
 
 def scheduled() -> App:
@@ -191,7 +191,7 @@ def test_an_event_or_a_long_delay_takes_an_invocation_of_the_bridge() -> None:
     assert units(delayed, prices.FIRINGS) > MILLION > units(by_event, prices.FIRINGS)
 
 
-# --- who runs them -------------------------------------------------------------------------------
+# --- workers and functions -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_bill_beyond_the_budget_is_said() -> None:
     assert month(make(), unbounded).warnings == ()
 
 
-# --- what they ask of AWS ------------------------------------------------------------------------
+# --- requests to AWS -----------------------------------------------------------------------------
 
 
 def test_a_larger_payload_is_more_requests_and_a_very_large_one_an_object() -> None:

@@ -182,7 +182,7 @@ async def test_a_delivery_while_another_runs_comes_back_when_that_one_s_lease_ma
     assert rig.remaining() == 0
 
 
-# --- what ends an attempt ------------------------------------------------------------------------
+# --- ends of attempts ----------------------------------------------------------------------------
 
 
 async def test_the_message_is_deleted_only_after_the_claim_says_that_the_job_is_done() -> None:

@@ -191,7 +191,7 @@ def test_an_unknown_queue_or_type_is_refused_and_nothing_is_sent(bench: Bench, a
     assert bench.sqs.calls == []
 
 
-# --- what SQS refuses ----------------------------------------------------------------------------
+# --- refusals by SQS -----------------------------------------------------------------------------
 
 
 def test_an_entry_that_failed_through_no_fault_of_its_own_is_sent_again_after_a_pause(

@@ -74,7 +74,7 @@ class Bench:
         return [event for event in self.harness.events if isinstance(event, kind)]
 
 
-# --- what is the same ----------------------------------------------------------------------------
+# --- identical jobs ------------------------------------------------------------------------------
 
 
 def _by(payload: Any = None, tenant: str | None = None, **options: Any) -> UniqueBy:

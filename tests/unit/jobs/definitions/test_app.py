@@ -173,7 +173,7 @@ def test_a_priority_that_the_queue_lacks_is_refused_with_those_it_has() -> None:
         App("shop").queue("mail", priorities=[Priority.HIGH], lanes={Priority.LOW: lane})
 
 
-# --- what is on AWS ------------------------------------------------------------------------------
+# --- resources on AWS ----------------------------------------------------------------------------
 
 
 def test_the_topology_follows_every_later_declaration() -> None:

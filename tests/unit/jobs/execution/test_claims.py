@@ -266,7 +266,7 @@ def test_a_result_that_can_not_be_remembered_leaves_the_job_done(result: object)
     assert standing_of(item, 0) == Ended(outcome=Done())
 
 
-# --- whatever the interleaving -------------------------------------------------------------------
+# --- any interleaving ----------------------------------------------------------------------------
 
 
 @dataclass

@@ -256,7 +256,7 @@ def test_what_deliveries_alone_call_spent_is_put_off(outcome: Outcome, number: i
     assert 3 <= action.delay_s <= 300
 
 
-# --- what must not be run ------------------------------------------------------------------------
+# --- jobs that must not run ----------------------------------------------------------------------
 
 _LAST = LastFailure(error_type="CardError", error_message="declined")
 _LAST_SAID = {"error_type": "CardError", "error_message": "declined"}

@@ -205,7 +205,7 @@ def test_each_format_finds_its_type_among_all_of_them() -> None:
     assert found == ["a", "b", "c", "d"]
 
 
-# --- what the job is -----------------------------------------------------------------------------
+# --- the resulting job ---------------------------------------------------------------------------
 
 
 def test_a_foreign_job_is_of_the_queue_it_came_from_and_as_old_as_its_message() -> None:
@@ -244,7 +244,7 @@ def test_a_dead_letter_that_named_no_type_is_read_once_a_type_accepts_it() -> No
     assert read(app, {"order": 7}, JobType="unknown").type.name == "ship"
 
 
-# --- what is not taken ---------------------------------------------------------------------------
+# --- refused messages ----------------------------------------------------------------------------
 
 
 def test_a_type_that_accepts_nothing_is_not_handed_foreign_messages() -> None:

@@ -157,7 +157,7 @@ async def test_those_that_have_been_silent_for_long_are_told() -> None:
     assert it.lives.silent_for(111) == []
 
 
-# --- whether any died ----------------------------------------------------------------------------
+# --- detection of deaths -------------------------------------------------------------------------
 
 
 async def _after_a_death(groups: frozenset[str] = frozenset({"mail"})) -> tuple[Watching, datetime]:

@@ -86,7 +86,7 @@ def test_the_attempt_counts_from_one() -> None:
         Backoff.fixed(1).delay_s(0, job_rng("any"))
 
 
-# --- how each jitter spreads ---------------------------------------------------------------------
+# --- the spread of each jitter -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("attempt", "ceiling"), [(1, 1), (4, 8), (9, 60)])
@@ -303,7 +303,7 @@ def test_its_repr_is_short_enough_for_a_log_line() -> None:
     assert repr(Backoff.custom(float)) == "Backoff.custom(float)"
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

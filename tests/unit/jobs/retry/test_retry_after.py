@@ -41,7 +41,7 @@ def answered(headers: object) -> Exception:
     return error
 
 
-# --- where it is said ----------------------------------------------------------------------------
+# --- sources of the delay ------------------------------------------------------------------------
 
 
 def requests_error(value: str) -> Exception:
@@ -105,7 +105,7 @@ def test_of_a_group_the_member_that_asks_for_the_most_is_heard() -> None:
     assert retry_after_s(group, NOW) == 60
 
 
-# --- what it may say -----------------------------------------------------------------------------
+# --- accepted values -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

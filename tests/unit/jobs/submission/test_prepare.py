@@ -65,7 +65,7 @@ def submission(job: JobType[Any, Any] = SEND, payload: Any = None, **overrides: 
     )
 
 
-# --- what is sent --------------------------------------------------------------------------------
+# --- sent messages -------------------------------------------------------------------------------
 
 
 def test_a_submission_goes_to_its_type_s_queue_with_what_routing_needs_as_attributes() -> None:
@@ -288,7 +288,7 @@ def test_batches_keep_all_in_order_within_count_and_bytes_and_as_full_as_they_ca
         assert len(batch) == MAX_BATCH or sum(batch) + following[0] > MAX_MESSAGE_BYTES
 
 
-# --- what SQS did not accept ---------------------------------------------------------------------
+# --- refusals by SQS -----------------------------------------------------------------------------
 
 
 def refused(code: str = "InternalError", *, sender_fault: bool = False) -> EntryRejected:

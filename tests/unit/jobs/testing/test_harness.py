@@ -33,7 +33,7 @@ def app() -> App:
     return App("shop", stage="test")
 
 
-# --- what was submitted --------------------------------------------------------------------------
+# --- submissions ---------------------------------------------------------------------------------
 
 
 def test_what_was_submitted_is_told_in_the_order_of_submission(app: App) -> None:
@@ -245,7 +245,7 @@ def test_a_type_without_a_handler_is_reported_before_anything_runs(app: App) -> 
     assert [each.receives for each in jobs.submitted(send)] == [0]
 
 
-# --- what became of it ---------------------------------------------------------------------------
+# --- outcomes ------------------------------------------------------------------------------------
 
 
 def test_after_a_drain_handles_tell_results_states_and_attempts(app: App) -> None:

@@ -298,7 +298,7 @@ async def test_one_types_limit_keeps_no_other_limited_type_of_its_queue_from_run
         assert rig.clock.monotonic() - before < 20, "50 s of work in five slots"
 
 
-# --- what it costs -------------------------------------------------------------------------------
+# --- the cost ------------------------------------------------------------------------------------
 
 
 async def test_a_queue_full_of_blocked_jobs_is_searched_for_others_at_a_bounded_pace() -> None:

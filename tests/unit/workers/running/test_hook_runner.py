@@ -119,7 +119,7 @@ def test_the_harness_calls_hooks_too_and_shows_what_they_raise() -> None:
         jobs.drain()
 
 
-# --- whatever a hook does ------------------------------------------------------------------------
+# --- misbehaving hooks ---------------------------------------------------------------------------
 
 
 class _Mute(Exception):

@@ -166,7 +166,7 @@ def test_a_timeout_beyond_all_bounds_burns_no_attempt_in_a_function(blocking: bo
     assert function.heard(JobFailed) == 0
 
 
-# --- whatever reading raises ---------------------------------------------------------------------
+# --- errors raised by reading --------------------------------------------------------------------
 
 _FAULTS: list[BaseException] = [
     RecursionError("too deep"),

@@ -212,7 +212,7 @@ async def test_a_large_frame_from_a_child_is_decoded_in_a_thread(
     assert _is_here(decoded) is (size == SMALL)
 
 
-# --- what is large -------------------------------------------------------------------------------
+# --- large values --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ def test_many_may_open_a_new_file_at_once(bench: Bench) -> None:
     file.close()
 
 
-# --- whose turn it is ----------------------------------------------------------------------------
+# --- the right to send ---------------------------------------------------------------------------
 
 
 def test_a_queue_that_somebody_sends_from_is_left_to_it_and_others_are_not(
@@ -470,7 +470,7 @@ def test_a_batch_of_a_fifo_queue_has_one_job_of_a_group_so_that_none_can_overtak
     assert of_a == [jobs[0].id, jobs[2].id]
 
 
-# --- what SQS says -------------------------------------------------------------------------------
+# --- SQS's answers -------------------------------------------------------------------------------
 
 
 def test_a_queue_that_fails_is_left_alone_and_others_go_on(bench: Bench, file: SpoolFile) -> None:
@@ -568,7 +568,7 @@ def test_two_that_drain_one_file_at_once_send_each_job_once_and_in_order(bench: 
     file.close()
 
 
-# --- when it is drained --------------------------------------------------------------------------
+# --- draining ------------------------------------------------------------------------------------
 
 
 def rhythm_from(seed: int) -> Rhythm:

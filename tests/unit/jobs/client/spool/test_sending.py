@@ -170,7 +170,7 @@ def test_no_request_begins_when_half_of_the_lease_is_over(bench: Bench, file: Sp
     assert len(bench.sent()) == 30
 
 
-# --- what is remembered --------------------------------------------------------------------------
+# --- bookkeeping ---------------------------------------------------------------------------------
 
 
 @both

@@ -429,7 +429,7 @@ async def test_a_delete_makes_room_below_the_in_flight_limit() -> None:
     assert [message.body for message in await waiting] == ["b"]
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [0, 11])
@@ -623,7 +623,7 @@ async def test_faults_that_were_not_met_can_be_cleared(sqs: MemorySqs) -> None:
     assert await sqs.depth("q") == QueueDepth(visible=0, in_flight=0, delayed=0)
 
 
-# --- looking in ----------------------------------------------------------------------------------
+# --- inspection ----------------------------------------------------------------------------------
 
 
 async def test_every_call_is_logged_with_its_numbers(sqs: MemorySqs, clock: VirtualClock) -> None:
@@ -683,7 +683,7 @@ async def test_a_message_keeps_what_it_was_sent_with(sqs: MemorySqs) -> None:
     assert (await _take_one(sqs)).attributes == {"JobType": "a"}
 
 
-# --- whatever happens ----------------------------------------------------------------------------
+# --- any history ---------------------------------------------------------------------------------
 
 _VISIBILITY_S = 5
 _IN_FLIGHT_LIMIT = 6
