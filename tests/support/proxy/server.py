@@ -80,7 +80,7 @@ class Proxy:
         self._traffic.injections.clear()
 
     async def until(self, happened: Callable[[], bool]) -> None:
-        """Wait until ``happened`` is true, after each change of the counts.
+        """Wait until ``happened`` is true, checked after each change of the counts.
 
         Raises:
             TimeoutError: it did not become true in time.

@@ -51,7 +51,7 @@ class Traffic:
         self._changed.set()
 
     async def until(self, happened: Callable[[], bool]) -> None:
-        """Wait until ``happened`` is true, after each change of the counts or the connections.
+        """Wait until ``happened`` is true, checked after each change of counts or connections.
 
         Raises:
             TimeoutError: it did not become true in time.
