@@ -1,7 +1,7 @@
 """Properties of an app's queues, table and bucket on AWS, as the arguments of AWS's calls.
 
 Both the CDK constructs and the provisioning of a local stack use them, and a test compares the two
-(tests/infra/test_local_equals_template.py). Nothing here uses an SDK.
+(tests/infra/data/test_local_equals_template.py). Nothing here uses an SDK.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from headgate.jobs.deployment.metric_names import COUNTED, NAMESPACE, OF_LANE, W
 from headgate.jobs.deployment.thresholds import MAX_IN_FLIGHT, Thresholds
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.prices import ALARMS
-from tests.infra.cloudwatch import Minutes, goes_off
 from tests.infra.conftest import ELSEWHERE, Params
+from tests.infra.monitoring.cloudwatch import Minutes, goes_off
 from tests.infra.templates import resources
 
 THRESHOLDS = Thresholds()
@@ -509,7 +509,7 @@ def test_the_queues_that_are_watched_are_in_the_template(template: Mapping[str, 
 
 # --- the page ------------------------------------------------------------------------------------
 
-PAGE = (Path(__file__).parents[2] / "docs" / "watching.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "watching.md").read_text()
 
 
 def test_the_page_lists_every_alarm_and_no_other(app: App, all_rules: Mapping[str, Rule]) -> None:

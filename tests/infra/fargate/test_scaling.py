@@ -25,8 +25,8 @@ from headgate.infra.fargate.scaling_formulas import (
 from headgate.infra.monitoring.rule import MOST_METRICS
 from headgate.jobs.core.topology import DEFAULT_LANES, Priority, QueueSpec
 from headgate.jobs.deployment.groups import WorkerGroup
+from tests.infra.fargate.workers import DEPLOYMENT, NIGHT, Deployed, deployed, shop
 from tests.infra.templates import Properties, resources
-from tests.infra.workers import DEPLOYMENT, NIGHT, Deployed, deployed, shop
 
 GROUPS = pytest.mark.parametrize("group", DEPLOYMENT.workers, ids=lambda group: group.name)
 VISIBLE = "ApproximateNumberOfMessagesVisible"

@@ -316,6 +316,6 @@ def test_a_local_stack_has_every_kind_of_resource_that_holds_jobs(both: Both) ->
 
 
 def test_the_exceptions_stand_in_the_docs() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "emulators.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "emulators.md").read_text()
     for kind, what in EXCEPTIONS:
         assert (what if what != "*" else kind.rpartition("::")[2]) in page

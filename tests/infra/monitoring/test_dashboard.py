@@ -26,8 +26,8 @@ from headgate.jobs.deployment.metric_names import (
     WAIT,
 )
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
+from tests.infra.monitoring.test_alarm_rules import SQS_METRICS
 from tests.infra.templates import resources, synthesized, template_of
-from tests.infra.test_monitoring import SQS_METRICS
 
 Widget = Mapping[str, Any]
 

@@ -29,8 +29,7 @@ from headgate.ops.cli import cli
 from headgate.workers.configuration import Watching, WorkerSettings
 from headgate.workers.process.ecs_protection import bound_s
 from tests.infra.conftest import ELSEWHERE, Params
-from tests.infra.templates import Properties, listed, name_of, resources, template_of
-from tests.infra.workers import (
+from tests.infra.fargate.workers import (
     APP_PATH,
     DEFAULT,
     DEPLOYMENT,
@@ -41,9 +40,10 @@ from tests.infra.workers import (
     deployed,
     shop,
 )
+from tests.infra.templates import Properties, listed, name_of, resources, template_of
 from tests.support.dockerfile import copied, read_dockerfile
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GROUPS = pytest.mark.parametrize("group", DEPLOYMENT.workers, ids=lambda group: group.name)
 
 
@@ -160,7 +160,7 @@ def test_the_command_is_one_that_the_worker_s_command_line_takes_as_the_group_me
     monkeypatch.setattr(
         "headgate.workers.process.supervisor_link.is_supervised", lambda _environ: True
     )  # as in the supervisor's child
-    monkeypatch.setenv("HEADGATE_APP", "tests.infra.test_workers:SHOP")
+    monkeypatch.setenv("HEADGATE_APP", "tests.infra.fargate.test_worker_service:SHOP")
     container = system.container(group)
     assert container["EntryPoint"] == ["headgate"]
     assert container["Command"] == command(group)
