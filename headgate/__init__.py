@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from headgate.jobs.definitions.queue import Queue as Queue
     from headgate.jobs.definitions.schedule import Schedule as Schedule
     from headgate.jobs.definitions.schedule import cron as cron
+    from headgate.jobs.definitions.uniqueness import Unique as Unique
     from headgate.jobs.errors import Discard as Discard
     from headgate.jobs.errors import DoNotRetry as DoNotRetry
     from headgate.jobs.errors import HeadgateError as HeadgateError
@@ -84,6 +85,7 @@ __all__ = [
     "ScheduleInfo",
     "Spool",
     "Tenant",
+    "Unique",
     "UnreadableSchedule",
     "cron",
     "load_app",
@@ -124,6 +126,7 @@ _HOMES = {
     "ScheduleInfo": "schedules.registry",
     "Spool": "client.spool.policy",
     "Tenant": "core.context",
+    "Unique": "definitions.uniqueness",
     "UnreadableSchedule": "schedules.registry",
     "cron": "definitions.schedule",
     "load_app": "definitions.app",

@@ -88,8 +88,8 @@ def consumer(
             invocation.
         scheduler: for long delays; it is left open. None makes one if ``transport`` is None too.
         table: an open table, which is left open; None connects to the app's at the first
-            invocation, if a type has ``once=True`` or ``unique="replace"``, or if the app keeps
-            records and ``transport`` is None too.
+            invocation, if a type has ``once=True`` or ``Unique(keep="last")``, or if the app
+            keeps records and ``transport`` is None too.
         store: an open store, which is left open, for payloads that are too large for messages. None
             connects to S3 when it is first needed, if ``transport`` is None too.
         events: receives all events; None logs them, as JSON, with the invocation's id.

@@ -34,7 +34,7 @@ FOLLOW = ("dynamodb:Query", "dynamodb:BatchWriteItem")
 """A job's handle: reading its records, and requesting its cancellation."""
 
 UNIQUE = ("dynamodb:GetItem", "dynamodb:PutItem")
-"""Submitting with ``unique_for=``, in addition to `SUBMIT`."""
+"""Submitting with ``unique=``, in addition to `SUBMIT`."""
 
 RECORD = (
     "dynamodb:GetItem",

@@ -15,7 +15,6 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.occurrences import is_one_time, occurrences
 from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.schedule import Schedule
-from headgate.jobs.definitions.uniqueness import UniqueOptions
 from headgate.jobs.errors import OptionInvalid, SettingsInvalid, UnknownJobType
 from headgate.jobs.messages.envelope import Options, new_job_id
 from headgate.jobs.messages.outgoing import message_of
@@ -53,7 +52,7 @@ def new_schedule(
         SettingsInvalid: it never fires, or the limit doesn't go with it.
     """
     given: Mapping[str, object] = overrides
-    for option in ("delay", "at", *UniqueOptions.__annotations__):
+    for option in ("delay", "at", "unique"):
         if given.get(option) is not None:
             raise OptionInvalid(f"a schedule takes no {option}: each of its times is one job")
     check_new_name(app, name)

@@ -197,7 +197,7 @@ class _Key:
                 self._read(standing)
                 return
         raise TransportError(
-            f"{self.chosen.envelope.type!r}: too many submissions with one unique_key at once"
+            f"{self.chosen.envelope.type!r}: too many submissions with one uniqueness key at once"
         )
 
     async def wait(self) -> None:

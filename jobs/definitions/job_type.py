@@ -38,7 +38,6 @@ from headgate.jobs.definitions.handler import Handler
 from headgate.jobs.definitions.hooks import Hooks
 from headgate.jobs.definitions.options import Isolation, JobOptions, check_options
 from headgate.jobs.definitions.overrides import Overrides
-from headgate.jobs.definitions.uniqueness import check_unique
 from headgate.jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
 from headgate.jobs.messages.schema_upgrades import upgraded
 from headgate.jobs.retry.policy import Retry
@@ -121,7 +120,7 @@ class JobType(Hooks, Generic[P, R]):
         self.keep = check_keep(f"the type {name!r}", options.get("keep"))
         self.once = options.get("once", False)
         self.alert_at_once = options.get("alert_at_once", False)
-        self.unique = check_unique(name, options)
+        self.unique = options.get("unique")
         self.limits = Limits.of(options)
         self._returns = returns
         self._handler: Handler | None = None

@@ -10,7 +10,7 @@ from headgate.jobs.core.limits import LimitOptions
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.core.topology import Priority, PriorityName, check_name
 from headgate.jobs.definitions.schedule import Schedule
-from headgate.jobs.definitions.uniqueness import UniqueOptions
+from headgate.jobs.definitions.uniqueness import Unique
 from headgate.jobs.errors import ConfigurationError, did_you_mean
 from headgate.jobs.messages.foreign_formats import Accepts
 from headgate.jobs.messages.schema_upgrades import Upgrade, check_upgrades
@@ -20,7 +20,7 @@ from headgate.jobs.values.kinds import check_kind
 Isolation = Literal["worker", "process"]
 
 
-class JobOptions(LimitOptions, UniqueOptions, total=False):
+class JobOptions(LimitOptions, total=False):
     """The keywords of `Queue.job` and `Queue.define`."""
 
     priority: Priority | PriorityName | None
@@ -60,6 +60,8 @@ class JobOptions(LimitOptions, UniqueOptions, total=False):
     once: bool
     """True if a job that is done must never run again, however often it is delivered, and has only
     one runner at a time: it is claimed in the app's table, which costs two requests."""
+    unique: Unique | None
+    """The submissions that count as the same job; None has each submission count by itself."""
     alert_at_once: bool
     """True to alert at once when one of its jobs is given up, instead of in a summary."""
     group_by: Callable[[Any], str] | None
@@ -106,6 +108,11 @@ def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
         raise ConfigurationError(
             f"the type {name!r}: accepts must be made by Accepts.json(), .s3(), .sns() or "
             f".eventbridge(), got {accepts!r}"
+        )
+    if not isinstance(unique := options.get("unique"), Unique | None):
+        raise ConfigurationError(
+            f"the type {name!r}: unique must be a Unique, got {unique!r}: write "
+            "unique=Unique(within=timedelta(hours=1))"
         )
     _check_accepts_from(name, options.get("accepts_from", ()))
     check_kind(f"the type {name!r}: schema", schema := options.get("schema", 1), int)

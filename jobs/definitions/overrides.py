@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Literal, TypedDict
 
 from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.topology import Priority, PriorityName
-from headgate.jobs.definitions.uniqueness import UniqueOptions
+from headgate.jobs.definitions.uniqueness import Unique
 
 
-class Overrides(UniqueOptions, total=False):
+class Overrides(TypedDict, total=False):
     """Options of a single submission, in place of its job type's; None stands for not given."""
 
     delay: timedelta | None
@@ -28,3 +29,5 @@ class Overrides(UniqueOptions, total=False):
     group: str | None
     """On a FIFO queue, the group whose jobs run one at a time and in order. Defaults to the result
     of the type's ``group_by`` or, without one, to the tenant."""
+    unique: Unique | Literal[False] | None
+    """The uniqueness of this job; False for a job that is not unique though its type is."""

@@ -1,135 +1,121 @@
-"""Uniqueness of jobs: the key that makes submissions equal, its duration, and its mode."""
+"""Uniqueness of jobs: `Unique`, and the key that equal submissions share."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Self, TypedDict, get_args
+from typing import Any, Literal, get_args
 
 from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.ports import Item
-from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.errors import OptionInvalid, SettingsInvalid
 from headgate.jobs.messages.envelope import UniqueBy, UniqueMode
 
 UniqueKey = str | Callable[[Any], str]
 
+Kept = Literal["first", "last"]
+
 LONGEST_UNIQUE = timedelta(days=365)
 """The longest duration of uniqueness."""
 
-
-class UniqueOptions(TypedDict, total=False):
-    """The keywords for uniqueness of a job type or a submission; None stands for not given."""
-
-    unique_for: timedelta | None
-    """Time from a job's submission for which equal submissions count as that job, at most 365 days;
-    0 is no uniqueness."""
-    unique_key: UniqueKey | None
-    """The key that equal submissions share: a text, or a function from the payload to one. None
-    takes the payload. The job's type and its tenant's organisation are always part of it."""
-    unique: UniqueMode | None
-    """The submission that runs: the ``first`` (the default), whose handle the others get; or with
-    ``replace`` the last, so that an earlier one that has not started never does. Submissions of one
-    process are in call order; those of different processes are ordered by their clocks'
-    milliseconds."""
+_MODES: dict[Kept, UniqueMode] = {"first": "first", "last": "replace"}
+"""The values of ``keep`` as messages have them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Uniqueness:
-    """The uniqueness options of a type or of a submission."""
+@dataclass(frozen=True, slots=True, init=False)
+class Unique:
+    """Equal submissions count as one job: ``Unique(within=timedelta(hours=1))``.
 
-    lasting: timedelta | None = None
-    key: UniqueKey | None = None
-    mode: UniqueMode | None = None
+    Submissions are equal if they are of the same type and tenant, and have an equal key. Option of
+    a job type, or of a single submission.
 
-    @classmethod
-    def of(cls, options: UniqueOptions) -> Self:
-        """Read the uniqueness from a set of options.
-
-        Raises:
-            ConfigurationError: a value is of the wrong type or out of range.
-        """
-        lasting, mode = options.get("unique_for"), options.get("unique")
-        key: Any = options.get("unique_key")
-        if not isinstance(lasting, timedelta | None):
-            raise ConfigurationError(
-                f"unique_for must be a timedelta, got {lasting!r}: write timedelta(hours=1)"
-            )
-        if lasting is not None and lasting < timedelta(0):
-            raise ConfigurationError(f"unique_for must not be negative, got {lasting}")
-        if lasting is not None and lasting > LONGEST_UNIQUE:
-            raise ConfigurationError(
-                f"unique_for must be at most {LONGEST_UNIQUE.days} days, got {lasting}"
-            )
-        if not (key is None or callable(key) or (isinstance(key, str) and key)):
-            raise ConfigurationError(
-                f"unique_key must be a text or a function of the payload, got {key!r}"
-            )
-        if mode is not None and mode not in get_args(UniqueMode):
-            raise ConfigurationError(f"unique must be 'first' or 'replace', got {mode!r}")
-        return cls(lasting=lasting, key=key, mode=mode)
-
-    def over(self, default: Self) -> Self:
-        """Return these options, completed from the defaults.
-
-        Raises:
-            ConfigurationError: a key or a mode is given, but no duration.
-        """
-        lasting = self.lasting if self.lasting is not None else default.lasting
-        key, mode = self.key or default.key, self.mode or default.mode
-        if lasting is None and (key is not None or mode is not None):
-            raise ConfigurationError("unique_key and unique have no meaning without unique_for")
-        return type(self)(lasting=lasting, key=key, mode=mode)
-
-    def of_job(
-        self, job_type: str, payload: Any, dumped: Any, tenant: Tenant | None
-    ) -> UniqueBy | None:
-        """Return the uniqueness of a job as its message has it; None if it is not unique.
-
-        Args:
-            job_type: the type's name.
-            payload: the payload as submitted.
-            dumped: the payload as JSON values.
-            tenant: the job's tenant.
-
-        Raises:
-            ConfigurationError: the function for keys didn't return a non-empty text.
-        """
-        if not self.lasting:
-            return None
-        parts = [job_type, tenant.org if tenant else None, *self._sameness(payload, dumped)]
-        mode = self.mode or "first"
-        return UniqueBy(
-            key=hashlib.sha256(_canonical([mode, *parts])).hexdigest()[:40],
-            for_s=self.lasting.total_seconds(),
-            mode=mode,
-        )
-
-    def _sameness(self, payload: Any, dumped: Any) -> list[Any]:
-        if self.key is None:
-            return ["payload", dumped]
-        key: Any = self.key(payload) if callable(self.key) else self.key
-        if not isinstance(key, str) or not key:
-            raise ConfigurationError(f"unique_key must come to a text, got {key!r}")
-        return ["key", key]
-
-
-NOT_UNIQUE = Uniqueness()
-
-
-def check_unique(name: str, options: Mapping[str, Any]) -> Uniqueness:
-    """Return the uniqueness declared by a job type's options.
+    Args:
+        within: the time from a job's submission for which equal submissions count as that job; a
+            timedelta or seconds, more than 0 and at most 365 days.
+        key: a text, or a function from the payload to one; None takes the whole payload.
+        keep: the submission that runs. With ``first`` the others get the handle of the first one's
+            job. With ``last`` an earlier one that has not started never does; submissions of one
+            process are in call order, and those of different processes are ordered by their
+            clocks' milliseconds.
 
     Raises:
-        ConfigurationError: the options are invalid; names the type.
+        SettingsInvalid: a value is of the wrong type or out of range.
+
+    Example:
+        >>> @app.job("sync-shop", unique=Unique(within=60, key=lambda sync: sync.shop))
+        ... async def sync_shop(sync: Sync) -> None: ...  # doctest: +SKIP
     """
-    given: Any = {key: options[key] for key in UniqueOptions.__annotations__ if key in options}
-    try:
-        return Uniqueness.of(given).over(NOT_UNIQUE)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"the type {name!r}: {error}") from error
+
+    within: timedelta
+    key: UniqueKey | None
+    keep: Kept
+
+    def __init__(
+        self, *, within: timedelta | float, key: UniqueKey | None = None, keep: Kept = "first"
+    ) -> None:
+        checked: Any = key
+        if not (checked is None or callable(checked) or (isinstance(checked, str) and checked)):
+            raise SettingsInvalid(
+                f"Unique(key=...) must be a text or a function of the payload, got {key!r}"
+            )
+        if keep not in get_args(Kept):
+            raise SettingsInvalid(f"Unique(keep=...) must be 'first' or 'last', got {keep!r}")
+        object.__setattr__(self, "within", _checked_within(within))
+        object.__setattr__(self, "key", key)
+        object.__setattr__(self, "keep", keep)
+
+
+def _checked_within(within: timedelta | float) -> timedelta:
+    if isinstance(within, bool) or not isinstance(within, timedelta | int | float):
+        raise SettingsInvalid(
+            f"Unique(within=...) must be a timedelta or seconds, got {within!r}: write "
+            "Unique(within=timedelta(hours=1))"
+        )
+    seconds = within.total_seconds() if isinstance(within, timedelta) else within
+    if not 0 < seconds <= LONGEST_UNIQUE.total_seconds():  # which NaN is not either
+        raise SettingsInvalid(
+            f"Unique(within=...) must be more than 0 and at most {LONGEST_UNIQUE.days} days, got "
+            f"{within}"
+        )
+    return within if isinstance(within, timedelta) else timedelta(seconds=within)
+
+
+def unique_by(
+    unique: Unique, job_type: str, payload: Any, dumped: Any, tenant: Tenant | None
+) -> UniqueBy:
+    """Return the uniqueness of a job as its message has it.
+
+    Args:
+        unique: the option.
+        job_type: the type's name.
+        payload: the payload as submitted.
+        dumped: the payload as JSON values.
+        tenant: the job's tenant.
+
+    Raises:
+        OptionInvalid: the function for keys didn't return a non-empty text.
+    """
+    mode = _MODES[unique.keep]
+    parts = [job_type, tenant.org if tenant else None, *_sameness(unique.key, payload, dumped)]
+    return UniqueBy(
+        key=hashlib.sha256(_canonical([mode, *parts])).hexdigest()[:40],
+        for_s=unique.within.total_seconds(),
+        mode=mode,
+    )
+
+
+def _sameness(key: UniqueKey | None, payload: Any, dumped: Any) -> list[Any]:
+    if key is None:
+        return ["payload", dumped]
+    found: Any = key(payload) if callable(key) else key
+    if not isinstance(found, str) or not found:
+        raise OptionInvalid(
+            f"the function Unique(key=...) must return a text that is not empty, got {found!r}"
+        )
+    return ["key", found]
 
 
 def place(by: UniqueBy) -> Item:

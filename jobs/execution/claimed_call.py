@@ -81,13 +81,13 @@ def require_claims(app: App, claims: Claims | None) -> None:
 def _unclaimable(app: App) -> ConfigurationError:
     names = ", ".join(repr(job.name) for job in app.types.values() if _is_claimed(job))
     return ConfigurationError(
-        f"the app {app.name!r} has types with once=True or unique='replace' ({names}), whose "
-        "jobs are claimed in its table: give Worker or consumer a table="
+        f"the app {app.name!r} has types with once=True or Unique(keep='last') ({names}), "
+        "whose jobs are claimed in its table: give Worker or consumer a table="
     )
 
 
 def _is_claimed(job: JobType[Any, Any]) -> bool:
-    return job.once or (bool(job.unique.lasting) and job.unique.mode == "replace")
+    return job.once or (job.unique is not None and job.unique.keep == "last")
 
 
 async def replaced_by(means: Means, job: Job, delivery: Delivery) -> str | None:

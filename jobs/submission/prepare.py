@@ -21,9 +21,8 @@ from headgate.jobs.core.tracing import current_traceparent
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType, NewJob
 from headgate.jobs.definitions.overrides import Overrides
-from headgate.jobs.definitions.uniqueness import Uniqueness
+from headgate.jobs.definitions.uniqueness import Unique, unique_by
 from headgate.jobs.errors import (
-    ConfigurationError,
     DelayInvalid,
     OptionInvalid,
     UnknownJobType,
@@ -397,10 +396,20 @@ def _unique(
     overrides: Overrides,
     tenant: Tenant | None,
 ) -> UniqueBy | None:
+    unique = overrides.get("unique")
+    if unique is False:
+        return None
+    if not isinstance(unique, Unique | None):
+        raise OptionInvalid(
+            f"{job.name!r}: unique must be a Unique or False, got {unique!r}: write "
+            "unique=Unique(within=timedelta(hours=1))"
+        )
+    chosen = unique or job.unique
+    if chosen is None:
+        return None
     try:
-        uniqueness = Uniqueness.of(overrides).over(job.unique)
-        return uniqueness.of_job(job.name, payload, dumped, tenant)
-    except ConfigurationError as error:
+        return unique_by(chosen, job.name, payload, dumped, tenant)
+    except OptionInvalid as error:
         raise OptionInvalid(f"{job.name!r}: {error}") from error
 
 

@@ -179,10 +179,10 @@ def _claims(stream: Stream, fleet: Fleet) -> Usage:
 
 def _unique(stream: Stream) -> Usage:
     unique = stream.job.unique
-    if not unique.lasting:
+    if unique is None:
         return NOTHING
-    kept = put(200, unique.lasting)
-    if unique.mode == "replace":
+    kept = put(200, unique.within)
+    if unique.keep == "last":
         return kept + _READ_ONCE * (1 + stream.attempts)
     return kept + Usage(writes=1)
 

@@ -56,6 +56,7 @@ PUBLIC = [
     "ScheduleInfo",
     "Spool",
     "Tenant",
+    "Unique",
     "UnreadableSchedule",
     "cron",
     "load_app",

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, Client, Priority
+from headgate import App, AsyncClient, Client, Priority, Unique
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from tests.support.environment import with_test_credentials
@@ -25,7 +25,7 @@ def app(ministack: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> App:
     with_test_credentials(monkeypatch, tmp_path)
     monkeypatch.setenv("AWS_ENDPOINT_URL", ministack)
     app = App("unique", stage=f"t{uuid4().hex[:12]}")
-    app.define("sync", Sync, unique_for=timedelta(hours=1))
+    app.define("sync", Sync, unique=Unique(within=timedelta(hours=1)))
     asyncio.run(provision(app.topology, endpoint_url=ministack))
     return app
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 
-from headgate import App, Backoff, Discard, DoNotRetry, JobContext, Retry, RetryLater
+from headgate import App, Backoff, Discard, DoNotRetry, JobContext, Retry, RetryLater, Unique
 from headgate.jobs.core.events import Event
 from headgate.jobs.core.limits import Breaker, Concurrency, LimitOptions, RateLimit, RetryBudget
 from headgate.jobs.core.retention import Keep
@@ -124,8 +124,7 @@ def _declare(
     if declared.keep_last is not None:
         options["keep"] = Keep(last=declared.keep_last)
     if declared.unique_s:
-        options["unique_for"] = timedelta(seconds=declared.unique_s)
-        options["unique"] = "replace" if declared.replaces else "first"
+        options["unique"] = uniqueness_of(declared)
     if declared.schema > 1 and not old:
         options |= {"schema": declared.schema, "upgrade": {1: _as_it_is}}
     if declared.every_min is not None:
@@ -137,6 +136,12 @@ def _declare(
             made.on_complete(_HOOKS[declared.hook])
             made.on_failed(_HOOKS[declared.hook])
     return made
+
+
+def uniqueness_of(declared: TypePlan, key: str | None = None) -> Unique:
+    """Return the uniqueness of a type's jobs, with the key of a single submission."""
+    within = timedelta(seconds=declared.unique_s)
+    return Unique(within=within, key=key, keep="last" if declared.replaces else "first")
 
 
 def _as_it_is(value: Any) -> Any:

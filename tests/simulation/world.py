@@ -27,7 +27,7 @@ from headgate.jobs.testing.memory.ordering import MessageState
 from headgate.workers.worker import Worker
 from tests.simulation import apps
 from tests.simulation.actors import Actor
-from tests.simulation.apps import Work
+from tests.simulation.apps import Work, uniqueness_of
 from tests.simulation.fleet import Fleet
 from tests.simulation.functions import Functions
 from tests.simulation.ledger import Ledger
@@ -198,10 +198,12 @@ class World:
         if fifo:
             overrides["group"] = job.group or "g"
         if job.key is not None and declared.unique_s:
-            overrides["unique_key"] = job.key
-        for name in ("tenant", "attempts", "priority"):
-            if (value := getattr(job, name)) is not None:
-                overrides[name] = value
+            overrides["unique"] = uniqueness_of(declared, job.key)
+        overrides |= {
+            "tenant": job.tenant,
+            "max_attempts": job.attempts,
+            "priority": job.priority,
+        }
         return overrides
 
     # --- healing ----------------------------------------------------------------------------------

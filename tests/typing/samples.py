@@ -28,6 +28,7 @@ from headgate import (
     Priority,
     Schedule,
     Tenant,
+    Unique,
 )
 from headgate.jobs.records.history import JobRecord, ProgressRecord
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
@@ -262,7 +263,50 @@ def submissions_with_options_that_may_be_none(
     client: Client, delay: timedelta | None, at: datetime | None, org: str | None
 ) -> None:
     client.submit(async_two, email, delay=delay, at=at, tenant=org, group=org, priority=None)
-    client.submit(async_two, email, max_attempts=None, timeout=delay, unique_for=delay)
+    client.submit(async_two, email, max_attempts=None, timeout=delay, unique=None)
+
+
+# --- uniqueness ----------------------------------------------------------------------------------
+
+
+def key_of_count(payload: Count) -> str:
+    return str(payload["a"])
+
+
+def key_of_number(payload: Email) -> int:
+    return len(payload.to)
+
+
+within = timedelta(hours=1)
+unique_type = app.define("unique-type", Email, unique=Unique(within=90, key=lambda e: e.to))
+unique_last = app.define("unique-last", Count, unique=Unique(within=within, keep="last"))
+
+
+@app.job("unique-job", unique=Unique(within=within, key="all"))
+async def unique_job(payload: Email) -> None: ...
+
+
+def unique_submissions(client: Client) -> None:
+    client.submit(unique_type, email, unique=False)
+    client.submit(unique_type, email, unique=Unique(within=within, key="all"))
+    client.submit(unique_last, {"a": 1}, unique=Unique(within=within, key=key_of_count))
+    client.submit_many(unique_type, [email], unique=Unique(within=within, keep="first"))
+    assert_type(unique_type.new(email, unique=False), NewJob[None])
+    assert_type(Unique(within=90).within, timedelta)
+
+
+def uniqueness_at_fault(client: Client) -> None:
+    Unique()  # type: ignore[call-arg]
+    Unique(within="1h")  # type: ignore[arg-type]
+    Unique(within=within, key=key_of_number)  # type: ignore[arg-type]
+    Unique(within=within, keep="replace")  # type: ignore[arg-type]
+    Unique(within=within).keep = "last"  # type: ignore[misc]
+    client.submit(unique_type, email, unique=True)  # type: ignore[call-overload]
+    client.submit(unique_type, email, unique="last")  # type: ignore[call-overload]
+    app.define("no-unique", Email, unique=False)  # type: ignore[call-overload]
+
+
+# --- jobs as values ------------------------------------------------------------------------------
 
 
 def jobs_as_values(client: Client) -> None:

@@ -33,6 +33,7 @@ from headgate import (
     JobContext,
     RetryLater,
     Schedule,
+    Unique,
 )
 from headgate.infra.job_system import JobSystem
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
@@ -236,8 +237,8 @@ async def test_who_submits_what_is_unique_may_make_its_calls_and_a_mere_submitte
 ) -> None:
     async with AsyncClient(watched.declared.app) as client:
         hour = timedelta(hours=1)
-        first = await client.submit(watched.declared.echo, Note(), unique_for=hour)
-        again = await client.submit(watched.declared.echo, Note(), unique_for=hour)
+        first = await client.submit(watched.declared.echo, Note(), unique=Unique(within=hour))
+        again = await client.submit(watched.declared.echo, Note(), unique=Unique(within=hour))
     assert again.id == first.id
 
     calls = watched.take()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headgate import App, AsyncClient, Backoff, JobContext
+from headgate import App, AsyncClient, Backoff, JobContext, Unique
 from headgate.jobs.core.events import JobCompleted, JobDeadLettered, PollReceived
 from headgate.jobs.core.ports import Item
 from headgate.jobs.core.retention import RecordsLevel
@@ -217,10 +217,10 @@ async def test_as_many_polls_bring_nothing_as_the_model_says(rate: float) -> Non
     [
         (0, {"once": True}),
         (1, {"once": True}),
-        (0, {"unique_for": timedelta(hours=1), "unique_key": _text_of}),
-        (0, {"unique_for": timedelta(hours=1), "unique_key": _text_of, "unique": "replace"}),
+        (0, {"unique": Unique(within=timedelta(hours=1), key=_text_of)}),
+        (0, {"unique": Unique(within=timedelta(hours=1), key=_text_of, keep="last")}),
     ],
-    ids=["once", "once-again", "unique", "replace"],
+    ids=["once", "once-again", "unique-first", "unique-last"],
 )
 async def test_claims_take_as_many_writes_as_the_model_says(
     fails: int, options: dict[str, Any]

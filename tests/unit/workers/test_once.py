@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from headgate import App, AsyncClient, Backoff, Discard, JobContext, Retry, RetryLater
+from headgate import App, AsyncClient, Backoff, Discard, JobContext, Retry, RetryLater, Unique
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.events import (
     ClaimFailed,
@@ -320,13 +320,13 @@ async def test_a_claim_is_not_given_back_while_its_thread_goes_on() -> None:
         lets_go.set()
 
 
-@pytest.mark.parametrize("how", ["once", "replace"])
+@pytest.mark.parametrize("how", ["once", "last"])
 async def test_a_table_that_hangs_holds_a_slot_for_two_seconds_at_most(how: str) -> None:
     app, mail = one_lane(visibility_s=VISIBILITY_S, records="off")
     options: dict[str, Any] = (
         {"once": True}
         if how == "once"
-        else {"unique_for": timedelta(hours=1), "unique": "replace", "unique_key": lambda _: "a"}
+        else {"unique": Unique(within=timedelta(hours=1), key="a", keep="last")}
     )
 
     @mail.job("charge", **options)

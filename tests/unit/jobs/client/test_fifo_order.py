@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, Client, JobContext, Priority
+from headgate import App, AsyncClient, Client, JobContext, Priority, Unique
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.events import JobCompleted
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
@@ -196,7 +196,7 @@ async def test_unique_jobs_keep_their_order_though_the_table_answers_in_another(
     flaky = AsyncFlaky(sqs, rng, harm=harm)
     async with AsyncClient(app, transport=flaky, clock=clock, table=table) as client:
         calls = [
-            client.submit(book, entry, unique_for=timedelta(minutes=1))
+            client.submit(book, entry, unique=Unique(within=timedelta(minutes=1)))
             for entry in entries(accounts)
         ]
         await asyncio.gather(*calls, return_exceptions=True)

@@ -21,6 +21,7 @@ from headgate import (
     JobContext,
     JobHandle,
     Retry,
+    Unique,
 )
 from headgate.jobs.client.inline import LONGEST_S
 from headgate.jobs.core.batcher import Pacing
@@ -103,7 +104,7 @@ class Rig:
         @self.app.job("parent", retry=AT_ONCE)
         async def parent(email: Email, ctx: JobContext) -> None:
             self._do("parent")
-            await ctx.submit(plain, email, unique_for=timedelta(hours=1))
+            await ctx.submit(plain, email, unique=Unique(within=timedelta(hours=1)))
 
         self.email, self.plain, self.slow_to_retry = send_email, plain, slow_to_retry
         self.isolated, self.parent, self.charge = isolated, parent, charge

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, Client, JobContext, NewJob
+from headgate import App, Client, JobContext, NewJob, Unique
 from headgate.errors import (
     DelayInvalid,
     OptionInvalid,
@@ -91,8 +91,8 @@ def test_jobs_of_several_types_go_to_their_queues_in_one_call(shop: Shop) -> Non
         shop.capture.new(Payment(amount=3)),
         shop.nightly.new(),
         shop.greet.new(Greeting(to="Bob"), delay=timedelta(hours=2)),
-        shop.greet.new(Greeting(to="Cy"), unique_for=timedelta(hours=1)),
-        shop.greet.new(Greeting(to="Cy"), unique_for=timedelta(hours=1)),
+        shop.greet.new(Greeting(to="Cy"), unique=Unique(within=timedelta(hours=1))),
+        shop.greet.new(Greeting(to="Cy"), unique=Unique(within=timedelta(hours=1))),
         shop.capture.new(Payment(amount=4), tenant="org-1"),
     ]
     handles = shop.client.submit_many(jobs)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, Client, JobContext, JobHandle, Priority, Tenant
+from headgate import App, AsyncClient, Client, JobContext, JobHandle, Priority, Tenant, Unique
 from headgate.jobs.client.unique import PENDING_S
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.events import (
@@ -27,12 +27,13 @@ from headgate.jobs.core.events import (
 )
 from headgate.jobs.core.ports import Item
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.uniqueness import Uniqueness, place
+from headgate.jobs.definitions.uniqueness import place, unique_by
 from headgate.jobs.errors import (
     ConfigurationError,
     OptionInvalid,
     PartlySubmitted,
     ServiceUnavailable,
+    SettingsInvalid,
     TransportError,
 )
 from headgate.jobs.messages.envelope import UniqueBy, parse
@@ -80,62 +81,86 @@ class Bench:
 def _by(payload: Any = None, tenant: str | None = None, **options: Any) -> UniqueBy:
     payload = payload or Sync()
     named = Tenant(org=tenant) if tenant else None
-    of = Uniqueness.of({"unique_for": HOUR, **options})  # type: ignore[typeddict-item]  # values of several types
-    found = of.of_job("sync", payload, payload.model_dump(), named)
-    assert found is not None
-    return found
+    return unique_by(Unique(within=HOUR, **options), "sync", payload, payload.model_dump(), named)
 
 
 def test_the_same_payload_of_the_same_type_and_tenant_has_the_same_key() -> None:
     assert _by() == _by(Sync(shop="a")) != _by(Sync(shop="b"))
     assert _by(tenant="org-1") == _by(tenant="org-1") != _by(tenant="org-2")
     assert _by(tenant="org-1").key != _by().key
-    assert _by(unique="replace").key != _by().key, "the two don't understand each other's claims"
+    assert _by(keep="last").key != _by().key, "the two don't understand each other's claims"
 
 
 def test_the_order_of_a_mapping_makes_no_difference() -> None:
-    of = Uniqueness(lasting=HOUR)
-    one = of.of_job("sync", None, {"a": 1, "b": {"c": 2, "d": 3}}, None)
-    assert one == of.of_job("sync", None, {"b": {"d": 3, "c": 2}, "a": 1}, None)
+    unique = Unique(within=HOUR)
+    one = unique_by(unique, "sync", None, {"a": 1, "b": {"c": 2, "d": 3}}, None)
+    assert one == unique_by(unique, "sync", None, {"b": {"d": 3, "c": 2}, "a": 1}, None)
 
 
 def test_a_key_of_one_s_own_stands_for_the_payload() -> None:
     of_shop: Callable[[Sync], str] = lambda sync: sync.shop  # noqa: E731 - as users write it
-    assert _by(Sync(full=True), unique_key=of_shop) == _by(Sync(full=False), unique_key=of_shop)
-    assert _by(Sync(shop="x"), unique_key="all") == _by(Sync(shop="y"), unique_key="all")
-    assert _by(unique_key="a") == _by(unique_key=of_shop)
+    assert _by(Sync(full=True), key=of_shop) == _by(Sync(full=False), key=of_shop)
+    assert _by(Sync(shop="x"), key="all") == _by(Sync(shop="y"), key="all")
+    assert _by(key="a") == _by(key=of_shop)
 
 
 def test_a_key_that_reads_like_a_payload_is_none() -> None:
-    assert _by(unique_key='{"full":false,"shop":"a"}').key != _by().key
+    assert _by(key='{"full":false,"shop":"a"}').key != _by().key
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("values", "complaint"),
     [
-        ({"unique_for": 60}, "unique_for must be a timedelta"),
-        ({"unique_for": timedelta(seconds=-1)}, "must not be negative"),
-        ({"unique_for": HOUR, "unique_key": 5}, "unique_key must be a text or a function"),
-        ({"unique_for": HOUR, "unique_key": ""}, "unique_key must be a text or a function"),
-        ({"unique_for": HOUR, "unique": "last"}, "'first' or 'replace'"),
-        ({"unique_key": "x"}, "without unique_for"),
-        ({"unique": "replace"}, "without unique_for"),
+        ({"within": "1h"}, r"Unique\(within=...\) must be a timedelta or seconds, got '1h'"),
+        ({"within": True}, "must be a timedelta or seconds, got True"),
+        ({"within": 0}, "must be more than 0 and at most 365 days, got 0"),
+        ({"within": timedelta(seconds=-1)}, "must be more than 0"),
+        ({"within": float("nan")}, "must be more than 0"),
+        ({"within": timedelta(days=365, microseconds=1)}, "at most 365 days"),
+        ({"within": 1e300}, "at most 365 days"),
+        ({"within": HOUR, "key": 5}, "must be a text or a function of the payload, got 5"),
+        ({"within": HOUR, "key": ""}, "must be a text or a function of the payload, got ''"),
+        ({"within": HOUR, "keep": "replace"}, "must be 'first' or 'last', got 'replace'"),
     ],
 )
-def test_options_that_make_no_sense_are_refused_where_they_are_given(
-    options: dict[str, Any], complaint: str
+def test_values_that_make_no_sense_are_refused_where_they_are_written(
+    values: dict[str, Any], complaint: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=f"'sync'.*{complaint}"):
-        App("shop").define("sync", Sync, **options)
+    with pytest.raises(SettingsInvalid, match=complaint):
+        Unique(**values)
+
+
+def test_a_number_is_seconds() -> None:
+    assert Unique(within=90) == Unique(within=timedelta(seconds=90))
+    assert Unique(within=0.5).within == timedelta(milliseconds=500)
+
+
+@pytest.mark.parametrize("given", [HOUR, True, 0, "replace"])
+def test_an_option_that_is_no_unique_is_refused_with_what_to_write(given: object) -> None:
+    write = r"write unique=Unique\(within=timedelta\(hours=1\)\)"
+    with pytest.raises(ConfigurationError, match=f"'sync'.*must be a Unique, .*{write}"):
+        Bench(unique=given)
     bench = Bench()
-    with pytest.raises(OptionInvalid, match=f"'sync'.*{complaint}"):
-        bench.submit(**options)
+    with pytest.raises(OptionInvalid, match=f"'sync'.*must be a Unique or False, .*{write}"):
+        bench.submit(unique=given)
     assert bench.waiting == []
 
 
+def test_the_submissions_own_uniqueness_stands_for_the_types_as_a_whole() -> None:
+    bench = Bench(unique=Unique(within=HOUR, key="all", keep="last"))
+    handles = [
+        bench.submit(Sync(shop=shop), unique=Unique(within=HOUR)) for shop in ("a", "b", "a")
+    ]
+    assert [handle.is_duplicate for handle in handles] == [False, False, True]
+
+
+def no_text(_sync: Sync) -> Any:
+    """Return no key, as a function without a return type might."""
+
+
 def test_a_key_that_is_no_text_is_refused_without_showing_the_payload() -> None:
-    bench = Bench(unique_for=HOUR, unique_key=lambda _sync: None)
-    with pytest.raises(OptionInvalid, match="must come to a text, got None"):
+    bench = Bench(unique=Unique(within=HOUR, key=no_text))
+    with pytest.raises(OptionInvalid, match="must return a text that is not empty, got None"):
         bench.submit()
 
 
@@ -144,9 +169,9 @@ def test_a_key_that_is_no_text_is_refused_without_showing_the_payload() -> None:
 
 def test_the_second_submission_within_the_time_gets_the_first_one_s_job() -> None:
     bench = Bench()
-    first = bench.submit(unique_for=HOUR)
+    first = bench.submit(unique=Unique(within=HOUR))
     bench.clock.advance(HOUR - timedelta(seconds=1))
-    second = bench.submit(unique_for=HOUR)
+    second = bench.submit(unique=Unique(within=HOUR))
     assert (first.is_duplicate, second.is_duplicate) == (False, True)
     assert first.id == second.id
     assert bench.waiting == [first.id]
@@ -157,7 +182,7 @@ def test_the_second_submission_within_the_time_gets_the_first_one_s_job() -> Non
 
 
 def test_after_the_time_a_submission_counts_again() -> None:
-    bench = Bench(unique_for=HOUR)
+    bench = Bench(unique=Unique(within=HOUR))
     first = bench.submit()
     bench.clock.advance(HOUR + timedelta(seconds=1))
     second = bench.submit()
@@ -166,17 +191,17 @@ def test_after_the_time_a_submission_counts_again() -> None:
 
 
 def test_what_is_not_the_same_counts_by_itself() -> None:
-    bench = Bench(unique_for=HOUR)
+    bench = Bench(unique=Unique(within=HOUR))
     bench.submit()
     bench.submit(tenant="org-1")
     bench.submit(Sync(shop="b"))
-    bench.submit(unique_for=timedelta(0))
+    bench.submit(unique=False)
     assert len(bench.waiting) == 4
     assert not bench.heard(JobDeduplicated)
 
 
 def test_of_one_call_too_the_first_of_a_key_counts() -> None:
-    bench = Bench(unique_for=HOUR)
+    bench = Bench(unique=Unique(within=HOUR))
     payloads = [Sync(shop=shop) for shop in "abacbb"]
     handles = bench.harness.client.submit_many(bench.job, payloads)
     assert [handle.is_duplicate for handle in handles] == [False, False, True, False, True, True]
@@ -186,7 +211,7 @@ def test_of_one_call_too_the_first_of_a_key_counts() -> None:
 
 
 def test_a_unique_job_costs_two_requests_to_the_table_and_a_duplicate_one() -> None:
-    bench = Bench(unique_for=HOUR)
+    bench = Bench(unique=Unique(within=HOUR))
     bench.submit()
     assert bench.harness.table.calls == ["replace", "replace"]
     bench.submit()
@@ -200,7 +225,7 @@ def test_a_submission_that_is_not_unique_asks_the_table_for_nothing() -> None:
 
 
 def test_what_could_not_be_sent_is_not_in_the_way_of_the_next() -> None:
-    bench = Bench(unique_for=HOUR)
+    bench = Bench(unique=Unique(within=HOUR))
     bench.harness.sqs.faults.raise_on("send", ServiceUnavailable("gone"), times=10)
     with pytest.raises(ServiceUnavailable):
         bench.submit()
@@ -211,7 +236,7 @@ def test_what_could_not_be_sent_is_not_in_the_way_of_the_next() -> None:
 
 
 def test_what_sqs_refuses_of_a_call_is_told_by_its_place_and_can_be_submitted_again() -> None:
-    bench = Bench(unique_for=HOUR)
+    bench = Bench(unique=Unique(within=HOUR))
     bench.harness.sqs.faults.fail_entries("send", sender_fault=True, indexes=[1])
     payloads = [Sync(shop=shop) for shop in "aabbc"]
     with pytest.raises(PartlySubmitted) as raised:
@@ -224,7 +249,7 @@ def test_what_sqs_refuses_of_a_call_is_told_by_its_place_and_can_be_submitted_ag
 
 
 def test_without_the_table_nothing_is_sent() -> None:
-    bench = Bench(unique_for=HOUR)
+    bench = Bench(unique=Unique(within=HOUR))
     bench.harness.table.missing = True
     with pytest.raises(TransportError):
         bench.submit()
@@ -232,7 +257,7 @@ def test_without_the_table_nothing_is_sent() -> None:
 
 
 def test_a_claim_whose_answer_was_lost_is_not_in_the_way_of_the_next() -> None:
-    bench = Bench(unique_for=HOUR)
+    bench = Bench(unique=Unique(within=HOUR))
     error = ServiceUnavailable("gone")
     bench.harness.table.faults.raise_on("replace", error, applied=True)
     with pytest.raises(ServiceUnavailable):
@@ -242,7 +267,7 @@ def test_a_claim_whose_answer_was_lost_is_not_in_the_way_of_the_next() -> None:
 
 
 def test_a_job_that_was_sent_counts_though_its_claim_could_not_say_so() -> None:
-    bench = Bench(unique_for=HOUR)
+    bench = Bench(unique=Unique(within=HOUR))
     faults = bench.harness.table.faults
     faults.slow_down("replace", 0)  # hits the first call
     faults.raise_on("replace", ServiceUnavailable("gone"))
@@ -256,7 +281,7 @@ def test_a_job_that_was_sent_counts_though_its_claim_could_not_say_so() -> None:
 
 
 def test_a_claim_of_a_submitter_that_died_is_taken_over_when_it_must_be_dead() -> None:
-    bench = Bench(unique_for=HOUR)
+    bench = Bench(unique=Unique(within=HOUR))
     by = _by()
     began = bench.clock.now()
     where = place(by)
@@ -278,7 +303,7 @@ def test_a_claim_of_a_submitter_that_died_is_taken_over_when_it_must_be_dead() -
 @pytest.mark.looptime
 async def test_a_hundred_submissions_at_a_time_by_ten_clients_send_one_job() -> None:
     app = App("shop")
-    sync = app.define("sync", Sync, unique_for=HOUR)
+    sync = app.define("sync", Sync, unique=Unique(within=HOUR))
     clock = LoopClock()
     sqs, table = MemorySqs(clock), MemoryTable(clock)
     sqs.provision(app.topology)
@@ -300,7 +325,7 @@ async def test_a_hundred_submissions_at_a_time_by_ten_clients_send_one_job() -> 
 @pytest.mark.looptime
 async def test_a_claim_is_renewed_while_sqs_keeps_its_sender_waiting() -> None:
     app = App("shop")
-    sync = app.define("sync", Sync, unique_for=HOUR)
+    sync = app.define("sync", Sync, unique=Unique(within=HOUR))
     clock = LoopClock()
     sqs, table = MemorySqs(clock), MemoryTable(clock)
     sqs.provision(app.topology)
@@ -319,7 +344,7 @@ async def test_a_claim_is_renewed_while_sqs_keeps_its_sender_waiting() -> None:
 
 
 def test_in_plain_code_too_a_claim_is_renewed_while_it_is_sent() -> None:
-    bench = Bench(unique_for=HOUR)
+    bench = Bench(unique=Unique(within=HOUR))
     renewed, table = threading.Event(), bench.harness.table.blocking
     written: list[Item] = []
 
@@ -353,7 +378,7 @@ def test_in_plain_code_too_a_claim_is_renewed_while_it_is_sent() -> None:
 @pytest.mark.looptime
 async def test_calls_that_want_the_same_keys_in_another_order_do_not_wait_for_each_other() -> None:
     app = App("shop")
-    sync = app.define("sync", Sync, unique_for=HOUR)
+    sync = app.define("sync", Sync, unique=Unique(within=HOUR))
     clock = LoopClock()
     sqs, table = MemorySqs(clock), MemoryTable(clock)
     sqs.provision(app.topology)
@@ -379,7 +404,7 @@ async def test_calls_that_want_the_same_keys_in_another_order_do_not_wait_for_ea
 def test_whatever_fails_every_submission_that_returned_has_its_job_in_the_queue(
     plan: list[tuple[str, int]],
 ) -> None:
-    bench = Bench(unique_for=timedelta(minutes=10))
+    bench = Bench(unique=Unique(within=timedelta(minutes=10)))
     for action, number in plan:
         match action:
             case "lose":
@@ -408,9 +433,7 @@ def test_a_later_submission_replaces_an_earlier_one_that_has_not_started() -> No
 
     @app.job(
         "index",
-        unique_for=timedelta(minutes=5),
-        unique_key=lambda sync: sync.shop,
-        unique="replace",
+        unique=Unique(within=timedelta(minutes=5), key=lambda sync: sync.shop, keep="last"),
     )
     async def index(sync: Sync, ctx: JobContext) -> None:
         ran.append((sync.shop, sync.full, ctx.id))
@@ -436,7 +459,7 @@ def test_a_job_that_has_run_is_not_in_the_way_of_the_next() -> None:
     app = App("shop")
     ran = []
 
-    @app.job("index", unique_for=HOUR, unique="replace")
+    @app.job("index", unique=Unique(within=HOUR, keep="last"))
     async def index(_sync: Sync, ctx: JobContext) -> None:
         ran.append(ctx.id)
 
@@ -452,7 +475,7 @@ def test_of_submissions_within_one_millisecond_the_last_replaces_the_others() ->
     app = App("shop")
     ran = []
 
-    @app.job("index", unique_for=HOUR, unique="replace", unique_key="all")
+    @app.job("index", unique=Unique(within=HOUR, keep="last", key="all"))
     async def index(sync: Sync) -> None:
         ran.append(sync.shop)
 
@@ -464,7 +487,7 @@ def test_of_submissions_within_one_millisecond_the_last_replaces_the_others() ->
 
 
 def test_of_one_call_the_last_of_a_key_replaces_the_others_unsent() -> None:
-    bench = Bench(unique_for=HOUR, unique="replace", unique_key=lambda sync: sync.shop)
+    bench = Bench(unique=Unique(within=HOUR, keep="last", key=lambda sync: sync.shop))
     payloads = [Sync(shop="a"), Sync(shop="b"), Sync(shop="a", full=True)]
     handles = bench.harness.client.submit_many(bench.job, payloads)
     assert [handle.is_duplicate for handle in handles] == [True, False, False]
@@ -476,7 +499,7 @@ def test_a_replacement_that_can_not_be_sent_leaves_the_one_before() -> None:
     app = App("shop")
     ran = []
 
-    @app.job("index", unique_for=HOUR, unique="replace")
+    @app.job("index", unique=Unique(within=HOUR, keep="last"))
     async def index(_sync: Sync, ctx: JobContext) -> None:
         ran.append(ctx.id)
 
@@ -495,7 +518,7 @@ def test_without_the_table_both_run_rather_than_none() -> None:
     app = App("shop")
     ran = []
 
-    @app.job("index", unique_for=HOUR, unique="replace")
+    @app.job("index", unique=Unique(within=HOUR, keep="last"))
     async def index(_sync: Sync, ctx: JobContext) -> None:
         ran.append(ctx.id)
 
@@ -514,7 +537,7 @@ def test_without_the_table_both_run_rather_than_none() -> None:
 def test_a_replaced_job_tells_of_neither_an_end_nor_a_discard() -> None:
     app = App("shop")
 
-    @app.job("index", unique_for=HOUR, unique="replace")
+    @app.job("index", unique=Unique(within=HOUR, keep="last"))
     async def index(_sync: Sync) -> None: ...
 
     jobs = Harness(app)
@@ -533,7 +556,7 @@ def test_a_replaced_job_tells_of_neither_an_end_nor_a_discard() -> None:
 @pytest.mark.parametrize("kind", ["async", "plain"])
 def test_a_handler_submits_what_is_unique_and_learns_whose_job_it_is(kind: str) -> None:
     app = App("shop")
-    sync = app.define("sync", Sync, unique_for=HOUR)
+    sync = app.define("sync", Sync, unique=Unique(within=HOUR))
     got: list[Any] = []
 
     @sync.handler
@@ -571,7 +594,7 @@ def test_a_client_of_its_own_table_opens_none_for_what_is_not_unique() -> None:
 
 
 def test_a_submission_that_is_made_again_under_its_own_id_is_sent_once() -> None:
-    bench = Bench(unique_for=HOUR)
+    bench = Bench(unique=Unique(within=HOUR))
     now = bench.clock.now()
     [submission] = prepare_many(bench.app, bench.app.topology, bench.job, [Sync()], {}, now)
     for _ in range(3):
@@ -585,8 +608,8 @@ def test_a_submission_that_is_made_again_under_its_own_id_is_sent_once() -> None
 async def test_a_worker_that_could_not_see_what_was_replaced_does_not_start() -> None:
     app = App("shop")
 
-    @app.job("index", unique_for=HOUR, unique="replace")
+    @app.job("index", unique=Unique(within=HOUR, keep="last"))
     async def index(_sync: Sync) -> None: ...
 
-    with pytest.raises(ConfigurationError, match=r"unique='replace' \('index'\).*table"):
+    with pytest.raises(ConfigurationError, match=r"Unique\(keep='last'\) \('index'\).*table"):
         Worker(app, MemorySqs(VirtualClock()))

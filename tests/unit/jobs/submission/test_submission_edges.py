@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate import App, JobType, Priority, Tenant, cron
+from headgate import App, JobType, Priority, Tenant, Unique, cron
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.client import Client
+from headgate.jobs.definitions.uniqueness import LONGEST_UNIQUE
 from headgate.jobs.errors import OptionInvalid, PayloadInvalid, SubmissionError
 from headgate.jobs.messages.envelope import new_job_id, parse
 from headgate.jobs.submission.prepare import Submission, prepare
@@ -99,9 +100,13 @@ OVERRIDES = st.fixed_dictionaries(
         "timeout": ODD,
         "tenant": ODD | st.builds(Tenant, org=st.just("org-1") | st.text(), workspace=ODD),
         "group": ODD | st.just("a"),
-        "unique_for": ODD,
-        "unique_key": ODD,
-        "unique": ODD | st.just("replace"),
+        "unique": ODD
+        | st.builds(
+            Unique,
+            within=st.timedeltas(timedelta.resolution, LONGEST_UNIQUE),
+            key=st.none() | st.text(min_size=1) | st.just(lambda _: "key"),
+            keep=st.sampled_from(["first", "last"]),
+        ),
     },
 )
 
@@ -136,7 +141,7 @@ def taken(job: JobType[Any, None], overrides: Any) -> Submission | SubmissionErr
         ({"tenant": 5}, "tenant must be 1 to 128 ASCII"),
         ({"tenant": ""}, "tenant must be 1 to 128 ASCII"),
         ({"tenant": "\ud800"}, "tenant must be 1 to 128 ASCII"),
-        ({"unique_for": timedelta.max}, "unique_for must be at most"),
+        ({"unique": timedelta.max}, "unique must be a Unique or False"),
         ({"tenant": Tenant(org="org-1", workspace="\ud800")}, "workspace must be a text"),
         ({"tenant": Tenant(org="org-1", workspace=cast("Any", 5))}, "workspace must be a text"),
         ({"priority": ["high"]}, r"\['high'\] is no priority"),

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from headgate import AsyncClient, Client, JobHandle, Priority, Spool
+from headgate import AsyncClient, Client, JobHandle, Priority, Spool, Unique
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import JobSpooled, JobSubmitted
@@ -337,8 +337,8 @@ async def test_of_unique_submissions_that_wait_one_is_kept_and_the_others_get_it
 ) -> None:
     bench.cut()
     client = make(bench)
-    lasting = timedelta(hours=1)
-    first, second = [await client.submit(bench.email, EMAIL, unique_for=lasting) for _ in range(2)]
+    unique = Unique(within=timedelta(hours=1))
+    first, second = [await client.submit(bench.email, EMAIL, unique=unique) for _ in range(2)]
     assert (second.id, second.is_duplicate) == (first.id, True)
     bench.heal()
     await client.close()
