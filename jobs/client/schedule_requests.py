@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.job_type import NewJob
 from headgate.jobs.definitions.occurrences import is_one_time, occurrences
-from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.errors import OptionInvalid, SettingsInvalid, UnknownJobType
 from headgate.jobs.messages.envelope import Options, new_job_id
@@ -22,8 +21,6 @@ from headgate.jobs.schedules.delayed_job import check_input, delay_name, retry_n
 from headgate.jobs.schedules.firing import ScheduledJob, input_of, read_scheduled
 from headgate.jobs.schedules.registry import address, check_new_name, times_of
 from headgate.jobs.submission.prepare import Submission, prepare
-
-P = TypeVar("P")
 
 _MINUTE = timedelta(minutes=1)
 _MOST_TIMES = 100_000
@@ -36,11 +33,9 @@ def new_schedule(
     app: App,
     now: datetime,
     name: str,
-    job: JobType[P, Any],
-    payload: P,
+    new: NewJob[Any],
     when: Schedule,
     limit: int | None,
-    overrides: Overrides,
 ) -> ScheduleSpec:
     """Return a schedule that submits a job at each of its times.
 
@@ -51,14 +46,12 @@ def new_schedule(
         ScheduleExists: a job type declares one of that name.
         SettingsInvalid: it never fires, or the limit doesn't go with it.
     """
-    given: Mapping[str, object] = overrides
+    given: Mapping[str, object] = new.overrides
     for option in ("delay", "at", "unique"):
         if given.get(option) is not None:
             raise OptionInvalid(f"a schedule takes no {option}: each of its times is one job")
     check_new_name(app, name)
-    submission = prepare(
-        app, app.topology, job, payload, overrides, now=now, job_id=new_job_id(now)
-    )
+    submission = prepare(app, app.topology, new, None, {}, now=now, job_id=new_job_id(now))
     return timed(_of_jobs_like(app, name, submission), when, limit, now)
 
 

@@ -10,7 +10,7 @@ import builtins
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeVar, Unpack
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 from headgate.jobs.client import schedule_requests as making
 from headgate.jobs.client.concurrency import Concurrency
@@ -20,14 +20,14 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import Scheduler, ScheduleSpec
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.errors import MessageUnreadable, Throttled, TransportError
 from headgate.jobs.schedules import registry as book
 from headgate.jobs.schedules.reading import AT_ONCE, Answer, Reading
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
-from headgate.jobs.submission.prepare import Submission
+from headgate.jobs.submission.prepare import Submission, new_job_of
 
 P = TypeVar("P")
 H = TypeVar("H", bound=JobHandle[Any] | AsyncJobHandle[Any])
@@ -71,20 +71,44 @@ class AsyncSchedules(Generic[H]):
         self._sleep = sleep
         self._rng = rng
 
+    @overload
+    async def create(
+        self, name: str, job: NewJob[Any], *, schedule: Schedule, limit: int | None = None
+    ) -> ScheduleInfo: ...
+    @overload
+    async def create(
+        self,
+        name: str,
+        job: JobType[None, Any],
+        *,
+        schedule: Schedule,
+        limit: int | None = None,
+        **overrides: Unpack[Overrides],
+    ) -> ScheduleInfo: ...
+    @overload
     async def create(
         self,
         name: str,
         job: JobType[P, Any],
-        payload: P,
+        payload: Given[P],
+        *,
+        schedule: Schedule,
+        limit: int | None = None,
+        **overrides: Unpack[Overrides],
+    ) -> ScheduleInfo: ...
+    async def create(
+        self,
+        name: str,
+        job: JobType[Any, Any] | NewJob[Any],
+        payload: Any = None,
         *,
         schedule: Schedule,
         limit: int | None = None,
         **overrides: Unpack[Overrides],
     ) -> ScheduleInfo:
         """`Schedules.create`, awaited."""
-        spec = making.new_schedule(
-            self._app, self._clock.now(), name, job, payload, schedule, limit, overrides
-        )
+        new = new_job_of(job, payload, overrides)
+        spec = making.new_schedule(self._app, self._clock.now(), name, new, schedule, limit)
         if not await self._scheduler().create(spec, token=making.new_token()):
             raise book.taken(self._app, name)
         return book.read_schedule(self._app, spec)
@@ -195,11 +219,36 @@ class Schedules:
     def __init__(self, engine: AsyncSchedules[JobHandle[Any]]) -> None:
         self._engine = engine
 
+    @overload
+    def create(
+        self, name: str, job: NewJob[Any], *, schedule: Schedule, limit: int | None = None
+    ) -> ScheduleInfo: ...
+    @overload
+    def create(
+        self,
+        name: str,
+        job: JobType[None, Any],
+        *,
+        schedule: Schedule,
+        limit: int | None = None,
+        **overrides: Unpack[Overrides],
+    ) -> ScheduleInfo: ...
+    @overload
     def create(
         self,
         name: str,
         job: JobType[P, Any],
-        payload: P,
+        payload: Given[P],
+        *,
+        schedule: Schedule,
+        limit: int | None = None,
+        **overrides: Unpack[Overrides],
+    ) -> ScheduleInfo: ...
+    def create(
+        self,
+        name: str,
+        job: JobType[Any, Any] | NewJob[Any],
+        payload: Any = None,
         *,
         schedule: Schedule,
         limit: int | None = None,
@@ -209,21 +258,21 @@ class Schedules:
 
         Args:
             name: 1 to 56 letters, digits, hyphens, underscores and full stops.
-            job: the type, as declared on the app.
-            payload: the payload of each of its jobs.
+            job: the type, as declared on the app; or a job as a value, which includes the payload
+                and overrides.
+            payload: the payload of each of its jobs; omitted for jobs that have none.
             schedule: `headgate.Schedule`, as made by `cron`, `rate` or `at`.
             limit: the number of times after which it ends, at most 100,000. Times count even while
                 it is paused.
-            overrides: as for a submission, except ``delay`` and ``at``.
+            overrides: as for a submission, except ``delay``, ``at`` and ``unique``.
 
         Raises:
             ScheduleExists: there is one of that name.
             SubmissionError: the name, the payload or an option is not valid.
             SettingsInvalid: it would never fire, or the limit doesn't go with ``schedule``.
         """
-        return drive(
-            self._engine.create(name, job, payload, schedule=schedule, limit=limit, **overrides)
-        )
+        new = new_job_of(job, payload, overrides)
+        return drive(self._engine.create(name, new, schedule=schedule, limit=limit))
 
     def list(self) -> Sequence[ScheduleInfo | UnreadableSchedule]:
         """Return all schedules on AWS, by name; makes a request for each, and one per 100 names.

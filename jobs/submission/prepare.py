@@ -178,8 +178,8 @@ def prepare(
         DelayInvalid: the delay is negative or too long, or its time has no time zone.
         OptionInvalid: another option is unknown or out of range.
     """
-    if isinstance(job, NewJob):
-        job, payload, overrides = _opened(job, payload, overrides)
+    new = new_job_of(job, payload, overrides)
+    job, payload, overrides = new.type, new.payload, new.overrides
     if not isinstance(job, JobType):
         raise UnknownJobType(
             f"{job!r} is no job type: pass what @app.job or app.define returned, not a name or a "
@@ -243,15 +243,22 @@ def prepare_each(
     return [prepare(app, topology, job, None, {}, now=now, job_id=new_job_id(now)) for job in jobs]
 
 
-def _opened(
-    job: NewJob[Any], payload: object, overrides: Overrides
-) -> tuple[JobType[Any, Any], Any, Overrides]:
+def new_job_of(
+    job: JobType[Any, Any] | NewJob[Any], payload: Any, overrides: Overrides
+) -> NewJob[Any]:
+    """Return a job as a value, from what was given to `submit`; nothing in it is checked yet.
+
+    Raises:
+        OptionInvalid: it is a value already, and a payload or options are given beside it.
+    """
+    if not isinstance(job, NewJob):
+        return NewJob(type=job, payload=payload, overrides=overrides)
     if payload is not None or overrides:
         raise OptionInvalid(
             f"{job.type.name!r}: the job has its payload and its options already: give them to "
             ".new(...), where it was made"
         )
-    return job.type, job.payload, job.overrides
+    return job
 
 
 def _check_names(job: JobType[Any, Any], overrides: Overrides) -> None:

@@ -29,6 +29,7 @@ from headgate import (
     Schedule,
     Tenant,
     Unique,
+    cron,
 )
 from headgate.jobs.records.history import JobRecord, ProgressRecord
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
@@ -426,10 +427,25 @@ def a_schedule_takes_its_types_payload(client: Client) -> None:
     hourly = Schedule.rate(timedelta(hours=1))
     made = client.schedules.create("hourly", async_one, email, schedule=hourly, tenant="org-1")
     assert_type(made, ScheduleInfo)
-    client.schedules.create("hourly", async_one, Wrong(to="a"), schedule=hourly)  # type: ignore[misc]
-    client.schedules.create("hourly", async_one, email, schedule="hourly")  # type: ignore[arg-type]
-    client.schedules.create("hourly", async_one, email, schedule=hourly, tennant="a")  # type: ignore[call-arg]
+    client.schedules.create("nightly", nightly, schedule=hourly)
+    client.schedules.create("nightly", nightly, None, schedule=hourly, limit=3)
+    client.schedules.create("counting", counting, {"a": 1}, schedule=hourly, priority="low")
+    client.schedules.create("value", async_one.new(email, tenant="org-1"), schedule=hourly)
     assert_type(client.schedules.next_times("hourly", 3), Sequence[datetime])
+
+
+def schedules_at_fault(client: Client) -> None:
+    hourly = Schedule.rate(timedelta(hours=1))
+    client.schedules.create("hourly", async_one, Wrong(to="a"), schedule=hourly)  # type: ignore[arg-type]
+    client.schedules.create("hourly", async_one, schedule=hourly)  # type: ignore[arg-type]
+    client.schedules.create("hourly", nightly, email, schedule=hourly)  # type: ignore[misc]
+    client.schedules.create("hourly", counting, {"b": 1}, schedule=hourly)  # type: ignore[arg-type]
+    client.schedules.create("hourly", async_one, email, schedule="hourly")  # type: ignore[call-overload]
+    client.schedules.create("hourly", async_one, email, schedule=hourly, tennant="a")  # type: ignore[call-overload]
+    client.schedules.create("hourly", async_one.new(email), schedule=hourly, tenant="a")  # type: ignore[call-overload]
+
+
+def schedules_are_read(client: Client) -> None:
     for each in client.schedules.list():
         assert_type(each, ScheduleInfo | UnreadableSchedule)
 
@@ -439,4 +455,7 @@ async def awaited_schedules_are_the_same(client: AsyncClient) -> None:
         "once", async_one, email, schedule=Schedule.at(datetime.now(UTC))
     )
     assert_type(made, ScheduleInfo)
+    await client.schedules.create("counting", counting, {"a": 1}, schedule=cron("0 2 * * ? *"))
+    await client.schedules.create("nightly", nightly, schedule=cron("0 2 * * ? *"))
+    await client.schedules.create("value", nightly.new(), schedule=cron("0 2 * * ? *"))
     assert_type(await client.schedules.cancel_delayed("id"), bool)

@@ -10,12 +10,12 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, Client, JobContext, Priority, cron
+from headgate import App, AsyncClient, Client, JobContext, Priority, Tenant, Unique, cron
 from headgate.jobs.client.schedules import AsyncSchedules, Schedules
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.definitions.job_type import JobType
@@ -32,6 +32,7 @@ from headgate.jobs.errors import (
     SettingsInvalid,
     UnknownJobType,
 )
+from headgate.jobs.messages.envelope import Options
 from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
 from headgate.jobs.schedules.firing import input_of, read_scheduled, schedule_input
 from headgate.jobs.schedules.registry import ScheduleInfo, times_of
@@ -45,6 +46,10 @@ Kind: TypeAlias = Literal["Client", "AsyncClient"]
 
 class Report(BaseModel):
     kind: str = "daily"
+
+
+class Shipment(TypedDict):
+    number: int
 
 
 class Shop:
@@ -407,6 +412,7 @@ def test_a_declared_schedule_that_was_not_deployed_is_missing_and_says_so(shop: 
         ({"name": "weekly"}, ScheduleExists, "'weekly'"),
         ({"delay": timedelta(hours=1)}, OptionInvalid, "takes no delay"),
         ({"at": datetime(2027, 1, 1, tzinfo=UTC)}, OptionInvalid, "takes no at"),
+        ({"unique": Unique(within=60)}, OptionInvalid, "takes no unique"),
         ({"payload": {"kind": 5}}, PayloadInvalid, "kind"),
         ({"payload": Report(kind="x" * MAX_INPUT_BYTES)}, PayloadTooLarge, "256 KiB"),
         ({"max_attempts": 0}, OptionInvalid, "attempts"),
@@ -457,6 +463,43 @@ def test_an_option_of_none_is_as_if_left_out_of_a_schedule(shop: Shop) -> None:
     assert len(shop.jobs.scheduler.schedules) == 1
 
 
+def test_a_schedule_submits_jobs_whose_payload_is_a_typed_dict(shop: Shop) -> None:
+    ran: list[Shipment] = []
+
+    @shop.app.job("ship")
+    def ship(shipment: Shipment) -> None:
+        ran.append(shipment)
+
+    shop.schedules.create("shipping", ship, {"number": 7}, schedule=NIGHTLY)
+    shop.schedules.run_now("shipping")
+    shop.jobs.drain()
+    assert ran == [{"number": 7}]
+
+
+def test_a_schedule_takes_a_job_as_a_value_with_its_options(shop: Shop) -> None:
+    full = shop.report.new(Report(kind="full"), tenant="org-1", max_attempts=7)
+    shop.schedules.create("nightly", full, schedule=NIGHTLY)
+    shop.schedules.run_now("nightly")
+    [sent] = shop.jobs.submitted(shop.report)
+    assert (sent.payload, sent.tenant) == (Report(kind="full"), Tenant(org="org-1"))
+    [spec] = shop.jobs.scheduler.schedules
+    assert read_scheduled(spec.input).options == Options(attempts=7)
+
+
+@pytest.mark.parametrize("option", [{"delay": timedelta(hours=1)}, {"unique": Unique(within=60)}])
+def test_a_job_as_a_value_is_refused_with_options_that_a_schedule_does_not_take(
+    shop: Shop, option: dict[str, Any]
+) -> None:
+    [name] = option
+    with pytest.raises(OptionInvalid, match=f"takes no {name}"):
+        shop.schedules.create("n", shop.report.new(Report(), **option), schedule=NIGHTLY)
+    with pytest.raises(OptionInvalid, match=r"give them to \.new"):
+        shop.schedules.create(
+            "n", cast("Any", shop.report.new(Report())), schedule=NIGHTLY, tenant="org-1"
+        )
+    assert shop.jobs.scheduler.schedules == []
+
+
 def test_a_schedule_submits_jobs_without_a_payload(shop: Shop) -> None:
     ran: list[str] = []
 
@@ -464,7 +507,7 @@ def test_a_schedule_submits_jobs_without_a_payload(shop: Shop) -> None:
     def tick(ctx: JobContext) -> None:
         ran.append(ctx.type)
 
-    shop.schedules.create("made", tick, None, schedule=NIGHTLY)
+    shop.schedules.create("made", tick, schedule=NIGHTLY)
     shop.schedules.run_now("made")
     shop.jobs.drain()
     firing = schedule_input(shop.app, tick) | {
