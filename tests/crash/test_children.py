@@ -118,7 +118,10 @@ def _lines(path: Path) -> list[str]:
 
 
 def _lives(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 async def test_jobs_run_in_children_that_are_used_again(tmp_path: Path) -> None:
