@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from headgate.jobs.core.topology import Lane as Lane
     from headgate.jobs.core.topology import Priority as Priority
     from headgate.jobs.definitions.app import App as App
-    from headgate.jobs.definitions.app import load_app as load_app
+    from headgate.jobs.definitions.app_path import load_app as load_app
     from headgate.jobs.definitions.handled_job import HandledJob as HandledJob
     from headgate.jobs.definitions.job_type import JobType as JobType
     from headgate.jobs.definitions.job_type import NewJob as NewJob
     from headgate.jobs.definitions.queue import Queue as Queue
+    from headgate.jobs.definitions.router import Router as Router
     from headgate.jobs.definitions.schedule import Schedule as Schedule
     from headgate.jobs.definitions.schedule import cron as cron
     from headgate.jobs.definitions.uniqueness import Unique as Unique
@@ -80,6 +81,7 @@ __all__ = [
     "Retry",
     "RetryBudget",
     "RetryLater",
+    "Router",
     "S3Object",
     "Schedule",
     "ScheduleInfo",
@@ -121,6 +123,7 @@ _HOMES = {
     "Retry": "retry.policy",
     "RetryBudget": "core.limits",
     "RetryLater": "errors",
+    "Router": "definitions.router",
     "S3Object": "messages.foreign_formats",
     "Schedule": "definitions.schedule",
     "ScheduleInfo": "schedules.registry",
@@ -129,7 +132,7 @@ _HOMES = {
     "Unique": "definitions.uniqueness",
     "UnreadableSchedule": "schedules.registry",
     "cron": "definitions.schedule",
-    "load_app": "definitions.app",
+    "load_app": "definitions.app_path",
     "log_event": "core.event_log",
 }
 """The module of each name, below `headgate.jobs`; the bridge function imports none of them."""

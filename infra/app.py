@@ -19,7 +19,8 @@ from headgate.infra.checks.nag import add_nag
 from headgate.infra.stack import HeadgateStack
 from headgate.infra.stages import asked_for, read_stage
 from headgate.jobs.core.settings import Settings
-from headgate.jobs.definitions.app import App, load_app
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.app_path import load_app
 from headgate.jobs.deployment.cdk_context import is_ours
 from headgate.jobs.errors import ConfigurationError, HeadgateError
 

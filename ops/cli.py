@@ -17,7 +17,8 @@ from headgate.jobs.client.client import Client
 from headgate.jobs.client.waiting import keeps_outcomes
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.core.topology import Priority
-from headgate.jobs.definitions.app import App, load_app
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.app_path import load_app
 from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.errors import ConfigurationError, HeadgateError, ScheduleError, SubmissionError
 from headgate.ops import cost_options as assumed

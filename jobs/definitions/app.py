@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
@@ -16,20 +14,20 @@ from headgate.jobs.core.topology import (
     Lane,
     Priority,
     PriorityName,
-    QueueSpec,
     Topology,
     check_name,
     physical_name,
 )
+from headgate.jobs.definitions.declares import Declares
 from headgate.jobs.definitions.event_rule import EventRule, event_rule
 from headgate.jobs.definitions.hooks import Hook, Hooks
+from headgate.jobs.definitions.importing import imported
 from headgate.jobs.definitions.job_type import JobType, check_timeout
-from headgate.jobs.definitions.queue import Queue
-from headgate.jobs.definitions.resources import Resources
+from headgate.jobs.definitions.queue import DEFAULT_QUEUE, Queue
+from headgate.jobs.definitions.resources import F, Resources
+from headgate.jobs.definitions.router import Router
 from headgate.jobs.errors import (
-    AppImportError,
     ConfigurationError,
-    HeadgateError,
     UnknownJobType,
     did_you_mean,
 )
@@ -39,8 +37,6 @@ from headgate.jobs.values.kinds import check_kind
 
 if TYPE_CHECKING:
     from headgate.jobs.core.events import Event
-
-DEFAULT_QUEUE = "jobs"
 
 DEFAULT_PARKING = Retry(max_attempts=5, backoff=Backoff.steps(10, 60, 300, 600))
 """The retries of a message that this worker can't read, which may be meant for a newer one. It is
@@ -52,10 +48,6 @@ workers and functions. A handler that hangs frees its slot by then."""
 
 _LEAST_PAYLOAD_LIMIT = 1_024  # about the size of a message without any payload
 
-MAX_RECEIVE_COUNT = 1000
-"""SQS's limit for maxReceiveCount, set on every queue: waiting for a limit, a breaker, a child
-process or a group uses receives, and must never end a job."""
-
 DEFAULT_PAYLOAD_LIMIT = 262_144
 """Default of ``max_message_bytes``; a batch of four such messages fills SQS's 1 MiB."""
 
@@ -64,7 +56,7 @@ BACKSTOP_MARGIN = 10
 it is assumed to kill its workers."""
 
 
-class App(Hooks):
+class App(Declares, Hooks):
     """A job system: its queues, its job types and their policies.
 
     Args:
@@ -72,6 +64,8 @@ class App(Hooks):
         stage: such as ``prod``; the second part of every physical name. None takes
             ``HEADGATE_STAGE``, or no stage if that is unset.
         handlers: modules that attach handlers; imported by workers, but not by submitters.
+        default_queue: ``Queue("jobs", ...)``, with other options for the queue group of the types
+            that are declared on the app itself; None takes those of a plain ``Queue("jobs")``.
         parking: the number of tries, and the delays between them, of a message that can't be run
             here, before it is parked in the dead-letter queue.
         timeout: the timeout of one attempt of a type without ``timeout=``; None bounds these only
@@ -104,6 +98,7 @@ class App(Hooks):
         *,
         stage: str | None = None,
         handlers: Iterable[str] = (),
+        default_queue: Queue | None = None,
         timeout: timedelta | None = DEFAULT_TIMEOUT,
         parking: Retry = DEFAULT_PARKING,
         crash_limit: CrashLimit = DEFAULT_CRASH_LIMIT,
@@ -146,18 +141,29 @@ class App(Hooks):
         self._queues: dict[str, Queue] = {}
         self._event_rules: dict[str, EventRule] = {}
         self._topologies: dict[tuple[int, int], Topology] = {}
-        default = Queue(DEFAULT_QUEUE)
-        self.include(default)
-        self.job = default.job
-        """`Queue.job` of the default queue, ``jobs``."""
-        self.resource = self.resources.add
-        """Declare a resource that handlers share, by decorating a generator function that yields it
-        once; see `jobs.definitions.resources`."""
-        self.define = default.define
-        """`Queue.define` of the default queue, ``jobs``."""
+        self._default_queue = _checked_default(default_queue)
+        self.include(self._default_queue)
 
     def __repr__(self) -> str:
         return f"<App {self.name}: {len(self._types)} job types>"
+
+    @property
+    def _queue_name(self) -> str:
+        return self._default_queue.name
+
+    def _adopt(self, declared: JobType[Any, Any]) -> None:
+        self._default_queue.adopt(declared)
+
+    def resource(self, factory: F) -> F:
+        """Declare a resource that handlers share; decorates a generator function that yields it.
+
+        See `jobs.definitions.resources`.
+
+        Raises:
+            ConfigurationError: it is not a generator function annotated with the type that it
+                yields, or there is a resource of that type.
+        """
+        return self.resources.add(factory)
 
     def queue(
         self,
@@ -174,21 +180,41 @@ class App(Hooks):
         self.include(declared)
         return declared
 
-    def include(self, *queues: Queue) -> None:
-        """Add queues that were declared in other modules, with their types.
+    def include(self, *parts: Queue | Router) -> None:
+        """Add queues and routers that were declared in other modules, with their types.
+
+        A router needs its queue: one that the app has already, or that is among the arguments, in
+        any order.
 
         Raises:
-            ConfigurationError: the app has a queue of that name.
+            ConfigurationError: the app has a queue of that name, or none for a router.
             DuplicateJobType: the app has a type of that name.
         """
-        for queue in queues:
-            if queue.name in self._queues:
-                raise ConfigurationError(
-                    f"the app {self.name!r} has two queues {queue.name!r}: rename one "
-                    f"(every app has a queue {DEFAULT_QUEUE!r} from the start)"
-                )
-            queue.join(self._types)
-            self._queues[queue.name] = queue
+        for part in parts:
+            if not isinstance(part, Queue | Router):
+                raise ConfigurationError(f"app.include takes queues and routers, got {part!r}")
+        for queue in (part for part in parts if isinstance(part, Queue)):
+            self._include_queue(queue)
+        for router in (part for part in parts if isinstance(part, Router)):
+            self._include_router(router)
+
+    def _include_queue(self, queue: Queue) -> None:
+        if queue.name in self._queues:
+            raise ConfigurationError(
+                f"the app {self.name!r} has two queues {queue.name!r}: rename one (every app has a "
+                f"queue {DEFAULT_QUEUE!r} from the start; App(default_queue=...) sets its options)"
+            )
+        queue.join(self._types)
+        self._queues[queue.name] = queue
+
+    def _include_router(self, router: Router) -> None:
+        if (name := router.queue) not in self._queues:
+            raise ConfigurationError(
+                f"the app {self.name!r} has no queue {name!r}, to which {router!r} belongs: "
+                f"{did_you_mean(name, self._queues)} Otherwise declare it before, with "
+                f"app.queue({name!r}), or include both: app.include(Queue({name!r}), router)"
+            )
+        router.join(self._queues[name])
 
     def event_rule(
         self,
@@ -296,10 +322,10 @@ class App(Hooks):
             app=self.name,
             stage=self.stage,
             queues=tuple(
-                self._spec(queue, priority)
+                spec
                 for queue in self._queues.values()
-                if queue.name != DEFAULT_QUEUE or self.types_from(queue.name)
-                for priority in queue.lanes
+                if queue is not self._default_queue or self.types_from(queue.name)
+                for spec in queue.specs(self.name, self.stage)
             ),
             quarantine_name=physical_name(self.name, self.stage, "quarantine"),
             table_name=physical_name(self.name, self.stage, "records"),
@@ -321,23 +347,11 @@ class App(Hooks):
             ConfigurationError: pydantic can't read the payloads of a type.
         """
         for module in self.handler_modules:
-            _import(module, f"App({self.name!r}, handlers=[{module!r}])")
+            imported(module, f"App({self.name!r}, handlers=[{module!r}])")
         for declared in self._types.values():
             declared.require_runnable()
             handler = declared.require_handler()
             self.resources.require(handler.name, handler.wants)
-
-    def _spec(self, queue: Queue, priority: Priority) -> QueueSpec:
-        parts = (self.name, self.stage, queue.name, str(priority))
-        return QueueSpec(
-            group=queue.name,
-            priority=priority,
-            name=physical_name(*parts, fifo=queue.fifo),
-            dlq_name=physical_name(*parts, "dlq", fifo=queue.fifo),
-            fifo=queue.fifo,
-            lane=queue.lanes[priority],
-            max_receive_count=MAX_RECEIVE_COUNT,
-        )
 
 
 def _checked_limit(limit: int) -> int:
@@ -349,48 +363,12 @@ def _checked_limit(limit: int) -> int:
     return limit
 
 
-def load_app(path: str) -> App:
-    """Return the `App` at ``module:attribute``, such as ``shop.app:app``.
-
-    Raises:
-        AppImportError: the path is malformed, the module can't be imported, it has no such
-            attribute, or the attribute is not an App.
-    """
-    module_name, _, attribute = path.partition(":")
-    if not module_name or not attribute:
-        raise AppImportError(f"{path!r} is no app path: write module:attribute, as in shop.app:app")
-    module = _import(module_name, f"the app path {path!r}")
-    if not hasattr(module, attribute):
-        raise AppImportError(
-            f"the module {module_name!r} was imported, but has no {attribute!r}: "
-            f"{did_you_mean(attribute, _apps_of(module))}"
+def _checked_default(queue: object) -> Queue:
+    if queue is None:
+        return Queue(DEFAULT_QUEUE)
+    if not isinstance(queue, Queue) or queue.name != DEFAULT_QUEUE:
+        raise ConfigurationError(
+            f"App(default_queue=...) takes a Queue({DEFAULT_QUEUE!r}, ...), got {queue!r}: declare "
+            "a queue of another name with app.queue(...)"
         )
-    found = getattr(module, attribute)
-    if not isinstance(found, App):
-        raise AppImportError(f"{path!r} is a {type(found).__name__}, not a headgate App")
-    return found
-
-
-def _apps_of(module: ModuleType) -> list[str]:
-    return [name for name, value in vars(module).items() if isinstance(value, App)]
-
-
-def _import(module: str, wanted_by: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module == error.name or module.startswith(error.name + ".")):
-            raise AppImportError(
-                f"{wanted_by}: there is no module {error.name!r}. "
-                f"Looked in the current directory and the installed packages"
-            ) from error
-        raise AppImportError(
-            f"{wanted_by}: the module {module!r} was found, but it imports {error.name!r}, "
-            "which is not installed"
-        ) from error
-    except HeadgateError:
-        raise
-    except Exception as error:
-        raise AppImportError(
-            f"{wanted_by}: importing the module {module!r} raised {type(error).__name__}: {error}"
-        ) from error
+    return queue

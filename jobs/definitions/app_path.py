@@ -1,4 +1,4 @@
-"""Import paths of apps, by which another process finds an app of this one."""
+"""Import paths of apps: loading an app by its path, and finding the path of an app."""
 
 from __future__ import annotations
 
@@ -9,14 +9,41 @@ from pathlib import Path
 from types import ModuleType
 
 from headgate.jobs.definitions.app import App
-from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.definitions.importing import imported
+from headgate.jobs.errors import AppImportError, ConfigurationError, did_you_mean
 
 _MAINS = ("__main__", "__mp_main__")
 """Names of a program's own module; the second is that in children of `multiprocessing`."""
 
 
+def load_app(path: str) -> App:
+    """Return the `App` at ``module:attribute``, such as ``shop.app:app``.
+
+    Raises:
+        AppImportError: the path is malformed, the module can't be imported, it has no such
+            attribute, or the attribute is not an App.
+    """
+    module_name, _, attribute = path.partition(":")
+    if not module_name or not attribute:
+        raise AppImportError(f"{path!r} is no app path: write module:attribute, as in shop.app:app")
+    module = imported(module_name, f"the app path {path!r}")
+    if not hasattr(module, attribute):
+        raise AppImportError(
+            f"the module {module_name!r} was imported, but has no {attribute!r}: "
+            f"{did_you_mean(attribute, _apps_of(module))}"
+        )
+    found = getattr(module, attribute)
+    if not isinstance(found, App):
+        raise AppImportError(f"{path!r} is a {type(found).__name__}, not a headgate App")
+    return found
+
+
+def _apps_of(module: ModuleType) -> list[str]:
+    return [name for name, value in vars(module).items() if isinstance(value, App)]
+
+
 def app_path(app: App) -> str:
-    """Return an app's ``module:attribute``, for `jobs.definitions.app.load_app` elsewhere.
+    """Return an app's ``module:attribute``, for `load_app` in another process.
 
     Raises:
         ConfigurationError: no importable module has the app as a variable.

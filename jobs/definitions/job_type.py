@@ -38,6 +38,7 @@ from headgate.jobs.definitions.handler import Handler
 from headgate.jobs.definitions.hooks import Hooks
 from headgate.jobs.definitions.options import Isolation, JobOptions, check_options
 from headgate.jobs.definitions.overrides import Overrides
+from headgate.jobs.definitions.place import Place
 from headgate.jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
 from headgate.jobs.messages.schema_upgrades import upgraded
 from headgate.jobs.retry.policy import Retry
@@ -89,8 +90,6 @@ class JobType(Hooks, Generic[P, R]):
         payload: type[P] | None,
         *,
         queue: str,
-        priority: Priority,
-        retry: Retry,
         options: JobOptions,
         returns: Any = None,
     ) -> None:
@@ -100,8 +99,7 @@ class JobType(Hooks, Generic[P, R]):
         self.payload = payload
         """The payload's type; None if its jobs have no payload."""
         self.queue = queue
-        self.priority = priority
-        self.retry = options.get("retry") or retry
+        self.place = Place(name, queue, options.get("priority"), options.get("retry"))
         own = "timeout" in options
         self.timeout_s = check_timeout(f"the type {name!r}", options["timeout"]) if own else None
         """The type's own timeout of one attempt, in seconds; None takes the app's."""
@@ -126,7 +124,21 @@ class JobType(Hooks, Generic[P, R]):
         self._handler: Handler | None = None
 
     def __repr__(self) -> str:
-        return f"<JobType {self.name} on {self.queue}/{self.priority}>"
+        return f"<JobType {self.name} on {self.place}>"
+
+    @property
+    def priority(self) -> Priority:
+        """The priority of its jobs.
+
+        Raises:
+            ConfigurationError: it was declared on a router that is not included in an app.
+        """
+        return self.place.priority
+
+    @property
+    def retry(self) -> Retry:
+        """The retry policy of its jobs; raises as `priority` does."""
+        return self.place.retry
 
     @overload
     def handler(

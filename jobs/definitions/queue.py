@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any, TypeVar, Unpack, overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Unpack
 
 from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
-from headgate.jobs.core.topology import DEFAULT_LANES, Lane, Priority, PriorityName, check_name
-from headgate.jobs.definitions.handled_job import Declare, HandledJob
-from headgate.jobs.definitions.handler import payload_type
+from headgate.jobs.core.topology import (
+    DEFAULT_LANES,
+    Lane,
+    Priority,
+    PriorityName,
+    QueueSpec,
+    check_name,
+    physical_name,
+)
+from headgate.jobs.definitions.declares import Declares
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.options import JobOptions
-from headgate.jobs.errors import ConfigurationError, DuplicateJobType, PayloadInvalid
+from headgate.jobs.errors import ConfigurationError, DuplicateJobType
 from headgate.jobs.retry.policy import DEFAULT_RETRY, Retry
 from headgate.jobs.values.kinds import check_kind
 
-P = TypeVar("P")
-R = TypeVar("R")
-J = TypeVar("J", bound=JobType[Any, Any])
+DEFAULT_QUEUE = "jobs"
+"""The name of the queue group that every app has."""
+
+MAX_RECEIVE_COUNT = 1000
+"""SQS's limit for maxReceiveCount, set on every queue: waiting for a limit, a breaker, a child
+process or a group uses receives, and must never end a job."""
 
 
-class Queue:
+class Queue(Declares):
     """A queue group: one SQS queue per priority, and the settings that its job types share.
 
     Args:
@@ -62,87 +70,32 @@ class Queue:
         self._own: dict[str, JobType[Any, Any]] = {}
         self._registries = [self._own]
 
-    def job(self, name: str, **options: Unpack[JobOptions]) -> Declare:
-        """Declare a job type together with its handler; used as a decorator.
+    def __repr__(self) -> str:
+        return f"<Queue {self.name}>"
 
-        Args:
-            name: the type's name in messages; lower-case words joined by hyphens.
-            options: see `jobs.definitions.options.JobOptions`.
+    @property
+    def _queue_name(self) -> str:
+        return self.name
+
+    def _adopt(self, declared: JobType[Any, Any]) -> None:
+        self.adopt(declared)
+
+    def adopt(self, declared: JobType[Any, Any]) -> None:
+        """Add a type to this queue, and to every app that includes it.
 
         Raises:
-            DuplicateJobType: the app or queue has a type of that name.
-            ConfigurationError: the handler's signature or an option doesn't fit.
+            ConfigurationError: an option doesn't fit this queue.
+            DuplicateJobType: the queue or an app has a type of that name.
         """
-
-        if not isinstance(name, str):
+        if declared.group_by is not None and not self.fifo:
             raise ConfigurationError(
-                f'a job type needs a name, got {name!r}: write @app.job("send-email")'
+                f"the type {declared.name!r}: group_by orders the jobs of a FIFO queue, and "
+                f"{self.name!r} is none: declare it with app.queue(..., fifo=True)"
             )
-
-        def declare(function: Callable[..., Any], /) -> Any:
-            def make(**declaration: Any) -> HandledJob[Any, Any, ..., Any]:
-                return HandledJob(function, **declaration)
-
-            return self._declare(make, name, payload_type(name, function), options)
-
-        return declare
-
-    @overload
-    def define(
-        self, name: str, payload: type[P], **options: Unpack[JobOptions]
-    ) -> JobType[P, None]: ...
-    @overload
-    def define(
-        self, name: str, payload: type[P], *, returns: type[R], **options: Unpack[JobOptions]
-    ) -> JobType[P, R]: ...
-    @overload
-    def define(
-        self, name: str, payload: type[P], *, returns: Any, **options: Unpack[JobOptions]
-    ) -> JobType[P, Any]: ...
-    @overload
-    def define(
-        self, name: str, payload: None = None, **options: Unpack[JobOptions]
-    ) -> JobType[None, None]: ...
-    @overload
-    def define(
-        self, name: str, payload: None = None, *, returns: type[R], **options: Unpack[JobOptions]
-    ) -> JobType[None, R]: ...
-    @overload
-    def define(
-        self, name: str, payload: Any = None, *, returns: Any = None, **options: Unpack[JobOptions]
-    ) -> JobType[Any, Any]: ...
-    def define(
-        self, name: str, payload: Any = None, *, returns: Any = None, **options: Unpack[JobOptions]
-    ) -> JobType[Any, Any]:
-        """Declare a job type without its handler, for code that only submits.
-
-        The options and errors are those of `job`. ``payload`` is the model, None for jobs without
-        payload, and ``returns`` the handler's return type, for the type checker and for reading
-        results. Both may be any type that pydantic can read; a type that is not a class, such as a
-        Union, is unknown to the type checker.
-        """
-        return self._declare(partial(JobType, returns=returns), name, payload, options)
-
-    def _declare(self, make: Callable[..., J], name: str, payload: Any, options: JobOptions) -> J:
-        check_name("the job type", name)
-        if options.get("group_by") is not None and not self.fifo:
-            raise ConfigurationError(
-                f"the type {name!r}: group_by orders the jobs of a FIFO queue, and {self.name!r} "
-                "is none: declare it with app.queue(..., fifo=True)"
-            )
-        declared = make(
-            name=name,
-            payload=payload,
-            queue=self.name,
-            priority=self._check_priority(options.get("priority") or self._default_priority(name)),
-            retry=self.retry,
-            options=options,
-        )
-        if declared.schedule is not None:
-            _check_defaults(declared)
+        wanted = declared.place.wanted or self._default_priority(declared.name)
+        declared.place.settle(self._check_priority(wanted), self.retry)
         _check_accepting(declared, self._own.values(), fifo=self.fifo)
         _register(self._registries, declared)
-        return declared
 
     def join(self, registry: dict[str, JobType[Any, Any]]) -> None:
         """Add this queue's types, present and future, to an app's registry.
@@ -153,6 +106,20 @@ class Queue:
         for declared in self._own.values():
             _register([registry], declared)
         self._registries.append(registry)
+
+    def specs(self, app: str, stage: str | None) -> Iterator[QueueSpec]:
+        """Yield its SQS queues in an app, one for each priority."""
+        for priority, lane in self.lanes.items():
+            parts = (app, stage, self.name, str(priority))
+            yield QueueSpec(
+                group=self.name,
+                priority=priority,
+                name=physical_name(*parts, fifo=self.fifo),
+                dlq_name=physical_name(*parts, "dlq", fifo=self.fifo),
+                fifo=self.fifo,
+                lane=lane,
+                max_receive_count=MAX_RECEIVE_COUNT,
+            )
 
     def _default_priority(self, job_type: str) -> Priority:
         if len(self.lanes) == 1:
@@ -173,15 +140,20 @@ class Queue:
         return Priority(priority)
 
 
+def duplicate(one: JobType[Any, Any], other: JobType[Any, Any]) -> DuplicateJobType:
+    """Return the error about two types of one name."""
+    return DuplicateJobType(
+        f"two job types are called {one.name!r}: one is on the queue {one.queue!r}, the other on "
+        f"{other.queue!r}. Rename one"
+    )
+
+
 def _register(
     registries: Sequence[dict[str, JobType[Any, Any]]], declared: JobType[Any, Any]
 ) -> None:
     for registry in registries:
         if (other := registry.get(declared.name)) is not None:
-            raise DuplicateJobType(
-                f"two job types are called {declared.name!r}: one is on the queue {other.queue!r}, "
-                f"the other on {declared.queue!r}. Rename one"
-            )
+            raise duplicate(other, declared)
     for registry in registries:
         registry[declared.name] = declared
 
@@ -224,13 +196,3 @@ def _priorities(queue: str, wanted: Iterable[Priority | PriorityName]) -> list[P
             f"the queue {queue!r} needs at least one priority, in a list, got {wanted!r}"
         )
     return sorted(chosen, key=lambda priority: priority.rank)
-
-
-def _check_defaults(declared: JobType[Any, Any]) -> None:
-    try:
-        declared.load({})
-    except PayloadInvalid as error:
-        raise ConfigurationError(
-            f"the type {declared.name!r} has a schedule, which submits a payload of defaults, but "
-            f"its model can't be made without arguments: {error}"
-        ) from error

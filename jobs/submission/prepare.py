@@ -188,7 +188,7 @@ def prepare(
     if app.types.get(job.name) is not job:
         raise UnknownJobType(
             f"{job!r} was not declared on the app {app.name!r}: submit it with its own app's "
-            "client, or hand its queue over with app.include(...)"
+            "client, or hand its queue or router over with app.include(...)"
         )
     _check_names(job, overrides)
     queue = _queue(job, topology, overrides.get("priority"))

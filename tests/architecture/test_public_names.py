@@ -51,6 +51,7 @@ PUBLIC = [
     "Retry",
     "RetryBudget",
     "RetryLater",
+    "Router",
     "S3Object",
     "Schedule",
     "ScheduleInfo",

@@ -14,8 +14,7 @@ import pytest
 from headgate import App, AsyncClient
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Events
-from headgate.jobs.definitions.app import load_app
-from headgate.jobs.definitions.app_path import app_path
+from headgate.jobs.definitions.app_path import app_path, load_app
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.execution.call import Means
 from headgate.jobs.execution.delivery import Delivery

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from headgate import App, AsyncClient, Client, Spool
-from headgate.jobs.definitions.app import load_app
+from headgate.jobs.definitions.app_path import load_app
 from tests.support.fixture_app import APP_PATH, Work
 from tests.support.journal import GENEROUS_S
 

@@ -26,6 +26,8 @@ from headgate import (
     JobType,
     NewJob,
     Priority,
+    Queue,
+    Router,
     Schedule,
     Tenant,
     Unique,
@@ -58,6 +60,10 @@ class Receipt:
 
 app = App("shop")
 email = Email(to="ada@example.com")
+
+
+router = Router(queue="mail")
+mail = Queue("mail")
 
 
 # --- declaring -----------------------------------------------------------------------------------
@@ -98,6 +104,30 @@ async def nightly(ctx: JobContext) -> Receipt:
 
 @app.job("plain-nightly")
 def plain_nightly(ctx: JobContext, log: Logger) -> None: ...
+
+
+@router.job("routed", priority="high")
+async def routed(_email: Email, ctx: JobContext) -> Receipt:
+    return Receipt(ctx.attempt)
+
+
+@mail.job("mailed")
+def mailed(_email: Email) -> Receipt:
+    return Receipt(1)
+
+
+@router.job("misrouted", priority="highest")  # type: ignore[arg-type]
+async def misrouted(_email: Email) -> None: ...
+
+
+def types_of_routers_and_queues(client: Client) -> None:
+    app.include(router, mail)
+    app.include(app)  # type: ignore[arg-type]
+    assert_type(contract(routed), JobType[Email, Receipt])
+    assert_type(contract(mailed), JobType[Email, Receipt])
+    assert_type(router.define("silent-one", Email), JobType[Email, None])
+    assert_type(mail.define("paying-one", Email, returns=Receipt), JobType[Email, Receipt])
+    assert_type(client.submit(routed, email), JobHandle[Receipt])
 
 
 nothing = app.define("nothing")

@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.context import JobContext
-from headgate.jobs.definitions.app import App, load_app
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.app_path import load_app
 from headgate.jobs.definitions.handler import Handler
 from headgate.jobs.definitions.job_type import JobType, NewJob
 from headgate.jobs.definitions.overrides import Overrides

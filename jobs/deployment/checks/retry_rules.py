@@ -8,8 +8,9 @@ from itertools import islice
 from typing import Any
 
 from headgate.jobs.core.topology import MAX_VISIBILITY
-from headgate.jobs.definitions.app import BACKSTOP_MARGIN, MAX_RECEIVE_COUNT, App
+from headgate.jobs.definitions.app import BACKSTOP_MARGIN, App
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.queue import MAX_RECEIVE_COUNT
 from headgate.jobs.deployment.checks.places import is_endless, place_of
 from headgate.jobs.deployment.retry_timeline import timeline
 from headgate.jobs.errors import Fault, SettingsInvalid

@@ -33,8 +33,8 @@ from headgate.jobs.core.events import (
     SettlementFailed,
 )
 from headgate.jobs.core.ports import OutgoingMessage, VisibilityChange
-from headgate.jobs.definitions.app import MAX_RECEIVE_COUNT
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.queue import MAX_RECEIVE_COUNT
 from headgate.jobs.errors import AccessDenied, ServiceUnavailable
 from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.messages.envelope import new_job_id, parse
