@@ -35,7 +35,7 @@ from headgate.infra.functions.schedules import Schedules, scheduled_types
 from headgate.infra.functions.sweep import Sweep
 from headgate.infra.monitoring.monitoring import Watching
 from headgate.jobs.aws.descriptions import tags_of
-from headgate.jobs.core.topology import QUARANTINE_RETENTION
+from headgate.jobs.aws.queue_descriptions import failed_firings, failed_sweeps
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path as find_app
 from headgate.jobs.deployment.deployment import Deployment
@@ -304,11 +304,7 @@ class JobSystem(Construct):
         )
 
     def _add_bridge(self) -> Schedules | None:
-        failed = self._queues.add(
-            "schedules-dlq",
-            queue_name=self.app.topology.failed_firings_name,
-            retention=QUARANTINE_RETENTION,
-        )
+        failed = self._queues.add(failed_firings(self.app.topology))
         acknowledge(failed, "SQS3", "It is the dead-letter queue of the bridge and what invokes it")
         bridge = Bridge(
             self,
@@ -335,11 +331,7 @@ class JobSystem(Construct):
 
     def _add_sweep(self) -> Sweep:
         plan = sweep_plan(self.app, has_bridge=_needs_bridge(self.app))
-        failed = self._queues.add(
-            "sweep-dlq",
-            queue_name=self.app.topology.failed_sweeps_name,
-            retention=QUARANTINE_RETENTION,
-        )
+        failed = self._queues.add(failed_sweeps(self.app.topology))
         acknowledge(failed, "SQS3", "It is the dead-letter queue of the sweep and what invokes it")
         return Sweep(
             self,

@@ -12,12 +12,17 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from headgate.infra.data.nag_suppressions import acknowledge
-from headgate.jobs.aws.descriptions import redrive_allow_policy
-from headgate.jobs.core.topology import QUARANTINE_RETENTION, QueueSpec, Topology
+from headgate.jobs.aws.queue_descriptions import (
+    QueueDescription,
+    pairs,
+    quarantine,
+    redrive_allow_policy,
+)
+from headgate.jobs.core.topology import QueueSpec, Topology
 
 
 class Queues(Construct):
-    """Every queue of an app, with the same attributes as `jobs.aws.provision` gives them.
+    """Every queue of an app, as `jobs.aws.queue_descriptions` describes it.
 
     They are encrypted by SQS or with a customer-managed key, and accessible over TLS only. Physical
     names are the topology's, since submitters and workers look queues up by name.
@@ -36,11 +41,10 @@ class Queues(Construct):
         self._key = key
         self._removal_policy = removal_policy
         self._all: dict[str, sqs.Queue] = {}
-        self._dead_letters = {spec.name: self._dead_letter(spec) for spec in topology.queues}
-        self._queues = {spec.name: self._queue(spec) for spec in topology.queues}
-        self.quarantine = self.add(
-            "quarantine", queue_name=topology.quarantine_name, retention=QUARANTINE_RETENTION
-        )
+        described = list(pairs(topology))
+        self._dead_letters = {queue.name: self.add(dead) for queue, dead in described}
+        self._queues = {queue.name: self.add(queue) for queue, _ in described}
+        self.quarantine = self.add(quarantine(topology))
         acknowledge(
             self.quarantine, "SQS3", "Workers park jobs in it: it is a dead-letter queue itself"
         )
@@ -63,51 +67,39 @@ class Queues(Construct):
         """Return the queues of these physical names, of whatever kind."""
         return [self._all[name] for name in names]
 
-    def add(
-        self, construct_id: str, *, queue_name: str, retention: timedelta, **properties: Any
-    ) -> sqs.Queue:
-        """Add a queue with the properties common to all."""
-        self._all[queue_name] = queue = sqs.Queue(
+    def add(self, queue: QueueDescription) -> sqs.Queue:
+        """Add a queue, after the dead-letter queue that it redrives to."""
+        self._all[queue.name] = added = sqs.Queue(
             self,
-            construct_id,
-            queue_name=queue_name,
-            retention_period=_duration(retention),
+            queue.label,
+            queue_name=queue.name,
+            retention_period=_duration(queue.retention),
+            visibility_timeout=_duration(queue.visibility),
+            receive_message_wait_time=_duration(queue.receive_wait),
             encryption=(sqs.QueueEncryption.KMS if self._key else sqs.QueueEncryption.SQS_MANAGED),
             encryption_master_key=self._key,
             enforce_ssl=True,
             removal_policy=self._removal_policy,
-            **properties,
+            dead_letter_queue=self._redrive(queue),
+            **_fifo(queue),
         )
-        return queue
+        if queue.takes_from is not None:
+            # The ARN is written out: that queue refers to this one, so a reference back to it
+            # would be circular.
+            source = Stack.of(self).format_arn(service="sqs", resource=queue.takes_from)
+            _resource(added).redrive_allow_policy = redrive_allow_policy(source)
+        return added
 
-    def _queue(self, spec: QueueSpec) -> sqs.Queue:
-        return self.add(
-            f"{spec.group}-{spec.priority}",
-            queue_name=spec.name,
-            retention=spec.retention,
-            visibility_timeout=_duration(spec.lane.visibility),
-            receive_message_wait_time=_duration(spec.receive_wait),
-            dead_letter_queue=sqs.DeadLetterQueue(
-                queue=self._dead_letters[spec.name], max_receive_count=spec.max_receive_count
-            ),
-            **_fifo(spec),
+    def _redrive(self, queue: QueueDescription) -> sqs.DeadLetterQueue | None:
+        if queue.redrive is None:
+            return None
+        return sqs.DeadLetterQueue(
+            queue=self._all[queue.redrive.to], max_receive_count=queue.redrive.max_receive_count
         )
 
-    def _dead_letter(self, spec: QueueSpec) -> sqs.Queue:
-        queue = self.add(
-            f"{spec.group}-{spec.priority}-dlq",
-            queue_name=spec.dlq_name,
-            retention=spec.dlq_retention,
-            **_fifo(spec),
-        )
-        # The ARN is written out: the queue refers back, so a reference to it would be circular.
-        source = Stack.of(self).format_arn(service="sqs", resource=spec.name)
-        _resource(queue).redrive_allow_policy = redrive_allow_policy(source)
-        return queue
 
-
-def _fifo(spec: QueueSpec) -> dict[str, Any]:
-    if not spec.fifo:
+def _fifo(queue: QueueDescription) -> dict[str, Any]:
+    if not queue.fifo:
         return {}
     return {
         "fifo": True,
@@ -122,5 +114,5 @@ def _resource(queue: sqs.Queue) -> sqs.CfnQueue:
     return found
 
 
-def _duration(span: timedelta) -> Duration:
-    return Duration.seconds(int(span.total_seconds()))
+def _duration(span: timedelta | None) -> Duration | None:
+    return Duration.seconds(int(span.total_seconds())) if span is not None else None

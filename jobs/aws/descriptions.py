@@ -1,4 +1,4 @@
-"""Properties of an app's queues, table and bucket on AWS, as the arguments of AWS's calls.
+"""Properties of an app's table and bucket on AWS, as the arguments of AWS's calls, and its tags.
 
 Both the CDK constructs and the provisioning of a local stack use them, and a test compares the two
 (tests/infra/data/test_local_equals_template.py). Nothing here uses an SDK.
@@ -6,20 +6,14 @@ Both the CDK constructs and the provisioning of a local stack use them, and a te
 
 from __future__ import annotations
 
-import json
-from datetime import timedelta
 from typing import Any
 
 from headgate.jobs.core.topology import (
     DEAD_LETTERS,
     DEAD_LETTERS_KEPT,
     PAYLOADS,
-    QUARANTINE_RETENTION,
-    QueueSpec,
     Topology,
 )
-
-Attributes = dict[str, str]
 
 LINES = "lines"
 """The index that `jobs.core.ports.Line` is for, by ``list`` and ``place``."""
@@ -106,63 +100,3 @@ def lifecycle_rules(topology: Topology) -> list[dict[str, Any]]:
         }
         for prefix, retention in kept.items()
     ]
-
-
-def queue_attributes(spec: QueueSpec, dlq_arn: str) -> Attributes:
-    """Return CreateQueue's attributes for a queue whose dead letters go to ``dlq_arn``.
-
-    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_CreateQueue.html
-    """
-    return {
-        "VisibilityTimeout": str(spec.visibility_s),
-        "MessageRetentionPeriod": _seconds(spec.retention),
-        "ReceiveMessageWaitTimeSeconds": _seconds(spec.receive_wait),
-        "RedrivePolicy": json.dumps(
-            {"deadLetterTargetArn": dlq_arn, "maxReceiveCount": spec.max_receive_count}
-        ),
-        "SqsManagedSseEnabled": "true",
-        **_fifo_attributes(spec),
-    }
-
-
-def dead_letter_attributes(spec: QueueSpec) -> Attributes:
-    """Return CreateQueue's attributes for a queue's dead-letter queue: FIFO if the queue is."""
-    return {
-        "MessageRetentionPeriod": _seconds(spec.dlq_retention),
-        "SqsManagedSseEnabled": "true",
-        **_fifo_attributes(spec),
-    }
-
-
-def redrive_allow_policy(source_arn: str) -> dict[str, Any]:
-    """Return a dead-letter queue's RedriveAllowPolicy: it takes from that one queue only.
-
-    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html
-    """
-    return {"redrivePermission": "byQueue", "sourceQueueArns": [source_arn]}
-
-
-def quarantine_attributes() -> Attributes:
-    """Return CreateQueue's attributes for the quarantine and for failed firings and sweeps."""
-    return {
-        "MessageRetentionPeriod": _seconds(QUARANTINE_RETENTION),
-        "SqsManagedSseEnabled": "true",
-    }
-
-
-def _fifo_attributes(spec: QueueSpec) -> Attributes:
-    """Return the attributes of high-throughput FIFO: order and deduplication hold within a group.
-
-    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/high-throughput-fifo.html
-    """
-    if not spec.fifo:
-        return {}
-    return {
-        "FifoQueue": "true",
-        "DeduplicationScope": "messageGroup",
-        "FifoThroughputLimit": "perMessageGroupId",
-    }
-
-
-def _seconds(duration: timedelta) -> str:
-    return str(int(duration.total_seconds()))

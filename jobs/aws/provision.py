@@ -15,17 +15,22 @@ from headgate.jobs.aws.descriptions import (
     EXPIRY,
     POINT_IN_TIME_RECOVERY,
     PRIVATE,
-    Attributes,
-    dead_letter_attributes,
     lifecycle_rules,
-    quarantine_attributes,
-    queue_attributes,
-    redrive_allow_policy,
     table_properties,
     tags_of,
 )
 from headgate.jobs.aws.faults import naming
-from headgate.jobs.core.topology import QueueSpec, Topology
+from headgate.jobs.aws.queue_descriptions import (
+    Attributes,
+    QueueDescription,
+    create_attributes,
+    failed_firings,
+    failed_sweeps,
+    pairs,
+    quarantine,
+    redrive_allow_policy,
+)
+from headgate.jobs.core.topology import Topology
 
 if TYPE_CHECKING:
     from types_aiobotocore_dynamodb import DynamoDBClient
@@ -50,11 +55,11 @@ async def provision(
     """
     connection = Connection(endpoint_url=endpoint_url, region=region)
     async with async_client("sqs", connection) as sqs:
-        for spec in topology.queues:
-            await _create_pair(sqs, topology, spec)
-        others = (topology.failed_firings_name, topology.failed_sweeps_name)
-        for name in (topology.quarantine_name, *others):
-            await _create(sqs, topology, name, quarantine_attributes())
+        for queue, dead_letters in pairs(topology):
+            await _create_pair(sqs, topology, queue, dead_letters)
+        for describe in (quarantine, failed_firings, failed_sweeps):
+            other = describe(topology)
+            await _create(sqs, topology, other.name, create_attributes(other))
     await create_table(topology.table_name, endpoint_url=endpoint_url, region=region)
     async with async_client("dynamodb", connection) as dynamodb:
         await _protect_table(dynamodb, topology)
@@ -111,12 +116,16 @@ async def delete_table(
             await _delete_table(dynamodb, name)
 
 
-async def _create_pair(sqs: SQSClient, topology: Topology, spec: QueueSpec) -> None:
+async def _create_pair(
+    sqs: SQSClient, topology: Topology, queue: QueueDescription, dead_letters: QueueDescription
+) -> None:
     """Create a queue, and the dead-letter queue that takes from it alone."""
-    dlq_url, dlq_arn = await _create(sqs, topology, spec.dlq_name, dead_letter_attributes(spec))
-    _, arn = await _create(sqs, topology, spec.name, queue_attributes(spec, dlq_arn))
+    dlq_url, dlq_arn = await _create(
+        sqs, topology, dead_letters.name, create_attributes(dead_letters)
+    )
+    _, arn = await _create(sqs, topology, queue.name, create_attributes(queue, dlq_arn))
     policy = json.dumps(redrive_allow_policy(arn))
-    with naming("sqs:SetQueueAttributes", spec.dlq_name):
+    with naming("sqs:SetQueueAttributes", dead_letters.name):
         await sqs.set_queue_attributes(QueueUrl=dlq_url, Attributes={"RedriveAllowPolicy": policy})
 
 

@@ -22,10 +22,14 @@ from headgate.infra.stack import HeadgateStack
 from headgate.jobs.aws.descriptions import (
     EXPIRY,
     LINES,
-    dead_letter_attributes,
-    quarantine_attributes,
-    queue_attributes,
     table_properties,
+)
+from headgate.jobs.aws.queue_descriptions import (
+    create_attributes,
+    failed_firings,
+    failed_sweeps,
+    pairs,
+    quarantine,
 )
 from headgate.jobs.core.topology import (
     DEFAULT_LANES,
@@ -104,11 +108,14 @@ def test_deployed_queues_have_the_attributes_that_local_ones_are_given(
     app: App, template: Mapping[str, Any]
 ) -> None:
     deployed = queues(template)
-    for spec in app.topology.queues:
-        assert redrive(template, spec.name) == provisioned(queue_attributes(spec, spec.dlq_name))
-        assert as_attributes(deployed[spec.dlq_name]) == dead_letter_attributes(spec)
-    quarantine = deployed[app.topology.quarantine_name]
-    assert as_attributes(quarantine) == quarantine_attributes()
+    for queue, dead_letters in pairs(app.topology):
+        assert redrive(template, queue.name) == provisioned(
+            create_attributes(queue, dead_letters.name)
+        )
+        assert as_attributes(deployed[dead_letters.name]) == create_attributes(dead_letters)
+    for describe in (quarantine, failed_firings, failed_sweeps):
+        other = describe(app.topology)
+        assert as_attributes(deployed[other.name]) == create_attributes(other)
 
 
 def test_fifo_queues_have_the_attributes_that_local_ones_are_given() -> None:
@@ -132,8 +139,9 @@ def test_fifo_queues_have_the_attributes_that_local_ones_are_given() -> None:
     Queues(stack, "Queues", topology=topology, removal_policy=cdk.RemovalPolicy.DESTROY)
     template = template_of(stack)
 
-    assert redrive(template, spec.name) == provisioned(queue_attributes(spec, spec.dlq_name))
-    assert as_attributes(queues(template)[spec.dlq_name]) == dead_letter_attributes(spec)
+    [(queue, dead_letters)] = pairs(topology)
+    assert redrive(template, spec.name) == provisioned(create_attributes(queue, spec.dlq_name))
+    assert as_attributes(queues(template)[spec.dlq_name]) == create_attributes(dead_letters)
 
 
 def test_a_dead_letter_queue_takes_from_its_own_queue_only(
