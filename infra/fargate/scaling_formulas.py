@@ -21,10 +21,13 @@ Pure: strings and numbers. `infra.fargate.scaling_policies` turns them into reso
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from headgate.infra.monitoring.rule import MOST_METRICS
+from headgate.infra.monitoring import metrics
+from headgate.infra.monitoring.maths import MOST_METRICS, added, filled, numbered
+from headgate.infra.monitoring.metrics import Series
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.deployment.groups import WorkerGroup
 
@@ -38,21 +41,11 @@ _RUNNING = "running"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
-    """A CloudWatch metric, as an expression's variable."""
-
-    name: str
-    statistic: str
-    queue: str | None = None
-    """Physical name of the queue; None: a metric of the service."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Formula:
     """An expression over metrics."""
 
     expression: str
-    metrics: Mapping[str, Metric]
+    metrics: Mapping[str, Series]
     """Metrics by variable."""
     target: float = LOAD
     """The value to reach for a group to grow."""
@@ -68,16 +61,21 @@ def acceptable_backlog(group: WorkerGroup, queue: QueueSpec) -> float:
     return group.slots * max(1.0, _promise_s(queue) / group.typical.total_seconds())
 
 
-def loads(group: WorkerGroup, queues: Sequence[QueueSpec]) -> list[Formula]:
+def loads(group: WorkerGroup, queues: Sequence[QueueSpec], running: Series) -> list[Formula]:
     """Return a group's load in parts that each fit an expression; their targets add up to `LOAD`.
 
     The group never gets fewer tasks than by one load of all queues: the largest part is at least
     the mean of the parts, and the policy that asks for most tasks wins.
+
+    Args:
+        group: the group.
+        queues: its queues.
+        running: the number of its tasks.
     """
     sleeps = group.min_tasks == 0
     parts = _parts(queues, (MOST_METRICS - 1) // (2 if sleeps else 1))
     target = LOAD / len(parts)
-    return [_load(group, part, target, sleeps=sleeps) for part in parts]
+    return [_load(group, part, running, target, sleeps=sleeps) for part in parts]
 
 
 def overdue(queues: Sequence[QueueSpec]) -> list[Formula]:
@@ -89,9 +87,9 @@ def overdue(queues: Sequence[QueueSpec]) -> list[Formula]:
     return [_overdue(part) for part in _parts(queues, MOST_METRICS // 2)]
 
 
-def wakes(queues: Sequence[QueueSpec]) -> list[Formula]:
+def wakes(queues: Sequence[QueueSpec], running: Series) -> list[Formula]:
     """Return formulas, one per part, that are 1 while jobs wait and no task runs."""
-    return [_wake(part) for part in _parts(queues, MOST_METRICS - 1)]
+    return [_wake(part, running) for part in _parts(queues, MOST_METRICS - 1)]
 
 
 def alarm_metrics(group: WorkerGroup, queues: Sequence[QueueSpec]) -> int:
@@ -99,44 +97,46 @@ def alarm_metrics(group: WorkerGroup, queues: Sequence[QueueSpec]) -> int:
 
     Target tracking has two alarms for each policy, one to grow and one to shrink.
     """
-    waking = wakes(queues) if group.min_tasks == 0 else []
+    running = metrics.running_tasks("any", "any")
+    waking = wakes(queues, running) if group.min_tasks == 0 else []
     once = [*overdue(queues), *waking]
-    twice = loads(group, queues)
+    twice = loads(group, queues, running)
     return sum(len(each.metrics) for each in [*once, *twice, *twice])
 
 
 def _load(
-    group: WorkerGroup, queues: Sequence[QueueSpec], target: float, *, sleeps: bool
+    group: WorkerGroup, queues: Sequence[QueueSpec], running: Series, target: float, *, sleeps: bool
 ) -> Formula:
-    wanted = _sum(
-        f"FILL(visible{at}, 0) / {acceptable_backlog(group, queue):g}"
+    wanted = added(
+        f"{filled(f'visible{at}')} / {acceptable_backlog(group, queue):g}"
         for at, queue in enumerate(queues)
     )
-    metrics = _visible(queues) | {_RUNNING: _running()}
+    watched = _each("visible", queues, metrics.visible) | {_RUNNING: running}
     load = f"({wanted}) / {_RUNNING}"
     if not sleeps:
-        return Formula(expression=load, metrics=metrics, target=target)
+        return Formula(expression=load, metrics=watched, target=target)
     # The last task stays while jobs wait or are in flight: the load then counts as on target.
-    metrics |= _each("flying", queues, "ApproximateNumberOfMessagesNotVisible")
-    work = _sum(f"FILL({name}, 0)" for name in metrics if name != _RUNNING)
+    watched |= _each("flying", queues, metrics.in_flight)
+    work = added(filled(name) for name in watched if name != _RUNNING)
     held = f"IF(({_RUNNING} <= 1) * ({load} < {target:g}) * ({work} > 0), {target:g}, {load})"
-    return Formula(expression=held, metrics=metrics, target=target)
+    return Formula(expression=held, metrics=watched, target=target)
 
 
 def _overdue(queues: Sequence[QueueSpec]) -> Formula:
-    late = _sum(
-        f"(FILL(visible{at}, 0) > 0) * (FILL(oldest{at}, 0) > {_promise_s(queue):g})"
+    late = added(
+        f"({filled(f'visible{at}')} > 0) * ({filled(f'oldest{at}')} > {_promise_s(queue):g})"
         for at, queue in enumerate(queues)
     )
-    oldest = _each("oldest", queues, "ApproximateAgeOfOldestMessage")
-    return Formula(expression=late, metrics=_visible(queues, statistic="Minimum") | oldest)
+    waiting = _each("visible", queues, partial(metrics.visible, statistic="Minimum"))
+    oldest = _each("oldest", queues, metrics.oldest_age)
+    return Formula(expression=late, metrics=waiting | oldest)
 
 
-def _wake(queues: Sequence[QueueSpec]) -> Formula:
-    waiting = _sum(f"FILL(visible{at}, 0)" for at in range(len(queues)))
+def _wake(queues: Sequence[QueueSpec], running: Series) -> Formula:
+    visible = _each("visible", queues, metrics.visible)
     return Formula(
-        expression=f"(FILL({_RUNNING}, 0) < 1) * ({waiting} > 0)",
-        metrics=_visible(queues) | {_RUNNING: _running()},
+        expression=f"({filled(_RUNNING)} < 1) * ({added(map(filled, visible))} > 0)",
+        metrics=visible | {_RUNNING: running},
     )
 
 
@@ -144,28 +144,13 @@ def _promise_s(queue: QueueSpec) -> float:
     return max(queue.lane.start_within.total_seconds(), PERIOD_S)
 
 
-def _visible(queues: Sequence[QueueSpec], *, statistic: str = "Maximum") -> dict[str, Metric]:
-    return _each("visible", queues, "ApproximateNumberOfMessagesVisible", statistic)
-
-
 def _each(
-    variable: str, queues: Sequence[QueueSpec], name: str, statistic: str = "Maximum"
-) -> dict[str, Metric]:
-    return {
-        f"{variable}{at}": Metric(name=name, statistic=statistic, queue=queue.name)
-        for at, queue in enumerate(queues)
-    }
-
-
-def _running() -> Metric:
-    return Metric(name="CPUUtilization", statistic="SampleCount")
+    variable: str, queues: Sequence[QueueSpec], metric: Callable[[str], Series]
+) -> dict[str, Series]:
+    return numbered(variable, (queue.name for queue in queues), metric)
 
 
 def _parts(queues: Sequence[QueueSpec], most: int) -> list[Sequence[QueueSpec]]:
     """Split the queues into as few parts as possible, of about equal size."""
     count = math.ceil(len(queues) / most)
     return [queues[part::count] for part in range(count)]
-
-
-def _sum(terms: Iterable[str]) -> str:
-    return " + ".join(terms)

@@ -9,7 +9,8 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
-from headgate.infra.fargate.scaling_formulas import PERIOD_S, Formula, Metric, loads, overdue, wakes
+from headgate.infra.fargate.scaling_formulas import PERIOD_S, Formula, loads, overdue, wakes
+from headgate.infra.monitoring.metrics import running_tasks
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.deployment.groups import WorkerGroup
 
@@ -72,7 +73,8 @@ class Scaling(Construct):
             max_capacity=group.max_tasks,
             scheduled_actions=self._mending(group),
         )
-        for number, formula in enumerate(loads(group, queues), start=1):
+        running = running_tasks(service.cluster.cluster_name, service.service_name)
+        for number, formula in enumerate(loads(group, queues, running), start=1):
             self._track(f"Load{number}", formula)
         growth = self._step(
             "Growth", "PercentChangeInCapacity", _GROWTH_PERCENT, min_adjustment_magnitude=1
@@ -81,7 +83,7 @@ class Scaling(Construct):
         if group.min_tasks == 0:
             # One more, not exactly one: if the alarm were ever wrong, that would stop all others.
             first = self._step("First", "ChangeInCapacity", 1, cooldown_s=_FIRST_S)
-            self._on("Waiting", wakes(queues), first)
+            self._on("Waiting", wakes(queues, running), first)
 
     def _mending(
         self, group: WorkerGroup
@@ -111,11 +113,11 @@ class Scaling(Construct):
                 id=variable,
                 metric_stat=_Policy.TargetTrackingMetricStatProperty(
                     metric=_Policy.TargetTrackingMetricProperty(
-                        namespace=_namespace(metric),
+                        namespace=metric.namespace,
                         metric_name=metric.name,
                         dimensions=[
                             _Policy.TargetTrackingMetricDimensionProperty(name=name, value=value)
-                            for name, value in self._dimensions(metric)
+                            for name, value in metric.dimensions.items()
                         ],
                     ),
                     stat=metric.statistic,
@@ -199,11 +201,11 @@ class Scaling(Construct):
                 id=variable,
                 metric_stat=cloudwatch.CfnAlarm.MetricStatProperty(
                     metric=cloudwatch.CfnAlarm.MetricProperty(
-                        namespace=_namespace(metric),
+                        namespace=metric.namespace,
                         metric_name=metric.name,
                         dimensions=[
                             cloudwatch.CfnAlarm.DimensionProperty(name=name, value=value)
-                            for name, value in self._dimensions(metric)
+                            for name, value in metric.dimensions.items()
                         ],
                     ),
                     period=PERIOD_S,
@@ -217,15 +219,3 @@ class Scaling(Construct):
             id="result", expression=formula.expression, return_data=True
         )
         return [*queries, result]
-
-    def _dimensions(self, metric: Metric) -> list[tuple[str, str]]:
-        if metric.queue is not None:
-            return [("QueueName", metric.queue)]
-        return [
-            ("ClusterName", self._service.cluster.cluster_name),
-            ("ServiceName", self._service.service_name),
-        ]
-
-
-def _namespace(metric: Metric) -> str:
-    return "AWS/ECS" if metric.queue is None else "AWS/SQS"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -11,7 +10,7 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from headgate.infra.monitoring.metrics import Series
+from headgate.infra.monitoring.cdk_metrics import as_expression, as_metric
 from headgate.infra.monitoring.rule import Rule
 
 
@@ -69,26 +68,8 @@ class Alarms(Construct):
 
 def watched(rule: Rule) -> cloudwatch.IMetric:
     """Return a rule's metric or expression, as CDK takes it."""
+    period = Duration.seconds(rule.period_s)
     if rule.expression is None:
         [series] = rule.metrics.values()
-        return as_metric(series, period_s=rule.period_s)
-    return cloudwatch.MathExpression(
-        expression=rule.expression,
-        using_metrics={
-            name: as_metric(series, period_s=rule.period_s) for name, series in rule.metrics.items()
-        },
-        period=Duration.seconds(rule.period_s),
-        label=rule.name,
-    )
-
-
-def as_metric(series: Series, *, period_s: int = 60, **looks: Any) -> cloudwatch.Metric:
-    """Return a metric as CDK takes it; ``looks`` are its label and color."""
-    return cloudwatch.Metric(
-        namespace=series.namespace,
-        metric_name=series.name,
-        statistic=series.statistic,
-        dimensions_map=dict(series.dimensions),
-        period=Duration.seconds(period_s),
-        **looks,
-    )
+        return as_metric(series, period=period)
+    return as_expression(rule.expression, rule.metrics, label=rule.name, period=period)

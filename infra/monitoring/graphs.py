@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ecs as ecs
 
-from headgate.infra.monitoring import metrics as series
-from headgate.infra.monitoring.alarms import as_metric
-from headgate.infra.monitoring.metrics import (
-    Series,
-    of_function,
-    of_lane,
-    of_queue,
-    of_schedules,
-    of_service,
-    of_table,
-)
+from headgate.infra.monitoring import metrics
+from headgate.infra.monitoring.cdk_metrics import as_expression, as_metric
+from headgate.infra.monitoring.maths import failed_percent, numbered, total
+from headgate.infra.monitoring.metrics import Series
 from headgate.infra.monitoring.queue_rules import label, start_within_s
-from headgate.infra.monitoring.rule import filled
 from headgate.jobs.core.topology import Priority, QueueSpec, Topology
 from headgate.jobs.deployment.metric_names import (
     COMPLETED,
@@ -32,7 +23,6 @@ from headgate.jobs.deployment.metric_names import (
     OF_TYPE,
     SERVICE,
     TYPE,
-    WAIT,
     service_name,
 )
 
@@ -70,7 +60,7 @@ class Graphs:
         return {
             "title": f"{priority}: p99 wait to start",
             "left": [
-                as_metric(of_lane(self._topology, spec, WAIT, "p99"), label=spec.group)
+                as_metric(metrics.wait(self._topology, spec), label=spec.group)
                 for spec in self._of(priority)
             ],
             "left_annotations": [
@@ -85,15 +75,10 @@ class Graphs:
         specs = self._of(priority)
         return {
             "title": f"{priority}: waiting, and oldest",
-            "left": [
-                as_metric(of_queue(spec.name, series.VISIBLE, "Maximum"), label=spec.group)
-                for spec in specs
-            ],
+            "left": [as_metric(metrics.visible(spec.name), label=spec.group) for spec in specs],
             "left_y_axis": _axis("jobs"),
             "right": [
-                as_metric(
-                    of_queue(spec.name, series.OLDEST, "Maximum"), label=f"{spec.group} oldest"
-                )
+                as_metric(metrics.oldest_age(spec.name), label=f"{spec.group} oldest")
                 for spec in specs
             ],
             "right_y_axis": _axis("s"),
@@ -112,21 +97,18 @@ class Graphs:
 
     def _failed_percent(self, place: int, spec: QueueSpec) -> cloudwatch.MathExpression:
         failed, completed = f"failed{place}", f"completed{place}"
-        return _expression(
-            f"100 * {filled(failed)} / ({filled(failed)} + {filled(completed)})",
-            label(spec),
-            {
-                failed: of_lane(self._topology, spec, FAILED, "Sum"),
-                completed: of_lane(self._topology, spec, COMPLETED, "Sum"),
-            },
-        )
+        of_queue = {
+            failed: metrics.failed(self._topology, spec),
+            completed: metrics.completed(self._topology, spec),
+        }
+        return as_expression(failed_percent(failed, completed), of_queue, label=label(spec))
 
     def dead(self, set_aside: Mapping[str, str]) -> Graph:
         """Return the dead letters, and the queues of ``set_aside``: their names by label."""
         dead = {f"{label(spec)}-dlq": spec.dlq_name for spec in self._topology.queues}
         return {
             "title": "Dead letters, and what is set aside",
-            "left": _of_queues({**dead, **set_aside}, series.VISIBLE, "Maximum"),
+            "left": _of_queues({**dead, **set_aside}, metrics.visible),
             "left_y_axis": _axis("jobs"),
         }
 
@@ -143,7 +125,7 @@ class Graphs:
         return {
             "title": "What became of runs",
             "left": [
-                _expression(f"SUM({self._searched(name, 'Sum')})", name)
+                as_expression(f"SUM({self._searched(name, 'Sum')})", {}, label=name)
                 for name in COUNTED.values()
             ],
             "stacked": True,
@@ -173,17 +155,17 @@ class Graphs:
         queues = {label(spec): spec.name for spec in self._topology.queues}
         yield {
             "title": "Jobs received, by queue: somebody works",
-            "left": _of_queues(queues, series.RECEIVED, "Sum"),
+            "left": _of_queues(queues, metrics.received),
             "left_y_axis": _axis("jobs"),
         }
         if services:
             yield {
                 "title": "Worker tasks; CPU and memory",
-                "left": _of_services(services, "CPUUtilization", "SampleCount", "tasks"),
+                "left": _of_services(services, metrics.running_tasks, "tasks"),
                 "left_y_axis": _axis("tasks"),
                 "right": [
-                    *_of_services(services, "CPUUtilization", "Maximum", "CPU"),
-                    *_of_services(services, "MemoryUtilization", "Maximum", "memory"),
+                    *_of_services(services, metrics.cpu, "CPU"),
+                    *_of_services(services, metrics.memory, "memory"),
                 ],
                 "right_y_axis": _axis("%"),
             }
@@ -207,30 +189,30 @@ class Graphs:
             yield {
                 "title": "Schedules",
                 "left": [
-                    as_metric(of_schedules(self._topology, name), label=name)
-                    for name in (series.ATTEMPTS, series.TARGET_ERRORS, series.DROPPED)
+                    as_metric(metrics.of_schedules(self._topology, name), label=name)
+                    for name in (metrics.ATTEMPTS, metrics.TARGET_ERRORS, metrics.DROPPED)
                 ],
                 "left_y_axis": _axis("firings"),
             }
         yield {
             "title": "SQS: jobs sent; empty receives, each a request",
-            "left": _of_queues(names, series.SENT, "Sum"),
+            "left": _of_queues(names, metrics.sent),
             "left_y_axis": _axis("jobs"),
-            "right": [_total(names, series.EMPTY)],
+            "right": [_empty_receives(names)],
             "right_y_axis": _axis("requests"),
         }
         table = self._topology.table_name
         yield {
             "title": "Records: units of DynamoDB",
             "left": [
-                as_metric(of_table(table, name), label=name)
+                as_metric(metrics.of_table(table, name), label=name)
                 for name in ("ConsumedWriteCapacityUnits", "ConsumedReadCapacityUnits")
             ],
             "left_y_axis": _axis("units"),
         }
 
     def _by_type(self, metric: str, statistic: str) -> cloudwatch.MathExpression:
-        return _expression(self._searched(metric, statistic), _TYPE_LABEL)
+        return as_expression(self._searched(metric, statistic), {}, label=_TYPE_LABEL)
 
     def _searched(self, metric: str, statistic: str) -> str:
         """Return an expression for all types at once, including those declared later.
@@ -246,50 +228,35 @@ def _axis(unit: str) -> cloudwatch.YAxisProps:
     return cloudwatch.YAxisProps(min=0, label=unit, show_units=False)
 
 
-def _expression(
-    expression: str, name: str, metrics: Mapping[str, Series] | None = None
-) -> cloudwatch.MathExpression:
-    return cloudwatch.MathExpression(
-        expression=expression,
-        using_metrics={each: as_metric(one) for each, one in (metrics or {}).items()},
-        label=name,
-        period=Duration.seconds(60),
-    )
+def _empty_receives(queues: Mapping[str, str]) -> cloudwatch.MathExpression:
+    each = numbered("e", queues.values(), metrics.empty_receives)
+    return as_expression(total(each), each, label="empty receives")
 
 
-def _total(queues: Mapping[str, str], metric: str) -> cloudwatch.MathExpression:
-    metrics = {
-        f"e{place}": of_queue(name, metric, "Sum") for place, name in enumerate(queues.values())
-    }
-    return _expression(f"SUM([{', '.join(map(filled, metrics))}])", "empty receives", metrics)
-
-
-def _of_queues(queues: Mapping[str, str], metric: str, statistic: str) -> list[cloudwatch.IMetric]:
-    return [
-        as_metric(of_queue(queue, metric, statistic), label=name) for name, queue in queues.items()
-    ]
+def _of_queues(
+    queues: Mapping[str, str], metric: Callable[[str], Series]
+) -> list[cloudwatch.IMetric]:
+    return [as_metric(metric(queue), label=name) for name, queue in queues.items()]
 
 
 def _of_functions(
     functions: Mapping[str, str], metric: str, statistic: str
 ) -> list[cloudwatch.IMetric]:
     return [
-        as_metric(of_function(function, metric, statistic), label=f"{name} {metric.lower()}")
+        as_metric(
+            metrics.of_function(function, metric, statistic), label=f"{name} {metric.lower()}"
+        )
         for name, function in functions.items()
     ]
 
 
 def _of_services(
-    services: Mapping[str, ecs.FargateService], metric: str, statistic: str, what: str
+    services: Mapping[str, ecs.FargateService], metric: Callable[[str, str], Series], what: str
 ) -> list[cloudwatch.IMetric]:
-    """Return a metric for each service; the sample count of CPU per minute is the number of tasks.
-
-    https://docs.aws.amazon.com/AmazonECS/latest/developerguide/cloudwatch-metrics.html
-    """
+    """Return a metric of each service, by its cluster's and its own name."""
     return [
         as_metric(
-            of_service(service.cluster.cluster_name, service.service_name, metric, statistic),
-            label=f"{name} {what}",
+            metric(service.cluster.cluster_name, service.service_name), label=f"{name} {what}"
         )
         for name, service in services.items()
     ]

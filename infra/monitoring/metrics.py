@@ -1,4 +1,4 @@
-"""CloudWatch's metrics as values, for alarms and the dashboard. No CDK in here."""
+"""CloudWatch's metrics as values, for alarms, the dashboard and scaling. No CDK in here."""
 
 from __future__ import annotations
 
@@ -20,16 +20,6 @@ class Series:
     dimensions: Mapping[str, str]
 
 
-VISIBLE = "ApproximateNumberOfMessagesVisible"
-IN_FLIGHT = "ApproximateNumberOfMessagesNotVisible"
-OLDEST = "ApproximateAgeOfOldestMessage"
-SENT = "NumberOfMessagesSent"
-RECEIVED = "NumberOfMessagesReceived"
-EMPTY = "NumberOfEmptyReceives"
-DELETED = "NumberOfMessagesDeleted"
-"""SQS publishes these every minute and free of charge, for queues used within the last six hours.
-https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html"""
-
 ATTEMPTS, TARGET_ERRORS, DROPPED = (
     "InvocationAttemptCount",
     "TargetErrorCount",
@@ -38,24 +28,75 @@ ATTEMPTS, TARGET_ERRORS, DROPPED = (
 """https://docs.aws.amazon.com/scheduler/latest/UserGuide/monitoring-cloudwatch.html"""
 
 
-def of_queue(name: str, metric: str, statistic: str) -> Series:
-    """Return a metric of the SQS queue of that physical name."""
-    return Series(
-        namespace="AWS/SQS", name=metric, statistic=statistic, dimensions={"QueueName": name}
-    )
+# SQS publishes these every minute and free of charge, for queues used within the last six hours.
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
 
 
-def of_lane(topology: Topology, spec: QueueSpec, metric: str, statistic: str) -> Series:
-    """Return a metric that workers and functions publish about the jobs of one queue."""
+def visible(queue: str, statistic: str = "Maximum") -> Series:
+    """Return the number of waiting messages of the queue of that physical name."""
+    return _of_queue(queue, "ApproximateNumberOfMessagesVisible", statistic)
+
+
+def in_flight(queue: str, statistic: str = "Maximum") -> Series:
+    """Return the number of messages that run, are held, or wait for a retry."""
+    return _of_queue(queue, "ApproximateNumberOfMessagesNotVisible", statistic)
+
+
+def oldest_age(queue: str, statistic: str = "Maximum") -> Series:
+    """Return the age of the oldest message in seconds, waiting or in flight.
+
+    SQS leaves out messages received three times or more.
+    """
+    return _of_queue(queue, "ApproximateAgeOfOldestMessage", statistic)
+
+
+def sent(queue: str) -> Series:
+    """Return the number of messages sent."""
+    return _of_queue(queue, "NumberOfMessagesSent", "Sum")
+
+
+def received(queue: str) -> Series:
+    """Return the number of messages received."""
+    return _of_queue(queue, "NumberOfMessagesReceived", "Sum")
+
+
+def deleted(queue: str) -> Series:
+    """Return the number of messages deleted."""
+    return _of_queue(queue, "NumberOfMessagesDeleted", "Sum")
+
+
+def empty_receives(queue: str) -> Series:
+    """Return the number of receives that brought nothing."""
+    return _of_queue(queue, "NumberOfEmptyReceives", "Sum")
+
+
+def completed(topology: Topology, spec: QueueSpec) -> Series:
+    """Return the number of completed jobs of one queue."""
+    return _of_lane(topology, spec, metric_names.COMPLETED, "Sum")
+
+
+def failed(topology: Topology, spec: QueueSpec) -> Series:
+    """Return the number of failed runs of one queue's jobs."""
+    return _of_lane(topology, spec, metric_names.FAILED, "Sum")
+
+
+def wait(topology: Topology, spec: QueueSpec) -> Series:
+    """Return the 99th percentile of the seconds from when jobs were due to their start."""
+    return _of_lane(topology, spec, metric_names.WAIT, "p99")
+
+
+def of_app(topology: Topology, name: str, dimensions: Mapping[str, str]) -> Series:
+    """Return a metric that workers and functions publish, with the dimensions besides ``service``.
+
+    `jobs.deployment.metric_names` has the names and dimensions. The statistic is the sum of
+    counts, and the average of seconds.
+    """
+    of_seconds = name in (metric_names.DURATION, metric_names.WAIT)
     return Series(
         namespace=metric_names.NAMESPACE,
-        name=metric,
-        statistic=statistic,
-        dimensions={
-            SERVICE: metric_names.service_name(topology.app, topology.stage),
-            QUEUE: spec.group,
-            PRIORITY: str(spec.priority),
-        },
+        name=name,
+        statistic="Average" if of_seconds else "Sum",
+        dimensions={SERVICE: _service(topology), **dimensions},
     )
 
 
@@ -76,8 +117,33 @@ def of_function(name: str, metric: str, statistic: str = "Sum") -> Series:
     )
 
 
-def of_service(cluster: str, service: str, metric: str, statistic: str) -> Series:
-    """Return a metric of an ECS service."""
+def of_table(name: str, metric: str) -> Series:
+    """Return a metric of the DynamoDB table of that name, summed up."""
+    return Series(
+        namespace="AWS/DynamoDB", name=metric, statistic="Sum", dimensions={"TableName": name}
+    )
+
+
+def running_tasks(cluster: str, service: str) -> Series:
+    """Return the number of a service's tasks: the samples of its CPU utilization in a minute.
+
+    Each task has one. Container Insights, which has the number too, is charged for.
+    https://docs.aws.amazon.com/AmazonECS/latest/developerguide/cloudwatch-metrics.html
+    """
+    return _of_service(cluster, service, "CPUUtilization", "SampleCount")
+
+
+def cpu(cluster: str, service: str) -> Series:
+    """Return the percentage of CPU that a service's busiest task uses."""
+    return _of_service(cluster, service, "CPUUtilization", "Maximum")
+
+
+def memory(cluster: str, service: str) -> Series:
+    """Return the percentage of memory that a service's fullest task uses."""
+    return _of_service(cluster, service, "MemoryUtilization", "Maximum")
+
+
+def _of_service(cluster: str, service: str, metric: str, statistic: str) -> Series:
     return Series(
         namespace="AWS/ECS",
         name=metric,
@@ -86,8 +152,24 @@ def of_service(cluster: str, service: str, metric: str, statistic: str) -> Serie
     )
 
 
-def of_table(name: str, metric: str) -> Series:
-    """Return a metric of the DynamoDB table of that name, summed up."""
+def _of_queue(name: str, metric: str, statistic: str) -> Series:
     return Series(
-        namespace="AWS/DynamoDB", name=metric, statistic="Sum", dimensions={"TableName": name}
+        namespace="AWS/SQS", name=metric, statistic=statistic, dimensions={"QueueName": name}
     )
+
+
+def _of_lane(topology: Topology, spec: QueueSpec, metric: str, statistic: str) -> Series:
+    return Series(
+        namespace=metric_names.NAMESPACE,
+        name=metric,
+        statistic=statistic,
+        dimensions={
+            SERVICE: _service(topology),
+            QUEUE: spec.group,
+            PRIORITY: str(spec.priority),
+        },
+    )
+
+
+def _service(topology: Topology) -> str:
+    return metric_names.service_name(topology.app, topology.stage)

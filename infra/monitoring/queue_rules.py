@@ -6,18 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from headgate.infra.monitoring.metrics import (
-    DELETED,
-    IN_FLIGHT,
-    OLDEST,
-    RECEIVED,
-    VISIBLE,
-    of_lane,
-    of_queue,
-)
-from headgate.infra.monitoring.rule import MOST_METRICS, Rule, filled, rate
+from headgate.infra.monitoring import metrics
+from headgate.infra.monitoring.maths import MOST_METRICS, filled, highest, numbered, rate
+from headgate.infra.monitoring.rule import Rule
 from headgate.jobs.core.topology import QueueSpec, Topology
-from headgate.jobs.deployment.metric_names import COMPLETED, FAILED, WAIT
 from headgate.jobs.deployment.thresholds import MAX_IN_FLIGHT, Thresholds
 
 FAILURES = 5
@@ -56,7 +48,7 @@ def _deep(spec: QueueSpec, most: int) -> Rule:
         "what the jobs call is slow.",
         first="see on the dashboard whether jobs still complete. If so, raise its max_tasks; "
         "if not, read the failures.",
-        metrics={"waiting": of_queue(spec.name, VISIBLE, "Minimum")},
+        metrics={"waiting": metrics.visible(spec.name, "Minimum")},
         threshold=most,
         period_s=5 * _MINUTE_S,
     )
@@ -83,9 +75,9 @@ def _old(spec: QueueSpec, oldest: timedelta) -> Rule:
         first="see on the dashboard whether the queue is received from and whether its jobs fail; "
         "the saved query 'retries' says which.",
         metrics={
-            "waiting": of_queue(spec.name, VISIBLE, "Minimum"),
-            "oldest": of_queue(spec.name, OLDEST, "Maximum"),
-            "deleted": of_queue(spec.name, DELETED, "Sum"),
+            "waiting": metrics.visible(spec.name, "Minimum"),
+            "oldest": metrics.oldest_age(spec.name),
+            "deleted": metrics.deleted(spec.name),
         },
         expression=f"IF({waiting} > 0 AND ({filled('oldest')} > {oldest_s} OR {stuck}), 1, 0)",
         threshold=1,
@@ -110,9 +102,9 @@ def _late(topology: Topology, spec: QueueSpec) -> Rule:
         first="look at the workers' tasks and CPU on the dashboard; raise the group's min_tasks or "
         "max_tasks.",
         metrics={
-            "wait": of_lane(topology, spec, WAIT, "p99"),
-            "waiting": of_queue(spec.name, VISIBLE, "Minimum"),
-            "received": of_queue(spec.name, RECEIVED, "Sum"),
+            "wait": metrics.wait(topology, spec),
+            "waiting": metrics.visible(spec.name, "Minimum"),
+            "received": metrics.received(spec.name),
         },
         expression=f"IF({filled('wait')} > {target_s} OR {waits}, 1, 0)",
         threshold=1,
@@ -132,8 +124,8 @@ def _failing(topology: Topology, spec: QueueSpec, percent: float) -> Rule:
         causes="a deploy, or something that the jobs call is down or refuses them.",
         first="run the saved query 'failures by type and error'. If a deploy did it, roll back.",
         metrics={
-            "failed": of_lane(topology, spec, FAILED, "Sum"),
-            "completed": of_lane(topology, spec, COMPLETED, "Sum"),
+            "failed": metrics.failed(topology, spec),
+            "completed": metrics.completed(topology, spec),
         },
         expression=rate(failed, f"{failed} + {completed}", at_least=FAILURES),
         threshold=percent,
@@ -151,7 +143,7 @@ def _dead(spec: QueueSpec, most: int, *, critical: bool) -> Rule:
         causes="attempts that are used up, a payload that a handler refuses, or a type that no "
         "worker knows.",
         first="run the saved query 'dead letters by reason', and mend the cause before replaying.",
-        metrics={"dead": of_queue(spec.dlq_name, VISIBLE, "Maximum")},
+        metrics={"dead": metrics.visible(spec.dlq_name)},
         threshold=most,
         at=critical,
         # A period of a minute reacts sooner; and one of five is enough, since the sweep or a person
@@ -165,18 +157,15 @@ def in_flight(specs: Sequence[QueueSpec], most: int) -> Iterator[Rule]:
     """Yield alarms of messages in flight, each for as many queues as one alarm can watch."""
     for first in range(0, len(specs), MOST_METRICS):
         part = specs[first : first + MOST_METRICS]
-        each = [f"q{place}" for place in range(len(part))]
+        each = numbered("q", (spec.name for spec in part), metrics.in_flight)
         yield Rule(
             name="in-flight" if first == 0 else f"in-flight-{first // MOST_METRICS + 1}",
             means=f"A queue has more than {most} jobs in flight. At {MAX_IN_FLIGHT} SQS gives out "
             "none, without an error: the queue then looks empty.",
             causes="very many retries that wait for their time, or far too much concurrency.",
             first="see on the dashboard which queue it is, and whether its jobs fail.",
-            metrics={
-                name: of_queue(spec.name, IN_FLIGHT, "Maximum")
-                for name, spec in zip(each, part, strict=True)
-            },
-            expression=f"MAX([{', '.join(map(filled, each))}])",
+            metrics=each,
+            expression=highest(each),
             threshold=most,
             period_s=5 * _MINUTE_S,
         )

@@ -7,10 +7,6 @@ from dataclasses import dataclass
 
 from headgate.infra.monitoring.metrics import Series
 
-MOST_METRICS = 10
-"""Maximum for one alarm's expression, and so for one scaling policy's, which is made of alarms.
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
@@ -47,16 +43,3 @@ class Rule:
     def description(self) -> str:
         """The text that the person on call reads."""
         return f"{self.means} Likely: {self.causes} First: {self.first}"
-
-
-def rate(part: str, whole: str, *, at_least: int) -> str:
-    """Return an expression for the percentage of ``part`` in ``whole``, which are expressions too.
-
-    It is 0 while ``part`` is less than ``at_least``: one failure of two says little.
-    """
-    return f"IF({part} >= {at_least}, 100 * ({part}) / ({whole}), 0)"
-
-
-def filled(metric: str) -> str:
-    """Return an expression for the metric, or 0 where it has no value."""
-    return f"FILL({metric}, 0)"

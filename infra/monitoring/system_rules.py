@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from headgate.infra.monitoring.metrics import (
-    ATTEMPTS,
-    DROPPED,
-    EMPTY,
-    IN_FLIGHT,
-    RECEIVED,
-    TARGET_ERRORS,
-    VISIBLE,
-    Series,
-    of_function,
-    of_queue,
-    of_schedules,
-)
-from headgate.infra.monitoring.rule import MOST_METRICS, Rule, filled, rate
+from headgate.infra.monitoring import metrics
+from headgate.infra.monitoring.maths import MOST_METRICS, filled, numbered, rate, total
+from headgate.infra.monitoring.rule import Rule
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import WorkerGroup
@@ -82,9 +72,9 @@ def schedules(topology: Topology, percent: float) -> Rule:
         "it.",
         first="look at the bridge's throttles and the account's concurrency of Lambda.",
         metrics={
-            "errors": of_schedules(topology, TARGET_ERRORS),
-            "dropped": of_schedules(topology, DROPPED),
-            "attempts": of_schedules(topology, ATTEMPTS),
+            "errors": metrics.of_schedules(topology, metrics.TARGET_ERRORS),
+            "dropped": metrics.of_schedules(topology, metrics.DROPPED),
+            "attempts": metrics.of_schedules(topology, metrics.ATTEMPTS),
         },
         expression=rate(failed, filled("attempts"), at_least=FAILURES),
         threshold=percent,
@@ -102,8 +92,8 @@ def bridge(function: str, percent: float) -> Rule:
         "its rule names.",
         first="run the saved query 'what the bridge submitted', and read the function's errors.",
         metrics={
-            "errors": of_function(function, "Errors"),
-            "invocations": of_function(function, "Invocations"),
+            "errors": metrics.of_function(function, "Errors"),
+            "invocations": metrics.of_function(function, "Invocations"),
         },
         expression=rate(filled("errors"), filled("invocations"), at_least=FAILURES),
         threshold=percent,
@@ -137,7 +127,7 @@ def _errors(name: str, function: str, *, means: str) -> Rule:
         means=means,
         causes="it can't be imported, runs out of memory or time, or its role lacks a permission.",
         first="read the function's log.",
-        metrics={"errors": of_function(function, "Errors")},
+        metrics={"errors": metrics.of_function(function, "Errors")},
         threshold=FAILURES,
         at=True,
         period_s=_LONG_S,
@@ -150,12 +140,12 @@ def _silent(group: WorkerGroup, specs: Sequence[QueueSpec]) -> Rule:
     A worker whose slots are all taken doesn't poll, but holds its jobs. Messages in flight may also
     be waiting for a retry: then the alarms of the queues go off.
     """
-    polled = specs[:_POLLED]
-    held = specs[: MOST_METRICS - 2 * len(polled)]
-    metrics = {
-        **_each("received", polled, RECEIVED, "Sum"),
-        **_each("empty", polled, EMPTY, "Sum"),
-        **_each("held", held, IN_FLIGHT, "Maximum"),
+    polled = _names(specs[:_POLLED])
+    held = _names(specs[: MOST_METRICS - 2 * len(polled)])
+    watched = {
+        **numbered("received", polled, metrics.received),
+        **numbered("empty", polled, metrics.empty_receives),
+        **numbered("held", held, metrics.in_flight),
     }
     return Rule(
         name=f"{group.name}-silent",
@@ -163,8 +153,8 @@ def _silent(group: WorkerGroup, specs: Sequence[QueueSpec]) -> Rule:
         f"There should be {group.min_tasks} at least.",
         causes="the tasks can't start (image, permissions, network, capacity), or die at once.",
         first="read the service's events in ECS and the last lines of its log; roll back a deploy.",
-        metrics=metrics,
-        expression=f"IF({_sum(metrics)} == 0, 1, 0)",
+        metrics=watched,
+        expression=f"IF({total(watched)} == 0, 1, 0)",
         threshold=1,
         at=True,
         period_s=_PERIOD_S,
@@ -176,9 +166,9 @@ def _silent(group: WorkerGroup, specs: Sequence[QueueSpec]) -> Rule:
 
 def _unanswered(name: str, specs: Sequence[QueueSpec]) -> Rule:
     """Return the alarm of waiting jobs that nobody receives. Nobody has to poll empty queues."""
-    watched = specs[: MOST_METRICS // 2]
-    waiting = _each("waiting", watched, VISIBLE, "Minimum")
-    received = _each("received", watched, RECEIVED, "Sum")
+    watched = _names(specs[: MOST_METRICS // 2])
+    waiting = numbered("waiting", watched, partial(metrics.visible, statistic="Minimum"))
+    received = numbered("received", watched, metrics.received)
     return Rule(
         name=f"{name}-silent",
         means=f"Jobs have waited for 15 minutes in the queues of {name}, and no worker received "
@@ -187,7 +177,7 @@ def _unanswered(name: str, specs: Sequence[QueueSpec]) -> Rule:
         first="start the workers, or read the service's events in ECS and the last lines of its "
         "log.",
         metrics=waiting | received,
-        expression=f"IF({_sum(waiting)} > 0 AND {_sum(received)} == 0, 1, 0)",
+        expression=f"IF({total(waiting)} > 0 AND {total(received)} == 0, 1, 0)",
         threshold=1,
         at=True,
         period_s=_PERIOD_S,
@@ -202,7 +192,7 @@ def _kept(name: str, queue: str, *, means: str, causes: str, first: str) -> Rule
         means=means,
         causes=causes,
         first=first,
-        metrics={"kept": of_queue(queue, VISIBLE, "Maximum")},
+        metrics={"kept": metrics.visible(queue)},
         threshold=1,
         at=True,
         period_s=_PERIOD_S,
@@ -213,11 +203,5 @@ def _most_urgent_first(specs: Sequence[QueueSpec]) -> Sequence[QueueSpec]:
     return sorted(specs, key=lambda spec: spec.priority.rank)
 
 
-def _each(name: str, specs: Sequence[QueueSpec], metric: str, statistic: str) -> dict[str, Series]:
-    return {
-        f"{name}{place}": of_queue(spec.name, metric, statistic) for place, spec in enumerate(specs)
-    }
-
-
-def _sum(metrics: dict[str, Series]) -> str:
-    return f"SUM([{', '.join(map(filled, metrics))}])"
+def _names(specs: Sequence[QueueSpec]) -> Sequence[str]:
+    return [spec.name for spec in specs]

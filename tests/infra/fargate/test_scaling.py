@@ -22,7 +22,8 @@ from headgate.infra.fargate.scaling_formulas import (
     overdue,
     wakes,
 )
-from headgate.infra.monitoring.rule import MOST_METRICS
+from headgate.infra.monitoring.maths import MOST_METRICS
+from headgate.infra.monitoring.metrics import running_tasks
 from headgate.jobs.core.topology import DEFAULT_LANES, Priority, QueueSpec
 from headgate.jobs.deployment.groups import WorkerGroup
 from tests.infra.fargate.workers import DEPLOYMENT, NIGHT, Deployed, deployed, shop
@@ -39,6 +40,7 @@ QUEUES = SHOP.topology.queues
 JOBS = SHOP.topology.select(["jobs"])
 CRITICAL, HIGH, NORMAL, LOW = JOBS
 SLEEPY = WorkerGroup(min_tasks=0)
+TASKS = running_tasks("workers", "shop-test-workers")
 
 
 Told = Mapping[tuple[str | None, str], float]
@@ -48,7 +50,7 @@ Told = Mapping[tuple[str | None, str], float]
 def value(formula: Formula, told: Told) -> float:
     """Evaluate an expression as CloudWatch does, FILL and IF included; missing metrics are 0."""
     variables: dict[str, Any] = {
-        variable: told.get((metric.queue, metric.name), 0)
+        variable: told.get((metric.dimensions.get("QueueName"), metric.name), 0)
         for variable, metric in formula.metrics.items()
     }
     functions: dict[str, Callable[..., Any]] = {
@@ -68,7 +70,7 @@ def waiting(depths: Mapping[QueueSpec, float], *, running: int) -> Told:
 
 def load(group: WorkerGroup, told: Told) -> float:
     """Return the load of a group with one part."""
-    [formula] = loads(group, JOBS)
+    [formula] = loads(group, JOBS, TASKS)
     return value(formula, told)
 
 
@@ -139,7 +141,7 @@ def test_in_parts_a_group_asks_for_no_fewer_tasks_than_in_one(
     group, queues = WorkerGroup(min_tasks=least), many(len(depths))
     told = waiting(dict(zip(queues, depths, strict=True)), running=running)
     whole = sum(depths) / acceptable_backlog(group, NORMAL) / running
-    asked = max(value(formula, told) / formula.target for formula in loads(group, queues))
+    asked = max(value(formula, told) / formula.target for formula in loads(group, queues, TASKS))
     assert asked >= whole - 1e-6
 
 
@@ -149,10 +151,10 @@ def test_no_formula_has_more_metrics_than_an_alarm_takes_and_none_misses_a_queue
     count: int, least: int
 ) -> None:
     group, queues = WorkerGroup(min_tasks=least), many(count)
-    for formulas in (loads(group, queues), overdue(queues), wakes(queues)):
+    for formulas in (loads(group, queues, TASKS), overdue(queues), wakes(queues, TASKS)):
         assert all(len(formula.metrics) <= MOST_METRICS for formula in formulas)
         watched = [
-            metric.queue
+            metric.dimensions["QueueName"]
             for formula in formulas
             for metric in formula.metrics.values()
             if metric.name == VISIBLE
@@ -162,7 +164,7 @@ def test_no_formula_has_more_metrics_than_an_alarm_takes_and_none_misses_a_queue
 
 @GROUPS
 def test_an_expression_names_the_metrics_that_it_has(group: WorkerGroup) -> None:
-    for formula in (*loads(group, QUEUES), *overdue(QUEUES), *wakes(QUEUES)):
+    for formula in (*loads(group, QUEUES, TASKS), *overdue(QUEUES), *wakes(QUEUES, TASKS)):
         named = set(re.findall(r"\b[a-z]+\d*\b", formula.expression))
         assert named == set(formula.metrics)
 
@@ -198,7 +200,7 @@ def test_a_job_of_one_queue_is_not_overdue_because_another_s_is_old() -> None:
 def test_the_first_task_comes_when_something_waits_and_there_is_none(
     depth: int, running: int, wakes_up: bool
 ) -> None:
-    [formula] = wakes(JOBS)
+    [formula] = wakes(JOBS, TASKS)
     told = waiting({LOW: depth}, running=running)
     assert (value(formula, told) >= formula.target) is wakes_up
 
@@ -232,7 +234,7 @@ def test_a_service_has_as_many_tasks_as_declared(system: Deployed, group: Worker
 def test_its_load_is_tracked_by_the_formula(system: Deployed, group: WorkerGroup) -> None:
     queues = group.lanes.of(system.app.topology)
     tracking = policies(system, group, "TargetTrackingScaling")
-    for policy, formula in zip(tracking, loads(group, queues), strict=True):
+    for policy, formula in zip(tracking, loads(group, queues, TASKS), strict=True):
         configuration = policy["TargetTrackingScalingPolicyConfiguration"]
         assert configuration["TargetValue"] == formula.target
         assert configuration["ScaleOutCooldown"] < configuration["ScaleInCooldown"]
@@ -264,7 +266,7 @@ def test_a_group_that_may_sleep_has_a_first_task_made_for_it(system: Deployed) -
     ]
     [step] = first["StepScalingPolicyConfiguration"]["StepAdjustments"]
     assert (step["MetricIntervalLowerBound"], step["ScalingAdjustment"]) == (0, 1)
-    assert_alarms(system, NIGHT, first, wakes(queues))
+    assert_alarms(system, NIGHT, first, wakes(queues, TASKS))
 
 
 @GROUPS
@@ -337,11 +339,10 @@ def assert_queries(
         stat = query["MetricStat"]
         assert (stat["Stat"], stat["Metric"]["MetricName"]) == (metric.statistic, metric.name)
         dimensions = {each["Name"]: each["Value"] for each in stat["Metric"]["Dimensions"]}
-        if metric.queue is not None:
-            assert stat["Metric"]["Namespace"] == "AWS/SQS"
-            assert dimensions == {"QueueName": metric.queue}
+        assert stat["Metric"]["Namespace"] == metric.namespace
+        if metric.namespace == "AWS/SQS":
+            assert dimensions == metric.dimensions
         else:
-            assert stat["Metric"]["Namespace"] == "AWS/ECS"
             assert system.resource(dimensions["ServiceName"]) == system.service(group)
 
 

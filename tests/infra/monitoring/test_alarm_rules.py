@@ -15,8 +15,9 @@ import pytest
 
 from headgate import App, Priority
 from headgate.infra.monitoring.alarm_rules import rules_for
+from headgate.infra.monitoring.maths import MOST_METRICS
 from headgate.infra.monitoring.queue_rules import FAILURES, label, start_within_s
-from headgate.infra.monitoring.rule import MOST_METRICS, Rule
+from headgate.infra.monitoring.rule import Rule
 from headgate.infra.monitoring.system_rules import FAILURES as FUNCTION_FAILURES
 from headgate.jobs.core.topology import DEFAULT_LANES, QueueSpec
 from headgate.jobs.deployment.deployment import Deployment
