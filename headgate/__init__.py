@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     from headgate.jobs.definitions.schedule import Schedule as Schedule
     from headgate.jobs.definitions.schedule import cron as cron
     from headgate.jobs.definitions.uniqueness import Unique as Unique
-    from headgate.jobs.errors import Discard as Discard
-    from headgate.jobs.errors import DoNotRetry as DoNotRetry
     from headgate.jobs.errors import HeadgateError as HeadgateError
-    from headgate.jobs.errors import RetryLater as RetryLater
     from headgate.jobs.messages.foreign_formats import Accepts as Accepts
     from headgate.jobs.messages.foreign_formats import S3Object as S3Object
     from headgate.jobs.records.state import JobState as JobState
     from headgate.jobs.retry.backoff import Backoff as Backoff
     from headgate.jobs.retry.policy import CrashLimit as CrashLimit
     from headgate.jobs.retry.policy import Retry as Retry
+    from headgate.jobs.retry.signals import Discard as Discard
+    from headgate.jobs.retry.signals import DoNotRetry as DoNotRetry
+    from headgate.jobs.retry.signals import RetryLater as RetryLater
     from headgate.jobs.schedules.registry import ScheduleInfo as ScheduleInfo
     from headgate.jobs.schedules.registry import UnreadableSchedule as UnreadableSchedule
 
@@ -104,8 +104,8 @@ _HOMES = {
     "Client": "client.client",
     "Concurrency": "core.limits",
     "CrashLimit": "retry.policy",
-    "Discard": "errors",
-    "DoNotRetry": "errors",
+    "Discard": "retry.signals",
+    "DoNotRetry": "retry.signals",
     "Event": "core.events",
     "Events": "core.events",
     "HandledJob": "definitions.handled_job",
@@ -122,7 +122,7 @@ _HOMES = {
     "RateLimit": "core.limits",
     "Retry": "retry.policy",
     "RetryBudget": "core.limits",
-    "RetryLater": "errors",
+    "RetryLater": "retry.signals",
     "Router": "definitions.router",
     "S3Object": "messages.foreign_formats",
     "Schedule": "definitions.schedule",

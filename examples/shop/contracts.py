@@ -12,8 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headgate import App, Backoff, Priority, RateLimit, Retry, Schedule, cron
 
-_SECOND = timedelta(seconds=1)
-
 # --- queues --------------------------------------------------------------------------------------
 
 app = App(
@@ -28,28 +26,28 @@ orders = app.queue(
     "orders",
     priorities=[Priority.HIGH, Priority.NORMAL],
     retry=Retry(max_attempts=5, backoff=Backoff.exponential(base=3)),
-    rate_limit=RateLimit(50, per=_SECOND),
+    rate_limit=RateLimit(50, per=1),
 )
 
 payments = app.queue(
     "payments",
     priorities=[Priority.CRITICAL],
     retry=Retry(max_attempts=3, backoff=Backoff.exponential(base=5)),
-    rate_limit=RateLimit(20, per=_SECOND),
+    rate_limit=RateLimit(20, per=1),
 )
 
 inventory = app.queue(
     "inventory",
     priorities=[Priority.NORMAL],
     retry=Retry(max_attempts=3, backoff=Backoff.exponential(base=2)),
-    rate_limit=RateLimit(100, per=_SECOND),
+    rate_limit=RateLimit(100, per=1),
 )
 
 notifications = app.queue(
     "notifications",
     priorities=[Priority.HIGH, Priority.LOW],
     retry=Retry(max_attempts=3, backoff=Backoff.fixed(5)),
-    rate_limit=RateLimit(200, per=_SECOND),
+    rate_limit=RateLimit(200, per=1),
 )
 
 

@@ -10,11 +10,12 @@ could not start are not received.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Any, Literal, Self, TypedDict, get_args
 
 from headgate.jobs.errors import ConfigurationError, SettingsInvalid, did_you_mean
+from headgate.jobs.values.durations import DurationField
 
 Scope = Literal["worker", "fleet"]
 """``worker``: each worker process on its own. ``fleet``: all workers of the app together, by leases
@@ -27,9 +28,9 @@ LONGEST_LEASED = timedelta(hours=1)
 time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RateLimit:
-    """At most ``limit`` starts in any ``per``: ``RateLimit(20, per=timedelta(seconds=1))``.
+    """At most ``limit`` starts in any ``per``, seconds or a timedelta: ``RateLimit(20, per=1)``.
 
     A bucket of ``limit`` tokens. Each start takes one, which returns exactly ``per`` later, so the
     bound holds for every window of that length, wherever it begins.
@@ -39,12 +40,12 @@ class RateLimit:
     """
 
     limit: int
-    per: timedelta = field(default=timedelta(seconds=1), kw_only=True)
-    scope: Scope = field(default="worker", kw_only=True)
+    _: KW_ONLY
+    per: DurationField = DurationField(1, positive=True)
+    scope: Scope = "worker"
 
     def __post_init__(self) -> None:
         _check_count("RateLimit", "limit", self.limit)
-        _check_span("RateLimit", "per", self.per)
         _check_scope("RateLimit", self.scope, self.per)
 
 
@@ -57,11 +58,12 @@ class Concurrency:
     """
 
     limit: int
-    key: Literal["tenant"] | Callable[[Any], str | None] | None = field(default=None, kw_only=True)
+    _: KW_ONLY
+    key: Literal["tenant"] | Callable[[Any], str | None] | None = None
     """Key by which jobs are counted separately: ``"tenant"`` is the organisation that a job was
     submitted for, a function gets the payload. A job whose key is None is not limited. Without a
     key (None, the default) all jobs are counted together."""
-    scope: Scope = field(default="worker", kw_only=True)
+    scope: Scope = "worker"
 
     def __post_init__(self) -> None:
         _check_count("Concurrency", "limit", self.limit)
@@ -73,13 +75,13 @@ class Concurrency:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RetryBudget:
     """At most ``limit`` retries of a queue group become due in each ``per``.
 
     In an outage everything fails and is retried; a budget keeps the retries from outweighing new
-    work. ``per`` is counted in consecutive windows: by the worker's own clock or, with
-    ``scope="fleet"``, by the time of day, so that all workers share the same windows.
+    work. ``per``, seconds or a timedelta, is counted in consecutive windows: by the worker's own
+    clock or, with ``scope="fleet"``, by the time of day, so that all workers share the same ones.
 
     A fleet-wide budget counts each retry in the table before scheduling it, so it is never
     exceeded, even as workers start, stop or die. A worker makes one request for all the retries
@@ -92,15 +94,15 @@ class RetryBudget:
     """
 
     limit: int
-    per: timedelta = field(default=timedelta(minutes=1), kw_only=True)
-    on_exhausted: OnExhausted = field(default="wait", kw_only=True)
+    _: KW_ONLY
+    per: DurationField = DurationField(60, positive=True)
+    on_exhausted: OnExhausted = "wait"
     """Handling of a retry beyond the budget: ``wait`` postpones it to the next window with room,
     ``dead-letter`` gives the job up, with the reason ``retry-budget``."""
-    scope: Scope = field(default="worker", kw_only=True)
+    scope: Scope = "worker"
 
     def __post_init__(self) -> None:
         _check_count("RetryBudget", "limit", self.limit)
-        _check_span("RetryBudget", "per", self.per)
         _check_scope("RetryBudget", self.scope)
         if self.on_exhausted not in get_args(OnExhausted):
             raise SettingsInvalid(
@@ -109,15 +111,15 @@ class RetryBudget:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Breaker:
-    """Stops a job type while a service that it depends on is down.
+    """Stops a job type while a service that it depends on is down: ``Breaker(open_for=60)``.
 
     It opens once at least ``min_runs`` runs ended within ``window``, and ``failure_ratio`` or more
     of them failed with an error that a retry may fix. Nothing of the type is received or run for
     ``open_for``. Then ``probes`` jobs run: the breaker closes if all of them succeed, and opens
     again at the first that fails. Where an app or a queue declares a breaker, each of its types has
-    its own, in each worker process.
+    its own, in each worker process. ``window`` and ``open_for`` are seconds or timedeltas.
 
     M. Nygard, Release It!, 2007, chapter 5.2.
 
@@ -126,18 +128,17 @@ class Breaker:
     """
 
     failure_ratio: float = 0.5
-    window: timedelta = field(default=timedelta(seconds=30), kw_only=True)
-    min_runs: int = field(default=10, kw_only=True)
-    open_for: timedelta = field(default=timedelta(seconds=30), kw_only=True)
-    probes: int = field(default=3, kw_only=True)
+    _: KW_ONLY
+    window: DurationField = DurationField(30, positive=True)
+    min_runs: int = 10
+    open_for: DurationField = DurationField(30, positive=True)
+    probes: int = 3
 
     def __post_init__(self) -> None:
         if not 0 < self.failure_ratio <= 1:
             raise SettingsInvalid(
                 f"Breaker(failure_ratio=...) must lie in (0, 1], got {self.failure_ratio}"
             )
-        _check_span("Breaker", "window", self.window)
-        _check_span("Breaker", "open_for", self.open_for)
         _check_count("Breaker", "min_runs", self.min_runs)
         _check_count("Breaker", "probes", self.probes)
 
@@ -200,13 +201,6 @@ def check_limit_names(options: Mapping[str, object], owner: str) -> None:
 def _check_count(kind: str, name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise SettingsInvalid(f"{kind}({name}=...) must be at least 1, got {value!r}")
-
-
-def _check_span(kind: str, name: str, value: object) -> None:
-    if not isinstance(value, timedelta):
-        raise SettingsInvalid(f"{kind}({name}=...) must be a timedelta, got {value!r}")
-    if value <= timedelta(0):
-        raise SettingsInvalid(f"{kind}({name}=...) must be positive, got {value}")
 
 
 def _check_scope(kind: str, scope: str, per: timedelta | None = None) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from headgate.jobs.errors import ConfigurationError, SettingsInvalid
+from headgate.jobs.values.durations import DurationField, duration
 from headgate.jobs.values.kinds import check_kind
 
 RecordsLevel = Literal["full", "outcomes", "failures", "off"]
@@ -22,17 +23,19 @@ MOST_LAST = 1_000
 """The highest ``last`` of a `Keep`; each job beyond that count is read and deleted."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Keep:
     """The retention of job records: ``Keep(timedelta(days=7))``, ``Keep(last=100)``.
+
+    Durations are given in seconds or as timedeltas.
 
     Raises:
         SettingsInvalid: a duration is negative, or ``last`` is out of range.
     """
 
-    completed: timedelta = timedelta(days=7)
+    completed: DurationField = DurationField(timedelta(days=7))
     """Time since a job's completion, result included; 0 keeps nothing if it simply completes."""
-    failed: timedelta = timedelta(days=30)
+    failed: DurationField = DurationField(timedelta(days=30))
     """Time since each event of a job that did not simply complete. At least 12 hours longer than
     its queue keeps messages (4 days and 12 hours for the default queue), since the records count
     the attempts for as long as the message may be delivered again."""
@@ -40,13 +43,7 @@ class Keep:
     """Approximate maximum of a type's completed jobs, the newest; None bounds by time only."""
 
     def __post_init__(self) -> None:
-        for name in ("completed", "failed"):
-            value = getattr(self, name)
-            if not isinstance(value, timedelta) or value < timedelta(0):
-                raise SettingsInvalid(
-                    f"Keep({name}=...) must be a timedelta of 0 or more, got {value!r}"
-                )
-        if self.failed == timedelta(0):
+        if not self.failed:
             raise SettingsInvalid(
                 "Keep(failed=...) must be positive: attempts are counted by what is kept. "
                 "records='off' keeps nothing"
@@ -62,21 +59,14 @@ DEFAULT_KEEP = Keep()
 
 
 def check_keep(owner: str, value: Any) -> Keep | None:
-    """Return the `Keep` of a ``keep=`` option: a `Keep`, completed jobs' retention, or 0 for none.
+    """Return the `Keep` of a ``keep=`` option: a `Keep`, or completed jobs' retention.
 
     Raises:
-        ConfigurationError: the value is none of these.
+        ConfigurationError: the value is neither.
     """
     if value is None or isinstance(value, Keep):
         return value
-    if isinstance(value, timedelta):
-        return Keep(value)
-    if value == 0 and not isinstance(value, bool):
-        return Keep(timedelta(0))
-    raise ConfigurationError(
-        f"{owner}: keep must be a timedelta, a Keep or 0, got {value!r}: write "
-        "keep=timedelta(days=7)"
-    )
+    return Keep(duration(f"{owner}: keep", value, error=ConfigurationError))
 
 
 def check_level(level: str) -> RecordsLevel:

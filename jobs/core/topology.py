@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Literal
 
 from headgate.jobs.errors import ConfigurationError, UnknownQueue, did_you_mean
+from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.kinds import check_kinds
 
 MAX_VISIBILITY = timedelta(hours=12)
@@ -79,9 +80,15 @@ PriorityName = Literal["critical", "high", "normal", "low"]
 _RANK = {priority: rank for rank, priority in enumerate(Priority)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Lane:
-    """The numbers of one priority within a queue group."""
+    """The numbers of one priority within a queue group.
+
+    Durations are given in seconds or as timedeltas.
+
+    Raises:
+        ConfigurationError: a number is out of range.
+    """
 
     visibility: timedelta
     """Time for which a received message stays hidden without a heartbeat."""
@@ -90,14 +97,15 @@ class Lane:
     share: float
     """Share of all starts, 0 to 1, guaranteed to this priority under any load of higher ones."""
 
-    def __post_init__(self) -> None:
+    def __init__(self, *, visibility: Duration, start_within: Duration, share: float) -> None:
+        object.__setattr__(self, "visibility", duration("a Lane: visibility", visibility))
+        object.__setattr__(self, "start_within", duration("a Lane: start_within", start_within))
+        object.__setattr__(self, "share", share)
         check_kinds("a Lane", self)
         if not timedelta(seconds=1) <= self.visibility <= MAX_VISIBILITY:
             raise ConfigurationError(
                 f"visibility must lie between 1 s and 12 h (SQS's limit), got {self.visibility}"
             )
-        if self.start_within < timedelta(0):
-            raise ConfigurationError(f"start_within must not be negative, got {self.start_within}")
         if not 0 <= self.share < 1:
             raise ConfigurationError(f"share must lie in [0, 1), got {self.share}")
 

@@ -55,24 +55,10 @@ HeadgateError
 ├── ChildFailed                     a handler raised in a process of its own
 └── ChildDied                       that process ended with the handler in it
 
-JobSignal                           raised by a handler to steer its own job
-├── RetryLater
-├── DoNotRetry
-└── Discard
-
 Stopped                             raised by `ctx.raise_if_cancelled`; no `Exception`
 """
 
-from headgate.jobs.errors.attempts import (
-    ChildDied,
-    ChildFailed,
-    Discard,
-    DoNotRetry,
-    JobSignal,
-    JobTimeout,
-    RetryLater,
-    Stopped,
-)
+from headgate.jobs.errors.attempts import ChildDied, ChildFailed, JobTimeout, Stopped
 from headgate.jobs.errors.configuration import (
     AppFaulty,
     AppImportError,
@@ -149,8 +135,6 @@ __all__ = [
     "CredentialsMissing",
     "CredentialsNotConfigured",
     "DelayInvalid",
-    "Discard",
-    "DoNotRetry",
     "DuplicateJobType",
     "Fault",
     "HandlerMissing",
@@ -160,7 +144,6 @@ __all__ = [
     "JobCancelled",
     "JobDead",
     "JobDiscarded",
-    "JobSignal",
     "JobTimeout",
     "MessageError",
     "MessageQueueWrong",
@@ -181,7 +164,6 @@ __all__ = [
     "ResultInvalid",
     "ResultNotKept",
     "ResultTimeout",
-    "RetryLater",
     "ScheduleDeclared",
     "ScheduleError",
     "ScheduleExists",

@@ -1,10 +1,8 @@
-"""Attempts that end without the handler's return: by a signal that it raises to steer its job, by
-the timeout, or by the end of the process that it ran in.
+"""Attempts that end without the handler's return: by the timeout, by a request to stop, or by the
+end of the process that it ran in.
 """
 
 from __future__ import annotations
-
-from datetime import timedelta
 
 from headgate.jobs.errors.root import HeadgateError
 
@@ -41,44 +39,6 @@ class ChildFailed(HeadgateError):
 
 class ChildDied(HeadgateError):
     """The process that ran a handler died: by a signal, by exiting, or for lack of memory."""
-
-
-class JobSignal(Exception):
-    """Base of the signals that a handler raises to steer its own job; not a `HeadgateError`."""
-
-
-class RetryLater(JobSignal):
-    """Give the job back and run it again after ``after``, at least a second.
-
-    It is not a failure, and uses no attempt, except without records, where every delivery counts
-    as an attempt. A wait of more than a year is taken for a mistake: the job is dead-lettered as
-    ``wait-too-long``.
-    """
-
-    def __init__(self, after: timedelta, reason: str = "") -> None:
-        if not isinstance(after, timedelta):
-            raise TypeError(f"RetryLater(after=...) must be a timedelta, got {after!r}")
-        if after < timedelta(seconds=1):
-            raise ValueError(f"RetryLater(after=...) must be at least a second, got {after}")
-        self.after = after
-        self.reason = reason
-        super().__init__(reason or f"retry in {after}")
-
-
-class DoNotRetry(JobSignal):
-    """Fail for good: the job is dead-lettered with ``reason``, even if attempts are left."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
-
-
-class Discard(JobSignal):
-    """End the job without success or failure: it is deleted, and ``reason`` is recorded."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
 
 
 class Stopped(BaseException):

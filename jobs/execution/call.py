@@ -17,7 +17,7 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import ObjectStore
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.resources import Shared
-from headgate.jobs.errors import ChildDied, Discard, JobTimeout, RetryLater, Stopped
+from headgate.jobs.errors import ChildDied, JobTimeout, Stopped
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.claims import Claims
 from headgate.jobs.execution.delivery import Delivery, Job
@@ -31,6 +31,7 @@ from headgate.jobs.execution.outcome import (
     Interrupted,
     Outcome,
 )
+from headgate.jobs.retry.signals import Discard, RetryLater
 from headgate.jobs.values.texts import legible, text_of
 
 CallBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]

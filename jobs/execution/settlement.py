@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from headgate.jobs.core.topology import MAX_VISIBILITY
-from headgate.jobs.errors import DoNotRetry, SettingsInvalid
+from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.execution.outcome import (
     Attempt,
     Cancelled,
@@ -59,6 +59,7 @@ from headgate.jobs.execution.outcome import (
 from headgate.jobs.retry.backoff import Backoff, job_rng
 from headgate.jobs.retry.classification import LONGEST_WAIT_S, retry_after_s
 from headgate.jobs.retry.policy import DEFAULT_RETRY, Retry, retry_delay_s
+from headgate.jobs.retry.signals import DoNotRetry
 from headgate.jobs.values.texts import text_of, type_of
 
 

@@ -21,6 +21,7 @@ from typing import Literal, Protocol, Self, TypeAlias
 
 from headgate.jobs.errors import SettingsInvalid, did_you_mean
 from headgate.jobs.retry.classification import LONGEST_WAIT_S
+from headgate.jobs.values.durations import Duration, duration
 
 _FlatJitter: TypeAlias = Literal["full", "equal"] | float | None
 
@@ -42,7 +43,9 @@ def job_rng(job_id: str) -> random.Random:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Backoff:
-    """The delays between a job's attempts, in seconds. Created by its class methods.
+    """The delays between a job's attempts. Created by its class methods.
+
+    Delays are given in seconds or as timedeltas.
 
     ``jitter`` spreads jobs that failed together, so that they don't return together:
 
@@ -70,12 +73,12 @@ class Backoff:
     @classmethod
     def exponential(
         cls,
-        base: float = 1.0,
+        base: Duration = 1.0,
         factor: float = 2.0,
-        cap: float = 60.0,
+        cap: Duration = 60.0,
         jitter: Jitter = "full",
     ) -> Self:
-        """Delays in seconds: ``base``, ``base * factor``, ``base * factor ** 2``, up to ``cap``.
+        """Delays of ``base``, ``base * factor``, ``base * factor ** 2`` and so on, up to ``cap``.
 
         Raises:
             SettingsInvalid: ``base`` is below a millisecond, ``factor`` not in 1 to 1000, ``cap``
@@ -84,8 +87,8 @@ class Backoff:
         return cls(_strategy=_exponential(base, factor, cap, jitter))
 
     @classmethod
-    def fixed(cls, delay: float, jitter: Jitter = None) -> Self:
-        """The same ``delay`` in seconds after every attempt.
+    def fixed(cls, delay: Duration, jitter: Jitter = None) -> Self:
+        """The same ``delay`` after every attempt.
 
         Raises:
             SettingsInvalid: ``delay`` is negative or over a year, or the jitter doesn't fit.
@@ -93,8 +96,8 @@ class Backoff:
         return cls.steps(delay, jitter=jitter)
 
     @classmethod
-    def steps(cls, *delays: float, jitter: Jitter = None) -> Self:
-        """These delays in seconds one after the other; the last one repeats.
+    def steps(cls, *delays: Duration, jitter: Jitter = None) -> Self:
+        """These delays one after the other; the last one repeats.
 
         Raises:
             SettingsInvalid: no delay is given, one is negative or over a year, or the jitter
@@ -114,9 +117,9 @@ class Backoff:
     @classmethod
     def adaptive(
         cls,
-        base: float = 1.0,
+        base: Duration = 1.0,
         factor: float = 2.0,
-        cap: float = 300.0,
+        cap: Duration = 300.0,
         backlog: int = 1000,
         jitter: Jitter = "full",
     ) -> Self:
@@ -133,13 +136,13 @@ class Backoff:
         return cls(_strategy=_Adaptive(growth=growth, backlog=backlog))
 
     @classmethod
-    def custom(cls, fn: Callable[[int], float]) -> Self:
-        """``fn(attempt)`` seconds after the failure of that attempt, counted from 1.
+    def custom(cls, fn: Callable[[int], Duration]) -> Self:
+        """``fn(attempt)`` after the failure of that attempt, counted from 1.
 
         ``fn`` should depend on its argument alone: it is called for every attempt up to the one
-        asked for. It adds any jitter itself. If it raises, or returns anything but a number from 0
-        to a year, computing the delay raises SettingsInvalid, which the caller that settles the job
-        has to handle: guessing a delay here would hide the mistake.
+        asked for. It adds any jitter itself. If it raises, or returns anything but a duration of
+        at most a year, computing the delay raises SettingsInvalid, which the caller that settles
+        the job has to handle: guessing a delay here would hide the mistake.
 
         Raises:
             SettingsInvalid: ``fn`` is not callable.
@@ -285,7 +288,7 @@ class _Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Custom:
-    fn: Callable[[int], float]
+    fn: Callable[[int], Duration]
 
     def delays(self, _rng: random.Random, /) -> Iterator[float]:
         return map(self._delay_s, count(1))
@@ -300,7 +303,7 @@ class _Custom:
             raise SettingsInvalid(
                 f"the function of Backoff.custom failed for attempt {attempt}: {error!r}"
             ) from error
-        what = f"what the function of Backoff.custom returns for attempt {attempt}"
+        what = f"the return value of the function of Backoff.custom for attempt {attempt}"
         return _seconds(what, delay)
 
     def __str__(self) -> str:
@@ -343,30 +346,34 @@ def nth(numbers: Iterator[float], attempt: int) -> float:
 # --- checking arguments --------------------------------------------------------------------------
 
 
-def _exponential(base: float, factor: float, cap: float, jitter: Jitter) -> _Exponential:
+def _exponential(base: Duration, factor: float, cap: Duration, jitter: Jitter) -> _Exponential:
     _check_jitter(jitter)
-    base = _seconds("base", base, least=0.001)
+    base_s = _seconds("base", base, least_s=0.001)
     return _Exponential(
-        base=base,
-        factor=_number("factor", factor, 1, 1000),
-        cap=_seconds("cap", cap, least=base),
+        base=base_s,
+        factor=_factor(factor),
+        cap=_seconds("cap", cap, least_s=base_s),
         jitter=jitter,
     )
 
 
-def _seconds(name: str, value: object, least: float = 0) -> float:
-    return _number(name, value, least, LONGEST_WAIT_S, " seconds")
+def _seconds(name: str, value: object, least_s: float = 0) -> float:
+    length_s = duration(name, value).total_seconds()
+    if not least_s <= length_s <= LONGEST_WAIT_S:
+        raise SettingsInvalid(
+            f"{name} must lie between {least_s:,.10g} and {LONGEST_WAIT_S:,.10g} seconds, got "
+            f"{length_s:,.10g}"
+        )
+    return length_s
 
 
-def _number(name: str, value: object, least: float, most: float, unit: str = "") -> float:
+def _factor(value: object) -> float:
     match value:
         case bool():  # an int in Python, but a mistake here
             pass
-        case int() | float() if least <= value <= most:
+        case int() | float() if 1 <= value <= 1000:
             return float(value)
-    raise SettingsInvalid(
-        f"{name} must be a number between {least:,.10g} and {most:,.10g}{unit}, got {value!r}"
-    )
+    raise SettingsInvalid(f"factor must be a number between 1 and 1,000, got {value!r}")
 
 
 def check_count(name: str, value: object, most: int) -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 from headgate.jobs.errors import ChildFailed, SettingsInvalid, did_you_mean
 from headgate.jobs.retry.backoff import Backoff, check_count, nth
 from headgate.jobs.retry.classification import ErrorKind, classify, combined, leaves, retry_after_s
-from headgate.jobs.values.kinds import check_kinds
+from headgate.jobs.values.durations import DurationField
 
 _RETRY_AFTER_JITTER = 0.2
 _MOST_ATTEMPTS = 1000
@@ -99,7 +99,7 @@ DEFAULT_RETRY = Retry()
 """The policy of a job type that declares none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CrashLimit:
     """The number of a job's attempts that may end with the death of their process.
 
@@ -109,15 +109,13 @@ class CrashLimit:
 
     crashes: int = 3
     """Number of crashes, 1 to 1000; the last one puts the job into quarantine."""
-    within: timedelta = timedelta(minutes=5)
-    """The window in which crashes add up. A crash is noticed only when its message is visible
-    again, so the queue's visibility timeout is added once for each crash."""
+    within: DurationField = DurationField(timedelta(minutes=5), positive=True)
+    """The window in which crashes add up, in seconds or as a timedelta. A crash is noticed only
+    when its message is visible again, so the queue's visibility timeout is added once for each
+    crash."""
 
     def __post_init__(self) -> None:
-        check_kinds("a CrashLimit", self, SettingsInvalid)
         check_count("crashes", self.crashes, most=_MOST_ATTEMPTS)
-        if self.within <= timedelta(0):
-            raise SettingsInvalid(f"within must be positive, got {self.within}")
 
     def window(self, visibility: timedelta) -> timedelta:
         """Return the time within which crashes add up, on a queue with that visibility timeout."""

@@ -11,6 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.durations import DurationField
 
 _CALLED: dict[Any, str] = {
     bool: "True or False",
@@ -76,7 +77,7 @@ def _fits(value: object, kind: Any) -> bool:
         return isinstance(value, tuple) and all(_fits(each, inner[0]) for each in value)
     if kind in (int, float):
         return _is_number(value, whole=kind is int)
-    return isinstance(value, kind)
+    return isinstance(value, timedelta if kind is DurationField else kind)
 
 
 def _is_tuple(kind: Any) -> bool:

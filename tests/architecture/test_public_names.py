@@ -19,6 +19,7 @@ import headgate.events
 import headgate.testing
 from headgate.jobs import errors
 from headgate.jobs.core import events
+from headgate.jobs.retry import signals
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,8 +101,8 @@ def modules_of(home: ModuleType) -> list[ModuleType]:
 
 @pytest.mark.parametrize(
     ("public", "home"),
-    [(headgate.errors, errors), (headgate.events, events)],
-    ids=["errors", "events"],
+    [(headgate.errors, errors), (headgate.errors, signals), (headgate.events, events)],
+    ids=["errors", "signals", "events"],
 )
 def test_every_error_and_every_event_is_public(public: ModuleType, home: ModuleType) -> None:
     defined = {

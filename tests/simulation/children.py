@@ -9,8 +9,9 @@ from typing import Any
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.context import JobContext
-from headgate.jobs.errors import ChildDied, ChildFailed, JobSignal, JobTimeout
+from headgate.jobs.errors import ChildDied, ChildFailed, JobTimeout
 from headgate.jobs.execution.delivery import Job
+from headgate.jobs.retry.signals import JobSignal
 from headgate.jobs.values.texts import text_of
 from headgate.workers.isolation.child_handle import NotStarted
 

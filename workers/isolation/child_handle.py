@@ -18,8 +18,9 @@ import psutil
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.context import JobContext
-from headgate.jobs.errors import ChildDied, ChildFailed, JobTimeout, RetryLater, Stopped
+from headgate.jobs.errors import ChildDied, ChildFailed, JobTimeout, Stopped
 from headgate.jobs.execution.delivery import LARGE, Job
+from headgate.jobs.retry.signals import RetryLater
 from headgate.jobs.values.texts import text_of, type_of
 from headgate.workers.background import seen_through
 from headgate.workers.isolation import protocol

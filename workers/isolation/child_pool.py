@@ -16,9 +16,9 @@ from typing import Any
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.context import JobContext
-from headgate.jobs.errors import RetryLater
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.retry.backoff import Backoff
+from headgate.jobs.retry.signals import RetryLater
 from headgate.jobs.values.texts import text_of
 from headgate.workers.background import seen_through
 from headgate.workers.isolation.child_handle import Answer, Child, ChildUnfit, NotStarted, spawned

@@ -15,11 +15,12 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from headgate.jobs.errors import ChildFailed, Discard, DoNotRetry, JobSignal, RetryLater, Stopped
+from headgate.jobs.errors import ChildFailed, Stopped
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import LARGE
 from headgate.jobs.retry.classification import retry_after_s
 from headgate.jobs.retry.policy import Retry
+from headgate.jobs.retry.signals import Discard, DoNotRetry, JobSignal, RetryLater
 from headgate.jobs.values.texts import legible, text_of, type_of
 from headgate.jobs.values.yielding import read as read_json
 

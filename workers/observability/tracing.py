@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from headgate.jobs.errors import ConfigurationError, Discard, RetryLater
+from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.execution.delivery import Delivery, Job
+from headgate.jobs.retry.signals import Discard, RetryLater
 
 try:
     from opentelemetry.propagate import extract

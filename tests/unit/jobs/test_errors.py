@@ -1,35 +1,33 @@
-"""The tree in the docstring of jobs.errors matches the classes."""
+"""The trees in the docstrings of jobs.errors and jobs.retry.signals match the classes."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from datetime import timedelta
+from types import ModuleType
 
 import pytest
 
 from headgate.jobs import errors
 from headgate.jobs.errors import (
-    Discard,
-    DoNotRetry,
     HeadgateError,
-    JobSignal,
     JobTimeout,
     PartlySubmitted,
     QueueMissing,
     Refusal,
     ResultTimeout,
-    RetryLater,
     Stopped,
     did_you_mean,
 )
+from headgate.jobs.retry import signals
+from headgate.jobs.retry.signals import JobSignal
 
 
-def drawn() -> dict[str, str | None]:
+def drawn(home: ModuleType) -> dict[str, str | None]:
     """Return each class of the drawing with its parent, None for a root."""
     parents: list[str] = []
     tree: dict[str, str | None] = {}
-    for line in (errors.__doc__ or "").splitlines()[2:]:
+    for line in (home.__doc__ or "").splitlines()[2:]:
         if found := re.match(r"([│ ├└─]*)(\w+)", line):
             depth = len(found[1]) // 4
             tree[found[2]] = parents[depth - 1] if depth else None
@@ -37,11 +35,11 @@ def drawn() -> dict[str, str | None]:
     return tree
 
 
-def declared() -> dict[str, str | None]:
+def declared(home: ModuleType) -> dict[str, str | None]:
     classes = {
         cls
-        for _, cls in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(cls, BaseException) and cls.__module__.startswith(errors.__name__)
+        for _, cls in inspect.getmembers(home, inspect.isclass)
+        if issubclass(cls, BaseException) and cls.__module__.startswith(home.__name__)
     }
     return {
         cls.__name__: next((base.__name__ for base in cls.__bases__ if base in classes), None)
@@ -49,13 +47,14 @@ def declared() -> dict[str, str | None]:
     }
 
 
-def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
-    assert drawn() == declared()
+@pytest.mark.parametrize("home", [errors, signals], ids=["errors", "signals"])
+def test_the_tree_in_the_docstring_is_the_tree_of_the_classes(home: ModuleType) -> None:
+    assert drawn(home) == declared(home)
 
 
 def test_every_error_but_the_signals_has_the_one_root() -> None:
-    roots = {name for name, parent in drawn().items() if parent is None}
-    assert roots == {HeadgateError.__name__, JobSignal.__name__, Stopped.__name__}
+    roots = {name for name, parent in drawn(errors).items() if parent is None}
+    assert roots == {HeadgateError.__name__, Stopped.__name__}
     assert not issubclass(JobSignal, HeadgateError)
 
 
@@ -107,14 +106,3 @@ def test_a_failed_submission_says_how_many_which_and_what_to_submit_again() -> N
     assert error.submitted == 7
     assert "1 of 7 jobs" in str(error)
     assert "the-id: InternalError: try later" in str(error)
-
-
-def test_the_signals_carry_their_reason() -> None:
-    assert str(DoNotRetry("card stolen")) == DoNotRetry("card stolen").reason == "card stolen"
-    assert Discard("stale").reason == "stale"
-    later = RetryLater(after=timedelta(minutes=1))
-    assert (later.after, later.reason) == (timedelta(minutes=1), "")
-    with pytest.raises(ValueError, match="at least a second"):
-        RetryLater(after=timedelta(seconds=-1))
-    with pytest.raises(TypeError, match="must be a timedelta, got 5"):
-        RetryLater(after=5)  # type: ignore[arg-type]  # the point

@@ -21,6 +21,7 @@ from headgate import (
     JobContext,
     JobHandle,
     Retry,
+    RetryLater,
     Unique,
 )
 from headgate.jobs.client.inline import LONGEST_S
@@ -42,7 +43,6 @@ from headgate.jobs.errors import (
     HandlerMissing,
     InlineFailed,
     PartlySubmitted,
-    RetryLater,
     ServiceUnavailable,
 )
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock

@@ -23,7 +23,7 @@ class Note(BaseModel):
     [
         (lambda: RateLimit(0), r"RateLimit\(limit=...\) must be at least 1, got 0"),
         (lambda: RateLimit(True), "must be at least 1, got True"),
-        (lambda: RateLimit(1, per=1), r"RateLimit\(per=...\) must be a timedelta, got 1"),  # type: ignore[arg-type]  # what a user may write
+        (lambda: RateLimit(1, per="1 s"), r"RateLimit\(per=...\) must be a timedelta or .*'1 s'"),  # type: ignore[arg-type]  # what a user may write
         (lambda: RateLimit(1, per=timedelta(0)), r"per=...\) must be positive"),
         (lambda: RateLimit(1, scope="world"), "'worker' or 'fleet', got 'world'"),  # type: ignore[arg-type]  # what a user may write
         (lambda: RateLimit(1, per=timedelta(hours=2), scope="fleet"), "at most 1:00:00"),

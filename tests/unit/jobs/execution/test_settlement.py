@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate import Backoff, Retry
-from headgate.jobs.errors import Discard, DoNotRetry, JobTimeout, RetryLater
+from headgate.jobs.errors import JobTimeout
 from headgate.jobs.execution.outcome import (
     Attempt,
     Cancelled,
@@ -38,6 +38,7 @@ from headgate.jobs.execution.settlement import (
     settle,
 )
 from headgate.jobs.retry.backoff import job_rng
+from headgate.jobs.retry.signals import Discard, DoNotRetry, RetryLater
 from headgate.jobs.values.texts import text_of
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, Client, Priority, Retry
+from headgate import App, AsyncClient, Client, Priority, Retry, RetryLater
 from headgate.jobs.core.context import JobContext
 from headgate.jobs.core.events import JobRetryScheduled, JobStarted, JobSubmitted
 from headgate.jobs.core.ports import ScheduleSpec
@@ -23,7 +23,6 @@ from headgate.jobs.errors import (
     MessageUnreadable,
     PartlySubmitted,
     PayloadTooLarge,
-    RetryLater,
     ServiceUnavailable,
 )
 from headgate.jobs.messages.envelope import parse

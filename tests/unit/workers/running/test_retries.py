@@ -20,8 +20,8 @@ from headgate.jobs.core.events import (
     JobRetryScheduled,
     JobStarted,
 )
-from headgate.jobs.errors import Discard, DoNotRetry
 from headgate.jobs.retry.backoff import job_rng
+from headgate.jobs.retry.signals import Discard, DoNotRetry
 from tests.unit.workers.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
