@@ -27,7 +27,7 @@ from headgate.jobs.execution.run import Executor, Run
 from headgate.jobs.execution.settlement import Ack
 from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.records.cancellations import Cancelling
-from headgate.lambdas.source import Line, lines_of
+from headgate.lambdas.source import HELD_BEFORE_S, Line, lines_of
 from headgate.lambdas.spreading import spread
 from headgate.lambdas.timetable import START_S, Timetable
 from headgate.lambdas.verdicts import Verdicts, job_id_of
@@ -115,8 +115,8 @@ class Batch:
         Raises:
             ConfigurationError: a record is of a queue that the app doesn't have; nothing has begun.
         """
-        now = self._means.clock.monotonic()
-        self._lines.extend(lines_of(records, self._means.app.topology, now))
+        received_at = self._means.clock.monotonic() - HELD_BEFORE_S
+        self._lines.extend(lines_of(records, self._means.app.topology, received_at))
         loop = asyncio.get_running_loop()
         alarms = (
             loop.call_at(self._times.interrupt_at, self._interrupt),

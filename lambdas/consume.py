@@ -275,6 +275,7 @@ class Consumer:
             backlog=partial(_depth, transport),
             records=recorder is not None,
             backstop=False,  # messages that a batch has no time for are received, but not started
+            scheduled=self._scheduler is not None,
         )
         return _Open(transport, executor, recorder, self._cancelling(table))
 

@@ -21,6 +21,10 @@ from headgate.jobs.execution.delivery import Delivery
 
 _log = logging.getLogger("headgate.consume")
 
+HELD_BEFORE_S = 360
+"""Seconds that Lambda may have held a message before: its longest batching window, and a minute.
+https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
+
 Line = deque[Delivery]
 """Messages that have to run one after the other: those of one FIFO group, or a single one."""
 
@@ -94,8 +98,8 @@ def delivery_of(record: Mapping[str, Any], topology: Topology, received_at: floa
     Args:
         record: a record of the event, as Lambda passes it.
         topology: the app's queues, one of which it must come from.
-        received_at: the time of the invocation, on the clock's monotonic time, since SQS does not
-            tell the time of the receive.
+        received_at: the earliest time at which Lambda may have received it, on the clock's
+            monotonic time, since SQS does not tell.
 
     Raises:
         MessageUnreadable: a field is missing or wrong; names it.

@@ -12,10 +12,10 @@ from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Interrupted
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor, Run
-from headgate.jobs.execution.settlement import RetryAfter
+from headgate.jobs.execution.settler import End
 from headgate.jobs.execution.verdict import Verdict
 from headgate.lambdas.deleting import Deletes
-from headgate.lambdas.settling import Settler
+from headgate.lambdas.settling import Surplus, settler_of
 
 _log = logging.getLogger("headgate.consume")
 
@@ -45,16 +45,10 @@ class Verdicts:
         self._executor = executor
         self._means = executor.means
         self._recorder = recorder
-        self._settler = Settler(
-            transport,
-            self._means.app.topology,
-            clock=self._means.clock,
-            events=self._means.events,
-            eager=eager,
-            ends_at=settled_at,
-            scheduler=scheduler,
-            store=self._means.store,
+        self._settler = settler_of(
+            self._means, transport, ends_at=settled_at, eager=eager, scheduler=scheduler
         )
+        self._surplus = Surplus(self._means, transport, ends_at=settled_at)
         self._deletes = Deletes(transport, clock=self._means.clock, events=self._means.events)
         self.done: set[str] = set()
         """Ids of the messages that Lambda may delete."""
@@ -69,13 +63,11 @@ class Verdicts:
         """Carry out a verdict; return True if the message may be deleted."""
         if self.answered:
             return False  # Lambda has been told that it stays, so that is what it does
+        if run in self.abandoned and isinstance(verdict.outcome, Interrupted):
+            verdict = _left(verdict, run)
         if self._recorder is not None:
             await self._recorder.explain(run, verdict)
-        if run in self.abandoned and isinstance(verdict.outcome, Interrupted):
-            # Its thread goes on: shown at once, it would run twice at the same time.
-            self._settler.tell(verdict)
-            return False
-        gone = await self._settler.settle(run.delivery, verdict)
+        gone = await self._settler.settle(run, verdict) is End.GONE
         if gone and self._recorder is not None:
             self._recorder.parked(run, verdict)
         return gone
@@ -86,7 +78,7 @@ class Verdicts:
         now = self._means.clock.now()
         back = [each for each in unstarted if each[0].may_go_back(now)]
         ending = [each for each in unstarted if not each[0].may_go_back(now)]
-        await asyncio.gather(self._settler.give_back(back), *map(self._renew, ending))
+        await asyncio.gather(self._surplus.give_back(back), *map(self._renew, ending))
 
     async def _renew(self, unstarted: tuple[Delivery, int]) -> None:
         """Settle an unstarted job whose message can't go back: it goes on in another message.
@@ -114,23 +106,17 @@ class Verdicts:
             return
         self.given_up.add(run)
         _log.warning("a handler goes on though it was cancelled: %s", job_id_of(run))
-        is_retry = isinstance(verdict.action, RetryAfter)
-        if not (is_retry and run.delivery.comes_again(self._means.clock.now())):
-            if await self.settle(run, verdict):
-                self.delete(run.delivery)
-            return
-        # Shown before its visibility timeout ends, it would run twice at the same time.
-        verdict = replace(verdict, action=RetryAfter(delay_s=run.delivery.queue.visibility_s))
-        if self._recorder is not None:
-            await self._recorder.explain(run, verdict)
-        self._settler.tell(verdict)
+        if run.delivery.comes_again(self._means.clock.now()):
+            verdict = _left(verdict, run)
+        if await self.settle(run, verdict):
+            self.delete(run.delivery)
 
     async def release(self, behind: Sequence[Delivery]) -> None:
         """Release the messages behind one that stays, without a delay.
 
         SQS shows no message of a FIFO group while an earlier one is hidden.
         """
-        await self._settler.give_back([(delivery, 0) for delivery in behind])
+        await self._surplus.give_back([(delivery, 0) for delivery in behind])
 
     def delete(self, delivery: Delivery, *, at_once: bool = False) -> None:
         """Delete the message of an ended job, together with others or at once."""
@@ -144,6 +130,12 @@ class Verdicts:
     async def close(self) -> None:
         """Leave the messages that wait for deletion to Lambda, and wait for begun requests."""
         await self._deletes.close()
+
+
+def _left(verdict: Verdict, run: Run) -> Verdict:
+    """Return the verdict on a job that goes on: shown before its visibility timeout ends, it would
+    run twice at the same time."""
+    return replace(verdict, room=replace(verdict.room, left_s=run.delivery.queue.visibility_s))
 
 
 def job_id_of(run: Run) -> str:

@@ -9,12 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from headgate.jobs.core.topology import MAX_VISIBILITY
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Run
-
-_MARGIN_S = 2
-"""Margin between a visibility timeout and SQS's 12 hours, for the duration of the request."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,14 +58,6 @@ class Hold:
     def lapsed(self, now: float) -> bool:
         """Return True if its visibility timeout has ended, as far as this worker knows."""
         return now - self.extended_at > self.delivery.queue.visibility_s
-
-    def possible_s(self, wanted_s: int, now: float) -> int:
-        """Cut a visibility timeout to the 12 h since the receive, beyond which SQS rejects it.
-
-        https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html
-        """
-        left_s = MAX_VISIBILITY.total_seconds() - (now - self.delivery.received_at)
-        return max(0, min(wanted_s, int(left_s) - _MARGIN_S))
 
 
 class Holdings:

@@ -21,6 +21,7 @@ from headgate.jobs.execution.call import Around, Means
 from headgate.jobs.execution.claimed_call import require_claims
 from headgate.jobs.execution.claims import Claims
 from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.settler import Settler
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.submission.prepare import Submission
 from headgate.workers.bookkeeping import Bookkeeping
@@ -42,7 +43,7 @@ from headgate.workers.receiving.queue_watch import QueueWatch
 from headgate.workers.running.backlog import Backlog
 from headgate.workers.running.hook_runner import HookRunner
 from headgate.workers.running.runner import Running, ThreadPool
-from headgate.workers.running.settler import SETTLEMENT_PACING, Settler
+from headgate.workers.running.settler import SETTLEMENT_PACING, HoldSettler
 from headgate.workers.services import Services
 from headgate.workers.shutdown import FLUSH_S
 
@@ -149,18 +150,23 @@ class Parts:
         table: Table | None,
     ) -> None:
         """Make the parts that carry out verdicts, and that submit jobs for handlers."""
-        self.settler = Settler(
-            transport,
-            self._app.topology,
+        self.settler = HoldSettler(
             self.holdings,
-            clock=services.clock,
-            events=services.events,
-            eager=lambda: self.demand.busy == 0,
             rng=services.rng,
-            pacing=SETTLEMENT_PACING,
-            scheduler=scheduler,
-            store=store,
+            make=lambda host: Settler(
+                host,
+                transport,
+                self._app.topology,
+                clock=services.clock,
+                events=services.events,
+                eager=lambda: self.demand.busy == 0,
+                rng=services.rng,
+                pacing=SETTLEMENT_PACING,
+                scheduler=scheduler,
+                store=store,
+            ),
         )
+        self._scheduled = scheduler is not None
         self.client = AsyncClient(
             self._app,
             transport=transport,
@@ -180,6 +186,7 @@ class Parts:
             self.means,
             backlog=Backlog(transport, clock),
             records=self.books.recorder is not None,
+            scheduled=self._scheduled,
         )
         returns = Returns(
             self.waiting,

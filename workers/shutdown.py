@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from headgate.workers.running.runner import Running
-from headgate.workers.running.settler import Settler
+from headgate.workers.running.settler import HoldSettler
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -66,7 +66,7 @@ def on_signals(first: Callable[[], None], again: Callable[[], None]) -> Iterator
 
 async def drain(
     running: Running,
-    settler: Settler,
+    settler: HoldSettler,
     polls: set[asyncio.Task[None]],
     *,
     bound_s: float,
@@ -113,7 +113,7 @@ async def _finish(running: Running, polls: set[asyncio.Task[None]]) -> None:
     await running.finish()
 
 
-async def _flush(settler: Settler, finishing: asyncio.Task[None]) -> None:
+async def _flush(settler: HoldSettler, finishing: asyncio.Task[None]) -> None:
     await settler.drain()
     await asyncio.wait([finishing])
     await settler.drain()

@@ -1,28 +1,17 @@
 """Delayed retries: a job whose message can't wait for the next attempt goes on in another message.
 
-    the wait                                             the job
-    fits                                                 its message is hidden until then
-    over 12 h, or past the retention; or the receives    a one-time schedule holds the job and sends
-    are nearly used up                                   it when it is due
-    likewise, and up to 15 min; or no schedule can       is sent anew at once, and released
-                                                         unstarted until it is due
-    the message is not Headgate's, or its queue FIFO     its message is hidden for at most 12 h
-
-The schedule is created, or the message sent, before the old message is deleted: so the job is never
-lost; at worst it exists twice, under one id. The new message states the number of attempts made,
-and the time from which the job may run (``not_before``). So no limit of SQS ends a job: neither a
-queue's retention, nor the number of receives.
-
-A job that can't go on in another message is dead-lettered before SQS deletes its message; that is
-decided with everything else, in `jobs.execution.settlement`.
+`jobs.execution.settlement` decides where a job waits; this module makes its one-time schedule, or
+its new message. The schedule is created, or the message sent, before the old message is deleted: so
+the job is never lost; at worst it exists twice, under one id. The new message states the number of
+attempts made, and the time from which the job may run (``not_before``). So no limit of SQS ends a
+job: neither a queue's retention, nor the number of receives.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import Enum, auto
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -33,8 +22,8 @@ from headgate.jobs.core.ports import ObjectStore, OutgoingMessage, Scheduler, Sc
 from headgate.jobs.core.topology import MAX_DELAY, Topology
 from headgate.jobs.errors import MessageUnreadable, TransportError
 from headgate.jobs.execution.delivery import Delivery
-from headgate.jobs.execution.outcome import Attempt, Crashed, Failed, Unstarted
-from headgate.jobs.execution.settlement import Release, RetryAfter
+from headgate.jobs.execution.outcome import Crashed, Failed, Unstarted
+from headgate.jobs.execution.settlement import Release, RetryAfter, Way
 from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.messages.envelope import MOST_ATTEMPTS_USED, parse
 from headgate.jobs.messages.outgoing import sendable
@@ -51,71 +40,13 @@ _MAX_DELAY_S = int(MAX_DELAY.total_seconds())
 _PAYLOAD_REF = '"payload_ref"'
 """Occurs in the body of every message whose payload is in the object store, and in few others."""
 
-_SQS_LIMIT = "SQS hides a message for 12 hours since its receipt at most"
 
-_NOT_OURS = "only a message of Headgate's own can be sent anew"
-
-
-class Way(Enum):
-    """The place in which a job waits for its next attempt."""
-
-    HIDDEN = auto()
-    """In its message, which can be hidden for that long."""
-    SCHEDULED = auto()
-    """In a one-time schedule."""
-    ANEW = auto()
-    """In a new message, sent now."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
-    """The waits that SQS, the scheduler and the object store allow."""
-
-    hidden_s: int
-    """Seconds for which the message can still be hidden."""
-    scheduled_s: float = 0
-    """Seconds for which a one-time schedule may hold the job; 0 if none can."""
-
-
-def way_of(wait_s: float, attempt: Attempt, room: Room) -> Way:
-    """Decide where a job waits.
-
-    Args:
-        wait_s: seconds until its next attempt.
-        attempt: tells how long its message lives, how often SQS has delivered it, and whether the
-            job can go on in another one.
-        room: the waits that are possible.
-    """
-    fits = wait_s <= min(room.hidden_s, attempt.lives_s)
-    if not attempt.renewable or (fits and attempt.receives < attempt.worn_at):
-        return Way.HIDDEN
-    return Way.SCHEDULED if _MAX_DELAY_S < wait_s <= room.scheduled_s else Way.ANEW
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stays:
-    """The job stays in its message: carry out the verdict given here."""
-
-    verdict: Verdict
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """A schedule holds the job: delete its message."""
-
-    verdict: Verdict
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Renewed:
-    """The job goes on in another message: send that one, then delete the old one."""
-
-    verdict: Verdict
-    message: OutgoingMessage
-
-
-Course = Stays | Held | Renewed
-"""The way in which a verdict is carried out."""
+def holds_s(delivery: Delivery, topology: Topology) -> float:
+    """Return the seconds for which a one-time schedule may hold a delivery's job."""
+    if _PAYLOAD_REF not in delivery.message.body:
+        return math.inf
+    # Half of it is for the queue and the dead-letter queue, once the schedule has fired.
+    return topology.payload_retention.total_seconds() / 2
 
 
 class HandOver:
@@ -144,34 +75,25 @@ class HandOver:
         self._events = events
         self._store = store
 
-    async def take(self, delivery: Delivery, verdict: Verdict, possible_s: int) -> Course:
-        """Decide where a job waits, and create its schedule if it needs one.
+    async def take(
+        self, delivery: Delivery, verdict: Verdict
+    ) -> tuple[Verdict, OutgoingMessage | None]:
+        """Create the schedule, or make the message, in which a job goes on.
 
         Args:
-            delivery: the delivery of its message.
-            verdict: the verdict on that delivery.
-            possible_s: seconds for which SQS can still hide the message.
-        """
-        if not isinstance(verdict.action, RetryAfter | Release):
-            return Stays(verdict=verdict)
-        verdict = _shortened(verdict, possible_s)
-        room = self._room(delivery, verdict, possible_s)
-        way = way_of(_wait_s(verdict), verdict.attempt, room)
-        if way is Way.HIDDEN:
-            return Stays(verdict=_cut(verdict, possible_s, delivery))
-        await self._refresh_payload(delivery, verdict)
-        if way is Way.SCHEDULED and await self._is_held(delivery, verdict):
-            return Held(verdict=verdict)
-        return Renewed(verdict=verdict, message=_again(delivery, verdict, self._clock.now()))
+            delivery: the delivery of its present message.
+            verdict: the verdict on that delivery, whose way is SCHEDULED or ANEW.
 
-    def _room(self, delivery: Delivery, verdict: Verdict, possible_s: int) -> Room:
-        if self._scheduler is None or isinstance(verdict.outcome, Unstarted):
-            return Room(hidden_s=possible_s)
-        if _PAYLOAD_REF not in delivery.message.body:
-            return Room(hidden_s=possible_s, scheduled_s=math.inf)
-        # Half of it is for the queue and the dead-letter queue, once the schedule has fired.
-        kept_s = self._topology.payload_retention.total_seconds() / 2
-        return Room(hidden_s=possible_s, scheduled_s=kept_s)
+        Returns:
+            the verdict, decided again if no schedule could be created; and the message to send in
+            place of the present one. None: a schedule holds the job.
+        """
+        await self._refresh_payload(delivery, verdict)
+        if _way(verdict) is Way.SCHEDULED:
+            if await self._is_held(delivery, verdict):
+                return verdict, None
+            verdict = replace(verdict, room=replace(verdict.room, scheduled_s=0))
+        return verdict, _again(delivery, verdict, self._clock.now())
 
     async def _is_held(self, delivery: Delivery, verdict: Verdict) -> bool:
         """Create a one-time schedule for the job; return True if one holds it now."""
@@ -257,31 +179,9 @@ def _wait_s(verdict: Verdict) -> int:
     return action.delay_s if isinstance(action, RetryAfter | Release) else 0
 
 
-def _shortened(verdict: Verdict, possible_s: int) -> Verdict:
-    """Cut the wait of an unstarted job to one that its message, or an SQS delay, can hold.
-
-    A job that comes too soon is released again, which costs it no attempt.
-    """
-    if not isinstance(verdict.outcome, Unstarted) or not isinstance(verdict.action, Release):
-        return verdict
-    attempt = verdict.attempt
-    stays = attempt.lives_s >= 1 and attempt.receives < attempt.worn_at
-    most_s = math.floor(min(possible_s, attempt.lives_s)) if stays else _MAX_DELAY_S
-    delay_s = min(verdict.action.delay_s, most_s)
-    return replace(verdict, action=Release(delay_s=delay_s))
-
-
-def _cut(verdict: Verdict, possible_s: int, delivery: Delivery) -> Verdict:
-    """Return the verdict with its wait cut to ``possible_s``."""
-    match verdict.action:
-        case RetryAfter(delay_s=delay_s, note=note) as action if delay_s > possible_s:
-            why = _SQS_LIMIT if delivery.queue.fifo else f"{_SQS_LIMIT}; {_NOT_OURS}"
-            said = "; ".join(filter(None, (note, f"{delay_s} s were wanted: {why}")))
-            return replace(verdict, action=replace(action, delay_s=possible_s, note=said))
-        case Release(delay_s=delay_s) as action if delay_s > possible_s:
-            return replace(verdict, action=replace(action, delay_s=possible_s))
-        case _:
-            return verdict
+def _way(verdict: Verdict) -> Way | None:
+    action = verdict.action
+    return action.way if isinstance(action, RetryAfter | Release) else None
 
 
 def _token(delivery: Delivery) -> str:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from headgate.jobs.core.limits import Limits
 from headgate.jobs.core.ports import ReceivedMessage
-from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.core.topology import MAX_VISIBILITY, QueueSpec
 from headgate.jobs.definitions.app import BACKSTOP_MARGIN, App
 from headgate.jobs.definitions.handler import Handler
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
@@ -49,6 +49,9 @@ UNNAMED = "unknown"
 
 _OURS = frozenset({"v", "id", "type"})
 
+_MARGIN_S = 2
+"""Margin between a visibility timeout and SQS's 12 hours, for the duration of the request."""
+
 LARGE = 65_536
 """Length of a body, in characters, from which on its payload is read off the event loop, so as not
 to block the host. A smaller one takes a few milliseconds at most."""
@@ -61,7 +64,16 @@ class Delivery:
     message: ReceivedMessage
     queue: QueueSpec
     received_at: float
-    """On the clock's monotonic time."""
+    """On the clock's monotonic time; the earliest possible time if it is not known exactly."""
+
+    def hides_s(self, now: float) -> int:
+        """Return the longest visibility timeout that SQS accepts at that monotonic time: it ends
+        within 12 h of the receive.
+
+        https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html
+        """
+        left_s = MAX_VISIBILITY.total_seconds() - (now - self.received_at)
+        return max(0, int(left_s) - _MARGIN_S)
 
     def lives_s(self, now: datetime) -> float:
         """Return the seconds for which the message may stay hidden; below 0 if it is too late.

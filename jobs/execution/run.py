@@ -19,8 +19,10 @@ from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.call import Call, Means
 from headgate.jobs.execution.claimed_call import OnceCall, replaced_by
+from headgate.jobs.execution.delayed_retry import holds_s
 from headgate.jobs.execution.delivery import UNNAMED, UNRUNNABLE, Delivery, Job, legible, load
 from headgate.jobs.execution.earlier_deliveries import History
+from headgate.jobs.execution.foregone import foregone
 from headgate.jobs.execution.outcome import (
     Attempt,
     Cancelled,
@@ -37,11 +39,7 @@ from headgate.jobs.execution.outcome import (
     Unstarted,
 )
 from headgate.jobs.execution.payload import deferred, fetched
-from headgate.jobs.execution.settlement import (
-    foregone,
-    lasting,
-    settle,
-)
+from headgate.jobs.execution.settlement import WHOLE_ROOM, Room
 from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.values.texts import text_of
 
@@ -71,6 +69,7 @@ class Executor:
         records: whether a `Recorder` tells attempts from deliveries (`jobs.execution.recording`).
         backstop: whether a job without records that is delivered much too often is taken for one
             that kills its worker; false where a delivery may never have reached a worker.
+        scheduled: whether the host has a scheduler, so that one-time schedules can hold jobs.
     """
 
     def __init__(
@@ -80,11 +79,13 @@ class Executor:
         backlog: Backlog = _no_backlog,
         records: bool = False,
         backstop: bool = True,
+        scheduled: bool = False,
     ) -> None:
         self.means = means
         self.backlog = backlog
         self.records = records
         self.backstop = backstop
+        self.scheduled = scheduled
 
     def begin(self, delivery: Delivery) -> Run:
         """Read a delivery, and return its run; `Run.verdict` calls the handler."""
@@ -326,12 +327,14 @@ class Run:
         return self._names | {"attempt": attempt.number}
 
     def _settled(self, job: Job, outcome: Outcome, attempt: Attempt) -> Verdict:
+        room = WHOLE_ROOM
         if not isinstance(outcome, Done):  # the message of a completed job needs no more time
-            attempt = replace(attempt, lives_s=self._lives_s)
+            attempt, room = replace(attempt, lives_s=self._lives_s), self._room
         return Verdict(
             outcome=outcome,
-            action=settle(outcome, attempt, job.type.retry),
             attempt=attempt,
+            policy=job.type.retry,
+            room=room,
             job_type=job.type.name,
             ran_s=self._call.ran_s if self._call is not None else 0.0,
             tell=partial(job_events.aftermath, self._names_at(attempt), outcome),
@@ -340,6 +343,15 @@ class Run:
     @property
     def _lives_s(self) -> float:
         return self.delivery.lives_s(self._executor.means.clock.now())
+
+    @property
+    def _room(self) -> Room:
+        executor, delivery = self._executor, self.delivery
+        return Room(
+            hidden_s=delivery.hides_s(executor.means.clock.monotonic()),
+            scheduled_s=holds_s(delivery, executor.means.app.topology) if executor.scheduled else 0,
+            fifo=delivery.queue.fifo,
+        )
 
     def _take(self, job: Job) -> None:
         self.job = job
@@ -365,11 +377,11 @@ class Run:
             lives_s=self._lives_s,
             renewable=False,  # a message that can't be read is left as it is
         )
-        action = settle(outcome, attempt, self._executor.means.app.parking)
         return Verdict(
             outcome=outcome,
-            action=lasting(action, self._unfit, attempt),
             attempt=attempt,
+            policy=self._executor.means.app.parking,
+            room=self._room,
             job_type=envelope.type if envelope else message.attributes.get("JobType", UNNAMED),
             tell=partial(job_events.unrunnable, self.delivery, envelope, self._unfit),
         )

@@ -13,33 +13,33 @@
     Spent          DeadLetter(reason)                       DeadLetter(reason)
 
 Worker, Lambda and test kit all settle through it, so this table is the whole retry policy. Jobs
-that must not run at all, because of their past, get their outcome from `foregone`:
+that must not run at all, because of their past, get their outcome from `jobs.execution.foregone`.
 
-    the job's past                                               outcome
-    a crash for which it was to be quarantined                   Crashed
-    as many recent crashes as the limit                          Crashed
-    its attempts are used up, with as many crashes as the limit  Crashed
-    its attempts are used up by failures, or one end was final   Spent
-    as many unexplained deliveries as the bound                  Spent
-    crashes and suspicions that add up to the limit              Deferred, until that is known
-    not known, and by deliveries its attempts are used up        Deferred, until that is known
-    the last delivery that SQS grants                            Spent
+A wait, of Retry or Release, also says where the job waits:
 
-If records can't be read (``Attempt.known``), no final outcome rests on the count of deliveries: an
-attempt that would be one too many is deferred.
+    the wait                                             the way
+    fits                                                 HIDDEN: its message is hidden until then
+    over 12 h, or past the retention; or the receives    SCHEDULED: a one-time schedule holds the
+    are nearly used up                                   job and sends it when it is due
+    likewise, and up to 15 min; or no schedule can       ANEW: it is sent anew at once, and released
+                                                         unstarted until it is due
+    the message is not Headgate's, or its queue FIFO     HIDDEN, for at most 12 h; DeadLetter if SQS
+                                                         would delete it before it shows again, or
+                                                         move it away for its many deliveries
+    the handler goes on, and can't be stopped            LEFT: it shows when its visibility timeout
+                                                         ends
 
-A job whose message SQS would delete before it shows again, or move away for its many deliveries,
-goes on in another message (`jobs.execution.delayed_retry`). If it can't, Retry and Release become
-DeadLetter (`lasting`); but a job that was not started is released sooner, if it can be in time.
+A job that was not started is released sooner, if that lets its message last.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import assert_never
 
-from headgate.jobs.core.topology import MAX_VISIBILITY
+from headgate.jobs.core.topology import MAX_DELAY, MAX_VISIBILITY
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.execution.outcome import (
     Attempt,
@@ -62,6 +62,28 @@ from headgate.jobs.retry.policy import DEFAULT_RETRY, Retry, retry_delay_s
 from headgate.jobs.retry.signals import DoNotRetry
 from headgate.jobs.values.texts import text_of, type_of
 
+_MAX_DELAY_S = int(MAX_DELAY.total_seconds())
+_MAX_VISIBILITY_S = int(MAX_VISIBILITY.total_seconds())
+
+_SQS_LIMIT = "SQS hides a message for 12 hours since its receipt at most"
+
+_NOT_OURS = "only a message of Headgate's own can be sent anew"
+
+_BUDGET_SPENT = "the retry budget is spent"
+
+
+class Way(Enum):
+    """The place in which a job waits until it may run again."""
+
+    HIDDEN = auto()
+    """In its message, which is hidden for that long."""
+    SCHEDULED = auto()
+    """In a one-time schedule."""
+    ANEW = auto()
+    """In a new message, sent now."""
+    LEFT = auto()
+    """In its message, which shows when its visibility timeout ends."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ack:
@@ -74,7 +96,8 @@ class RetryAfter:
 
     delay_s: int
     note: str = ""
-    """The fault of a policy that could not be followed exactly; empty if there is none."""
+    """The reason why a policy could not be followed exactly; empty if it was."""
+    way: Way = Way.HIDDEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +105,7 @@ class Release:
     """Release the message: it has not failed."""
 
     delay_s: int = 0
+    way: Way = Way.HIDDEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,112 +126,147 @@ class Quarantine:
 
 Action = Ack | RetryAfter | Release | DeadLetter | Quarantine
 
-MOST_UNEXPLAINED = 100
-"""Most unexplained deliveries of one message. Interrupted polls, and workers killed while they hold
-the message, cause a few, an outage of the table many; beyond this bound there must be an unseen
-fault, and SQS's own limit is near."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """The waits that SQS, the scheduler, the object store and the host allow."""
+
+    hidden_s: int = _MAX_VISIBILITY_S
+    """Seconds for which the message can still be hidden."""
+    scheduled_s: float = 0
+    """Seconds for which a one-time schedule may hold the job; 0 if none can."""
+    fifo: bool = False
+    """True if the message's queue is FIFO."""
+    left_s: int | None = None
+    """Seconds until the message shows by itself, where it must not show sooner because its handler
+    goes on; else None."""
+
+
+WHOLE_ROOM = Room()
+"""The waits of a message just received, without a scheduler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A retry budget's consent to a retry."""
+
+    delay_s: int
+    is_put_off: bool
+    """True if the retry would have come sooner, had there been room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """A retry budget's refusal: the retry is given up."""
+
+
+BudgetAnswer = Granted | Exhausted
 
 _BLIND = Backoff.exponential(base=5, factor=2, cap=300, jitter="equal")
 """Backoff of a job whose attempts are used up if each of its deliveries was one."""
 
 _BLIND_STEPS = 10  # by then the backoff has long reached its cap
 
-_UNTIL_JUDGED_S = 10.0
-"""Redelivery delay, in seconds, of a job that may have killed its worker. About one beat of
-`jobs.records.lives`, after which that is mostly known."""
 
-
-def foregone(attempt: Attempt) -> Outcome | None:
-    """Return the outcome of a delivery that the job's past forbids to run; None if it may run."""
-    if attempt.backstop and attempt.receives >= attempt.backstop:
-        return Crashed(
-            detail=f"delivered {attempt.receives} times, without an outcome that ended it: it may "
-            "kill the process that runs it"
-        )
-    if attempt.fatal_crash is not None:
-        return Crashed(detail=attempt.fatal_crash)
-    if _has_crashed_enough(attempt):
-        return Crashed(detail=f"{attempt.crashes_ever} of its attempts ended with their worker")
-    if attempt.known and (spent := _spent(attempt)) is not None:
-        return spent
-    if attempt.crashes + attempt.suspicions >= attempt.crash_limit:
-        return Deferred(after_s=_UNTIL_JUDGED_S, reason="its last worker may have died of it")
-    if not attempt.known and attempt.number > attempt.max_attempts:
-        return Deferred(after_s=_blind_s(attempt), reason="its records can't be read")
-    if attempt.receives >= attempt.receive_limit:
-        return Spent(
-            reason=Reason.RECEIVED_TOO_OFTEN,
-            error_message=f"delivered {attempt.receives} times, as often as SQS does",
-        )
-    return None
-
-
-def _has_crashed_enough(attempt: Attempt) -> bool:
-    if attempt.crashes >= attempt.crash_limit:
-        return True
-    used_up = attempt.failures + attempt.crashes_ever >= attempt.max_attempts
-    return used_up and attempt.crashes_ever >= attempt.crash_limit
-
-
-def _spent(attempt: Attempt) -> Spent | None:
-    if (last := attempt.last_failure) is not None:
-        exhausted = attempt.failures >= attempt.max_attempts
-        reason = last.final or (Reason.ATTEMPTS_EXHAUSTED if exhausted else None)
-        if reason is not None:
-            return Spent(
-                reason=reason, error_type=last.error_type, error_message=last.error_message
-            )
-    if attempt.unexplained >= MOST_UNEXPLAINED:
-        return Spent(
-            reason=Reason.RECEIVED_TOO_OFTEN,
-            error_message=f"nothing explains {attempt.unexplained} of its {attempt.receives} "
-            "deliveries",
-        )
-    return None
-
-
-def _blind_s(attempt: Attempt) -> float:
-    return _BLIND.delay_s(min(attempt.receives, _BLIND_STEPS), job_rng(attempt.job_id))
-
-
-def settle(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
+def settle(
+    outcome: Outcome,
+    attempt: Attempt,
+    policy: Retry,
+    room: Room = WHOLE_ROOM,
+    budget: BudgetAnswer | None = None,
+) -> Action:
     """Decide what becomes of a message.
 
     Args:
         outcome: how the delivery ended.
         attempt: the attempt's number, its limits and the job's past.
         policy: the type's retry policy; for `Unrunnable`, the app's parking policy.
+        room: the waits that are possible. Without a schedule, or once one has been refused,
+            ``scheduled_s`` is 0.
+        budget: the answer of the type's retry budget to the retry that is decided without it; None
+            if it has none.
     """
-    return lasting(_decided(outcome, attempt, policy), outcome, attempt)
+    action = _decided(outcome, attempt, policy)
+    if isinstance(action, RetryAfter | Release):
+        action = _fitted(action, outcome, attempt, room)
+    if budget is not None and isinstance(action, RetryAfter):
+        action = _budgeted(action, outcome, budget)
+        if isinstance(action, RetryAfter):
+            action = _fitted(action, outcome, attempt, room)
+    return action
 
 
-def lasting(action: Action, outcome: Outcome, attempt: Attempt) -> Action:
-    """Return the action, or a dead letter if the message can't last until the job could run again.
+def _budgeted(
+    action: RetryAfter, outcome: Outcome, budget: BudgetAnswer
+) -> RetryAfter | DeadLetter:
+    match budget:
+        case Exhausted():
+            return _letter(Reason.RETRY_BUDGET, outcome)
+        case Granted(delay_s=delay_s, is_put_off=True):
+            return RetryAfter(delay_s=delay_s, note=_BUDGET_SPENT)
+        case Granted(delay_s=delay_s):
+            return replace(action, delay_s=delay_s)
 
-    A job that was not started may be redelivered at any time, so it is released sooner if that lets
-    its message last.
+
+def _fitted(action: RetryAfter | Release, outcome: Outcome, attempt: Attempt, room: Room) -> Action:
+    """Return the action with a wait, and a way, that the job's message or another one allows.
+
+    A job that can't go on in another message is dead-lettered before SQS deletes its message.
     """
-    if attempt.renewable or not isinstance(action, RetryAfter | Release):
-        return action
+    if not attempt.renewable and (letter := _outlasted(action, outcome, attempt)) is not None:
+        return letter
+    if isinstance(outcome, Unstarted):
+        action = replace(action, delay_s=_shortened_s(action.delay_s, attempt, room))
+        room = replace(room, scheduled_s=0)  # a job that comes too soon is only released again
+    way = _way(action.delay_s, attempt, room)
+    if room.left_s is not None:
+        return type(action)(delay_s=room.left_s, way=Way.LEFT)
+    if way is not Way.HIDDEN:
+        return replace(action, way=way)
+    return _cut(action, room) if action.delay_s > room.hidden_s else action
+
+
+def _outlasted(
+    action: RetryAfter | Release, outcome: Outcome, attempt: Attempt
+) -> DeadLetter | None:
+    """Return a dead letter if the message can't last until the job could run again, else None."""
     if isinstance(outcome, Interrupted | Unstarted) and _is_worn_out(attempt):
-        return DeadLetter(
-            reason=Reason.RECEIVED_TOO_OFTEN, error_type="", error_message=outcome.reason
-        )
-    if min(action.delay_s, MAX_VISIBILITY.total_seconds()) <= attempt.lives_s:
-        return action
-    match outcome:
-        case Unstarted() if attempt.lives_s >= 1:
-            return Release(delay_s=math.floor(attempt.lives_s))
-        case Failed(error=error):
-            return _overdue(type_of(error), text_of(error))
-        case Deferred(reason=why) | Interrupted(reason=why) | Unstarted(reason=why):
-            return _overdue("", why)
-        case Crashed(detail=detail):
-            return _overdue("", detail)
-        case Unrunnable(reason=reason, detail=detail):
-            return DeadLetter(reason=reason, error_type="", error_message=detail)
-        case _:
-            return action
+        return _letter(Reason.RECEIVED_TOO_OFTEN, outcome)
+    if min(action.delay_s, _MAX_VISIBILITY_S) <= attempt.lives_s:
+        return None
+    if isinstance(outcome, Unstarted) and attempt.lives_s >= 1:
+        return None  # it may be redelivered at any time, so it is released sooner
+    reason = outcome.reason if isinstance(outcome, Unrunnable) else Reason.WAIT_TOO_LONG
+    return _letter(reason, outcome)
+
+
+def _shortened_s(delay_s: int, attempt: Attempt, room: Room) -> int:
+    """Cut the wait of an unstarted job to one that its message, or an SQS delay, can hold.
+
+    A job that comes too soon is released again, which costs it no attempt.
+    """
+    if attempt.lives_s >= 1 and attempt.receives < attempt.worn_at:
+        return min(delay_s, math.floor(min(room.hidden_s, attempt.lives_s)))
+    if attempt.renewable or math.isinf(attempt.lives_s):
+        return min(delay_s, _MAX_DELAY_S)
+    return min(delay_s, _MAX_DELAY_S, math.floor(attempt.lives_s))
+
+
+def _way(wait_s: int, attempt: Attempt, room: Room) -> Way:
+    """Decide where a job waits for ``wait_s`` seconds."""
+    fits = wait_s <= min(room.hidden_s, attempt.lives_s)
+    if not attempt.renewable or (fits and attempt.receives < attempt.worn_at):
+        return Way.HIDDEN
+    return Way.SCHEDULED if _MAX_DELAY_S < wait_s <= room.scheduled_s else Way.ANEW
+
+
+def _cut(action: RetryAfter | Release, room: Room) -> RetryAfter | Release:
+    """Return the action with its wait cut to the longest for which the message can be hidden."""
+    if isinstance(action, Release):
+        return replace(action, delay_s=room.hidden_s)
+    why = _SQS_LIMIT if room.fifo else f"{_SQS_LIMIT}; {_NOT_OURS}"
+    note = "; ".join(filter(None, (action.note, f"{action.delay_s} s were wanted: {why}")))
+    return replace(action, delay_s=room.hidden_s, note=note)
 
 
 def _is_worn_out(attempt: Attempt) -> bool:
@@ -216,10 +275,17 @@ def _is_worn_out(attempt: Attempt) -> bool:
     return attempt.receives >= attempt.receive_limit - 1
 
 
-def _overdue(error_type: str, error_message: str) -> DeadLetter:
-    return DeadLetter(
-        reason=Reason.WAIT_TOO_LONG, error_type=error_type, error_message=error_message
-    )
+def _letter(reason: Reason, outcome: Outcome) -> DeadLetter:
+    """Return a dead letter with the error, or the words, that the outcome gives."""
+    error_type, text = "", ""
+    match outcome:
+        case Failed(error=error):
+            error_type, text = type_of(error), text_of(error)
+        case Deferred(reason=text) | Interrupted(reason=text) | Unstarted(reason=text):
+            pass
+        case Crashed(detail=text) | Unrunnable(detail=text):
+            pass
+    return DeadLetter(reason=reason, error_type=error_type, error_message=text)
 
 
 def _decided(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
@@ -238,10 +304,10 @@ def _decided(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
             return _backed_off(policy, attempt.number, attempt)
         case Spent(reason=reason, error_type=error_type, error_message=message):
             return DeadLetter(reason=reason, error_type=error_type, error_message=message)
-        case Unrunnable(reason=reason, detail=detail):
+        case Unrunnable(reason=reason):
             tried_enough = attempt.known and attempt.number >= policy.max_attempts
             if tried_enough or _is_worn_out(attempt):
-                return DeadLetter(reason=reason, error_type="", error_message=detail)
+                return _letter(reason, outcome)
             return _backed_off(policy, attempt.number, attempt)
         case _:
             assert_never(outcome)
@@ -250,21 +316,16 @@ def _decided(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
 def _put_off(outcome: Deferred | Unstarted, attempt: Attempt) -> Action:
     if not outcome.after_s <= LONGEST_WAIT_S:  # NaN included
         asked = f"it asked to run again in {outcome.after_s:,.0f} s, which is over a year"
-        return _overdue("", ": ".join(filter(None, (asked, outcome.reason))))
+        said = ": ".join(filter(None, (asked, outcome.reason)))
+        return _letter(Reason.WAIT_TOO_LONG, replace(outcome, reason=said))
     if isinstance(outcome, Deferred) and _is_worn_out(attempt):
-        return DeadLetter(
-            reason=Reason.DEFERRED_TOO_OFTEN, error_type="", error_message=outcome.reason
-        )
+        return _letter(Reason.DEFERRED_TOO_OFTEN, outcome)
     return Release(delay_s=math.ceil(max(0.0, outcome.after_s)))
 
 
 def _after_failure(failed: Failed, attempt: Attempt, policy: Retry) -> Action:
     if reason := _final(failed.error, attempt, policy):
-        return DeadLetter(
-            reason=reason,
-            error_type=type_of(failed.error),
-            error_message=text_of(failed.error),
-        )
+        return _letter(reason, failed)
     return _backed_off(policy, attempt.number, attempt, failed)
 
 
@@ -296,7 +357,7 @@ def _backed_off(
         # A custom backoff is the user's code. Its fault must not prevent the settlement.
         delay_s, note = _delay_s(DEFAULT_RETRY, number, attempt, failed), str(error)
     if not attempt.known and attempt.number >= attempt.max_attempts:
-        delay_s = max(delay_s, round(_blind_s(attempt)))
+        delay_s = max(delay_s, round(blind_s(attempt)))
     return RetryAfter(delay_s=delay_s, note=note)
 
 
@@ -306,3 +367,8 @@ def _delay_s(policy: Retry, number: int, attempt: Attempt, failed: Failed | None
         # Rounded up: never sooner than the server asked.
         return math.ceil(retry_delay_s(policy, failed.error, number, rng, failed.at))
     return round(policy.backoff.delay_s(number, rng, attempt.backlog))
+
+
+def blind_s(attempt: Attempt) -> float:
+    """Return the seconds until the next delivery of a job whose attempts may be used up."""
+    return _BLIND.delay_s(min(attempt.receives, _BLIND_STEPS), job_rng(attempt.job_id))

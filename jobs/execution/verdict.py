@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from headgate.jobs.core.events import Event
@@ -11,20 +11,42 @@ from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.execution.dead_letter import dead_letter
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Attempt, Outcome
-from headgate.jobs.execution.settlement import Action, DeadLetter, Quarantine
+from headgate.jobs.execution.settlement import (
+    WHOLE_ROOM,
+    Action,
+    BudgetAnswer,
+    DeadLetter,
+    Quarantine,
+    Room,
+    settle,
+)
+from headgate.jobs.retry.policy import Retry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The action to take on a message, and the event to emit afterwards."""
+    """The action to take on a message, and the event to emit afterwards.
+
+    The action follows from the facts beside it. What changes one of them, such as a refused
+    schedule, replaces that fact (`dataclasses.replace`), and so has it decided again.
+    """
 
     outcome: Outcome
-    action: Action
     attempt: Attempt
+    policy: Retry
+    """The type's retry policy, or the app's parking policy."""
+    room: Room = WHOLE_ROOM
+    budget: BudgetAnswer | None = None
+    """The retry budget's answer, once it has been asked."""
+    action: Action = field(init=False)
     job_type: str
     ran_s: float = 0.0
     """Seconds that the handler ran; 0 if it was not called."""
     tell: Callable[[Action, datetime], Event | None]
+
+    def __post_init__(self) -> None:
+        action = settle(self.outcome, self.attempt, self.policy, self.room, self.budget)
+        object.__setattr__(self, "action", action)
 
     def aftermath(self, at: datetime) -> Event | None:
         """Return the event to emit once SQS has confirmed the action, at that time."""

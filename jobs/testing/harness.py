@@ -13,7 +13,7 @@ from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.client import Client
 from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
 from headgate.jobs.core.ports import ReceivedMessage
-from headgate.jobs.core.topology import MAX_VISIBILITY, QueueSpec
+from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.overrides import Overrides
@@ -38,11 +38,9 @@ from headgate.jobs.testing.memory.sqs import MemorySqs
 from headgate.jobs.testing.memory.store import MemoryStore
 from headgate.jobs.testing.memory.table import MemoryTable
 from headgate.jobs.testing.remembering import Remembering
-from headgate.jobs.testing.settling import follow
+from headgate.jobs.testing.settling import settled
 
 P = TypeVar("P")
-
-_MAX_VISIBILITY_S = int(MAX_VISIBILITY.total_seconds())
 
 
 class DrainUnfinished(HeadgateError):
@@ -286,7 +284,7 @@ class Harness:
             shared=shared,
             claims=Claims(self.table, owner="harness", clock=self.clock),
         )
-        return Executor(means, backlog=self._backlog)
+        return Executor(means, backlog=self._backlog, scheduled=self.app.long_delays)
 
     async def _drain(self, shared: Shared, max_runs: int) -> None:
         executor = self._executor(shared)
@@ -304,9 +302,9 @@ class Harness:
             verdict = (
                 run.unstarted(run.due_in_s) if run.due_in_s else await remembering.verdict(run)
             )
-            course = await self._hand_over.take(delivery, verdict, _MAX_VISIBILITY_S)
-            verdict = course.verdict
-            await follow(course, delivery, self.sqs, self.app, self.clock.now())
+            verdict = await settled(
+                verdict, delivery, self.sqs, self.app, self._hand_over, self.clock.now()
+            )
             await remembering.settled(run, verdict, self.events[self._hooked :])
             if (event := verdict.aftermath(self.clock.now())) is not None:
                 self._hub.emit(event)

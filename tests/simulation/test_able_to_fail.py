@@ -11,13 +11,14 @@ from unittest import mock
 import pytest
 
 from headgate.jobs.core.topology import Priority
-from headgate.jobs.execution import run as execution
+from headgate.jobs.execution import verdict as verdicts
 from headgate.jobs.execution.claims import Claim
 from headgate.jobs.execution.outcome import Failed
 from headgate.jobs.execution.recording.recall import Recall
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settlement import Ack, settle
+from headgate.jobs.execution.settler import End, Settler
 from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.records.lives import Fate
 from headgate.jobs.schedules.bridging import Bridge
@@ -31,7 +32,6 @@ from headgate.workers.limits.guards import SlotGuard
 from headgate.workers.limits.token_bucket import Window
 from headgate.workers.receiving.heartbeat import Heartbeat
 from headgate.workers.receiving.poller import Poller
-from headgate.workers.running.settler import Settler
 from tests.simulation.plan import (
     Act,
     FaultPlan,
@@ -98,8 +98,8 @@ def _limited(kind: Any, *, fleet: bool = False) -> Plan:
     return replace(_PLAN, limits=(limit,), jobs=_jobs(Act(takes_s=1.0), count=3))
 
 
-async def _delete_first(self: Settler, hold: Hold, verdict: Verdict, _action: Any) -> Any:
-    return await self._delete(hold, verdict)
+async def _delete_first(self: Settler[Any], hold: Hold, verdict: Verdict, _action: Any) -> Any:
+    return await self._left(hold, verdict)
 
 
 async def _nothing(*_given: Any) -> None:
@@ -111,15 +111,15 @@ def _forget(*_given: Any, **_named: Any) -> None:
 
 
 async def _shown_at_once(self: Verdicts, run: Run, verdict: Verdict) -> bool:
-    return await self._settler.settle(run.delivery, verdict)
+    return await self._settler.settle(run, verdict) is End.GONE
 
 
 async def _agreed(*_given: Any) -> bool:
     return True
 
 
-def _acknowledged(outcome: Any, attempt: Any, policy: Any) -> Any:
-    return Ack() if isinstance(outcome, Failed) else settle(outcome, attempt, policy)
+def _acknowledged(outcome: Any, *facts: Any) -> Any:
+    return Ack() if isinstance(outcome, Failed) else settle(outcome, *facts)
 
 
 def _always_first(self: Groups, hold: Hold) -> bool:
@@ -183,7 +183,7 @@ BREAKS: dict[str, Break] = {
         kind="deleted-early",
     ),
     "a failure is acknowledged": Break(
-        owner=execution,
+        owner=verdicts,
         name="settle",
         by=_acknowledged,
         plan=replace(_PLAN, jobs=_jobs(_FLAKY, Act())),

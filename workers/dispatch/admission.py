@@ -11,7 +11,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.definitions.app import App
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.outcome import Failed, Outcome
-from headgate.jobs.execution.settlement import RetryAfter, lasting
+from headgate.jobs.execution.settlement import RetryAfter
 from headgate.jobs.execution.verdict import Verdict
 from headgate.workers.dispatch.fifo_groups import Departure, Groups
 from headgate.workers.dispatch.waiting import Line
@@ -120,16 +120,11 @@ class Admission:
             self._endings.add(self._clock.monotonic())
 
     async def retried(self, hold: Hold, verdict: Verdict) -> Verdict:
-        """Return the verdict as the retry budgets allow it; only retries are changed.
-
-        A longer wait, too, has to end before SQS deletes the message.
-        """
+        """Return the verdict as the retry budgets allow it; only retries are changed."""
         if not isinstance(verdict.action, RetryAfter) or (job := hold.run.job) is None:
             return verdict
-        action = await self._gate.retry(job, verdict.outcome, verdict.action)
-        if action == verdict.action:
-            return verdict
-        return replace(verdict, action=lasting(action, verdict.outcome, verdict.attempt))
+        answer = await self._gate.retry(job, verdict.action.delay_s)
+        return verdict if answer is None else replace(verdict, budget=answer)
 
     def hurry(self) -> None:
         """Wait only briefly for retry budgets from now on: the worker is stopping."""

@@ -26,7 +26,8 @@ from datetime import UTC, datetime, timedelta
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.ports import Item, Table
 from headgate.jobs.errors import TransportError
-from headgate.workers.limits.retry_budget import Book, Place
+from headgate.jobs.execution.settlement import BudgetAnswer, Exhausted
+from headgate.workers.limits.retry_budget import Book
 
 PATIENCE_S = 10.0
 """Time for which retries wait for a table that doesn't answer."""
@@ -56,8 +57,7 @@ class _Wish:
     due: float
     until: float
     """Latest time for it; if equal to its due time, the retry can't be put off."""
-    is_settled: bool = False
-    place: Place | None = None
+    answer: BudgetAnswer | None = None
 
 
 class FleetBudget:
@@ -103,18 +103,18 @@ class FleetBudget:
         """While the table is unreachable, the time of the next request."""
         self._tries = 0
 
-    async def take(self, delay_s: int, *, longest_s: float) -> Place | None:
+    async def take(self, delay_s: int, *, longest_s: float) -> BudgetAnswer:
         """Wait for a place; see `workers.limits.retry_budget.Budget.take`."""
         now = self._now()
         wish = _Wish(now + delay_s, now + max(delay_s, longest_s))
         self._wishes[wish] = None
         try:
             async with self._serving:  # the first caller asks for all
-                while not wish.is_settled:
+                while wish.answer is None:
                     await self._serve()
         finally:
             self._wishes.pop(wish, None)
-        return wish.place
+        return wish.answer
 
     def left(self) -> int:
         """Return the places left in the present window, as far as this worker knows."""
@@ -157,7 +157,7 @@ class FleetBudget:
             last = max(first, self._book.window(wish.until))
             window = self._book.first_with_room(first, last, mine)
             if window is None and wish.until <= wish.due:
-                self._settle(wish, None)
+                self._settle(wish, Exhausted())
                 continue
             chosen[wish] = last if window is None else window
             mine[chosen[wish]] += 1
@@ -213,8 +213,8 @@ class FleetBudget:
         for wish, window in chosen.items():
             self._settle(wish, self._book.place(window, wish.due, now))
 
-    def _settle(self, wish: _Wish, place: Place | None) -> None:
-        wish.is_settled, wish.place = True, place
+    def _settle(self, wish: _Wish, answer: BudgetAnswer) -> None:
+        wish.answer = answer
         self._wishes.pop(wish, None)
 
     async def _pause(self) -> None:

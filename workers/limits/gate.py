@@ -10,7 +10,7 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -22,9 +22,8 @@ from headgate.jobs.core.topology import MAX_VISIBILITY, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.execution.delivery import Job
-from headgate.jobs.execution.outcome import Crashed, Failed, Outcome, Reason
-from headgate.jobs.execution.settlement import DeadLetter, RetryAfter
-from headgate.jobs.values.texts import text_of, type_of
+from headgate.jobs.execution.outcome import Outcome
+from headgate.jobs.execution.settlement import BudgetAnswer, Exhausted, Granted
 from headgate.workers.limits.circuit_breaker import Circuit
 from headgate.workers.limits.fleet_leases import Fleet
 from headgate.workers.limits.fleet_retry_budget import FleetBudget
@@ -177,22 +176,21 @@ class Gate:
         for guard, taken in ticket:
             guard.end(taken, outcome, retryable=retryable, now=now)
 
-    async def retry(
-        self, job: Job, outcome: Outcome, action: RetryAfter
-    ) -> RetryAfter | DeadLetter:
-        """Return a retry as its budget allows it; a fleet budget counts it in the table."""
+    async def retry(self, job: Job, delay_s: int) -> BudgetAnswer | None:
+        """Return the answer of a job's retry budget to a retry after ``delay_s``, or None if it has
+        none; a fleet budget counts it in the table."""
         if (spending := self._spendings.get(job.type.name)) is None:
-            return action
+            return None
         longest_s = 0 if spending.gives_up else _LONGEST_S
-        place = await spending.budget.take(action.delay_s, longest_s=longest_s)
-        if place is None:
-            self._tell_spent(spending, action.delay_s)
-            return _given_up(outcome)
-        if not place.is_put_off:
-            self._spent.discard(spending.name)
-            return replace(action, delay_s=place.delay_s)
-        self._tell_spent(spending, place.delay_s)
-        return RetryAfter(delay_s=place.delay_s, note="the retry budget is spent")
+        answer = await spending.budget.take(delay_s, longest_s=longest_s)
+        match answer:
+            case Exhausted():
+                self._tell_spent(spending, delay_s)
+            case Granted(is_put_off=True):
+                self._tell_spent(spending, answer.delay_s)
+            case Granted():
+                self._spent.discard(spending.name)
+        return answer
 
     def budgets_left(self) -> Mapping[str, float]:
         """Return the number of retries left in each budget's window, by limit name."""
@@ -266,15 +264,6 @@ def all_limits(app: App) -> Iterator[Limits]:
         yield queue.limits
     for job in app.types.values():
         yield job.limits
-
-
-def _given_up(outcome: Outcome) -> DeadLetter:
-    kind, text = "", ""
-    if isinstance(outcome, Failed):
-        kind, text = type_of(outcome.error), text_of(outcome.error)
-    elif isinstance(outcome, Crashed):
-        text = outcome.detail
-    return DeadLetter(reason=Reason.RETRY_BUDGET, error_type=kind, error_message=text)
 
 
 class _Maker:

@@ -10,27 +10,18 @@ import math
 import random
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.execution.settlement import BudgetAnswer, Exhausted, Granted
 
 _NONE: Mapping[int, int] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The time at which a retry may come."""
-
-    delay_s: int
-    is_put_off: bool
-    """True if it would have come sooner, had there been room."""
 
 
 class Budget(Protocol):
     """A retry budget in use."""
 
-    async def take(self, delay_s: int, *, longest_s: float) -> Place | None:
+    async def take(self, delay_s: int, *, longest_s: float) -> BudgetAnswer:
         """Take a place for a retry that is to come after ``delay_s``.
 
         Args:
@@ -39,7 +30,7 @@ class Budget(Protocol):
                 it is given up if its own window has no room.
 
         Returns:
-            the place; None if the retry is given up.
+            the time of its place, or the refusal if the retry is given up.
         """
         ...
 
@@ -94,15 +85,15 @@ class Book:
         """Set the total number of places taken in these windows."""
         self._taken.update({window: count - self._taken[window] for window, count in taken.items()})
 
-    def place(self, window: int, due: float, now: float) -> Place:
+    def place(self, window: int, due: float, now: float) -> Granted:
         """Return the place of a retry that is due at ``due`` and has been given that window."""
         due = max(due, now)
         if window > math.floor(due / self._per_s):
             start, room_s = window * self._per_s, self._per_s - self._margin_s
             is_put_off = window > self.window(due)
             due = start + (self._rng.random() * room_s if is_put_off else 0)
-            return Place(math.ceil(due - now), is_put_off)
-        return Place(math.ceil(due - now), is_put_off=False)
+            return Granted(math.ceil(due - now), is_put_off)
+        return Granted(math.ceil(due - now), is_put_off=False)
 
     def forget(self, now: float) -> None:
         """Drop past windows."""
@@ -118,7 +109,7 @@ class WorkerBudget:
         self._book = Book(limit, per_s, rng=rng)
         self._clock = clock
 
-    async def take(self, delay_s: int, *, longest_s: float) -> Place | None:
+    async def take(self, delay_s: int, *, longest_s: float) -> BudgetAnswer:
         """Take a place immediately; see `Budget.take`."""
         now = self._clock.monotonic()
         due = now + delay_s
@@ -127,7 +118,7 @@ class WorkerBudget:
         window = self._book.first_with_room(first, last)
         if window is None:
             if not longest_s:
-                return None
+                return Exhausted()
             window = last
         self._book.add(window)
         return self._book.place(window, due, now)

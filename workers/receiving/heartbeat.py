@@ -89,7 +89,8 @@ class Heartbeat:
         asked_at = self._clock.monotonic()
         changes = [
             VisibilityChange(
-                receipt=hold.receipt, timeout_s=hold.possible_s(queue.visibility_s, asked_at)
+                receipt=hold.receipt,
+                timeout_s=min(queue.visibility_s, hold.delivery.hides_s(asked_at)),
             )
             for hold in holds
         ]
@@ -154,7 +155,7 @@ def _due_at(hold: Hold) -> float:
 def _may_be_extended(hold: Hold, now: float) -> bool:
     if hold.closing or hold.lost or (hold.beat is not None and not hold.beat.done()):
         return False
-    return hold.possible_s(hold.delivery.queue.visibility_s, now) > 0
+    return hold.delivery.hides_s(now) > 0
 
 
 def _is_settling(hold: Hold) -> bool:

@@ -23,7 +23,7 @@ from headgate.workers.dispatch.returning import Return, Returns
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.held import Hold, Holdings
 from headgate.workers.receiving.demand import Demand
-from headgate.workers.running.settler import Settler
+from headgate.workers.running.settler import HoldSettler
 
 _log = logging.getLogger("headgate.worker")
 
@@ -65,7 +65,7 @@ class Running:
     def __init__(
         self,
         executor: Executor,
-        settler: Settler,
+        settler: HoldSettler,
         waiting: Waiting,
         holdings: Holdings,
         demand: Demand,

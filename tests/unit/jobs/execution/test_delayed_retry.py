@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,50 +15,15 @@ from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.events import Events, JobDeadLettered, JobRetryScheduled, JobStarted
 from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
 from headgate.jobs.execution.call import Means
-from headgate.jobs.execution.delayed_retry import HandOver, Renewed, Room, Way, way_of
 from headgate.jobs.execution.delivery import Delivery
-from headgate.jobs.execution.outcome import Attempt, Reason
+from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.settlement import Release, Way
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.schedules.delayed_job import delayed, read_delayed, retry_name, schedule_of
 from headgate.jobs.testing import Harness
 
 DAY_S, HOUR_S = 86_400, 3_600
-_ATTEMPT = Attempt(job_id="job", number=1, max_attempts=3, receives=1, worn_at=900, lives_s=DAY_S)
-_SCHEDULES = Room(hidden_s=12 * HOUR_S, scheduled_s=math.inf)
-_NONE = Room(hidden_s=12 * HOUR_S)
-
-
-@pytest.mark.parametrize(
-    ("wait_s", "changes", "room", "way"),
-    [
-        (0, {}, _NONE, Way.HIDDEN),
-        (12 * HOUR_S, {}, _SCHEDULES, Way.HIDDEN),
-        (12 * HOUR_S + 1, {}, _SCHEDULES, Way.SCHEDULED),
-        (12 * HOUR_S + 1, {}, _NONE, Way.ANEW),
-        # The message does not live that long.
-        (7_200, {"lives_s": 7_200}, _SCHEDULES, Way.HIDDEN),
-        (7_200, {"lives_s": 7_199}, _SCHEDULES, Way.SCHEDULED),
-        (7_200, {"lives_s": 7_199}, _NONE, Way.ANEW),
-        (900, {"lives_s": 899}, _SCHEDULES, Way.ANEW),
-        (901, {"lives_s": 899}, _SCHEDULES, Way.SCHEDULED),
-        (0, {"lives_s": -1}, _SCHEDULES, Way.ANEW),
-        # It was delivered too often.
-        (5, {"receives": 899}, _SCHEDULES, Way.HIDDEN),
-        (5, {"receives": 900}, _SCHEDULES, Way.ANEW),
-        (901, {"receives": 900}, _SCHEDULES, Way.SCHEDULED),
-        # Its payload would expire while a schedule holds it.
-        (20 * DAY_S, {}, Room(hidden_s=0, scheduled_s=18 * DAY_S), Way.ANEW),
-        (18 * DAY_S, {}, Room(hidden_s=0, scheduled_s=18 * DAY_S), Way.SCHEDULED),
-        # It can't continue in another message.
-        (20 * DAY_S, {"renewable": False}, _SCHEDULES, Way.HIDDEN),
-        (5, {"renewable": False, "receives": 999}, _SCHEDULES, Way.HIDDEN),
-    ],
-)
-def test_a_job_waits_where_there_is_room(
-    wait_s: int, changes: dict[str, Any], room: Room, way: Way
-) -> None:
-    assert way_of(wait_s, replace(_ATTEMPT, **changes), room) is way
 
 
 class Note(BaseModel):
@@ -256,11 +219,11 @@ def test_a_message_within_a_second_of_the_end_of_its_time_is_sent_anew() -> None
         receive_count=1,
         sent_at=jobs.clock.now() - lives,
     )
-    delivery, events = Delivery(message=message, queue=spec, received_at=0.0), Events()
-    hand_over = HandOver(None, app.topology, clock=jobs.clock, events=events)
-    run = Executor(Means(app=app, clock=jobs.clock, events=events)).begin(delivery)
-    course = asyncio.run(hand_over.take(delivery, run.unstarted(3_600), 43_000))
-    assert isinstance(course, Renewed), "hidden for 0 s it would come again and again until then"
+    delivery = Delivery(message=message, queue=spec, received_at=jobs.clock.monotonic())
+    run = Executor(Means(app=app, clock=jobs.clock, events=Events())).begin(delivery)
+    action = run.unstarted(3_600).action
+    assert isinstance(action, Release)
+    assert action.way is Way.ANEW, "hidden for 0 s it would come again and again until then"
 
 
 async def _depth(jobs: Harness) -> int:

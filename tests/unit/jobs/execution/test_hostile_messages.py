@@ -17,11 +17,18 @@ from headgate import Accepts, App, Backoff, Priority, Retry, RetryLater
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
 from headgate.jobs.execution.call import Means
-from headgate.jobs.execution.delayed_retry import HandOver, Renewed
+from headgate.jobs.execution.delayed_retry import HandOver
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Unrunnable
 from headgate.jobs.execution.run import Executor
-from headgate.jobs.execution.settlement import Ack, DeadLetter, Quarantine, Release, RetryAfter
+from headgate.jobs.execution.settlement import (
+    Ack,
+    DeadLetter,
+    Quarantine,
+    Release,
+    RetryAfter,
+    Way,
+)
 from headgate.jobs.execution.verdict import Verdict, parked
 from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryStore, VirtualClock
 from headgate.jobs.testing.memory.sqs_limits import check_message
@@ -97,12 +104,12 @@ class Host:
     async def _through(self, delivery: Delivery) -> Verdict:
         run = self._executor.begin(delivery)
         verdict = run.unstarted(run.due_in_s) if run.due_in_s else await run.verdict()
-        course = await self._hand_over.take(delivery, verdict, 43_000)
-        if isinstance(course, Renewed):
-            check_message(course.message, fifo=False)
-            return verdict
-        verdict = course.verdict
         match verdict.action:
+            case RetryAfter(way=way) | Release(way=way) if way is not Way.HIDDEN:
+                verdict, message = await self._hand_over.take(delivery, verdict)
+                if message is not None:
+                    check_message(message, fifo=False)
+                return verdict
             case DeadLetter() | Quarantine() as action:
                 _, letter = parked(delivery, verdict, action, quarantine="q", at=self.clock.now())
                 _check_letter(letter)

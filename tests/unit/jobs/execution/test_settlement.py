@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from headgate import Backoff, Retry
 from headgate.jobs.errors import JobTimeout
+from headgate.jobs.execution.foregone import foregone
 from headgate.jobs.execution.outcome import (
     Attempt,
     Cancelled,
@@ -30,13 +33,18 @@ from headgate.jobs.execution.outcome import (
 from headgate.jobs.execution.settlement import (
     Ack,
     Action,
+    BudgetAnswer,
     DeadLetter,
+    Exhausted,
+    Granted,
     Quarantine,
     Release,
     RetryAfter,
-    foregone,
+    Room,
+    Way,
     settle,
 )
+from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.retry.backoff import job_rng
 from headgate.jobs.retry.signals import Discard, DoNotRetry, RetryLater
 from headgate.jobs.values.texts import text_of
@@ -85,7 +93,7 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
     (Discarded(reason="done before"), _attempt(3), Ack()),
     (Cancelled(reason="a mistake"), _attempt(1), Ack()),
     (Cancelled(reason="a mistake"), _attempt(3), Ack()),
-    (_failed(_ERROR), _attempt(1, lives_s=6), RetryAfter(delay_s=7)),
+    (_failed(_ERROR), _attempt(1, lives_s=6), RetryAfter(delay_s=7, way=Way.ANEW)),
     (_failed(_ERROR), _attempt(1, lives_s=7, renewable=False), RetryAfter(delay_s=7)),
     (
         _failed(_ERROR),
@@ -95,7 +103,7 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
     (
         Deferred(after_s=10 * 86_400, reason="full"),
         _attempt(1, lives_s=43_200, renewable=False),
-        Release(delay_s=864_000),
+        Release(delay_s=43_200),
     ),
     (
         Deferred(after_s=10 * 86_400, reason="full"),
@@ -119,7 +127,7 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
     ),
     (Unstarted(after_s=6.5, reason="full"), _attempt(1), Release(delay_s=7)),
     (Unstarted(reason="full"), _attempt(1, receives=999), Release()),
-    (Unstarted(reason="full"), _attempt(1, lives_s=-1), Release()),
+    (Unstarted(reason="full"), _attempt(1, lives_s=-1), Release(way=Way.ANEW)),
     (
         Unstarted(reason="full"),
         _attempt(1, lives_s=-1, renewable=False),
@@ -158,7 +166,11 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
     (_failed(JobTimeout("t", 5)), _attempt(1), RetryAfter(delay_s=7)),
     (Deferred(after_s=0, reason=""), _attempt(), Release()),
     (Deferred(after_s=1.01, reason="busy"), _attempt(50), Release(delay_s=2)),
-    (Deferred(after_s=_YEAR_S, reason=""), _attempt(), Release(delay_s=_YEAR_S)),
+    (
+        Deferred(after_s=_YEAR_S, reason=""),
+        _attempt(),
+        Release(delay_s=_YEAR_S, way=Way.ANEW),
+    ),
     (
         Deferred(after_s=_YEAR_S + 1, reason="at last"),
         _attempt(),
@@ -207,7 +219,7 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
         (300, 300, Release(delay_s=300)),
         (0, 0.9, Release()),
         # A visibility timeout is at most 12 hours, and shows the message in time.
-        (100_000, 50_000, Release(delay_s=100_000)),
+        (100_000, 50_000, Release(delay_s=43_200)),
     ],
 )
 def test_what_could_come_back_sooner_is_not_dead_lettered(
@@ -255,6 +267,129 @@ def test_what_deliveries_alone_call_spent_is_put_off(outcome: Outcome, number: i
     action = settle(outcome, attempt, Retry(max_attempts=3, backoff=Backoff.fixed(0)))
     assert isinstance(action, RetryAfter)
     assert 3 <= action.delay_s <= 300
+
+
+# --- where a job waits ---------------------------------------------------------------------------
+
+_DAY_S, _HOUR_S = 86_400, 3_600
+_SCHEDULES = Room(scheduled_s=math.inf)
+_NONE = Room()
+_PAYLOAD_APART = Room(hidden_s=0, scheduled_s=18 * _DAY_S)
+_BOUND: dict[str, Any] = {"renewable": False, "lives_s": math.inf}
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "changes", "room", "way"),
+    [
+        (0, {}, _NONE, Way.HIDDEN),
+        (12 * _HOUR_S, {}, _SCHEDULES, Way.HIDDEN),
+        (12 * _HOUR_S + 1, {}, _SCHEDULES, Way.SCHEDULED),
+        (12 * _HOUR_S + 1, {}, _NONE, Way.ANEW),
+        # The message does not live that long.
+        (7_200, {"lives_s": 7_200}, _SCHEDULES, Way.HIDDEN),
+        (7_200, {"lives_s": 7_199}, _SCHEDULES, Way.SCHEDULED),
+        (7_200, {"lives_s": 7_199}, _NONE, Way.ANEW),
+        (900, {"lives_s": 899}, _SCHEDULES, Way.ANEW),
+        (901, {"lives_s": 899}, _SCHEDULES, Way.SCHEDULED),
+        (0, {"lives_s": -1}, _SCHEDULES, Way.ANEW),
+        # It was delivered too often.
+        (5, {"receives": 899}, _SCHEDULES, Way.HIDDEN),
+        (5, {"receives": 900}, _SCHEDULES, Way.ANEW),
+        (901, {"receives": 900}, _SCHEDULES, Way.SCHEDULED),
+        # Its payload would expire while a schedule holds it.
+        (20 * _DAY_S, {}, _PAYLOAD_APART, Way.ANEW),
+        (18 * _DAY_S, {}, _PAYLOAD_APART, Way.SCHEDULED),
+        # It can't continue in another message.
+        (20 * _DAY_S, _BOUND, _SCHEDULES, Way.HIDDEN),
+        (5, _BOUND | {"receives": 998}, _SCHEDULES, Way.HIDDEN),
+    ],
+)
+def test_a_job_waits_where_there_is_room(
+    wait_s: int, changes: dict[str, Any], room: Room, way: Way
+) -> None:
+    attempt = _attempt(1, **({"receives": 1, "worn_at": 900, "lives_s": _DAY_S} | changes))
+    action = settle(Deferred(after_s=wait_s, reason=""), attempt, _POLICY, room)
+    assert isinstance(action, Release)
+    assert action.way is way
+    assert action.delay_s == (min(wait_s, room.hidden_s) if way is Way.HIDDEN else wait_s)
+
+
+def test_a_refused_schedule_is_decided_like_a_missing_one() -> None:
+    outcome, attempt = Deferred(after_s=20 * _DAY_S, reason=""), _attempt(1)
+    held = Verdict(
+        outcome=outcome,
+        attempt=attempt,
+        policy=_POLICY,
+        room=_SCHEDULES,
+        job_type="t",
+        tell=lambda _action, _at: None,
+    )
+    refused = replace(held, room=replace(held.room, scheduled_s=0))
+    assert held.action == Release(delay_s=20 * _DAY_S, way=Way.SCHEDULED)
+    assert refused.action == settle(outcome, attempt, _POLICY)
+    assert refused.action == Release(delay_s=20 * _DAY_S, way=Way.ANEW)
+
+
+@pytest.mark.parametrize(
+    ("fifo", "why"), [(True, ""), (False, "; only a message of Headgate's own can be sent anew")]
+)
+def test_a_wait_beyond_what_sqs_hides_is_cut_and_says_why(fifo: bool, why: str) -> None:
+    policy = Retry(max_attempts=3, backoff=Backoff.fixed(_DAY_S))
+    room = Room(hidden_s=40_000, scheduled_s=math.inf, fifo=fifo)
+    action = settle(_failed(_ERROR), _attempt(1, renewable=False), policy, room)
+    note = "86400 s were wanted: SQS hides a message for 12 hours since its receipt at most"
+    assert action == RetryAfter(delay_s=40_000, note=note + why)
+
+
+@pytest.mark.parametrize("after_s", [1_000, 40_000])
+def test_an_unstarted_job_is_released_sooner_and_never_scheduled(after_s: int) -> None:
+    outcome, worn = Unstarted(after_s=after_s), {"receives": 900, "worn_at": 900}
+    hidden = settle(outcome, _attempt(1, lives_s=800.5), _POLICY, _SCHEDULES)
+    anew = settle(outcome, _attempt(1, **worn), _POLICY, _SCHEDULES)
+    assert hidden == Release(delay_s=800)
+    assert anew == Release(delay_s=900, way=Way.ANEW)
+
+
+def test_a_job_whose_handler_goes_on_shows_when_its_visibility_timeout_ends() -> None:
+    room = Room(left_s=30)
+    retried = settle(_failed(_ERROR), _attempt(1), _POLICY, room)
+    assert retried == RetryAfter(delay_s=30, way=Way.LEFT)
+    released = settle(Interrupted(reason="end"), _attempt(1), _POLICY, room)
+    assert released == Release(delay_s=30, way=Way.LEFT)
+    last = settle(_failed(_ERROR), _attempt(3), _POLICY, room)
+    assert last == _dead(Reason.ATTEMPTS_EXHAUSTED, _ERROR)
+
+
+# --- retry budgets -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "action"),
+    [
+        (None, RetryAfter(delay_s=7)),
+        (Granted(8, is_put_off=False), RetryAfter(delay_s=8)),
+        (Granted(60, is_put_off=True), RetryAfter(delay_s=60, note="the retry budget is spent")),
+        (Exhausted(), _dead(Reason.RETRY_BUDGET, _ERROR)),
+    ],
+)
+def test_a_retry_comes_when_its_budget_says(answer: BudgetAnswer | None, action: Action) -> None:
+    assert settle(_failed(_ERROR), _attempt(1), _POLICY, budget=answer) == action
+
+
+def test_a_retry_that_its_budget_puts_off_past_the_retention_is_dead_lettered() -> None:
+    attempt = _attempt(1, lives_s=50, renewable=False)
+    action = settle(_failed(_ERROR), attempt, _POLICY, budget=Granted(60, is_put_off=True))
+    assert action == _dead(Reason.WAIT_TOO_LONG, _ERROR)
+    anew = settle(
+        _failed(_ERROR), _attempt(1, lives_s=50), _POLICY, budget=Granted(60, is_put_off=True)
+    )
+    assert anew == RetryAfter(delay_s=60, note="the retry budget is spent", way=Way.ANEW)
+
+
+def test_a_retry_budget_has_no_say_in_what_is_no_retry() -> None:
+    assert settle(Done(), _attempt(), _POLICY, budget=Exhausted()) == Ack()
+    deferred = settle(Deferred(after_s=5, reason=""), _attempt(), _POLICY, budget=Exhausted())
+    assert deferred == Release(delay_s=5)
 
 
 # --- jobs that must not run ----------------------------------------------------------------------

@@ -22,11 +22,11 @@ from headgate.jobs.core.events import (
 )
 from headgate.jobs.core.limits import OnExhausted
 from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.execution.settlement import BudgetAnswer, Exhausted, Granted
 from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.testing import LoopClock, MemoryTable
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.limits.fleet_retry_budget import PATIENCE_S, FleetBudget
-from headgate.workers.limits.retry_budget import Place
 from headgate.workers.worker import Worker
 from tests.unit.workers.rig import Note, Rig
 
@@ -59,12 +59,12 @@ class Fleet:
             tell=self.faults.append,
         )
 
-    async def take(self, worker: FleetBudget, delay_s: int, longest_s: float) -> Place | None:
-        place = await worker.take(delay_s, longest_s=longest_s)
-        if place is not None:
-            due = self.clock.now().timestamp() + place.delay_s
+    async def take(self, worker: FleetBudget, delay_s: int, longest_s: float) -> BudgetAnswer:
+        answer = await worker.take(delay_s, longest_s=longest_s)
+        if isinstance(answer, Granted):
+            due = self.clock.now().timestamp() + answer.delay_s
             self.planned[int(due // PER_S)] += 1
-        return place
+        return answer
 
     @property
     def most(self) -> int:
@@ -78,7 +78,7 @@ async def test_no_window_exceeds_the_limit_whichever_workers_come_go_and_stand_s
     fleet = Fleet(limit, seed)
     rng, made = fleet.rng, count()
     living = {next(made): fleet.worker() for _ in range(workers)}
-    calls: dict[asyncio.Task[Place | None], int] = {}
+    calls: dict[asyncio.Task[BudgetAnswer], int] = {}
     for _ in range(60):
         match rng.choice(["fail"] * 8 + ["join", "die", "lost", "away", "slow"]):
             case "fail":
@@ -110,8 +110,8 @@ async def test_what_the_budget_has_goes_to_whoever_fails_down_to_the_last_place(
     fleet = Fleet(100)
     one, two = fleet.worker(), fleet.worker()
     takes = [fleet.take(one, 5, 0) for _ in range(70)] + [fleet.take(two, 5, 0) for _ in range(80)]
-    places = await asyncio.gather(*takes)
-    assert sum(place is not None for place in places) == 100
+    answers = await asyncio.gather(*takes)
+    assert sum(isinstance(answer, Granted) for answer in answers) == 100
     assert fleet.most == 100
     assert len(fleet.table.calls) <= 6, "retries that have to be placed at once share a request"
 
@@ -119,10 +119,10 @@ async def test_what_the_budget_has_goes_to_whoever_fails_down_to_the_last_place(
 async def test_retries_beyond_the_budget_fill_the_windows_one_after_the_other() -> None:
     fleet = Fleet(10)
     workers = [fleet.worker() for _ in range(3)]
-    places = await asyncio.gather(
+    answers = await asyncio.gather(
         *(fleet.take(workers[n % 3], 5, A_DAY_S) for n in range(10 * 200))
     )
-    assert all(place is not None for place in places)
+    assert all(isinstance(answer, Granted) for answer in answers)
     assert set(fleet.planned.values()) == {10}
     assert len(fleet.planned) == 200, "more than one item counts"
 
@@ -131,8 +131,8 @@ async def test_a_retry_that_would_begin_as_its_window_ends_is_counted_in_the_nex
     fleet = Fleet(1)
     worker = fleet.worker()
     await asyncio.sleep(PER_S - fleet.clock.now().timestamp() % PER_S)
-    place = await fleet.take(worker, 59, A_DAY_S)
-    assert place == Place(60, is_put_off=False)
+    answer = await fleet.take(worker, 59, A_DAY_S)
+    assert answer == Granted(60, is_put_off=False)
 
 
 async def test_a_table_that_is_away_is_waited_for_and_then_each_keeps_the_limit_by_itself() -> None:
@@ -141,15 +141,17 @@ async def test_a_table_that_is_away_is_waited_for_and_then_each_keeps_the_limit_
     fleet.table.faults.raise_on(None, ServiceUnavailable("gone"), times=10_000)
     began = fleet.clock.monotonic()
     takes = [fleet.take(workers[number % 3], 30, 0) for number in range(60)]
-    places = await asyncio.gather(*takes)
+    answers = await asyncio.gather(*takes)
     assert PATIENCE_S <= fleet.clock.monotonic() - began <= PATIENCE_S + 3
-    assert sum(place is not None for place in places) == fleet.most == 30, "the limit, from each"
+    assert sum(isinstance(answer, Granted) for answer in answers) == fleet.most == 30, (
+        "the limit, from each"
+    )
     assert fleet.faults == ["gone"] * 3, "each says so once"
     fleet.table.faults.clear()
     await asyncio.sleep(PATIENCE_S)
     for worker in workers:  # with their next retry they count those that they let pass meanwhile
         await fleet.take(worker, 300, 0)
-    assert await fleet.take(fleet.worker(), 15, 0) is None
+    assert await fleet.take(fleet.worker(), 15, 0) == Exhausted()
     assert fleet.most == 30
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from headgate.jobs.core.events import BreakerClosed, BreakerOpened, BreakerProbing, Event
 from headgate.jobs.core.limits import Breaker
+from headgate.jobs.execution.settlement import Exhausted, Granted
 from headgate.jobs.testing import VirtualClock
 from headgate.workers.limits.circuit_breaker import Circuit, Ending, Pass
 from headgate.workers.limits.retry_budget import WorkerBudget
@@ -221,11 +222,11 @@ async def test_no_window_has_more_retries_than_the_budget_wherever_they_are_put(
     planned: Counter[int] = Counter()
     for step, delay_s in retries:
         clock.advance(step)
-        place = await budget.take(math.ceil(delay_s), longest_s=1e6)
-        assert place is not None
-        assert place.delay_s >= delay_s
-        assert place.is_put_off or place.delay_s <= math.ceil(delay_s) + 3
-        planned[int((clock.monotonic() + place.delay_s) // 60)] += 1
+        answer = await budget.take(math.ceil(delay_s), longest_s=1e6)
+        assert isinstance(answer, Granted)
+        assert answer.delay_s >= delay_s
+        assert answer.is_put_off or answer.delay_s <= math.ceil(delay_s) + 3
+        planned[int((clock.monotonic() + answer.delay_s) // 60)] += 1
     assert max(planned.values(), default=0) <= limit
 
 
@@ -234,7 +235,7 @@ async def test_a_retry_is_put_off_no_further_than_allowed() -> None:
     for window in range(10):
         await budget.take(window * 60, longest_s=0)
     assert budget.left() == 0
-    assert await budget.take(5, longest_s=0) is None
+    assert await budget.take(5, longest_s=0) == Exhausted()
     last = await budget.take(5, longest_s=100)
-    assert last is not None
+    assert isinstance(last, Granted)
     assert last.delay_s <= 120

@@ -1,0 +1,341 @@
+"""Carrying out verdicts: deletes, visibility changes and sends, ten to a request.
+
+A message is deleted only after its outcome is final; for a dead letter, or a job that goes on in
+another message, only after that has been sent. If SQS does not carry out a request, the message
+stays and is delivered again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum, auto
+from functools import partial
+from typing import Generic, Protocol, TypeVar, assert_never
+
+from headgate.jobs.core.batcher import Batcher, Pacing
+from headgate.jobs.core.batching import EntryRejected
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Events, SettlementFailed, SettlementFlushed
+from headgate.jobs.core.ports import (
+    EntryFailure,
+    ObjectStore,
+    OutgoingMessage,
+    Scheduler,
+    Transport,
+    VisibilityChange,
+)
+from headgate.jobs.core.topology import Topology
+from headgate.jobs.errors import TransportError
+from headgate.jobs.execution.dead_letter import bare
+from headgate.jobs.execution.delayed_retry import HandOver
+from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.settlement import (
+    Ack,
+    DeadLetter,
+    Quarantine,
+    Release,
+    RetryAfter,
+    Way,
+)
+from headgate.jobs.execution.verdict import Verdict, parked
+from headgate.jobs.messages.outgoing import size_of
+
+T = TypeVar("T")
+
+
+class Kept(Protocol):
+    """A message in the keeping of its host, which is a worker or a function."""
+
+    @property
+    def delivery(self) -> Delivery:
+        """The message, as received."""
+        ...
+
+
+K = TypeVar("K", bound=Kept)
+_K_contra = TypeVar("_K_contra", bound=Kept, contravariant=True)
+
+
+class Host(Protocol[_K_contra]):
+    """The keeper of the messages that are settled."""
+
+    @property
+    def deletes(self) -> bool:
+        """False if what is settled is deleted elsewhere, as by Lambda."""
+        ...
+
+    @property
+    def ends_at(self) -> float | None:
+        """Deadline on the event loop's time; a request not answered by then has failed."""
+        ...
+
+    def lost(self, kept: _K_contra) -> bool:
+        """Return True if a message's receipt is no longer valid, and another host may have it."""
+        ...
+
+    async def insists(self, kept: _K_contra, refusals: int) -> bool:
+        """Return True, possibly after a pause, if a request should be tried again.
+
+        Args:
+            kept: the message.
+            refusals: the number of times that this request has failed.
+        """
+        ...
+
+    def deleting(self, kept: _K_contra) -> None:
+        """Note that a message is about to be deleted."""
+        ...
+
+    async def showing(self, kept: _K_contra) -> None:
+        """Note that a message's visibility is about to be set for the last time; wait for
+        requests that would undo that."""
+        ...
+
+
+class End(Enum):
+    """The end of a message's settlement."""
+
+    GONE = auto()
+    """It has left its queue, or may be deleted from it."""
+    STAYS = auto()
+    """It stays, and is delivered again when its verdict says."""
+    FAILED = auto()
+    """SQS did not carry out a request; the message is delivered again."""
+
+
+def _is_hopeless(error: TransportError) -> bool:
+    return isinstance(error, EntryRejected) and error.failure.sender_fault
+
+
+def _never(_error: TransportError) -> bool:
+    return False
+
+
+class Settler(Generic[K]):
+    """Carries out verdicts.
+
+    Args:
+        host: keeps the messages, and says how long to insist on a request.
+        transport: carries out the requests.
+        topology: names the dead-letter and quarantine queues.
+        clock: tells the time.
+        events: receives an event for each outcome, and for each request that failed.
+        eager: returns True when nothing else runs, so that lingering would be in vain.
+        rng: adds jitter to the pauses between tries.
+        pacing: the pacing of requests.
+        scheduler: takes over waits longer than SQS allows; without one the message is sent anew.
+        store: the store of large payloads, for messages that are handed over.
+    """
+
+    def __init__(
+        self,
+        host: Host[K],
+        transport: Transport,
+        topology: Topology,
+        *,
+        clock: Clock,
+        events: Events,
+        eager: Callable[[], bool],
+        rng: random.Random,
+        pacing: Pacing,
+        scheduler: Scheduler | None = None,
+        store: ObjectStore | None = None,
+    ) -> None:
+        self._host = host
+        self._transport = transport
+        self._quarantine = topology.quarantine_name
+        self._clock = clock
+        self._events = events
+        self._eager = eager
+        self._rng = rng
+        self._pacing = pacing
+        self._hand_over = HandOver(scheduler, topology, clock=clock, events=events, store=store)
+        self._deletes: dict[str, Batcher[str]] = {}
+        self._changes: dict[str, Batcher[VisibilityChange]] = {}
+        self._sends: dict[str, Batcher[OutgoingMessage]] = {}
+
+    async def settle(self, kept: K, verdict: Verdict) -> End:
+        """Carry out a verdict, and emit its event."""
+        match verdict.action:
+            case Ack():
+                return await self._left(kept, verdict)
+            case DeadLetter() | Quarantine() as action:
+                return await self._park(kept, verdict, action)
+            case RetryAfter(way=Way.HIDDEN) | Release(way=Way.HIDDEN) as action:
+                if await self._refused_to_show(kept, verdict, action.delay_s):
+                    return End.FAILED
+            case RetryAfter(way=Way.LEFT) | Release(way=Way.LEFT):
+                pass
+            case RetryAfter() | Release():
+                return await self._move(kept, verdict)
+            case _:
+                assert_never(verdict.action)
+        self._tell(verdict)
+        return End.STAYS
+
+    async def drain(self) -> None:
+        """Send all requests that still linger."""
+        # Sends first: a dead letter's delete is only put when its send has been confirmed.
+        for batchers in (self._sends, self._deletes, self._changes):
+            await asyncio.gather(*(batcher.drain() for batcher in batchers.values()))
+
+    async def _left(self, kept: K, verdict: Verdict) -> End:
+        """Delete a message whose job has ended or is elsewhere, and emit its event after that."""
+        if not await self._deleted(kept, verdict):
+            return End.FAILED
+        self._tell(verdict)
+        return End.GONE
+
+    async def _move(self, kept: K, verdict: Verdict) -> End:
+        """Let a job go on in a schedule or in another message."""
+        try:
+            async with asyncio.timeout_at(self._host.ends_at):
+                verdict, message = await self._hand_over.take(kept.delivery, verdict)
+        except TimeoutError:
+            self._report(kept, verdict, "hand_over", _too_late())
+            return End.FAILED
+        if message is not None and await self._unsent(
+            kept, verdict, kept.delivery.queue.name, message
+        ):
+            return End.FAILED
+        return await self._left(kept, verdict)
+
+    async def _park(self, kept: K, verdict: Verdict, action: DeadLetter | Quarantine) -> End:
+        target, letter = parked(
+            kept.delivery, verdict, action, quarantine=self._quarantine, at=self._clock.now()
+        )
+        error = await self._unsent(kept, verdict, target, letter)
+        if error is not None and _is_hopeless(error) and not self._host.lost(kept):
+            # Insisted on even if SQS rejects this one, too: otherwise the job would run again.
+            error = await self._unsent(kept, verdict, target, bare(letter), hopeless=_never)
+        if error is not None:
+            return End.FAILED
+        # Not after the delete, which may fail until the worker ends: the letter is there.
+        self._tell(verdict)
+        return End.GONE if await self._deleted(kept, verdict) else End.FAILED
+
+    async def _unsent(
+        self,
+        kept: K,
+        verdict: Verdict,
+        queue: str,
+        message: OutgoingMessage,
+        *,
+        hopeless: Callable[[TransportError], bool] = _is_hopeless,
+    ) -> TransportError | None:
+        """Send a message; return the error for which it was not sent, or None."""
+        sends = self._batcher(self._sends, queue, self._transport.send, size_of)
+        return await self._insist("send", partial(sends.put, message), kept, verdict, hopeless)
+
+    async def _deleted(self, kept: K, verdict: Verdict) -> bool:
+        """Delete a message, unless its host does that; return False if SQS did not."""
+        if not self._host.deletes:
+            return True
+        self._host.deleting(kept)
+        queue = kept.delivery.queue.name
+        deletes = self._batcher(self._deletes, queue, self._transport.delete)
+        put = partial(deletes.put, kept.delivery.message.receipt)
+        return await self._insist("delete", put, kept, verdict) is None
+
+    async def _refused_to_show(
+        self, kept: K, verdict: Verdict, delay_s: int
+    ) -> TransportError | None:
+        await self._host.showing(kept)
+        delivery = kept.delivery
+        # Some time may have passed since the decision.
+        delay_s = min(delay_s, delivery.hides_s(self._clock.monotonic()))
+        change = VisibilityChange(receipt=delivery.message.receipt, timeout_s=delay_s)
+        call = self._transport.change_visibility
+        changes = self._batcher(self._changes, delivery.queue.name, call)
+        return await self._refusal("change_visibility", changes.put(change), kept, verdict)
+
+    async def _insist(
+        self,
+        action: str,
+        put: Callable[[], asyncio.Future[None]],
+        kept: K,
+        verdict: Verdict,
+        hopeless: Callable[[TransportError], bool] = _is_hopeless,
+    ) -> TransportError | None:
+        """Try until a request is carried out: the job has ended, and would otherwise run again.
+
+        Gives up only on hopeless refusals, a lost receipt, or when the host does.
+        """
+        refusals = 0
+        while (error := await self._refusal(action, put(), kept, verdict)) is not None:
+            refusals += 1
+            if self._host.lost(kept) or hopeless(error):
+                return error
+            if not await self._host.insists(kept, refusals):
+                return error
+        return None
+
+    async def _refusal(
+        self, action: str, done: asyncio.Future[None], kept: K, verdict: Verdict
+    ) -> TransportError | None:
+        """Return the error of a request, after reporting it; None if there was none."""
+        try:
+            await done
+        except TransportError as error:
+            self._report(kept, verdict, action, error)
+            return error
+        return None
+
+    def _batcher(
+        self,
+        batchers: dict[str, Batcher[T]],
+        queue: str,
+        call: Callable[[str, Sequence[T]], Awaitable[list[EntryFailure]]],
+        size_of: Callable[[T], int] = lambda _item: 0,
+    ) -> Batcher[T]:
+        if (batcher := batchers.get(queue)) is None:
+            batcher = batchers[queue] = Batcher(
+                partial(self._flush, call, queue),
+                pacing=self._pacing,
+                eager=self._eager,
+                name=f"headgate-settle-{call.__name__}-{queue}",
+                rng=self._rng,
+                size_of=size_of,
+            )
+        return batcher
+
+    async def _flush(
+        self,
+        call: Callable[[str, Sequence[T]], Awaitable[list[EntryFailure]]],
+        queue: str,
+        entries: Sequence[T],
+    ) -> list[EntryFailure]:
+        try:
+            async with asyncio.timeout_at(self._host.ends_at):
+                failures = await call(queue, entries)
+        except TimeoutError as error:
+            raise _too_late() from error
+        self._events.emit(
+            SettlementFlushed(
+                at=self._clock.now(), queue=queue, action=call.__name__, entries=len(entries)
+            )
+        )
+        return failures
+
+    def _tell(self, verdict: Verdict) -> None:
+        if (event := verdict.aftermath(self._clock.now())) is not None:
+            self._events.emit(event)
+
+    def _report(self, kept: K, verdict: Verdict, action: str, error: TransportError) -> None:
+        delivery = kept.delivery
+        self._events.emit(
+            SettlementFailed(
+                at=self._clock.now(),
+                queue=delivery.queue.name,
+                message_id=delivery.message.message_id,
+                job_id=verdict.attempt.job_id,
+                action=action,
+                error=str(error),
+            )
+        )
+
+
+def _too_late() -> TransportError:
+    return TransportError("SQS did not answer while the function had time")
